@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -14,7 +15,6 @@ import (
 // Signals in byte 3 of a go message. Source: tt-metal dev_msgs.h.
 const (
 	signalDone        = 0x00
-	signalInit        = 0x40
 	signalGo          = 0x80
 	signalReplayTrace = 0xF0
 )
@@ -22,50 +22,113 @@ const (
 // firmwareTimeout bounds the start of the base firmware. Source: tt-metal waits 10 s for it.
 const firmwareTimeout = 10 * time.Second
 
-// bringUp loads the base firmware into every Tensix core and starts it.
+// Segment is a part of a base firmware: bytes for an address of the tile. Addresses in local RAM are for initial data, which
+// the firmware copies there itself.
+type Segment struct {
+	Addr uint32
+	Data []byte
+}
+
+// Firmware is base firmware for a kind of core.
+type Firmware struct {
+	Layout   *abi.Layout
+	Segments [chip.NumProcessors][]Segment // by processor
+	// DRAMBanks and L1Banks are the numbers of banks that it was compiled for; 0 for any.
+	DRAMBanks, L1Banks int
+}
+
+// FirmwareError is returned for base firmware that doesn't fit the chip.
+type FirmwareError struct {
+	Revision abi.Revision
+	Why      string
+}
+
+// Error implements error.
+func (e *FirmwareError) Error() string {
+	return fmt.Sprintf("dispatch: base firmware of %v: %s", e.Revision, e.Why)
+}
+
+// ownFirmware returns this runtime's own.
+func ownFirmware(arch chip.Arch) (*Firmware, error) {
+	images, err := firmware.Base(arch)
+	if err != nil {
+		return nil, err
+	}
+	f := &Firmware{Layout: abi.Own(arch)}
+	for p, image := range images {
+		f.Segments[p] = []Segment{{Addr: f.Layout.L1.Firmware[p], Data: image}}
+	}
+	return f, nil
+}
+
+// check returns an error unless the firmware can run on the workers.
+func (f *Firmware) check(ch *chip.Chip, workers int) error {
+	refuse := func(format string, a ...any) error {
+		return &FirmwareError{Revision: f.Layout.Revision, Why: fmt.Sprintf(format, a...)}
+	}
+	if f.Layout.Arch != ch.Arch() {
+		return refuse("it is for %v, the chip is a %v: give firmware of that architecture", f.Layout.Arch, ch.Arch())
+	}
+	if n := len(ch.DRAMBanks()); f.DRAMBanks != 0 && f.DRAMBanks != n {
+		return refuse("it was compiled for %d DRAM banks, the chip has %d: build it on a machine with this kind of card", f.DRAMBanks, n)
+	}
+	if f.L1Banks != 0 && f.L1Banks != workers {
+		return refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card", f.L1Banks, workers)
+	}
+	if n := f.Layout.L1.LaunchEntries; n != launchEntries {
+		return refuse("it has %d launch messages, this runtime uses %d", n, launchEntries)
+	}
+	for p := range f.Segments {
+		if len(f.Segments[p]) == 0 {
+			return refuse("it has none for %v", chip.Processor(p))
+		}
+		for _, s := range f.Segments[p] {
+			if _, err := f.place(chip.Processor(p), &s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place returns the L1 address to which a segment is written.
+func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
+	l, params := f.Layout, f.Layout.Arch.Params()
+	start, size, to := l.L1.Firmware[p], l.L1.FirmwareSize[p], l.L1.Firmware[p]
+	if s.Addr >= params.LocalRAM {
+		start, size, to = params.LocalRAM, params.LocalRAMSize[p], l.Boot.Scratch[p]
+		if to == 0 {
+			return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has initial data of local RAM, for which this revision has no place", p)}
+		}
+	}
+	if s.Addr < start || s.Addr-start > size || uint32(len(s.Data)) > size-(s.Addr-start) {
+		return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has %d B at %#x, its place is %#x..%#x", p, len(s.Data), s.Addr, start, start+size)}
+	}
+	return to + s.Addr - start, nil
+}
+
+// bringUp loads the base firmware of each kind of core and starts all cores.
 func (d *Device) bringUp(ctx context.Context) error {
-	images, err := firmware.Base(d.ch.Arch())
+	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
+		return fmt.Errorf("dispatch: bring-up: hold cores in reset: %w", err)
+	}
+	own, err := ownFirmware(d.ch.Arch())
 	if err != nil {
 		return fmt.Errorf("dispatch: bring-up: %w", err)
 	}
-	all := d.tensixRange()
-	l1 := &d.queue.L1
-	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
-
-	if err := d.multicast(all, uint64(d.pr.SoftReset), word(d.pr.ResetAll)); err != nil {
-		return fmt.Errorf("dispatch: bring-up: hold cores in reset: %w", err)
-	}
-	for p, image := range images {
-		if uint32(len(image)) > l1.FirmwareSize[p] {
-			return fmt.Errorf("dispatch: bring-up: firmware of %v has %d B, its place in L1 %d B", chip.Processor(p), len(image), l1.FirmwareSize[p])
+	if d.opts.Firmware == nil {
+		if err := d.loadFirmware(own, d.tensixRange()); err != nil {
+			return err
 		}
-		if err := d.multicast(all, uint64(l1.Firmware[p]), image); err != nil {
-			return fmt.Errorf("dispatch: bring-up: load firmware of %v: %w", chip.Processor(p), err)
+	} else {
+		if err := d.loadFirmware(d.opts.Firmware, d.grid); err != nil {
+			return err
+		}
+		if err := d.loadFirmware(own, d.queueGrid()); err != nil {
+			return err
 		}
 	}
-	// The mailbox up to the core state: go message INIT, everything else zero.
-	mailbox := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
-	mailbox[l1.Go-l1.Mailbox+3] = signalInit
-	for _, w := range []struct {
-		what string
-		addr uint32
-		data []byte
-	}{
-		{"mailbox", l1.Mailbox, mailbox},
-		{"zeros", l1.Zeros, make([]byte, l1.ZerosSize)},
-		{"bank table", l1.BankTable, d.bankTable()},
-		{"reset vector", 0, word(jump(l1.Firmware[chip.BRISC]))},
-	} {
-		if err := d.multicast(all, uint64(w.addr), w.data); err != nil {
-			return fmt.Errorf("dispatch: bring-up: write %s: %w", w.what, err)
-		}
-	}
-	for c := range d.ch.Workers() {
-		if err := d.write(c, l1.CoreInfo, d.coreInfo(c)); err != nil {
-			return fmt.Errorf("dispatch: bring-up: write core information of %v: %w", c, err)
-		}
-	}
-	if err := d.multicast(all, uint64(d.pr.SoftReset), word(d.pr.ResetAllButBRISC)); err != nil {
+	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAllButBRISC); err != nil {
 		return fmt.Errorf("dispatch: bring-up: release cores from reset: %w", err)
 	}
 	for c := range d.ch.Workers() {
@@ -74,6 +137,80 @@ func (d *Device) bringUp(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// loadFirmware writes what cores in reset need to start: base firmware, mailbox, tables.
+func (d *Device) loadFirmware(f *Firmware, cores chip.Range) error {
+	l1 := &f.Layout.L1
+	for p := range chip.Processor(chip.NumProcessors) {
+		for _, s := range f.Segments[p] {
+			at, err := f.place(p, &s)
+			if err != nil {
+				return err
+			}
+			if err := d.multicast(cores, uint64(at), words(s.Data)); err != nil {
+				return fmt.Errorf("dispatch: bring-up: load firmware of %v: %w", p, err)
+			}
+		}
+	}
+	virtual, err := d.virtualMap(f.Layout)
+	if err != nil {
+		return err
+	}
+	for _, w := range []struct {
+		what string
+		addr uint32
+		data []byte
+	}{
+		{"mailbox", l1.Mailbox, f.Layout.Mailbox()},
+		{"zeros", l1.Zeros, make([]byte, l1.ZerosSize)},
+		{"bank table", l1.BankTable, f.Layout.Banks.Encode(d.ch.DRAMBanks(), d.l1Banks)},
+		{"virtual coordinates", f.Layout.Boot.Virtual, virtual},
+		{"reset vector", 0, binary.LittleEndian.AppendUint32(nil, jump(l1.Firmware[chip.BRISC]))},
+	} {
+		if len(w.data) == 0 {
+			continue
+		}
+		if err := d.multicast(cores, uint64(w.addr), w.data); err != nil {
+			return fmt.Errorf("dispatch: bring-up: write %s: %w", w.what, err)
+		}
+	}
+	w, h := d.ch.Grid()
+	for c := range cores.Cores() {
+		if err := d.write(c, l1.CoreInfo, f.Layout.EncodeInfo(c, chip.Core{X: w, Y: h}, d.grid.Contains(c))); err != nil {
+			return fmt.Errorf("dispatch: bring-up: write core information of %v: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// words fills data up to whole words.
+func words(data []byte) []byte {
+	if n := -len(data) & 3; n != 0 {
+		return append(slices.Clone(data), make([]byte, n)...)
+	}
+	return data
+}
+
+// virtualMap returns the virtual coordinates of the whole logical grid as a layout has them.
+func (d *Device) virtualMap(l *abi.Layout) ([]byte, error) {
+	var columns, rows []chip.XY
+	w, h := d.ch.Grid()
+	for x := range w {
+		xy, err := d.ch.Virtual(chip.Core{X: x})
+		if err != nil {
+			return nil, err
+		}
+		columns = append(columns, xy)
+	}
+	for y := range h {
+		xy, err := d.ch.Virtual(chip.Core{Y: y})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, xy)
+	}
+	return l.VirtualMap(columns, rows)
 }
 
 // awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
@@ -99,44 +236,6 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 			return fmt.Errorf("go message is %#08x, expected the signal DONE; %v: %w", v, d.coreState(c), err)
 		}
 	}
-}
-
-// bankTable returns the table by which device code finds DRAM and L1 banks: counts, then by NoC the coordinates of DRAM banks, their
-// offsets, then by NoC the coordinates of the workers' L1 banks.
-func (d *Device) bankTable() []byte {
-	banks := d.ch.DRAMBanks()
-	b := make([]byte, d.queue.L1.BankTableSize)
-	le := binary.LittleEndian
-	le.PutUint32(b[0:], uint32(len(banks)))
-	le.PutUint32(b[4:], uint32(len(d.l1Banks)))
-	const (
-		dramXY  = 8
-		dramOff = dramXY + 2*2*abi.BankTableDRAM
-		l1XY    = dramOff + 4*abi.BankTableDRAM
-	)
-	for i, bank := range banks {
-		for n := range 2 {
-			le.PutUint16(b[dramXY+2*(n*abi.BankTableDRAM+i):], uint16(bank.Endpoint[n].Packed()))
-		}
-		le.PutUint32(b[dramOff+4*i:], uint32(bank.Offset))
-	}
-	for i, xy := range d.l1Banks {
-		for n := range 2 {
-			le.PutUint16(b[l1XY+2*(n*abi.BankTableL1+i):], uint16(xy.Packed()))
-		}
-	}
-	return b
-}
-
-// coreInfo returns a core's description of its place.
-func (d *Device) coreInfo(c chip.Core) []byte {
-	b := make([]byte, d.queue.L1.CoreInfoSize)
-	binary.LittleEndian.PutUint32(b, abi.CoreInfoMagic)
-	b[4], b[5] = uint8(c.X), uint8(c.Y)
-	if !d.grid.Contains(c) {
-		b[6] = 1
-	}
-	return b
 }
 
 // jump encodes the RISC-V instruction JAL x0 to a target below 1 MiB from address 0, where BRISC starts.

@@ -50,7 +50,7 @@ type slotLayout struct {
 // Compile checks a program and turns it into commands.
 func (d *Device) Compile(p *Program) (*Image, error) {
 	l1 := &d.worker.L1
-	if err := p.validate(d.grid, l1.Unreserved, l1.Size); err != nil {
+	if err := p.validate(d.grid, d.worker); err != nil {
 		return nil, err
 	}
 	groups := d.groups(p)

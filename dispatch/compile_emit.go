@@ -282,6 +282,9 @@ func (c *compiler) launchMessage(g *group) []byte {
 			continue
 		}
 		enables |= 1 << proc
+		if proc == int(chip.NCRISC) && c.d.worker.Boot.IRAMSize > 0 {
+			le.PutUint16(b[l.NCRISCSize:], uint16(len(k.Text)/16))
+		}
 		if proc == int(chip.BRISC) {
 			b[l.NOC] = uint8(k.NOC)
 		}

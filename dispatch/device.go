@@ -41,6 +41,9 @@ type Options struct {
 	StockWireFormat bool
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
+	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own, which the other cores run in
+	// any case.
+	Firmware *Firmware
 }
 
 const (
@@ -109,6 +112,9 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
 	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
+	if o.Firmware != nil {
+		d.worker = o.Firmware.Layout
+	}
 	if u := kd.Uplink(); u != nil {
 		d.up = &uplink{Uplink: u, d: d}
 	}
@@ -126,6 +132,11 @@ func (d *Device) start(ctx context.Context) error {
 			return fmt.Errorf("dispatch: start: %w", err)
 		}
 		d.l1Banks = append(d.l1Banks, xy)
+	}
+	if f := d.opts.Firmware; f != nil {
+		if err := f.check(d.ch, len(d.l1Banks)); err != nil {
+			return err
+		}
 	}
 	var err error
 	if d.sets, err = d.workerSets(); err != nil {
@@ -195,6 +206,17 @@ func programGrid(ch *chip.Chip) chip.Range {
 		return chip.Range{End: chip.Core{X: w - 1, Y: h - 2}}
 	}
 	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
+}
+
+// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on Blackhole.
+func (d *Device) queueGrid() chip.Range {
+	r := d.tensixRange()
+	if d.ch.Arch() == chip.Wormhole {
+		r.Start.Y = r.End.Y
+	} else {
+		r.Start.X = r.End.X
+	}
+	return r
 }
 
 // queueCores returns the prefetch core and the dispatch core of a queue.

@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // MaxArgs is how many 32-bit runtime arguments, unique and common together, a kernel may have. Source: tt-metal
 // kernel_types.hpp (max_runtime_args).
 const MaxArgs = 341
 
-// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware.
+// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware; abi.Launch has the number for
+// others.
 const MaxCircularBuffers = 32
 
 // MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal NUM_SEMAPHORES.
@@ -35,7 +37,7 @@ type CoreArgs struct {
 
 // CircularBuffer is a ring of pages in a core's L1 through which kernels on the same core hand data to each other.
 type CircularBuffer struct {
-	Index    int          // 0..31
+	Index    int          // 0..31, or below the layout's CircularBuffers
 	Cores    []chip.Range // where it exists
 	Addr     uint32       // L1 address of its first page, a multiple of 16
 	PageSize uint32       // bytes, a multiple of 16
@@ -76,18 +78,22 @@ func (p *Program) fail(part, format string, a ...any) error {
 }
 
 // validate checks everything about a program that doesn't depend on where it will lie. grid holds the cores that
-// programs may use, l1End is one past the last byte of a worker's L1, l1Base the first byte that is free for buffers.
-func (p *Program) validate(grid chip.Range, l1Base, l1End uint32) error {
+// programs may use, l is the workers' layout.
+func (p *Program) validate(grid chip.Range, l *abi.Layout) error {
 	if len(p.Kernels) == 0 {
 		return p.fail("program", "it has no kernel: add at least one")
 	}
 	taken := map[coreProcessor]string{}
 	for i := range p.Kernels {
-		if err := p.validateKernel(&p.Kernels[i], grid, taken); err != nil {
+		k := &p.Kernels[i]
+		if err := p.validateKernel(k, grid, taken); err != nil {
 			return err
 		}
+		if room := l.Boot.IRAMSize; k.Processor == chip.NCRISC && room > 0 && uint32(len(k.Text)) > room {
+			return p.fail(fmt.Sprintf("kernel %q", k.Name), "it has %d B, and NCRISC's instruction RAM %d: make it smaller", len(k.Text), room)
+		}
 	}
-	if err := p.validateCircularBuffers(grid, l1Base, l1End); err != nil {
+	if err := p.validateCircularBuffers(grid, l); err != nil {
 		return err
 	}
 	return p.validateSemaphores(grid)
@@ -150,11 +156,12 @@ func (p *Program) validateRange(part string, r chip.Range, grid chip.Range) erro
 	return nil
 }
 
-func (p *Program) validateCircularBuffers(grid chip.Range, l1Base, l1End uint32) error {
+func (p *Program) validateCircularBuffers(grid chip.Range, l *abi.Layout) error {
+	l1Base, l1End := l.L1.Unreserved, l.L1.Size
 	for i, b := range p.CircularBuffers {
 		part := fmt.Sprintf("circular buffer %d", b.Index)
-		if b.Index < 0 || b.Index >= MaxCircularBuffers {
-			return p.fail(part, "indices run from 0 to %d", MaxCircularBuffers-1)
+		if b.Index < 0 || b.Index >= l.Launch.CircularBuffers {
+			return p.fail(part, "indices run from 0 to %d", l.Launch.CircularBuffers-1)
 		}
 		for _, r := range b.Cores {
 			if err := p.validateRange(part, r, grid); err != nil {

@@ -4,7 +4,11 @@
 // different revisions.
 package abi
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 // Revision names a state of the sources that a layout was read from.
 type Revision struct {
@@ -32,6 +36,10 @@ type Layout struct {
 	Arch     chip.Arch
 	L1       L1Map
 	Launch   Launch
+	Banks    BankTable
+	Info     CoreInfo
+	Boot     Boot
+	State    CoreState
 }
 
 // Launch has the offsets, in bytes, of the launch message's fields. Its size is L1Map.LaunchSize. Source: tt-metal
@@ -55,7 +63,7 @@ type Launch struct {
 
 // Own returns the layout of this runtime's own firmware; nil for a value that is no architecture.
 func Own(arch chip.Arch) *Layout {
-	l := &Layout{Revision: Revision{Name: ownName}, Arch: arch, Launch: launch96()}
+	l := ownLayout(arch)
 	switch arch {
 	case chip.Wormhole:
 		l.L1 = wormholeL1()
@@ -67,10 +75,66 @@ func Own(arch chip.Arch) *Layout {
 	return l
 }
 
-// launch96 is the launch message of 96 bytes, up to 28 January 2026.
-func launch96() Launch {
-	return Launch{
-		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, FirstRemote: 70,
-		Enables: 76, NCRISCSize: 90, Preload: 95, CircularBuffers: 32,
+func ownLayout(arch chip.Arch) *Layout {
+	return &Layout{
+		Revision: Revision{Name: ownName}, Arch: arch, Launch: launch96(),
+		Banks: BankTable{Fields: []BankField{BankCounts, DRAMPlaces, DRAMOffsets, L1Places}, DRAM: maxDRAMBanks, L1: maxL1Banks},
+		Info:  CoreInfo{Magic: CoreInfoMagic, MagicAt: 0, Logical: 4, Dispatch: 6, NOCSize: Absent, Workers: Absent, Unreserved: Absent},
+		State: CoreState{Waypoint: 0, Detail: 4, Kernels: 8},
 	}
+}
+
+// Revisions returns the revisions that layouts exist for: this runtime's own, then those of tt-metal, oldest first.
+func Revisions() []Revision {
+	out := []Revision{{Name: ownName}}
+	for _, t := range tables() {
+		out = append(out, t.revision)
+	}
+	return out
+}
+
+// Of returns the layout of a revision, by its name, on an architecture; nil if there is none.
+func Of(name string, arch chip.Arch) *Layout {
+	if name == ownName {
+		return Own(arch)
+	}
+	for _, t := range tables() {
+		if t.revision.Name == name {
+			return t.layout(arch)
+		}
+	}
+	return nil
+}
+
+// UnknownFirmwareError is returned for base firmware that no revision loads where it is linked.
+type UnknownFirmwareError struct {
+	Addresses [chip.NumProcessors]uint32 // by processor
+}
+
+// Error implements error.
+func (e *UnknownFirmwareError) Error() string {
+	s := ""
+	for p, a := range e.Addresses {
+		s += fmt.Sprintf(" %v at %#x", chip.Processor(p), a)
+	}
+	known := ""
+	for _, r := range Revisions()[1:] {
+		known += ", " + r.Date + " (" + r.Commit + ")"
+	}
+	return "abi: base firmware with" + s + " is of no revision of tt-metal that is known: use one from" + known[1:]
+}
+
+// ByFirmware returns the layout of the tt-metal revision and architecture whose five base firmwares are loaded at these L1
+// addresses, by processor. The error is an *UnknownFirmwareError.
+func ByFirmware(addresses [chip.NumProcessors]uint32) (*Layout, error) {
+	all := tables()
+	for i := range all {
+		t := &all[len(all)-1-i] // the newest, if several load firmware alike
+		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			if l := t.layout(arch); l.L1.Firmware == addresses {
+				return l, nil
+			}
+		}
+	}
+	return nil, &UnknownFirmwareError{Addresses: addresses}
 }

@@ -8,7 +8,8 @@ type L1Map struct {
 	AtomicReturn    uint32 // u32 that atomics return old values to
 	Barrier         uint32 // u32 for the host's memory barriers
 	InlineScratch   uint32 // Blackhole: staging for inline writes to L1, 64 B; chip.NoRegister on Wormhole
-	Mailbox         uint32 // start of the mailbox area
+	Mailbox         uint32 // MailboxSize bytes, most of the following
+	MailboxSize     uint32
 	SubordinateSync uint32 // u8[4]: NCRISC, TRISC0, TRISC1, TRISC2
 	LaunchReadPtr   uint32 // u32: next launch message to run
 	Launch          uint32 // LaunchEntries launch messages of LaunchSize bytes
@@ -17,16 +18,16 @@ type L1Map struct {
 	Go              uint32 // GoEntries go messages of 4 bytes
 	GoEntries       uint32
 	GoIndex         uint32 // u32: which go message is in use
-	CoreInfo        uint32 // CoreInfoSize bytes that tell a core its coordinates
+	CoreInfo        uint32 // CoreInfoSize bytes that tell a core its coordinates: [CoreInfo]
 	CoreInfoSize    uint32
-	CoreState       uint32 // per Processor, CoreStateSize bytes with its present state
+	CoreState       uint32 // per Processor, CoreStateSize bytes with its present state: [CoreState]
 	CoreStateSize   uint32
 	Zeros           uint32 // ZerosSize bytes that stay zero
 	ZerosSize       uint32
 	// Firmware is, by Processor, the load and link address of the base firmware, FirmwareSize its room.
 	Firmware         [chip.NumProcessors]uint32
 	FirmwareSize     [chip.NumProcessors]uint32
-	BankTable        uint32 // bank to NoC table, BankTableSize bytes, written by the host at bring-up
+	BankTable        uint32 // bank to NoC table, BankTableSize bytes, written by the host at bring-up: [BankTable]
 	BankTableSize    uint32
 	KernelConfig     uint32 // ring of kernel configurations: KernelConfigSize bytes
 	KernelConfigSize uint32
@@ -34,29 +35,20 @@ type L1Map struct {
 	Size             uint32 // end of L1
 }
 
-// CoreInfoMagic is the first word of CoreInfo, "RPR1" in memory order: the mark of a core that was set up by the host.
-const CoreInfoMagic = 0x31525052
-
-// BankTable's dimensions: most DRAM banks and L1 banks that it can describe.
-const (
-	BankTableDRAM = 16
-	BankTableL1   = 160
-)
-
-// bankTableSize is u32 num_dram, u32 num_l1, u16 dram_xy[2][16], u32 dram_offset[16], u16 l1_xy[2][160].
-const bankTableSize = 4 + 4 + 2*2*BankTableDRAM + 4*BankTableDRAM + 2*2*BankTableL1
+// ownBankTableSize is the size of [BankTable] for this runtime's own firmware.
+const ownBankTableSize = 4 + 4 + 2*2*maxDRAMBanks + 4*maxDRAMBanks + 2*2*maxL1Banks
 
 func wormholeL1() L1Map {
 	return L1Map{
 		AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
-		Mailbox: 0x10, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
+		Mailbox: 0x10, MailboxSize: 0x410, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
 		Launch: 0x20, LaunchEntries: 8, LaunchSize: 96,
 		Go: 0x320, GoEntries: 9, GoIndex: 0x350,
 		CoreInfo: 0x380, CoreInfoSize: 64, CoreState: 0x3D0, CoreStateSize: 16,
 		Zeros: 0x3200, ZerosSize: 512,
 		Firmware:     [chip.NumProcessors]uint32{0x3800, 0x5000, 0x5800, 0x5E00, 0x6400},
 		FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
-		BankTable:    0x6A00, BankTableSize: bankTableSize,
+		BankTable:    0x6A00, BankTableSize: ownBankTableSize,
 		KernelConfig: 0x7D80, KernelConfigSize: 0x11400,
 		Unreserved: 0x19180, Size: 0x16E000,
 	}
@@ -65,14 +57,14 @@ func wormholeL1() L1Map {
 func blackholeL1() L1Map {
 	return L1Map{
 		AtomicReturn: 4, Barrier: 12, InlineScratch: 32,
-		Mailbox: 0x60, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
+		Mailbox: 0x60, MailboxSize: 0x410, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
 		Launch: 0x70, LaunchEntries: 8, LaunchSize: 96,
 		Go: 0x370, GoEntries: 9, GoIndex: 0x3A0,
 		CoreInfo: 0x3D0, CoreInfoSize: 64, CoreState: 0x420, CoreStateSize: 16,
 		Zeros: 0x3240, ZerosSize: 512,
 		Firmware:     [chip.NumProcessors]uint32{0x3840, 0x5440, 0x5A40, 0x6040, 0x6640},
 		FirmwareSize: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600},
-		BankTable:    0x6C40, BankTableSize: bankTableSize,
+		BankTable:    0x6C40, BankTableSize: ownBankTableSize,
 		KernelConfig: 0x8740, KernelConfigSize: 0x11400,
 		Unreserved: 0x19B40, Size: 0x180000,
 	}

@@ -162,25 +162,7 @@ func (m *machine) boot() {
 }
 
 func (m *machine) bankTable() []byte {
-	banks := m.c.DRAMBanks()
-	b := make([]byte, m.l1.BankTableSize)
-	le := binary.LittleEndian
-	le.PutUint32(b, uint32(len(banks)))
-	le.PutUint32(b[4:], uint32(len(m.work)))
-	const xyAt, offsetAt = 8, 8 + 2*2*abi.BankTableDRAM
-	const l1At = offsetAt + 4*abi.BankTableDRAM
-	for i, bank := range banks {
-		for n, xy := range bank.Endpoint {
-			le.PutUint16(b[xyAt+2*abi.BankTableDRAM*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
-		}
-		le.PutUint32(b[offsetAt+4*i:], uint32(bank.Offset))
-	}
-	for i, xy := range m.work {
-		for n := range 2 {
-			le.PutUint16(b[l1At+2*abi.BankTableL1*n+2*i:], uint16(xy.X)|uint16(xy.Y)<<6)
-		}
-	}
-	return b
+	return abi.Own(m.c.Arch()).Banks.Encode(m.c.DRAMBanks(), m.work)
 }
 
 // How often wait polls without a pause, which is far more often than any program here takes, and how often a millisecond later each

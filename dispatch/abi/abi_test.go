@@ -1,0 +1,162 @@
+package abi_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+)
+
+// TestTables holds the tables of tt-metal's revisions to numbers that its headers gave when they were compiled: offsetof and
+// sizeof of mailboxes_t, kernel_config_msg_t, watcher_msg_t and core_info_msg_t (tt_metal/hw/inc/hostdev/dev_msgs.h) and the
+// macros of dev_mem_map.h, by revision for Wormhole and Blackhole.
+func TestTables(t *testing.T) {
+	type pair [2]uint32 // Wormhole, Blackhole
+	both := func(v uint32) pair { return pair{v, v} }
+	january := map[string]pair{
+		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x31E0),
+		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x310),
+		"go_message_index": both(0x340), "watcher": both(0x348), "core_info": both(0x858),
+		"sizeof(launch_msg_t)": both(0x60), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
+		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
+		"brisc_noc_id": both(0x44), "min_remote_cb_start_index": both(0x46), "enables": both(0x4C), "ncrisc_kernel_size16": both(0x5A),
+		"preload": both(0x5F), "NUM_CIRCULAR_BUFFERS": both(32),
+		"MEM_ZEROS_BASE": {0x3200, 0x3240}, "MEM_BRISC_FIRMWARE_BASE": {0x3800, 0x3840}, "MEM_NCRISC_FIRMWARE_BASE": {0x5000, 0x5440},
+		"MEM_TRISC0_FIRMWARE_BASE": {0x5800, 0x5A40}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E00, 0x6040}, "MEM_TRISC2_FIRMWARE_BASE": {0x6400, 0x6640},
+		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x1C00}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0x600}, "MEM_TRISC0_FIRMWARE_SIZE": both(0x600),
+		"MEM_MAP_END": {0x7CF0, 0x82B0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x7CF0, 0x82B0},
+		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8CF0, 0xA2B0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0x9CF0, 0xC2B0},
+		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA4F0, 0xD2B0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xACF0, 0xE2B0},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC4F0, 0x112B0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xCCF0, 0x11AB0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"DEFAULT_UNRESERVED": {0x19100, 0x196C0},
+	}
+	march := map[string]pair{
+		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x3260),
+		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x390),
+		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8D8),
+		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
+		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
+		"brisc_noc_id": both(0x48), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50), "ncrisc_kernel_size16": both(0x5E),
+		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": both(64),
+		"MEM_ZEROS_BASE": {0x3280, 0x32C0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38C0}, "MEM_NCRISC_FIRMWARE_BASE": {0x5080, 0x5AC0},
+		"MEM_TRISC0_FIRMWARE_BASE": {0x5880, 0x64C0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E80, 0x6EC0}, "MEM_TRISC2_FIRMWARE_BASE": {0x6480, 0x78C0},
+		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
+		"MEM_MAP_END": {0x8120, 0x9DE0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8120, 0x9DE0},
+		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x9120, 0xBDE0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA120, 0xDDE0},
+		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA920, 0xEDE0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB120, 0xFDE0},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC920, 0x12DE0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD120, 0x135E0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"DEFAULT_UNRESERVED": {0x19520, 0x1B200},
+	}
+	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march} {
+		got := map[string]pair{}
+		for i, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			l := abi.Of(name, arch)
+			m, la, b := &l.L1, &l.Launch, &l.Boot
+			for field, v := range map[string]uint32{
+				"MEM_MAILBOX_BASE": m.Mailbox, "sizeof(mailboxes_t)": m.MailboxSize,
+				"subordinate_sync": m.SubordinateSync - m.Mailbox, "launch_msg_rd_ptr": m.LaunchReadPtr - m.Mailbox, "launch": m.Launch - m.Mailbox,
+				"go_messages": m.Go - m.Mailbox, "go_message_index": m.GoIndex - m.Mailbox, "watcher": b.Watcher.Enable, "core_info": m.CoreInfo - m.Mailbox,
+				"sizeof(launch_msg_t)": m.LaunchSize, "kernel_config_base": la.ConfigBase, "sem_offset": la.Semaphores, "local_cb_offset": la.Circular,
+				"rta_offset": la.Args, "mode": la.Mode, "kernel_text_offset": la.Text, "local_cb_mask": la.CBMask,
+				"brisc_noc_id": la.NOC, "min_remote_cb_start_index": la.FirstRemote, "enables": la.Enables, "ncrisc_kernel_size16": la.NCRISCSize,
+				"preload": la.Preload, "NUM_CIRCULAR_BUFFERS": uint32(la.CircularBuffers),
+				"MEM_ZEROS_BASE": m.Zeros, "MEM_BRISC_FIRMWARE_BASE": m.Firmware[chip.BRISC], "MEM_NCRISC_FIRMWARE_BASE": m.Firmware[chip.NCRISC],
+				"MEM_TRISC0_FIRMWARE_BASE": m.Firmware[chip.TRISC0], "MEM_TRISC1_FIRMWARE_BASE": m.Firmware[chip.TRISC1], "MEM_TRISC2_FIRMWARE_BASE": m.Firmware[chip.TRISC2],
+				"MEM_BRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.BRISC], "MEM_NCRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.NCRISC], "MEM_TRISC0_FIRMWARE_SIZE": m.FirmwareSize[chip.TRISC0],
+				"MEM_MAP_END": m.KernelConfig, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.BRISC],
+				"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.NCRISC], "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC0],
+				"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC1], "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC2],
+				"MEM_BANK_TO_NOC_SCRATCH": m.BankTable, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": b.Virtual, "MEM_LOGICAL_TO_VIRTUAL_SIZE": b.VirtualSize,
+				"MEM_NCRISC_IRAM_BASE": b.IRAM, "MEM_NCRISC_IRAM_SIZE": b.IRAMSize,
+				"DEFAULT_UNRESERVED": m.Unreserved,
+			} {
+				p := got[field]
+				p[i] = v
+				got[field] = p
+			}
+			if l.Revision.Name != name || l.Revision.Own() || l.Arch != arch || m.Size != arch.Params().L1Size {
+				t.Errorf("%s: %+v", name, l.Revision)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Load addresses of base firmware name its revision and architecture; others are refused with what is known.
+func TestByFirmware(t *testing.T) {
+	for _, r := range abi.Revisions() {
+		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+			l := abi.Of(r.Name, arch)
+			got, err := abi.ByFirmware(l.L1.Firmware)
+			if r.Own() {
+				continue // it loads its firmware where tt-metal of 9 January 2026 does
+			}
+			if err != nil || got.Revision != r || got.Arch != arch {
+				t.Errorf("%s on %v: %+v, %v", r.Name, arch, got, err)
+			}
+		}
+	}
+	_, err := abi.ByFirmware([chip.NumProcessors]uint32{0x4000, 1, 2, 3, 4})
+	var unknown *abi.UnknownFirmwareError
+	if !errors.As(err, &unknown) || unknown.Addresses[0] != 0x4000 {
+		t.Errorf("unknown addresses: %v", err)
+	}
+	if abi.Own(99) != nil || abi.Of("2025", chip.Blackhole) != nil || abi.Of("2026-01-09", 99) != nil {
+		t.Error("a layout of no revision or architecture")
+	}
+}
+
+// What the host writes before cores start has the form that the revision's firmware reads.
+func TestBoot(t *testing.T) {
+	dram := []chip.Bank{{Offset: 5, Endpoint: [2]chip.XY{{X: 1, Y: 2}, {X: 3, Y: 4}}}, {Offset: 6, Endpoint: [2]chip.XY{{X: 5, Y: 6}, {X: 7, Y: 8}}}}
+	l1 := []chip.XY{{X: 1, Y: 3}, {X: 2, Y: 3}, {X: 3, Y: 3}}
+	le := binary.LittleEndian
+	var want []byte
+	for n := range 2 {
+		for _, b := range dram {
+			want = le.AppendUint16(want, uint16(b.Endpoint[n].Packed()))
+		}
+	}
+	for range 2 {
+		for _, xy := range l1 {
+			want = le.AppendUint16(want, uint16(xy.Packed()))
+		}
+	}
+	want = append(want, 5, 0, 0, 0, 6, 0, 0, 0)
+	want = append(want, make([]byte, 12)...)
+	metal, own := abi.Of("2026-01-09", chip.Blackhole), abi.Own(chip.Blackhole)
+	if diff := cmp.Diff(want, metal.Banks.Encode(dram, l1)); diff != "" {
+		t.Errorf("tt-metal's bank table (-want +got):\n%s", diff)
+	}
+	if b := own.Banks.Encode(dram, l1); len(b) != int(own.L1.BankTableSize) || le.Uint32(b) != 2 || le.Uint32(b[4:]) != 3 || le.Uint32(b[8+64:]) != 5 || le.Uint16(b[8+128:]) != uint16(l1[0].Packed()) {
+		t.Errorf("the own bank table: % x", b)
+	}
+	core := chip.Core{X: 3, Y: 4}
+	info := metal.EncodeInfo(core, chip.Core{X: 12, Y: 10}, true)
+	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || le.Uint32(info[0xF0:]) != 0x50EC09A3 || le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0xDF] != 5 {
+		t.Errorf("core information: % x", info)
+	}
+	if b := own.EncodeInfo(core, chip.Core{}, false); !slices.Equal(b[:8], []byte{'R', 'P', 'R', '1', 3, 4, 1, 0}) || len(b) != 64 {
+		t.Errorf("own core information: % x", b)
+	}
+	box := metal.Mailbox()
+	if box[0x310+3] != 0x40 || box[0x348] != 2 || box[0x348+0x18+0x12] != 2 || box[0x348+0x30+0x12] != 2 || box[0x348+0x4E] != 2 {
+		t.Errorf("mailbox: % x", box[0x300:0x3A0])
+	}
+	m, err := metal.VirtualMap([]chip.XY{{X: 1}, {X: 2}}, []chip.XY{{Y: 7}})
+	if err != nil || len(m) != 32 || m[0] != 1 || m[1] != 2 || m[20] != 7 {
+		t.Errorf("virtual coordinates: % x, %v", m, err)
+	}
+	if _, err := metal.VirtualMap(make([]chip.XY, 21), nil); err == nil {
+		t.Error("21 columns fit in 20 bytes")
+	}
+}

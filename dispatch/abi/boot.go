@@ -1,0 +1,195 @@
+package abi
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Absent marks a field that a revision does not have.
+const Absent = 0xFFFFFFFF
+
+// Boot is what the host writes before tt-metal's base firmware starts, beside the mailbox, the bank table, core information
+// and the firmware itself. Source: tt-metal tt_metal/hw/inc/internal/tt-1xx/*/dev_mem_map.h.
+type Boot struct {
+	// Scratch is, by processor, the L1 address of the initial data of its local RAM, which its firmware copies there.
+	Scratch [chip.NumProcessors]uint32
+	// IRAM is the address at which kernels of Wormhole's NCRISC are linked and run, IRAMSize its bytes; 0 where they run from L1.
+	IRAM, IRAMSize uint32
+	// Virtual is the L1 address of the virtual coordinates of workers: a byte for each column, then, from VirtualRows bytes on,
+	// one for each row. VirtualSize is its bytes, 0 where the host writes none.
+	Virtual, VirtualRows, VirtualSize uint32
+	Watcher                           Watcher
+}
+
+// Watcher has the offsets, in bytes from the mailbox, of fields that the host initializes for tt-metal's watcher. Source:
+// tt-metal dev_msgs.h (watcher_msg_t), watcher_server.cpp.
+type Watcher struct {
+	Enable     uint32 // u32: 2 disabled, 3 enabled
+	Sanitize   uint32 // u16 for each NoC, Stride bytes apart: 2 without an error
+	Stride     uint32
+	Assert     uint32 // u8: 2 without an error
+	HasWatcher bool   // otherwise the fields are zero
+}
+
+// Values of the watcher's fields.
+const (
+	watcherDisabled = 2
+	watcherOK       = 2
+)
+
+// CoreState has the offsets in a processor's part of L1Map.CoreState: of four characters that name a place in firmware or
+// kernel, of a word that the place explains, and of how many kernels have run; Absent for what a revision does not have.
+// tt-metal's firmware names places only if it was built with the watcher.
+type CoreState struct {
+	Waypoint, Detail, Kernels uint32
+}
+
+// BankField is a part of a bank table.
+type BankField uint8
+
+// Parts of a bank table. Coordinates are x | y<<6, as software names them on that NoC.
+const (
+	BankCounts  BankField = iota // u32 DRAM banks, u32 L1 banks
+	DRAMPlaces                   // for each NoC, for each DRAM bank: u16 coordinates
+	L1Places                     // for each NoC, for each L1 bank: u16 coordinates
+	DRAMOffsets                  // for each DRAM bank: u32 offset
+	L1Offsets                    // for each L1 bank: u32 offset, 0
+)
+
+// BankTable is the form of the table by which device code finds banks: its parts in order, and how many banks have room in
+// it; 0 for as many as the firmware was compiled for.
+type BankTable struct {
+	Fields   []BankField
+	DRAM, L1 int
+}
+
+// Most banks that this runtime's own table has room for.
+const (
+	maxDRAMBanks = 16
+	maxL1Banks   = 160
+)
+
+// Encode returns the table for banks of DRAM and for the workers, by L1 bank, in virtual coordinates. Firmware that was
+// compiled for a number of banks needs just that many.
+func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
+	nd, nl := max(len(dram), t.DRAM), max(len(l1), t.L1)
+	le := binary.LittleEndian
+	var b []byte
+	for _, f := range t.Fields {
+		at := len(b)
+		switch f {
+		case BankCounts:
+			b = le.AppendUint32(le.AppendUint32(b, uint32(len(dram))), uint32(len(l1)))
+		case DRAMPlaces:
+			b = append(b, make([]byte, 2*numNOCs*nd)...)
+			for n := range numNOCs {
+				for i := range dram {
+					le.PutUint16(b[at+2*(n*nd+i):], uint16(dram[i].Endpoint[n].Packed()))
+				}
+			}
+		case L1Places:
+			b = append(b, make([]byte, 2*numNOCs*nl)...)
+			for n := range numNOCs {
+				for i, xy := range l1 {
+					le.PutUint16(b[at+2*(n*nl+i):], uint16(xy.Packed()))
+				}
+			}
+		case DRAMOffsets:
+			b = append(b, make([]byte, 4*nd)...)
+			for i := range dram {
+				le.PutUint32(b[at+4*i:], uint32(dram[i].Offset))
+			}
+		case L1Offsets:
+			b = append(b, make([]byte, 4*nl)...)
+		}
+	}
+	return b
+}
+
+// CoreInfoMagic is the first word of core information for this runtime's own firmware, "RPR1" in memory order: the mark of a
+// core that was set up by the host.
+const CoreInfoMagic = 0x31525052
+
+// CoreInfo has the offsets, in bytes, of the fields by which a core is told its place; Absent for those that a revision
+// does not have. Source of tt-metal's: dev_msgs.h (core_info_msg_t).
+type CoreInfo struct {
+	Magic, MagicAt uint32 // u32
+	Logical        uint32 // u8 x, u8 y: its logical coordinates
+	Dispatch       uint32 // u8: 1 on a core that programs may not use
+	NOCSize        uint32 // u8 x, u8 y: the grid of tiles
+	Workers        uint32 // u8 x, u8 y: the logical grid
+	Unreserved     uint32 // u32: L1Map.Unreserved
+	// Unknown and UnknownEnd bound tables of three bytes for each tile that is no worker, which only the watcher reads. They
+	// are filled with coordinates that are no tile's.
+	Unknown, UnknownEnd uint32
+}
+
+// EncodeInfo returns the core information of a core. grid is the size of the logical grid; worker says whether programs may
+// use the core.
+func (l *Layout) EncodeInfo(c, grid chip.Core, worker bool) []byte {
+	p, f := l.Arch.Params(), &l.Info
+	b := make([]byte, l.L1.CoreInfoSize)
+	le := binary.LittleEndian
+	le.PutUint32(b[f.MagicAt:], f.Magic)
+	b[f.Logical], b[f.Logical+1] = uint8(c.X), uint8(c.Y)
+	if f.Dispatch != Absent && !worker {
+		b[f.Dispatch] = 1
+	}
+	if f.NOCSize != Absent {
+		b[f.NOCSize], b[f.NOCSize+1] = uint8(p.GridWidth), uint8(p.GridHeight)
+	}
+	if f.Workers != Absent {
+		b[f.Workers], b[f.Workers+1] = uint8(grid.X), uint8(grid.Y)
+	}
+	if f.Unreserved != Absent {
+		le.PutUint32(b[f.Unreserved:], l.L1.Unreserved)
+	}
+	for at := f.Unknown; at < f.UnknownEnd; at += 3 {
+		b[at], b[at+1], b[at+2] = 0xFF, 0xFF, unknownTile
+	}
+	return b
+}
+
+const unknownTile = 5 // AddressableCoreType::UNKNOWN
+
+// Go signals that the host writes. Source: tt-metal dev_msgs.h.
+const signalInit = 0x40
+
+// Mailbox returns the mailbox of a core that has not started: the go message says INIT, the watcher is off, everything else is
+// zero.
+func (l *Layout) Mailbox() []byte {
+	b := make([]byte, l.L1.MailboxSize)
+	b[l.L1.Go-l.L1.Mailbox+3] = signalInit
+	w := &l.Boot.Watcher
+	if !w.HasWatcher {
+		return b
+	}
+	le := binary.LittleEndian
+	le.PutUint32(b[w.Enable:], watcherDisabled)
+	for n := range uint32(numNOCs) {
+		le.PutUint16(b[w.Sanitize+n*w.Stride:], watcherOK)
+	}
+	b[w.Assert] = watcherOK
+	return b
+}
+
+// VirtualMap returns the virtual coordinates of columns and rows of the logical grid; nil where the host writes none.
+func (l *Layout) VirtualMap(columns, rows []chip.XY) ([]byte, error) {
+	m := &l.Boot
+	if m.VirtualSize == 0 {
+		return nil, nil
+	}
+	if len(columns) > int(m.VirtualRows) || len(rows) > int(m.VirtualSize-m.VirtualRows) {
+		return nil, fmt.Errorf("abi: virtual coordinates of %d columns and %d rows: %d and %d have room", len(columns), len(rows), m.VirtualRows, m.VirtualSize-m.VirtualRows)
+	}
+	b := make([]byte, m.VirtualSize)
+	for i, xy := range columns {
+		b[i] = uint8(xy.X)
+	}
+	for i, xy := range rows {
+		b[int(m.VirtualRows)+i] = uint8(xy.Y)
+	}
+	return b, nil
+}
