@@ -11,15 +11,16 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A linear layer as a trace, which is replayed for each input. The first call loads its program and allocates the result.
-func Example_linear() {
+// A linear layer on the engines: the product of the input and the weights plus a bias, without its negative elements. It is recorded as
+// a trace, which is replayed for each input; the first call loads its program and allocates the result.
+func ExampleDevice_Linear() {
 	check := func(err error) {
 		if err != nil {
 			log.Fatal(err)
 		}
 	}
 	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Wormhole())
+	dev, err := reprise.Open(ctx, sim.Blackhole())
 	check(err)
 	defer dev.Close(ctx)
 	d := ops.New(dev)

@@ -76,38 +76,3 @@ func ExampleDevice_BeginCapture() {
 	// [ttnn::empty tt::tt_metal::create_device_tensor ttnn::matmul ttnn::prim::matmul MatmulDeviceOperation tt::tt_metal::create_device_tensor]
 	// 16 GiB
 }
-
-// A linear layer on the engines: the product of the input and the weights plus a bias, without its negative elements.
-func ExampleDevice_Linear() {
-	ctx := context.Background()
-	dev, err := reprise.Open(ctx, sim.Blackhole())
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer dev.Close(ctx)
-	d := ops.New(dev)
-	defer d.Release(ctx)
-
-	send := func(shape []int, v ...float32) *ops.Tensor {
-		h, err := ops.NewHost(shape, ops.BFloat16, v)
-		if err != nil {
-			log.Fatal(err)
-		}
-		t, err := d.ToDevice(ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM))
-		if err != nil {
-			log.Fatal(err)
-		}
-		return t
-	}
-	input, weights, bias := send([]int{1, 3}, 1, 2, 3), send([]int{3, 2}, 0.5, -1, 1, 0, 2, -1), send([]int{1, 2}, 0.25, 1)
-	y, err := d.Linear(ctx, input, weights, bias, ops.WithActivation(ops.ReLU))
-	if err != nil {
-		log.Fatal(err)
-	}
-	h, err := d.ToHost(ctx, y)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(h.Shape, ops.Values[float32](h))
-	// Output: [1 2] [8.75 0]
-}
