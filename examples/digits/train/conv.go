@@ -192,18 +192,23 @@ func (m *convModel) step(rate, momentum, decay float64, batch int) {
 	}
 }
 
+// dense returns the weights of a layer, or nil if it has none.
+func (m *convModel) dense(i int) *dense {
+	switch s := m.stages[i].(type) {
+	case *convolution:
+		return &s.dense
+	case *dense:
+		return s
+	}
+	return nil
+}
+
 // bfloat rounds the model to bfloat16.
 func (m *convModel) bfloat() (*convnet.Network, error) {
 	weights := map[string][]float64{}
-	for i, s := range m.stages {
-		l := &m.layers[i]
-		var d *dense
-		switch s := s.(type) {
-		case *convolution:
-			d = &s.dense
-		case *dense:
-			d = s
-		default:
+	for i, l := range m.layers {
+		d := m.dense(i)
+		if d == nil {
 			continue
 		}
 		// Of a window's elements, channels are the innermost here and the outermost in the file. A linear layer is transposed.

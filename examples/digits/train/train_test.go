@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -36,7 +37,9 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	}
 }
 
-func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
+// checkGradients trains a model a little and lets it learn from one more image. It compares gradients of weights with how the loss
+// changes: in each layer of the first, the middle and the last weight, and another one.
+func checkGradients[M learner](t *testing.T, train func([]digits.Image, options) M, other int, layers func(M) map[string]*dense) {
 	images, err := digits.Images()
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +57,8 @@ func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
 	}
 	m.learn(x, label)
 	const h = 1e-6
-	for layer, d := range m {
-		for _, i := range []int{0, 17, len(d.w) / 2, len(d.w) - 1} {
+	for name, d := range layers(m) {
+		for _, i := range []int{0, other, len(d.w) / 2, len(d.w) - 1} {
 			w := d.w[i]
 			d.w[i] = w + h
 			up := loss()
@@ -63,52 +66,32 @@ func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
 			down := loss()
 			d.w[i] = w
 			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[i]) > 1e-6 {
-				t.Errorf("layer %d weight %d: gradient %g, the loss changes by %g", layer, i, d.gw[i], slope)
+				t.Errorf("%s weight %d: gradient %g, the loss changes by %g", name, i, d.gw[i], slope)
 			}
 		}
 	}
 }
 
-func TestConvolutionGradientIsTheDerivativeOfTheLoss(t *testing.T) {
-	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := trainConv(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0})
-	x := make([]float64, digits.Pixels)
-	for i, p := range images[7].Pixels {
-		x[i] = float64(p) / digits.MaxPixel
-	}
-	label := images[7].Label
-	loss := func() float64 {
-		p := make([]float64, digits.Classes)
-		softmax(p, m.forward(x))
-		return -math.Log(p[label])
-	}
-	m.learn(x, label)
-	const h = 1e-6
-	for i, s := range m.stages {
-		var d *dense
-		switch s := s.(type) {
-		case *convolution:
-			d = &s.dense
-		case *dense:
-			d = s
-		default:
-			continue
+func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
+	checkGradients(t, train, 17, func(m model) map[string]*dense {
+		layers := map[string]*dense{}
+		for i, d := range m {
+			layers[fmt.Sprint("layer ", i)] = d
 		}
-		for _, k := range []int{0, 8, len(d.w) / 2, len(d.w) - 1} {
-			w := d.w[k]
-			d.w[k] = w + h
-			up := loss()
-			d.w[k] = w - h
-			down := loss()
-			d.w[k] = w
-			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[k]) > 1e-6 {
-				t.Errorf("%s weight %d: gradient %g, the loss changes by %g", m.layers[i].Name, k, d.gw[k], slope)
+		return layers
+	})
+}
+
+func TestConvolutionGradientIsTheDerivativeOfTheLoss(t *testing.T) {
+	checkGradients(t, trainConv, 8, func(m *convModel) map[string]*dense {
+		layers := map[string]*dense{}
+		for i, l := range m.layers {
+			if d := m.dense(i); d != nil {
+				layers[l.Name] = d
 			}
 		}
-	}
+		return layers
+	})
 }
 
 func TestExp(t *testing.T) {
