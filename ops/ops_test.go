@@ -43,6 +43,28 @@ func must(t *rapid.T) func(*ops.Host, error) *ops.Host {
 	}
 }
 
+// kept returns functions that end a check on an error, that keep the result of an operation, and that free what was kept.
+func kept(b *bench, t *rapid.T) (ok func(error), keep func(*ops.Tensor, error) *ops.Tensor, release func()) {
+	ok = func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var live []*ops.Tensor
+	keep = func(x *ops.Tensor, err error) *ops.Tensor {
+		t.Helper()
+		ok(err)
+		live = append(live, x)
+		return x
+	}
+	return ok, keep, func() {
+		for _, x := range live {
+			ok(b.Deallocate(x))
+		}
+	}
+}
+
 // same compares a result with that of plain Go, bit for bit; NaNs are equal.
 func same(t *rapid.T, what string, got *ops.Host, want *plain) {
 	t.Helper()
@@ -156,24 +178,8 @@ var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "s
 
 // check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var live []*ops.Tensor
-	keep := func(x *ops.Tensor, err error) *ops.Tensor {
-		t.Helper()
-		ok(err)
-		live = append(live, x)
-		return x
-	}
-	defer func() {
-		for _, x := range live {
-			ok(b.Deallocate(x))
-		}
-	}()
+	ok, keep, release := kept(b, t)
+	defer release()
 	put := func(name string, p *plain) *ops.Tensor {
 		l, m := r.place(t, name, p.dims)
 		return keep(b.ToDevice(b.ctx, host(t, p), l, m))

@@ -31,24 +31,8 @@ func off(dt ops.DataType, got, want []float64, relative, absolute float64) strin
 
 // checkReals runs a drawn operation of a list on tensors of drawn shapes, types and places.
 func (r room) checkReals(b *bench, t *rapid.T, names ...string) {
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	var live []*ops.Tensor
-	keep := func(x *ops.Tensor, err error) *ops.Tensor {
-		t.Helper()
-		ok(err)
-		live = append(live, x)
-		return x
-	}
-	defer func() {
-		for _, x := range live {
-			ok(b.Deallocate(x))
-		}
-	}()
+	ok, keep, release := kept(b, t)
+	defer release()
 	dt := rapid.SampledFrom([]ops.DataType{ops.BFloat16, ops.Float32}).Draw(t, "type")
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "numbers"), 2))
 	draw := func(name string, dims [4]int) (*plain, *ops.Tensor) {
