@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
@@ -22,31 +21,14 @@ import (
 
 // A timeline shows what the threads of engines waited for, as long as they did.
 func TestTimelineOfEngines(t *testing.T) {
-	const source = `
-#include "reprise/kernel.h"
-#define TTI(w) __asm__ volatile(".word %0" ::"i"((uint32_t)(w) << 2 | (uint32_t)(w) >> 30))
-
-// Lets its engines wait for a semaphore, which it posts much later.
-void kernel_main(void) {
-    TTI(0xA3100004u | 4);  // SEMINIT semaphore 0
-    TTI(0xA6000000u | 0x1FFu << 15 | 4 | 1);  // SEMWAIT
-    for (volatile uint32_t i = 0; i < 6000000; ++i) {
-    }
-    rp_store(RP_PC_BUF_TENSIX_SYNC - 4 + 0x20, 0);  // post
-    uint32_t v = rp_load(RP_PC_BUF_TENSIX_SYNC);
-    __asm__ volatile("addi x0, %0, 0" ::"r"(v) : "memory");
-}
-`
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
-		image, err := kernels.Compile(b.Ctx, kernels.Source{Path: "engines.c", Text: source, Arch: b.Dev.Arch(), Processors: []chip.Processor{chip.TRISC1}})
+		at, idle := chip.Core{X: 2, Y: 1}, chip.Core{X: 0, Y: 1}
+		p, err := devtest.SemaphoreWait(b.Ctx, b.Dev, at, 6_000_000)
 		if errors.Is(err, kernels.ErrNoCompiler) {
 			b.Skip(err)
 		}
 		b.Must(err)
-		at, idle := chip.Core{X: 2, Y: 1}, chip.Core{X: 0, Y: 1}
-		x := b.Load(&reprise.Program{Name: "engines", Kernels: []reprise.Kernel{{
-			Name: "wait", Image: image, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(at.X, at.Y)},
-		}}})
+		x := b.Load(p)
 		line, err := observe.StartTimeline(b.Ctx, b.Dev)
 		b.Must(err)
 		var outside *chip.CoordinateError

@@ -1,6 +1,8 @@
 package devtest
 
 import (
+	"context"
+
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -63,4 +65,33 @@ func Mover(dev *reprise.Device, name string, at chip.Core, from, to *reprise.Buf
 		CircularBuffers: []reprise.CircularBuffer{{Index: cb, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
 		Buffers:         []*reprise.Buffer{from, to},
 	}, nil
+}
+
+// SemaphoreWait is a program whose engines wait for a semaphore on one core: for good, or until the core has counted so far and posts
+// it. The error is [kernels.ErrNoCompiler] without a compiler.
+func SemaphoreWait(ctx context.Context, dev *reprise.Device, at chip.Core, count uint32) (*reprise.Program, error) {
+	const source = `
+#include "reprise/kernel.h"
+#include "reprise/tensix.h"
+
+void kernel_main(void) {
+    RP_SEM_INIT(0, 0, 1);
+    RP_SEM_WAIT(0, RP_SEM_WHILE_ZERO, 0x1FF);
+    const uint32_t count = rp_arg(0);
+    for (volatile uint32_t i = 0; i < count; ++i) {
+    }
+    if (count != 0) {
+        rp_sem_post(0);
+    }
+    rp_tensix_sync();
+}
+`
+	image, err := kernels.Compile(ctx, kernels.Source{Path: "wait.c", Text: source, Arch: dev.Arch(), Processors: []chip.Processor{chip.TRISC1}})
+	if err != nil {
+		return nil, err
+	}
+	return &reprise.Program{Name: "engines", Kernels: []reprise.Kernel{{
+		Name: "wait", Image: image, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(at.X, at.Y)},
+		Args: func(chip.Core) []uint32 { return []uint32{count} },
+	}}}, nil
 }
