@@ -10,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
-// Every error of [Load] and [LoadMetal] wraps exactly one of these; ErrNotFound is that of [Prebuilt].
+// Every error of [Load], [LoadMetal] and [LoadMetalBase] wraps exactly one of these; ErrNotFound is that of [Prebuilt].
 var (
 	// ErrNotELF means that the bytes are not a well-formed ELF file.
 	ErrNotELF = errors.New("not a well-formed ELF file")
@@ -38,6 +38,9 @@ var (
 	// ErrNotMetal means that the file is no kernel that tt-metal linked for one of a worker's processors: base firmware, a
 	// kernel of [Load], or a file without symbols.
 	ErrNotMetal = errors.New("not a kernel that tt-metal linked for a worker")
+	// ErrNotBase means that the file is not base firmware that tt-metal linked for one of a worker's processors. It is an error of
+	// [LoadMetalBase] alone.
+	ErrNotBase = errors.New("not base firmware that tt-metal linked for a worker")
 	// ErrNotFound means that no kernel of that name comes with Reprise for that architecture.
 	ErrNotFound = errors.New("no such kernel")
 )

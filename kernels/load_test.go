@@ -10,17 +10,44 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/elftest"
 )
+
+// good is a kernel with 32 bytes of text, 8 of data and 4 of zeroed data, and a relocation of each kind that is fine.
+func good() elftest.File {
+	return elftest.File{
+		Segments: []elftest.Segment{
+			{Flags: elf.PF_R | elf.PF_X, Bytes: bytes.Repeat([]byte{0x13, 0, 0, 0}, 8)},
+			{Flags: elf.PF_R | elf.PF_W, Vaddr: localData, Paddr: 32, Bytes: []byte("initial."), Memory: 12},
+		},
+		Symbols: []elf.Sym32{
+			{Value: 8, Shndx: elftest.Text},
+			{Value: localData, Shndx: elftest.Data},
+			{Value: 32, Shndx: elftest.ABS},
+			{Value: uint32(2), Shndx: elftest.ABS},
+		},
+		Names: []string{"label", "variable", "__data_image", "__reprise_arch"},
+		Relocations: []elf.Rela32{
+			elftest.Relocation(0, elf.R_RISCV_JAL, 1, 0),
+			elftest.Relocation(4, elf.R_RISCV_HI20, 2, 0),
+			elftest.Relocation(8, elf.R_RISCV_LO12_I, 2, 4),
+			elftest.Relocation(12, elf.R_RISCV_PCREL_HI20, 3, 0),
+			elftest.Relocation(16, elf.R_RISCV_PCREL_LO12_I, 1, 0),
+			elftest.Relocation(20, elf.R_RISCV_BRANCH, 1, 0),
+			elftest.Relocation(24, elf.R_RISCV_CALL_PLT, 1, 0),
+		},
+	}
+}
 
 // The image is text and then initial data, whatever order the file has them in, padded to what NoC writes want.
 func TestLoadLayout(t *testing.T) {
 	f := good()
-	want := append(bytes.Clone(f.segments[0].bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
+	want := append(bytes.Clone(f.Segments[0].Bytes), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	for _, swap := range []bool{false, true} {
 		if swap {
-			f.segments[0], f.segments[1] = f.segments[1], f.segments[0]
+			f.Segments[0], f.Segments[1] = f.Segments[1], f.Segments[0]
 		}
-		im, err := Load(f.build())
+		im, err := Load(f.Build())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +58,7 @@ func TestLoadLayout(t *testing.T) {
 }
 
 func TestLoadKeepsNothing(t *testing.T) {
-	file := good().build()
+	file := good().Build()
 	im, err := Load(file)
 	if err != nil {
 		t.Fatal(err)
@@ -45,16 +72,16 @@ func TestLoadKeepsNothing(t *testing.T) {
 
 // Each rule has a file that breaks only it.
 func TestLoadRefuses(t *testing.T) {
-	header := func(change func(*elf.Header32)) func(*testFile) {
-		return func(f *testFile) { f.header = change }
+	header := func(change func(*elf.Header32)) func(*elftest.File) {
+		return func(f *elftest.File) { f.Header = change }
 	}
-	relocation := func(r elf.Rela32) func(*testFile) {
-		return func(f *testFile) { f.rela = append(f.rela, r) }
+	relocation := func(r elf.Rela32) func(*elftest.File) {
+		return func(f *elftest.File) { f.Relocations = append(f.Relocations, r) }
 	}
 	big := make([]byte, maxImage-16)
 	tests := []struct {
 		name   string
-		breaks func(*testFile)
+		breaks func(*elftest.File)
 		want   error
 		text   string
 	}{
@@ -66,41 +93,44 @@ func TestLoadRefuses(t *testing.T) {
 		{"compressed instructions", header(func(h *elf.Header32) { h.Flags = 1 }), ErrFlags, "0x1"},
 		{"hardware floats", header(func(h *elf.Header32) { h.Flags = 2 }), ErrFlags, "0x2"},
 		{"reduced registers", header(func(h *elf.Header32) { h.Flags = 8 }), ErrFlags, "0x8"},
-		{"entry inside the text", func(f *testFile) { f.entry = 4 }, ErrEntry, "entry 0x4"},
-		{"no text", func(f *testFile) { f.segments = f.segments[1:]; f.segments[0].bytes = nil }, ErrEntry, "no executable"},
-		{"data in front of the text", func(f *testFile) { f.segments[0].paddr = 64 }, ErrEntry, "in front"},
-		{"text in instruction RAM", func(f *testFile) { f.segments[0].vaddr, f.entry = ncriscIRAM, ncriscIRAM }, ErrAddress, "instruction RAM"},
-		{"two texts", func(f *testFile) { f.segments[1].flags |= elf.PF_X }, ErrAddress, "more than one"},
-		{"text with zeroed end", func(f *testFile) { f.segments[0].memory = 64 }, ErrAddress, "not in the file"},
-		{"data in L1", func(f *testFile) { f.segments[1].vaddr = 0x8000 }, ErrAddress, "0x8000"},
-		{"data in the firmware's block", func(f *testFile) { f.segments[1].vaddr = localRAM + 0x100 }, ErrAddress, "0xffb00100"},
-		{"image overlap", func(f *testFile) { f.segments[1].paddr = 16 }, ErrAddress, "overlaps"},
-		{"data overlap", func(f *testFile) {
-			f.segments = append(f.segments, testSegment{flags: elf.PF_R, vaddr: localData + 4, paddr: 64, bytes: []byte("more")})
+		{"entry inside the text", func(f *elftest.File) { f.Entry = 4 }, ErrEntry, "entry 0x4"},
+		{"no text", func(f *elftest.File) { f.Segments = f.Segments[1:]; f.Segments[0].Bytes = nil }, ErrEntry, "no executable"},
+		{"data in front of the text", func(f *elftest.File) { f.Segments[0].Paddr = 64 }, ErrEntry, "in front"},
+		{"text in instruction RAM", func(f *elftest.File) { f.Segments[0].Vaddr, f.Entry = ncriscIRAM, ncriscIRAM }, ErrAddress, "instruction RAM"},
+		{"two texts", func(f *elftest.File) { f.Segments[1].Flags |= elf.PF_X }, ErrAddress, "more than one"},
+		{"text with zeroed end", func(f *elftest.File) { f.Segments[0].Memory = 64 }, ErrAddress, "not in the file"},
+		{"data in L1", func(f *elftest.File) { f.Segments[1].Vaddr = 0x8000 }, ErrAddress, "0x8000"},
+		{"data in the firmware's block", func(f *elftest.File) { f.Segments[1].Vaddr = localRAM + 0x100 }, ErrAddress, "0xffb00100"},
+		{"image overlap", func(f *elftest.File) { f.Segments[1].Paddr = 16 }, ErrAddress, "overlaps"},
+		{"data overlap", func(f *elftest.File) {
+			f.Segments = append(f.Segments, elftest.Segment{Flags: elf.PF_R, Vaddr: localData + 4, Paddr: 64, Bytes: []byte("more")})
 		}, ErrAddress, "overlaps"},
-		{"data beyond local RAM", func(f *testFile) { f.segments[1].memory = 0x2000 - 0x480 + 4 }, ErrLocalRAM, ""},
-		{"image too large", func(f *testFile) { f.segments[0].bytes = big; f.segments[1].paddr = maxImage - 4 }, ErrTooLarge, ""},
-		{"far initial data", func(f *testFile) { f.segments[1].paddr = 0xFFFFFFF0 }, ErrTooLarge, ""},
-		{"no relocations", func(f *testFile) { f.noRela = true }, ErrNoRelocations, "emit-relocs"},
-		{"relocations for data only", func(f *testFile) { f.rela, f.relaInfo = nil, secData }, ErrNoRelocations, "emit-relocs"},
-		{"absolute address of text", relocation(reloc(4, elf.R_RISCV_HI20, 1, 0)), ErrRelocation, `"label"`},
-		{"low half of an address of text", relocation(reloc(4, elf.R_RISCV_LO12_S, 1, 0)), ErrRelocation, `"label"`},
-		{"function pointer in data", func(f *testFile) { f.rela = []elf.Rela32{reloc(localData, elf.R_RISCV_32, 1, 0)}; f.relaInfo = secData }, ErrRelocation, "function pointers"},
-		{"distance from text to data", relocation(reloc(4, elf.R_RISCV_PCREL_HI20, 2, 0)), ErrRelocation, "medlow"},
-		{"distance from text to a number", func(f *testFile) {
-			f.symbols[2].Value = 0xFFB20000
+		{"data beyond local RAM", func(f *elftest.File) { f.Segments[1].Memory = 0x2000 - 0x480 + 4 }, ErrLocalRAM, ""},
+		{"image too large", func(f *elftest.File) { f.Segments[0].Bytes = big; f.Segments[1].Paddr = maxImage - 4 }, ErrTooLarge, ""},
+		{"far initial data", func(f *elftest.File) { f.Segments[1].Paddr = 0xFFFFFFF0 }, ErrTooLarge, ""},
+		{"no relocations", func(f *elftest.File) { f.NoRelocations = true }, ErrNoRelocations, "emit-relocs"},
+		{"relocations for data only", func(f *elftest.File) { f.Relocations, f.RelocationsOf = nil, elftest.Data }, ErrNoRelocations, "emit-relocs"},
+		{"absolute address of text", relocation(elftest.Relocation(4, elf.R_RISCV_HI20, 1, 0)), ErrRelocation, `"label"`},
+		{"low half of an address of text", relocation(elftest.Relocation(4, elf.R_RISCV_LO12_S, 1, 0)), ErrRelocation, `"label"`},
+		{"function pointer in data", func(f *elftest.File) {
+			f.Relocations = []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_32, 1, 0)}
+			f.RelocationsOf = elftest.Data
+		}, ErrRelocation, "function pointers"},
+		{"distance from text to data", relocation(elftest.Relocation(4, elf.R_RISCV_PCREL_HI20, 2, 0)), ErrRelocation, "medlow"},
+		{"distance from text to a number", func(f *elftest.File) {
+			f.Symbols[2].Value = 0xFFB20000
 		}, ErrRelocation, "fixed address"},
-		{"global offset table", relocation(reloc(4, elf.R_RISCV_GOT_HI20, 2, 0)), ErrRelocation, "fpic"},
-		{"thread-local", relocation(reloc(4, elf.R_RISCV_TPREL_HI20, 2, 0)), ErrRelocation, "thread-local"},
-		{"compressed branch", relocation(reloc(4, elf.R_RISCV_RVC_BRANCH, 1, 0)), ErrRelocation, "compressed"},
-		{"undefined weak symbol", func(f *testFile) { f.symbols[1] = elf.Sym32{} }, ErrRelocation, "nothing defines"},
-		{"symbol that isn't there", relocation(reloc(4, elf.R_RISCV_HI20, 99, 0)), ErrNotELF, "symbol 99"},
+		{"global offset table", relocation(elftest.Relocation(4, elf.R_RISCV_GOT_HI20, 2, 0)), ErrRelocation, "fpic"},
+		{"thread-local", relocation(elftest.Relocation(4, elf.R_RISCV_TPREL_HI20, 2, 0)), ErrRelocation, "thread-local"},
+		{"compressed branch", relocation(elftest.Relocation(4, elf.R_RISCV_RVC_BRANCH, 1, 0)), ErrRelocation, "compressed"},
+		{"undefined weak symbol", func(f *elftest.File) { f.Symbols[1] = elf.Sym32{} }, ErrRelocation, "nothing defines"},
+		{"symbol that isn't there", relocation(elftest.Relocation(4, elf.R_RISCV_HI20, 99, 0)), ErrNotELF, "symbol 99"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := good()
 			tt.breaks(&f)
-			im, err := Load(f.build())
+			im, err := Load(f.Build())
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
 			}
@@ -120,10 +150,10 @@ func TestLoadRefuses(t *testing.T) {
 		}
 	})
 	t.Run("truncated", func(t *testing.T) {
-		file := good().build()
+		file := good().Build()
 		for n := range file {
 			if im, err := Load(file[:n]); err == nil {
-				t.Fatalf("the first %d of %d bytes: %v", n, len(file), im)
+				t.Fatalf("the first %d of %d Bytes: %v", n, len(file), im)
 			}
 		}
 	})
@@ -163,7 +193,7 @@ func TestFits(t *testing.T) {
 
 // FuzzLoad: any bytes give an image that keeps Load's promises, or an error that wraps one of its sentinels.
 func FuzzLoad(f *testing.F) {
-	f.Add(good().build())
+	f.Add(good().Build())
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range []string{Blank, Copy} {
 			file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")

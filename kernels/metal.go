@@ -1,11 +1,9 @@
 package kernels
 
 import (
-	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -38,6 +36,9 @@ type MetalKernel struct {
 	// IRAM says that the kernel runs in the instruction RAM of Wormhole's NCRISC, where the firmware copies it from L1. Its text
 	// can't run anywhere else.
 	IRAM bool
+	// StoredAddresses is how many words of jump tables and tables of functions have an address of text. tt-metal's own loader
+	// refuses such kernels. [LoadMetal] puts code in front of their text that stores the addresses before each run.
+	StoredAddresses int
 	// NCRISC says that the kernel was linked for NCRISC. Files for the other processors don't say which one it is; the base
 	// firmware with the same end of text does.
 	NCRISC bool
@@ -89,6 +90,12 @@ func LoadMetal(file []byte) (*Image, error) {
 	if err := x.move(); err != nil {
 		return nil, err
 	}
+	if m.StoredAddresses = len(x.stored); m.StoredAddresses > 0 {
+		im.Text = withAddresses(im.Text, x.stored)
+		if len(im.Text) > maxImage {
+			return nil, refuse(ErrTooLarge, "text, initial data and a table of %d stored addresses have %d bytes, the area %d", m.StoredAddresses, len(im.Text), maxImage)
+		}
+	}
 	return im, nil
 }
 
@@ -126,18 +133,8 @@ func metalSymbols(symbols []elf.Symbol) (*MetalKernel, error) {
 	case len(m.Variables) > maxVariables:
 		return nil, refuse(ErrNotMetal, "%d variables of a base firmware", len(m.Variables))
 	}
-	slices.SortFunc(m.Variables, func(a, b MetalVariable) int {
-		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Name, b.Name))
-	})
-	const nocs, coordinate = 2, 2
-	for _, v := range m.Variables {
-		switch v.Name { // of 16 bits per bank and NoC
-		case "dram_bank_to_noc_xy":
-			m.DRAMBanks = int(v.Size) / (nocs * coordinate)
-		case "l1_bank_to_noc_xy":
-			m.L1Banks = int(v.Size) / (nocs * coordinate)
-		}
-	}
+	sortVariables(m.Variables)
+	m.DRAMBanks, m.L1Banks = bankCounts(m.Variables)
 	return m, nil
 }
 

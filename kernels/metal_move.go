@@ -24,6 +24,7 @@ type mover struct {
 	lower   map[uint32]lower    // LO12 of addresses of text, by place
 	pcUpper map[uint32]*upper   // PCREL_HI20 of addresses that are not text, by place
 	pcLower map[uint32][]uint32 // places of PCREL_LO12, by the place of their HI20
+	stored  []stored            // words that need an address of text
 	steps   int                 // left for search
 }
 
@@ -146,9 +147,11 @@ func (m *mover) read(rela []byte, inText bool) error {
 			if toText {
 				differences[offset]--
 			}
-		case elf.R_RISCV_32, elf.R_RISCV_64:
+		case elf.R_RISCV_32:
 			if toText {
-				return bad("stored address of text, which may be placed anywhere: tt-metal's loader refuses it too; avoid tables of functions, virtual functions and static constructors")
+				if why := m.store(offset, target); why != "" {
+					return bad(why)
+				}
 			}
 		case elf.R_RISCV_BRANCH, elf.R_RISCV_JAL, elf.R_RISCV_CALL, elf.R_RISCV_CALL_PLT:
 			if inText != toText {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/elftest"
 )
 
 // Where the firmware of goodMetal ends.
@@ -54,31 +55,31 @@ func words(ws ...uint32) []byte {
 
 // goodMetal is a kernel as tt-metal links it, with some text and relocations: 8 bytes of data, 4 of zeroed data, three variables
 // of the firmware.
-func goodMetal(text []byte, rela ...elf.Rela32) testFile {
+func goodMetal(text []byte, rela ...elf.Rela32) elftest.File {
 	end := uint32(metalText + len(text))
 	weak := func(addr, size uint32) elf.Sym32 {
-		return elf.Sym32{Value: addr, Size: size, Info: uint8(elf.STB_WEAK)<<4 | uint8(elf.STT_OBJECT), Shndx: secABS}
+		return elf.Sym32{Value: addr, Size: size, Info: uint8(elf.STB_WEAK)<<4 | uint8(elf.STT_OBJECT), Shndx: elftest.ABS}
 	}
-	return testFile{
-		entry: metalText,
-		segments: []testSegment{
-			{flags: elf.PF_R | elf.PF_X, vaddr: metalText, paddr: metalText, bytes: text},
-			{flags: elf.PF_R | elf.PF_W, vaddr: metalLocal, paddr: end, bytes: []byte("initial."), memory: 12},
+	return elftest.File{
+		Entry: metalText,
+		Segments: []elftest.Segment{
+			{Flags: elf.PF_R | elf.PF_X, Vaddr: metalText, Paddr: metalText, Bytes: text},
+			{Flags: elf.PF_R | elf.PF_W, Vaddr: metalLocal, Paddr: end, Bytes: []byte("initial."), Memory: 12},
 		},
-		symbols: []elf.Sym32{
-			{Value: metalText + 24, Shndx: secText},
-			{Value: metalLocal, Shndx: secData},
-			{Value: end, Shndx: secText},
-			{Value: metalText, Shndx: secABS},
-			{Value: metalLocal, Shndx: secABS},
-			{Value: localRAM + 0x7F0, Shndx: secABS},
+		Symbols: []elf.Sym32{
+			{Value: metalText + 24, Shndx: elftest.Text},
+			{Value: metalLocal, Shndx: elftest.Data},
+			{Value: end, Shndx: elftest.Text},
+			{Value: metalText, Shndx: elftest.ABS},
+			{Value: metalLocal, Shndx: elftest.ABS},
+			{Value: localRAM + 0x7F0, Shndx: elftest.ABS},
 			weak(localRAM+0x464, 440),
 			weak(localRAM+0x448, 28),
 			weak(localRAM+0x48, 1024),
 		},
-		names: []string{"label", "variable", "__kernel_data_lma", "__fw_export_text_end", "__fw_export_ldm_end", "__global_pointer$",
+		Names: []string{"label", "variable", "__kernel_data_lma", "__fw_export_text_end", "__fw_export_ldm_end", "__global_pointer$",
 			"l1_bank_to_noc_xy", "dram_bank_to_noc_xy", "cb_interface"},
-		rela: rela,
+		Relocations: rela,
 	}
 }
 
@@ -87,14 +88,14 @@ func simple() ([]byte, []elf.Rela32) {
 	label := uint32(metalText + 24)
 	return words(nop, lui(15, label), nop, addi(14, 15, label), ret, nop, nop, nop),
 		[]elf.Rela32{
-			reloc(metalText+4, elf.R_RISCV_HI20, symLabel, 0), reloc(metalText+4, elf.R_RISCV_RELAX, 0, 0),
-			reloc(metalText+12, elf.R_RISCV_LO12_I, symLabel, 0), reloc(metalText+12, elf.R_RISCV_RELAX, 0, 0),
+			elftest.Relocation(metalText+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(metalText+4, elf.R_RISCV_RELAX, 0, 0),
+			elftest.Relocation(metalText+12, elf.R_RISCV_LO12_I, symLabel, 0), elftest.Relocation(metalText+12, elf.R_RISCV_RELAX, 0, 0),
 		}
 }
 
 func TestLoadMetal(t *testing.T) {
 	text, rela := simple()
-	im, err := LoadMetal(goodMetal(text, rela...).build())
+	im, err := LoadMetal(goodMetal(text, rela...).Build())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +118,11 @@ func TestLoadMetal(t *testing.T) {
 // Wormhole's NCRISC runs kernels where they were linked.
 func TestLoadMetalInstructionRAM(t *testing.T) {
 	text, _ := simple()
-	f := goodMetal(text, reloc(ncriscIRAM+4, elf.R_RISCV_HI20, symLabel, 0))
-	f.entry = ncriscIRAM
-	f.segments[0].vaddr, f.segments[0].paddr = ncriscIRAM, ncriscIRAM
-	f.segments[1].paddr = ncriscIRAM + uint32(len(text))
-	im, err := LoadMetal(f.build())
+	f := goodMetal(text, elftest.Relocation(ncriscIRAM+4, elf.R_RISCV_HI20, symLabel, 0))
+	f.Entry = ncriscIRAM
+	f.Segments[0].Vaddr, f.Segments[0].Paddr = ncriscIRAM, ncriscIRAM
+	f.Segments[1].Paddr = ncriscIRAM + uint32(len(text))
+	im, err := LoadMetal(f.Build())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,9 +146,11 @@ func TestLoadMetalInstructionRAM(t *testing.T) {
 func TestLoadMetalPairs(t *testing.T) {
 	const at = metalText
 	label := uint32(at + 24)
-	hi := func(off uint32, addend int32) elf.Rela32 { return reloc(at+off, elf.R_RISCV_HI20, symLabel, addend) }
+	hi := func(off uint32, addend int32) elf.Rela32 {
+		return elftest.Relocation(at+off, elf.R_RISCV_HI20, symLabel, addend)
+	}
 	lo := func(off uint32, addend int32) elf.Rela32 {
-		return reloc(at+off, elf.R_RISCV_LO12_I, symLabel, addend)
+		return elftest.Relocation(at+off, elf.R_RISCV_LO12_I, symLabel, addend)
 	}
 	jump := func(distance uint32) uint32 { // of a few instructions forward
 		return distance&0x7FE<<20 | opJAL
@@ -162,7 +165,7 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(lui(15, label), lw(10, 15, label), lw(11, 15, label+4), ret), []elf.Rela32{hi(0, 0), lo(4, 0), lo(8, 4)},
 			words(auipc(15, 24), lw(10, 15, 24), lw(11, 15, 28), ret)},
 		{"a store",
-			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret), []elf.Rela32{hi(0, 8), reloc(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
+			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret), []elf.Rela32{hi(0, 8), elftest.Relocation(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
 			words(auipc(15, 32), nop, nop, sw(11, 15, 32), ret)},
 		{"pairs that cross",
 			words(lui(15, label), lui(14, label+0x1000), addi(15, 15, label), addi(14, 14, label+0x1000), ret), []elf.Rela32{hi(0, 0), hi(4, 0x1000), lo(8, 0), lo(12, 0x1000)},
@@ -184,22 +187,22 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(lui(8, label), 0x008000EF, ret, addi(10, 8, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
 			words(auipc(8, 24), 0x008000EF, ret, addi(10, 8, 24), ret)},
 		{"an address of data from the program counter",
-			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{reloc(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4), reloc(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
+			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{elftest.Relocation(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4), elftest.Relocation(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
 			words(nop, lui(15, metalLocal+4), addi(15, 15, metalLocal+4&0xFFF), ret)},
 		{"a distance within the text",
-			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{reloc(at, elf.R_RISCV_PCREL_HI20, symLabel, 0), reloc(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
+			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_PCREL_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
 			words(0x0000_0797, addi(15, 15, 24), ret)},
 		{"an address of data",
-			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{reloc(at, elf.R_RISCV_HI20, symVariable, 0), reloc(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
+			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_HI20, symVariable, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
 			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret)},
 		{"relative to gp, with a number of the linker's own",
-			words(lw(15, 3, 0x40), ret), []elf.Rela32{reloc(at, 68, symVariable, 0)},
+			words(lw(15, 3, 0x40), ret), []elf.Rela32{elftest.Relocation(at, 68, symVariable, 0)},
 			words(lw(15, 3, 0x40), ret)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text := append(tt.text, bytes.Repeat(words(nop), 16-len(tt.text)/4)...)
-			im, err := LoadMetal(goodMetal(text, tt.rela...).build())
+			im, err := LoadMetal(goodMetal(text, tt.rela...).Build())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,63 +213,114 @@ func TestLoadMetalPairs(t *testing.T) {
 	}
 }
 
+// Words with addresses of text are stored by code in front of the text. The code is that of GNU as.
+func TestLoadMetalStoredAddresses(t *testing.T) {
+	f := goodMetal(words(nop, ret, nop, ret), elftest.Relocation(metalText+8, elf.R_RISCV_32, symLabel, -20), elftest.Relocation(metalText+12, elf.R_RISCV_32, symDataImage, 0))
+	im, err := LoadMetal(f.Build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := words(
+		0x00000297, // auipc t0, 0
+		0x03428313, // addi  t1, t0, 52
+		0x000003b7, // lui   t2, 0
+		0x04438393, // addi  t2, t2, 68
+		0x005383b3, // add   t2, t2, t0
+		0x00032e03, // lw    t3, 0(t1)
+		0x00432e83, // lw    t4, 4(t1)
+		0x005e0e33, // add   t3, t3, t0
+		0x005e8eb3, // add   t4, t4, t0
+		0x01de2023, // sw    t4, 0(t3)
+		0x00830313, // addi  t1, t1, 8
+		0xfe7314e3, // bne   t1, t2, -24
+		0x0200006f, // j     32
+		80+8, 80+4, 80+12, 80+16,
+		0, 0, 0,
+	)
+	want := append(code, words(nop, ret, nop, ret)...)
+	if !bytes.HasPrefix(im.Text, want) || im.Metal.StoredAddresses != 2 {
+		t.Errorf("%d stored: %x, want %x", im.Metal.StoredAddresses, im.Text, want)
+	}
+}
+
 // Each rule has a file that breaks only it, and each refusal says what to do.
 func TestLoadMetalRefuses(t *testing.T) {
 	const at = metalText
 	label := uint32(at + 24)
-	code := func(text []byte, rela ...elf.Rela32) func(*testFile) {
-		return func(f *testFile) { *f = goodMetal(append(text, bytes.Repeat(words(nop), 16-len(text)/4)...), rela...) }
+	code := func(text []byte, rela ...elf.Rela32) func(*elftest.File) {
+		return func(f *elftest.File) {
+			*f = goodMetal(append(text, bytes.Repeat(words(nop), 16-len(text)/4)...), rela...)
+		}
 	}
 	tests := []struct {
 		name   string
-		breaks func(*testFile)
+		breaks func(*elftest.File)
 		want   error
 		text   string
 	}{
-		{"our own kernel", func(f *testFile) { *f = good() }, ErrNotMetal, "use Load"},
-		{"base firmware", func(f *testFile) { f.names[0], f.symbols[0].Shndx = "__stack_top", secABS }, ErrNotMetal, "base firmware"},
-		{"no end of the firmware's data", func(f *testFile) { f.names[symLocalEnd-1] = "other" }, ErrNotMetal, "__fw_export_ldm_end"},
-		{"no variables", func(f *testFile) { f.symbols, f.names = f.symbols[:symFirst-1], f.names[:symFirst-1] }, ErrNotMetal, "just-symbols"},
-		{"text elsewhere", func(f *testFile) { f.symbols[symTextEnd-1].Value += 16 }, ErrAddress, "__fw_export_text_end"},
-		{"data in the firmware's", func(f *testFile) { f.symbols[symLocalEnd-1].Value += 16 }, ErrAddress, "firmware's data ends"},
-		{"firmware's data nowhere", func(f *testFile) { f.symbols[symLocalEnd-1].Value = 16 }, ErrAddress, "outside of local RAM"},
-		{"half an instruction", func(f *testFile) {
-			f.segments[0].bytes = append(f.segments[0].bytes, 1)
-			f.segments[1].paddr += 1
+		{"our own kernel", func(f *elftest.File) { *f = good() }, ErrNotMetal, "use Load"},
+		{"base firmware", func(f *elftest.File) { f.Names[0], f.Symbols[0].Shndx = "__stack_top", elftest.ABS }, ErrNotMetal, "base firmware"},
+		{"no end of the firmware's data", func(f *elftest.File) { f.Names[symLocalEnd-1] = "other" }, ErrNotMetal, "__fw_export_ldm_end"},
+		{"no variables", func(f *elftest.File) { f.Symbols, f.Names = f.Symbols[:symFirst-1], f.Names[:symFirst-1] }, ErrNotMetal, "just-symbols"},
+		{"text elsewhere", func(f *elftest.File) { f.Symbols[symTextEnd-1].Value += 16 }, ErrAddress, "__fw_export_text_end"},
+		{"data in the firmware's", func(f *elftest.File) { f.Symbols[symLocalEnd-1].Value += 16 }, ErrAddress, "firmware's data ends"},
+		{"firmware's data nowhere", func(f *elftest.File) { f.Symbols[symLocalEnd-1].Value = 16 }, ErrAddress, "outside of local RAM"},
+		{"half an instruction", func(f *elftest.File) {
+			f.Segments[0].Bytes = append(f.Segments[0].Bytes, 1)
+			f.Segments[1].Paddr += 1
 		}, ErrAddress, "not in words"},
-		{"too much for instruction RAM", func(f *testFile) {
-			f.segments[0].bytes = make([]byte, 0x4004)
-			f.entry, f.segments[0].vaddr, f.segments[0].paddr, f.segments[1].paddr = ncriscIRAM, ncriscIRAM, ncriscIRAM, ncriscIRAM+0x4004
+		{"too much for instruction RAM", func(f *elftest.File) {
+			f.Segments[0].Bytes = make([]byte, 0x4004)
+			f.Entry, f.Segments[0].Vaddr, f.Segments[0].Paddr, f.Segments[1].Paddr = ncriscIRAM, ncriscIRAM, ncriscIRAM, ncriscIRAM+0x4004
 		}, ErrTooLarge, "instruction RAM"},
-		{"text in registers", func(f *testFile) { f.entry, f.segments[0].vaddr = 0xFFB20000, 0xFFB20000 }, ErrAddress, "neither in L1"},
-		{"no relocations", func(f *testFile) { f.noRela = true }, ErrNoRelocations, "stripped"},
-		{"stored address of text", func(f *testFile) {
-			f.rela, f.relaInfo = []elf.Rela32{reloc(metalLocal, elf.R_RISCV_32, symLabel, 0)}, secData
-		}, ErrRelocation, "tables of functions"},
-		{"difference of text and data", func(f *testFile) {
-			f.rela = append(f.rela, reloc(at, elf.R_RISCV_ADD32, symLabel, 0), reloc(at, elf.R_RISCV_SUB32, symVariable, 0))
+		{"text in registers", func(f *elftest.File) { f.Entry, f.Segments[0].Vaddr = 0xFFB20000, 0xFFB20000 }, ErrAddress, "neither in L1"},
+		{"no relocations", func(f *elftest.File) { f.NoRelocations = true }, ErrNoRelocations, "stripped"},
+		{"stored address beyond the text", func(f *elftest.File) {
+			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0x1000)}, elftest.Data
+		}, ErrRelocation, "beyond"},
+		{"stored address between words", func(f *elftest.File) {
+			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal+2, elf.R_RISCV_32, symLabel, 0)}, elftest.Data
+		}, ErrRelocation, "not aligned"},
+		{"stored address in zeroed data", func(f *elftest.File) {
+			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal+8, elf.R_RISCV_32, symLabel, 0)}, elftest.Data
+		}, ErrRelocation, "initial values"},
+		{"stored address of two words", func(f *elftest.File) {
+			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_64, symLabel, 0)}, elftest.Data
+		}, ErrRelocation, "options of tt-metal"},
+		{"difference of text and data", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_ADD32, symLabel, 0), elftest.Relocation(at, elf.R_RISCV_SUB32, symVariable, 0))
 		}, ErrRelocation, "distance"},
-		{"call of firmware", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_CALL_PLT, symTextEnd, 0)) }, ErrRelocation, "jump out"},
-		{"relocation between instructions", func(f *testFile) { f.rela = append(f.rela, reloc(at+2, elf.R_RISCV_HI20, symLabel, 0)) }, ErrRelocation, "between instructions"},
-		{"relocation outside", func(f *testFile) { f.rela = append(f.rela, reloc(0, elf.R_RISCV_HI20, symLabel, 0)) }, ErrRelocation, "outside"},
-		{"symbol that isn't there", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_HI20, 99, 0)) }, ErrNotELF, "symbol 99"},
-		{"thread-local", func(f *testFile) { f.rela = append(f.rela, reloc(at, elf.R_RISCV_TPREL_HI20, symVariable, 0)) }, ErrRelocation, "options of tt-metal"},
-		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), reloc(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "not an instruction"},
-		{"upper half alone", code(words(lui(15, label), ret), reloc(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "without a lower half"},
+		{"call of firmware", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_CALL_PLT, symTextEnd, 0))
+		}, ErrRelocation, "jump out"},
+		{"relocation between instructions", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(at+2, elf.R_RISCV_HI20, symLabel, 0))
+		}, ErrRelocation, "between instructions"},
+		{"relocation outside", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(0, elf.R_RISCV_HI20, symLabel, 0))
+		}, ErrRelocation, "outside"},
+		{"symbol that isn't there", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_HI20, 99, 0))
+		}, ErrNotELF, "symbol 99"},
+		{"thread-local", func(f *elftest.File) {
+			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_TPREL_HI20, symVariable, 0))
+		}, ErrRelocation, "options of tt-metal"},
+		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "not an instruction"},
+		{"upper half alone", code(words(lui(15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "without a lower half"},
 		{"upper half in arithmetic", code(words(lui(15, label), addi(14, 15, 0), addi(15, 15, label), ret),
-			reloc(at, elf.R_RISCV_HI20, symLabel, 0), reloc(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "used alone"},
-		{"lower half alone", code(words(addi(15, 15, label), ret), reloc(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
+			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "used alone"},
+		{"lower half alone", code(words(addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
 		{"two upper halves for one lower half", code(words(0x00050663, lui(15, label), 0x0080006F, lui(15, label), addi(15, 15, label), ret),
-			reloc(at+4, elf.R_RISCV_HI20, symLabel, 0), reloc(at+12, elf.R_RISCV_HI20, symLabel, 0), reloc(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
+			elftest.Relocation(at+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+12, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
 		{"addresses too far apart", code(words(lui(15, label), lw(14, 15, (label+0xD00)&0xFFF), lw(15, 15, (label-0x200)&0xFFF), ret),
-			reloc(at, elf.R_RISCV_HI20, symLabel, 0), reloc(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00), reloc(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
+			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			text, rela := simple()
 			f := goodMetal(text, rela...)
 			tt.breaks(&f)
-			im, err := LoadMetal(f.build())
+			im, err := LoadMetal(f.Build())
 			if !errors.Is(err, tt.want) {
 				t.Fatalf("got %v, %v; want %v", im, err, tt.want)
 			}
@@ -277,10 +331,10 @@ func TestLoadMetalRefuses(t *testing.T) {
 	}
 	t.Run("truncated", func(t *testing.T) {
 		text, rela := simple()
-		file := goodMetal(text, rela...).build()
+		file := goodMetal(text, rela...).Build()
 		for n := range file {
 			if im, err := LoadMetal(file[:n]); err == nil {
-				t.Fatalf("the first %d of %d bytes: %v", n, len(file), im)
+				t.Fatalf("the first %d of %d Bytes: %v", n, len(file), im)
 			}
 		}
 	})
@@ -289,8 +343,8 @@ func TestLoadMetalRefuses(t *testing.T) {
 // FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps one of its sentinels.
 func FuzzLoadMetal(f *testing.F) {
 	text, rela := simple()
-	f.Add(goodMetal(text, rela...).build())
-	f.Add(good().build())
+	f.Add(goodMetal(text, rela...).Build())
+	f.Add(good().Build())
 	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM, ErrNotMetal}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		im, err := LoadMetal(file)

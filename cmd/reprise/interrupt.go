@@ -14,6 +14,8 @@ func (*graphPeakCmd) onlyReads() bool   { return true }
 func (*graphDotCmd) onlyReads() bool    { return true }
 func (*graphSVGCmd) onlyReads() bool    { return true }
 func (*inspectCmd) onlyReads() bool     { return true }
+func (*metalLsCmd) onlyReads() bool     { return true }
+func (*metalCheckCmd) onlyReads() bool  { return true }
 func (c *traceDumpCmd) onlyReads() bool { return isFile(c.Source) }
 func (c *traceStatCmd) onlyReads() bool { return isFile(c.Source) }
 func (c *traceDiffCmd) onlyReads() bool { return isFile(c.A) && isFile(c.B) }

@@ -42,6 +42,7 @@ type cli struct {
 	Trace    traceCmd    `cmd:"" help:"Inspect, compare and run recorded traces."`
 	Graph    graphCmd    `cmd:"" help:"Inspect reports of what ran and what it allocated, and import them for the visualizer."`
 	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
+	Metal    metalCmd    `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
 	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`

@@ -18,7 +18,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/elftest"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
@@ -69,6 +72,7 @@ func TestScripts(t *testing.T) {
 			"record":  cmdRecord,
 			"uselog":  cmdUseLog,
 			"waitfor": cmdWaitFor,
+			"metal":   cmdMetal,
 		},
 	})
 }
@@ -87,6 +91,35 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+// cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision that are known: `metal DIR`.
+func cmdMetal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: metal DIR")
+	}
+	root := ts.MkAbs(args[0])
+	revisions := abi.Revisions()[1:]
+	for _, b := range []struct {
+		l               *abi.Layout
+		build, firmware string
+	}{
+		{abi.Of(revisions[0].Name, chip.Blackhole), "a4347c0dda/1111", "firmware/2222"},
+		{abi.Of(revisions[len(revisions)-1].Name, chip.Wormhole), "3333", "firmware"},
+	} {
+		at := filepath.Join(root, b.build)
+		for p := range chip.Processor(chip.NumProcessors) {
+			m := elftest.NewMetal(p, b.l.L1.Firmware[p], 8, 64)
+			m.IRAM = p == chip.NCRISC && b.l.Arch == chip.Wormhole
+			m.KernelData = []byte("12345678")
+			ts.Check(m.WriteFile(filepath.Join(at, b.firmware), m.Base()))
+			name := "compute/5"
+			if p == chip.BRISC || p == chip.NCRISC {
+				name = "reader/4"
+			}
+			ts.Check(m.WriteFile(filepath.Join(at, "kernels", name), m.Kernel()))
+		}
 	}
 }
 

@@ -58,6 +58,7 @@ dispatch/abi               -> chip  # what host and firmware agree on, by revisi
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
 kernels                    -> chip internal/riscv  # compiles, loads and relocates kernels
+kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
 # The driver boundary.
 kmd                        -> chip internal/seam internal/kabi  # ioctls, windows, pinned memory
@@ -87,6 +88,7 @@ internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip dispatch/abi kernels internal/riscv  # builds the images that are committed
+internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `
 

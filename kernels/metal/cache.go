@@ -1,0 +1,272 @@
+package metal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Bounds of a tree that is searched for kernels.
+const (
+	maxEntries = 1 << 21
+	maxDepth   = 16
+)
+
+// ErrTooMany means that a folder has more files, or folders inside one another, than a kernel cache has.
+var ErrTooMany = errors.New("too many files or folders")
+
+// ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
+var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
+
+// A Cache is a folder with kernels and base firmware that tt-metal built, such as its kernel cache, a folder of pre-compiled
+// firmware, or a part of them. It is read only.
+type Cache struct {
+	Root string
+	// Kernels are ordered by path.
+	Kernels []Kernel
+	// Firmware is all that could be read, ordered by folder.
+	Firmware []*Firmware
+	// Problems says what was found and can't be used: files that can't be read, base firmware of unknown revisions, links to
+	// folders, which are not followed.
+	Problems []error
+}
+
+// A Kernel is the file of one kernel for one processor.
+type Kernel struct {
+	Path string // of the ELF file
+	Name string // as tt-metal calls it; the folder's if it isn't in a cache
+	Hash string // of its arguments and defines; empty if it isn't in a cache
+	// Build is tt-metal's build key, and Commit the hash of its sources. They are empty if the path doesn't say them.
+	Build, Commit string
+	// Processor is the processor by the file's name.
+	Processor chip.Processor
+}
+
+// Load reads the kernel. The errors are those of [kernels.LoadMetal] and of package io/fs.
+func (k *Kernel) Load() (*kernels.Image, error) {
+	file, err := readFile(k.Path)
+	if err != nil {
+		return nil, fmt.Errorf("metal: %w", err)
+	}
+	return kernels.LoadMetal(file)
+}
+
+// OpenCache searches a folder for kernels and base firmware. Kernels are listed without being read. The error wraps one of package
+// io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever else the folder has is skipped, or is among Problems.
+func OpenCache(ctx context.Context, root string) (*Cache, error) {
+	c := &Cache{Root: root}
+	full, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("metal: %s: %w", root, err)
+	}
+	w := walker{cache: c, full: full, firmware: map[string]bool{}}
+	// A link to the folder itself is followed; links inside of it are not, since they could lead in circles.
+	start := root
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		start = real
+	}
+	w.start = start
+	if err := filepath.WalkDir(start, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return w.visit(path, d, err)
+	}); err != nil {
+		return nil, fmt.Errorf("metal: %s: %w", root, err)
+	}
+	for dir := range w.firmware {
+		f, err := OpenFirmware(dir)
+		if err != nil {
+			c.Problems = append(c.Problems, err)
+			continue
+		}
+		c.Firmware = append(c.Firmware, f)
+	}
+	slices.SortFunc(c.Firmware, func(a, b *Firmware) int { return cmp.Compare(a.Dir, b.Dir) })
+	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(c.Problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Problems) == 0 {
+		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it", root, ErrEmpty)
+	}
+	return c, nil
+}
+
+// A walker collects what a tree has.
+type walker struct {
+	cache    *Cache
+	full     string // absolute path of the root as it was given
+	start    string // where the walk began: the root, without links
+	entries  int
+	firmware map[string]bool // folders
+}
+
+func (w *walker) visit(path string, d fs.DirEntry, err error) error {
+	rel, relErr := filepath.Rel(w.start, path)
+	switch {
+	case err != nil && path == w.start:
+		return err
+	case err != nil || relErr != nil: // a folder that can't be read
+		w.problem(cmp.Or(err, relErr))
+		return nil
+	}
+	if w.entries++; w.entries > maxEntries || strings.Count(rel, string(filepath.Separator)) > maxDepth {
+		return fmt.Errorf("%w: at %s", ErrTooMany, path)
+	}
+	p, ok := processorOf(d.Name())
+	if d.Type()&fs.ModeSymlink != 0 && !ok {
+		if inside(d.Name()) {
+			w.problem(&fs.PathError{Op: "follow", Path: path, Err: errors.New("a link to a folder: give that folder itself")})
+		}
+		return nil
+	}
+	if d.IsDir() || !ok {
+		return nil
+	}
+	// The root's own path is part of where a file is: it may be a part of a cache.
+	shown := filepath.Join(w.cache.Root, rel)
+	k, inCache := locate(filepath.Join(w.full, rel), p)
+	k.Path = shown
+	if inCache {
+		w.cache.Kernels = append(w.cache.Kernels, k)
+		return nil
+	}
+	file, err := readFile(shown)
+	if err != nil {
+		w.problem(err)
+		return nil
+	}
+	if _, err := kernels.LoadMetalBase(file); err == nil {
+		w.firmware[firmwareDir(shown)] = true
+		return nil
+	}
+	if _, err := kernels.LoadMetal(file); errors.Is(err, kernels.ErrNotMetal) || errors.Is(err, kernels.ErrNotELF) || errors.Is(err, kernels.ErrMachine) {
+		w.problem(fmt.Errorf("metal: %s: %w", shown, err))
+		return nil
+	}
+	w.cache.Kernels = append(w.cache.Kernels, k)
+	return nil
+}
+
+func (w *walker) problem(err error) { w.cache.Problems = append(w.cache.Problems, err) }
+
+// inside reports whether a folder of that name is one that tt-metal makes.
+func inside(name string) bool {
+	if _, ok := processorOf(name + ".elf"); ok {
+		return true
+	}
+	return name == "firmware" || name == "kernels"
+}
+
+// processorOf returns the processor of a worker whose file has that name.
+func processorOf(name string) (chip.Processor, bool) {
+	for p := range chip.Processor(chip.NumProcessors) {
+		if name == FileName(p) {
+			return p, true
+		}
+	}
+	return 0, false
+}
+
+// firmwareDir returns the folder of base firmware that a file is of.
+func firmwareDir(path string) string {
+	dir, name := filepath.Split(path)
+	dir = filepath.Clean(dir)
+	if filepath.Base(dir)+".elf" == name {
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// locate reads a path as tt-metal's cache has it: [<commit>/]<build key>/kernels/<name>/<hash>/<processor>/<processor>.elf.
+func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
+	parts := strings.Split(filepath.ToSlash(path), "/")
+	k = Kernel{Name: filepath.Base(firmwareDir(path)), Processor: p}
+	at := -1
+	for i, part := range parts {
+		if part == "kernels" {
+			at = i
+		}
+	}
+	if n := len(parts); at < 1 || n-at < 5 || parts[n-2]+".elf" != parts[n-1] {
+		return k, false
+	}
+	rest := parts[at+1 : len(parts)-2]
+	k.Name, k.Hash = strings.Join(rest[:len(rest)-1], "/"), rest[len(rest)-1]
+	k.Build = parts[at-1]
+	if at >= 2 && isCommit(parts[at-2]) {
+		k.Commit = parts[at-2]
+	}
+	return k, true
+}
+
+// isCommit reports whether a name is a hash of git.
+func isCommit(name string) bool {
+	return 7 <= len(name) && len(name) <= 40 && strings.Trim(name, "0123456789abcdef") == ""
+}
+
+// OpenKernel returns a kernel by the name of its file, and a cache of the base firmware of its build if the file is in tt-metal's
+// kernel cache; otherwise the cache is empty.
+func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("metal: %s: %w", path, err)
+	}
+	p, _ := processorOf(filepath.Base(path))
+	k, inCache := locate(full, p)
+	k.Path = path
+	if !inCache {
+		return &k, &Cache{Root: filepath.Dir(path)}, nil
+	}
+	build := firmwareDir(full)
+	for range strings.Count(k.Name, "/") + 3 { // hash, name, kernels
+		build = filepath.Dir(build)
+	}
+	c, err := OpenCache(ctx, filepath.Join(build, "firmware"))
+	switch {
+	case err == nil:
+		return &k, c, nil
+	case ctx.Err() != nil:
+		return nil, nil, err
+	}
+	return &k, &Cache{Root: build, Problems: []error{err}}, nil
+}
+
+// ErrNoFirmware means that a cache doesn't have the base firmware that a kernel was linked with.
+var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
+
+// FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor that it is for. Of several that
+// have the same symbols it is the one of the same build. The error wraps [ErrNoFirmware] and, if there is any firmware, the
+// [*MismatchError] of that of the same build or of the first one.
+func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Processor, error) {
+	var first error
+	for _, near := range []bool{true, false} {
+		for _, f := range c.Firmware {
+			if near != sameBuild(f.Dir, k) {
+				continue
+			}
+			p, err := f.Processor(im)
+			if err == nil {
+				return f, p, nil
+			}
+			first = cmp.Or(first, err)
+		}
+	}
+	if first != nil {
+		return nil, 0, fmt.Errorf("metal: %w: %w", ErrNoFirmware, first)
+	}
+	return nil, 0, fmt.Errorf("metal: %w: give a folder that has it too", ErrNoFirmware)
+}
+
+// sameBuild reports whether a folder of firmware is of the kernel's build.
+func sameBuild(dir string, k *Kernel) bool {
+	full, err := filepath.Abs(dir)
+	return err == nil && k.Build != "" && slices.Contains(strings.Split(filepath.ToSlash(full), "/"), k.Build)
+}

@@ -1,0 +1,108 @@
+package metal
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// A MismatchError says that a kernel was not linked with some base firmware, by the first symbol that differs.
+type MismatchError struct {
+	Dir       string         // of the firmware
+	Processor chip.Processor // whose firmware was compared
+	Symbol    string
+	// Kernel is the symbol as the kernel was linked with it, Firmware as the firmware has it. A size of 0 means that the symbol is
+	// an address alone.
+	Kernel, Firmware kernels.MetalVariable
+	Missing          bool // the firmware doesn't have the symbol
+}
+
+// Error implements error.
+func (e *MismatchError) Error() string {
+	is := place(e.Firmware)
+	if e.Missing {
+		is = "missing"
+	}
+	return fmt.Sprintf("metal: the kernel was not linked with the base firmware in %s: %s of %v is %s there, the kernel has it %s; use the firmware folder of the kernel's own build",
+		e.Dir, e.Symbol, e.Processor, is, place(e.Kernel))
+}
+
+func place(v kernels.MetalVariable) string {
+	if v.Size == 0 {
+		return fmt.Sprintf("at %#x", v.Addr)
+	}
+	return fmt.Sprintf("at %#x with %d bytes", v.Addr, v.Size)
+}
+
+// ErrNotMetal is the error of [Firmware.Check] for an image that tt-metal didn't build.
+var ErrNotMetal = errors.New("the kernel was not built by tt-metal")
+
+// Check proves by the symbols that a kernel was linked with this firmware. The error is a [*MismatchError] that says which symbol
+// differs, or wraps [ErrNotMetal].
+func (f *Firmware) Check(im *kernels.Image) error {
+	_, err := f.Processor(im)
+	return err
+}
+
+// Processor returns the processor that a kernel was linked for. Its errors are those of [Firmware.Check].
+func (f *Firmware) Processor(im *kernels.Image) (chip.Processor, error) {
+	if im == nil || im.Metal == nil {
+		return 0, fmt.Errorf("metal: %w: Reprise's own kernels run on Reprise's own firmware", ErrNotMetal)
+	}
+	m := im.Metal
+	var closest *MismatchError
+	for p := range chip.Processor(chip.NumProcessors) {
+		if m.NCRISC != (p == chip.NCRISC) {
+			continue
+		}
+		e := f.compare(p, m)
+		if e == nil {
+			return p, nil
+		}
+		// The one with the kernel's end of text is the one that was meant.
+		if closest == nil || e.Symbol != textEnd && closest.Symbol == textEnd {
+			closest = e
+		}
+	}
+	return 0, closest
+}
+
+// textEnd is the symbol that kernels are linked at.
+const textEnd = "__fw_export_text_end"
+
+// compare returns the first symbol that differs.
+func (f *Firmware) compare(p chip.Processor, m *kernels.MetalKernel) *MismatchError {
+	b := f.Base[p]
+	differ := func(name string, kernel, firmware kernels.MetalVariable) *MismatchError {
+		return &MismatchError{Dir: f.Dir, Processor: p, Symbol: name, Kernel: kernel, Firmware: firmware}
+	}
+	for _, s := range []struct {
+		name             string
+		kernel, firmware uint32
+	}{
+		{textEnd, m.FirmwareEnd, b.TextEnd},
+		{"__fw_export_ldm_end", m.LocalStart, b.LocalEnd},
+		{"__global_pointer$", m.GlobalPointer, b.GlobalPointer},
+	} {
+		if s.kernel != s.firmware {
+			return differ(s.name, kernels.MetalVariable{Addr: s.kernel}, kernels.MetalVariable{Addr: s.firmware})
+		}
+	}
+	has := map[string]kernels.MetalVariable{}
+	for _, v := range b.Variables {
+		has[v.Name] = v
+	}
+	for _, v := range m.Variables {
+		switch own, ok := has[v.Name]; {
+		case !ok:
+			e := differ(v.Name, v, own)
+			e.Missing = true
+			return e
+		case own != v:
+			return differ(v.Name, v, own)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+// Package metal reads what tt-metal leaves on a user's disk: its kernel cache, with the kernels that it built, and folders of
+// base firmware. It tells which base firmware a kernel was linked with, since the kernel runs on no other.
+package metal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Firmware is tt-metal's base firmware for the five processors of a worker, built together. It is read only.
+type Firmware struct {
+	// Dir is the folder that it was read from.
+	Dir string
+	// Layout is what the firmware and the host agree on: the revision of tt-metal and the architecture, found by where the five
+	// files are loaded.
+	Layout *abi.Layout
+	// Base has the file of each processor.
+	Base [chip.NumProcessors]*kernels.MetalBase
+	// DRAMBanks and L1Banks are how many banks the firmware was compiled for. Kernels linked with it have the same number, and
+	// so must the chip.
+	DRAMBanks, L1Banks int
+}
+
+// A FirmwareError says why a folder has no base firmware that can be used.
+type FirmwareError struct {
+	Dir  string
+	Path string // the file that is missing or wrong; empty if all can be read, but don't belong together
+	Err  error
+	Hint string // what to do; may be empty
+}
+
+// Error implements error.
+func (e *FirmwareError) Error() string {
+	s := "metal: base firmware in " + e.Dir + ": "
+	var path *fs.PathError
+	switch {
+	case errors.As(e.Err, &path):
+		s += e.Err.Error()
+	case e.Path != "":
+		s += filepath.Base(e.Path) + ": " + e.Err.Error()
+	default:
+		s += e.Err.Error()
+	}
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *FirmwareError) Unwrap() error { return e.Err }
+
+// ErrMixed means that the files of a folder of base firmware were not built together.
+var ErrMixed = errors.New("the files were not built together")
+
+// FileName returns how tt-metal calls the file of a processor, such as brisc.elf.
+func FileName(p chip.Processor) string { return strings.ToLower(p.String()) + ".elf" }
+
+// OpenFirmware reads base firmware from a folder: brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, either in the
+// folder itself or as tt-metal lays them out, in one folder per processor. Each error is a [*FirmwareError]; it wraps an error
+// of package io/fs, one of package kernels, an [*abi.UnknownFirmwareError] or [ErrMixed].
+func OpenFirmware(dir string) (*Firmware, error) {
+	f := &Firmware{Dir: dir}
+	var addresses [chip.NumProcessors]uint32
+	for p := range chip.Processor(chip.NumProcessors) {
+		path := firmwareFile(dir, p)
+		file, err := readFile(path)
+		if err != nil {
+			e := &FirmwareError{Dir: dir, Path: path, Err: err}
+			if errors.Is(err, fs.ErrNotExist) {
+				e.Hint = hint(dir)
+			}
+			return nil, e
+		}
+		if f.Base[p], err = kernels.LoadMetalBase(file); err != nil {
+			return nil, &FirmwareError{Dir: dir, Path: path, Err: err}
+		}
+		addresses[p] = f.Base[p].Entry()
+	}
+	var err error
+	if f.Layout, err = abi.ByFirmware(addresses); err != nil {
+		return nil, &FirmwareError{Dir: dir, Err: err}
+	}
+	brisc, ncrisc := f.Base[chip.BRISC], f.Base[chip.NCRISC]
+	f.DRAMBanks, f.L1Banks = brisc.DRAMBanks, brisc.L1Banks
+	if ncrisc.DRAMBanks != f.DRAMBanks || ncrisc.L1Banks != f.L1Banks {
+		return nil, &FirmwareError{Dir: dir, Hint: "copy all five from one folder of tt-metal's cache",
+			Err: fmt.Errorf("%w: BRISC has tables of %d and %d banks of DRAM and L1, NCRISC of %d and %d", ErrMixed, f.DRAMBanks, f.L1Banks, ncrisc.DRAMBanks, ncrisc.L1Banks)}
+	}
+	return f, nil
+}
+
+// firmwareFile returns where the file of a processor is, or where it should be.
+func firmwareFile(dir string, p chip.Processor) string {
+	name := FileName(p)
+	flat := filepath.Join(dir, name)
+	if _, err := os.Stat(flat); err == nil {
+		return flat
+	}
+	folder := filepath.Join(dir, strings.TrimSuffix(name, ".elf"))
+	if _, err := os.Stat(folder); err == nil {
+		return filepath.Join(folder, name)
+	}
+	return flat
+}
+
+// hint names a folder near a wrong one that has base firmware.
+func hint(dir string) string {
+	for _, pattern := range []string{"*", filepath.Join("firmware", "*"), filepath.Join("*", "firmware"), filepath.Join("*", "firmware", "*"), filepath.Join("*", "*", "firmware", "*")} {
+		found, err := filepath.Glob(filepath.Join(escape(dir), pattern, "brisc", "brisc.elf"))
+		if err != nil {
+			continue
+		}
+		for _, path := range found {
+			if at := filepath.Dir(filepath.Dir(path)); isFirmware(at) {
+				return "base firmware is in " + at
+			}
+		}
+	}
+	return "it wants brisc.elf, ncrisc.elf, trisc0.elf, trisc1.elf and trisc2.elf, as in tt-metal's cache below firmware/"
+}
+
+// escape keeps the name of a folder from being read as a pattern.
+func escape(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(dir)
+}
+
+func isFirmware(dir string) bool {
+	for p := range chip.Processor(chip.NumProcessors) {
+		if _, err := os.Stat(firmwareFile(dir, p)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// maxFile bounds the files that are read, in bytes. It is more than package kernels takes.
+const maxFile = 32 << 20
+
+// ErrNotFile means that a name is that of something else than a file with contents: a folder, a pipe, a device.
+var ErrNotFile = errors.New("not a regular file")
+
+// readFile reads an ELF file. Pipes would make it wait and devices have no end, so it reads neither.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, &fs.PathError{Op: "read", Path: path, Err: ErrNotFile}
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%w: %d bytes", kernels.ErrTooLarge, info.Size())
+	}
+	return os.ReadFile(path)
+}

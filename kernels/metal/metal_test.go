@@ -1,0 +1,310 @@
+package metal
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// firmware describes base firmware of a revision for all processors.
+func firmware(t *testing.T, revision string, arch chip.Arch) (ms [chip.NumProcessors]elftest.Metal) {
+	t.Helper()
+	l := abi.Of(revision, arch)
+	if l == nil {
+		t.Fatalf("no revision %s", revision)
+	}
+	for p := range chip.Processor(chip.NumProcessors) {
+		ms[p] = elftest.NewMetal(p, l.L1.Firmware[p], 8, 64)
+		ms[p].IRAM = arch == chip.Wormhole && p == chip.NCRISC
+	}
+	return ms
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write makes a folder of base firmware.
+func write(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+	t.Helper()
+	for _, m := range ms {
+		must(t, m.WriteFile(dir, m.Base()))
+	}
+}
+
+func load(t *testing.T, f elftest.File) *kernels.Image {
+	t.Helper()
+	im, err := kernels.LoadMetal(f.Build())
+	must(t, err)
+	return im
+}
+
+var arches = []chip.Arch{chip.Wormhole, chip.Blackhole}
+
+// Each revision and architecture is recognized by its load addresses, in both layouts of a folder, and so is each processor of a
+// kernel.
+func TestOpenFirmware(t *testing.T) {
+	for _, r := range abi.Revisions() {
+		if r.Own() {
+			continue
+		}
+		for _, arch := range arches {
+			ms := firmware(t, r.Name, arch)
+			dir := t.TempDir()
+			write(t, dir, ms)
+			flat := t.TempDir()
+			for p := range chip.Processor(chip.NumProcessors) {
+				must(t, os.WriteFile(filepath.Join(flat, FileName(p)), ms[p].Base().Build(), 0o644))
+			}
+			for _, at := range []string{dir, flat} {
+				f, err := OpenFirmware(at)
+				must(t, err)
+				if f.Layout.Arch != arch || f.Layout.Revision != r || f.DRAMBanks != 8 || f.L1Banks != 64 {
+					t.Errorf("%v %v: %v %v, %d and %d banks", r, arch, f.Layout.Revision, f.Layout.Arch, f.DRAMBanks, f.L1Banks)
+				}
+				for p, m := range ms {
+					if got, err := f.Processor(load(t, m.Kernel())); err != nil || got != chip.Processor(p) {
+						t.Errorf("%v %v: kernel of %v: %v, %v", r, arch, chip.Processor(p), got, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestOpenFirmwareRefuses(t *testing.T) {
+	revision := abi.Revisions()[1].Name
+	tests := []struct {
+		name   string
+		breaks func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal)
+		want   error
+		says   string
+	}{
+		{"no folder", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) { must(t, os.RemoveAll(dir)) }, fs.ErrNotExist, "brisc.elf"},
+		{"a file missing", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
+			must(t, os.RemoveAll(filepath.Join(dir, "trisc1")))
+		}, fs.ErrNotExist, "trisc1.elf"},
+		{"a kernel among them", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+			must(t, ms[chip.TRISC2].WriteFile(dir, ms[chip.TRISC2].Kernel()))
+		}, kernels.ErrNotBase, "trisc2.elf"},
+		{"not ELF", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
+			must(t, os.WriteFile(filepath.Join(dir, "ncrisc", "ncrisc.elf"), []byte("junk"), 0o644))
+		}, kernels.ErrNotELF, "ncrisc.elf"},
+		{"a folder in the place of a file", func(t *testing.T, dir string, _ [chip.NumProcessors]elftest.Metal) {
+			must(t, os.Remove(filepath.Join(dir, "brisc", "brisc.elf")))
+			must(t, os.Mkdir(filepath.Join(dir, "brisc", "brisc.elf"), 0o755))
+		}, ErrNotFile, "brisc.elf"},
+		{"banks of another build", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+			m := elftest.NewMetal(chip.NCRISC, ms[chip.NCRISC].Entry, 7, 64)
+			must(t, m.WriteFile(dir, m.Base()))
+		}, ErrMixed, "7 and 64"},
+		{"unknown revision", func(t *testing.T, dir string, ms [chip.NumProcessors]elftest.Metal) {
+			m := elftest.NewMetal(chip.TRISC0, ms[chip.TRISC0].Entry+0x10, 0, 0)
+			must(t, m.WriteFile(dir, m.Base()))
+		}, nil, "revision"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ms := firmware(t, revision, chip.Blackhole)
+			write(t, dir, ms)
+			tt.breaks(t, dir, ms)
+			_, err := OpenFirmware(dir)
+			var typed *FirmwareError
+			if !errors.As(err, &typed) || typed.Dir != dir {
+				t.Fatalf("got %v", err)
+			}
+			var unknown *abi.UnknownFirmwareError
+			if tt.want == nil && !errors.As(err, &unknown) || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v: does not say %q", err, tt.says)
+			}
+		})
+	}
+	t.Run("the folder above", func(t *testing.T) {
+		root := t.TempDir()
+		dir := filepath.Join(root, "1234", "firmware", "5678")
+		write(t, dir, firmware(t, revision, chip.Blackhole))
+		for _, at := range []string{root, filepath.Join(root, "1234"), filepath.Dir(dir)} {
+			if _, err := OpenFirmware(at); err == nil || !strings.Contains(err.Error(), "base firmware is in "+dir) {
+				t.Errorf("%s: %v", at, err)
+			}
+		}
+	})
+}
+
+// A kernel that was linked with other firmware is refused by the symbol that differs.
+func TestCheck(t *testing.T) {
+	revision := abi.Revisions()[1].Name
+	dir := t.TempDir()
+	ms := firmware(t, revision, chip.Blackhole)
+	write(t, dir, ms)
+	f, err := OpenFirmware(dir)
+	must(t, err)
+	tests := []struct {
+		name   string
+		change func(*elftest.Metal)
+		symbol string
+	}{
+		{"text elsewhere", func(m *elftest.Metal) { m.TextEnd += 16 }, "__fw_export_text_end"},
+		{"less data", func(m *elftest.Metal) { m.LocalEnd -= 16 }, "__fw_export_ldm_end"},
+		{"variable elsewhere", func(m *elftest.Metal) { m.Variables[0].Addr -= 4 }, "cb_interface"},
+		{"more banks", func(m *elftest.Metal) { m.Variables[1].Size += 4 }, "dram_bank_to_noc_xy"},
+		{"another variable", func(m *elftest.Metal) { m.Variables[2].Name = "sem_l1_base" }, "sem_l1_base"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := elftest.NewMetal(chip.BRISC, ms[chip.BRISC].Entry, 8, 64)
+			tt.change(&m)
+			err := f.Check(load(t, m.Kernel()))
+			var e *MismatchError
+			if !errors.As(err, &e) || e.Symbol != tt.symbol || e.Dir != dir {
+				t.Fatalf("got %v", err)
+			}
+			if tt.symbol != textEnd && e.Processor != chip.BRISC || !strings.Contains(err.Error(), tt.symbol) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	for _, im := range []*kernels.Image{nil, {Text: make([]byte, 16)}} {
+		if err := f.Check(im); !errors.Is(err, ErrNotMetal) {
+			t.Error(err)
+		}
+	}
+}
+
+// A cache has kernels of two builds of both layouts, and much else; each kernel finds its firmware.
+func TestCache(t *testing.T) {
+	root := t.TempDir()
+	revisions := abi.Revisions()[1:]
+	old, young := revisions[0], revisions[len(revisions)-1]
+	builds := []struct {
+		arch     chip.Arch
+		revision abi.Revision
+		build    string // below root
+		firmware string // below build
+	}{
+		{chip.Blackhole, old, "a4347c0dda/111", "firmware/999"},
+		{chip.Blackhole, old, "a4347c0dda/112", "firmware/999"}, // the same symbols
+		{chip.Wormhole, young, "222", "firmware"},
+	}
+	for _, b := range builds {
+		ms := firmware(t, b.revision.Name, b.arch)
+		at := filepath.Join(root, b.build)
+		write(t, filepath.Join(at, b.firmware), ms)
+		must(t, ms[chip.BRISC].WriteFile(filepath.Join(at, "kernels", "reader", "1"), ms[chip.BRISC].Kernel()))
+		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
+			must(t, ms[p].WriteFile(filepath.Join(at, "kernels", "compute", "2"), ms[p].Kernel()))
+		}
+		must(t, ms[chip.NCRISC].WriteFile(filepath.Join(at, "kernels", "deep", "writer", "3"), ms[chip.NCRISC].Kernel()))
+	}
+	// What is in the way.
+	junk := filepath.Join(root, "222", "kernels", "broken", "4")
+	must(t, os.MkdirAll(filepath.Join(junk, "brisc"), 0o755))
+	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
+	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf.xip.elf"), []byte("x"), 0o644))
+	must(t, os.WriteFile(filepath.Join(root, "brisc.elf"), []byte("x"), 0o644))
+	must(t, os.MkdirAll(filepath.Join(root, "222", "firmware", "idle_erisc"), 0o755))
+	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "loop")))
+	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "firmware")))
+	must(t, os.MkdirAll(filepath.Join(root, "partial", "firmware"), 0o755))
+	must(t, elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).WriteFile(filepath.Join(root, "partial", "firmware"), elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()))
+
+	for _, link := range []bool{false, true} {
+		at := root
+		if link {
+			at = filepath.Join(t.TempDir(), "link")
+			must(t, os.Symlink(root, at))
+		}
+		c, err := OpenCache(context.Background(), at)
+		must(t, err)
+		if len(c.Kernels) != 16 || len(c.Firmware) != 3 || len(c.Problems) != 3 {
+			t.Fatalf("%d kernels, %d firmware, problems %v", len(c.Kernels), len(c.Firmware), c.Problems)
+		}
+		for i := range c.Kernels {
+			k := &c.Kernels[i]
+			im, err := k.Load()
+			if k.Name == "broken" {
+				if !errors.Is(err, kernels.ErrNotELF) {
+					t.Error(err)
+				}
+				continue
+			}
+			must(t, err)
+			f, p, err := c.FirmwareOf(k, im)
+			must(t, err)
+			if p != k.Processor || !strings.Contains(f.Dir, string(filepath.Separator)+k.Build+string(filepath.Separator)) {
+				t.Errorf("%+v: %v of %s", k, p, f.Dir)
+			}
+			if (k.Commit == "a4347c0dda") != (k.Build != "222") || k.Hash == "" {
+				t.Errorf("%+v", k)
+			}
+			if k.Processor == chip.NCRISC && k.Name != "deep/writer" {
+				t.Errorf("%+v", k)
+			}
+		}
+	}
+	// A part of a cache knows where it is.
+	c, err := OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels", "compute"))
+	must(t, err)
+	if len(c.Kernels) != 3 || c.Kernels[0].Name != "compute" || c.Kernels[0].Build != "111" {
+		t.Errorf("%+v", c.Kernels)
+	}
+	im, err := c.Kernels[0].Load()
+	must(t, err)
+	if _, _, err := c.FirmwareOf(&c.Kernels[0], im); !errors.Is(err, ErrNoFirmware) {
+		t.Error(err)
+	}
+	// A kernel without its firmware: the nearest one says what differs.
+	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
+	must(t, err)
+	im = load(t, elftest.NewMetal(chip.BRISC, 0x3000, 8, 64).Kernel())
+	var e *MismatchError
+	if _, _, err := c.FirmwareOf(&Kernel{}, im); !errors.Is(err, ErrNoFirmware) || !errors.As(err, &e) {
+		t.Error(err)
+	}
+}
+
+func TestOpenCacheRefuses(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := OpenCache(t.Context(), dir); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "TT_METAL_CACHE") {
+		t.Error(err)
+	}
+	if _, err := OpenCache(t.Context(), filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	deep := filepath.Join(dir, strings.Repeat("a/", maxDepth+2))
+	must(t, os.MkdirAll(deep, 0o755))
+	if _, err := OpenCache(t.Context(), dir); !errors.Is(err, ErrTooMany) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := OpenCache(ctx, dir); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Firmware with a relocation section reads the same.
+func TestFirmwareFileWithRelocations(t *testing.T) {
+	f := elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()
+	f.NoRelocations, f.Relocations = false, []elf.Rela32{elftest.Relocation(0x3840, elf.R_RISCV_HI20, 1, 0)}
+	if _, err := kernels.LoadMetalBase(f.Build()); err != nil {
+		t.Error(err)
+	}
+}

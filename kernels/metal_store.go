@@ -1,0 +1,87 @@
+package kernels
+
+import (
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"slices"
+)
+
+// A stored is a word of the image that has an address of text: an entry of a jump table or of a table of functions.
+type stored struct {
+	place  uint32 // from the first byte of the image
+	target uint32 // from the first byte of the text
+}
+
+// store notes a word that needs the address of some text once the kernel is placed. It returns why it can't.
+func (m *mover) store(offset, target uint32) string {
+	for _, p := range m.file.Progs {
+		if p.Type != elf.PT_LOAD || uint64(offset) < p.Vaddr || uint64(offset)+4 > p.Vaddr+p.Filesz {
+			continue
+		}
+		at := uint64(offset) - p.Vaddr + p.Paddr - m.paddr()
+		switch {
+		case at%4 != 0 || at+4 > uint64(len(m.image)):
+			return "address of text in a word that is not aligned"
+		case uint64(target) < m.text.start || uint64(target) > m.text.end:
+			return "address beyond the text"
+		}
+		m.stored = append(m.stored, stored{place: uint32(at), target: target - uint32(m.text.start)})
+		return ""
+	}
+	return "address of text in data without initial values"
+}
+
+// paddr returns the physical address of the text.
+func (m *mover) paddr() uint64 {
+	for _, p := range m.file.Progs {
+		if p.Type == elf.PT_LOAD && p.Memsz != 0 && p.Flags&elf.PF_X != 0 {
+			return p.Paddr
+		}
+	}
+	return 0
+}
+
+// withAddresses puts code in front of the image that stores the addresses of text, each time the kernel is entered, and then
+// goes on to the kernel's first instruction. The code finds out where it is by the program counter, uses registers that a
+// function need not preserve, and may run any number of times on the same image.
+func withAddresses(image []byte, all []stored) []byte {
+	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.place, b.place) })
+	const (
+		t0, t1, t2, t3, t4 = 5, 6, 7, 28, 29
+
+		loop  = 5 * 4 // where the loop begins, and where its last instruction is
+		again = 11 * 4
+		table = 13 * 4
+	)
+	end := uint32(table + 8*len(all))
+	text := (end + 15) &^ 15
+	immediate := func(v, rs1, funct3, rd, opcode uint32) uint32 { return v<<20 | rs1<<15 | funct3<<12 | rd<<7 | opcode }
+	add := func(rd, rs2 uint32) uint32 { return rs2<<20 | rd<<15 | rd<<7 | opOp }
+	back := uint32(again - loop) // the distance is negative: its bits are those of 4096 less this
+	skip := text - (again + 4)
+	out := make([]byte, 0, int(text)+len(image))
+	for _, w := range []uint32{
+		t0<<7 | opAUIPC,                    // t0: the image
+		immediate(table, t0, 0, t1, opImm), // t1: the next entry of the table
+		(end+0x800)&^0xFFF | t2<<7 | opLUI, // t2: its end
+		immediate(end&0xFFF, t2, 0, t2, opImm),
+		add(t2, t0),
+		immediate(0, t1, 2, t3, opLoad), // t3: where to store
+		immediate(4, t1, 2, t4, opLoad), // t4: what
+		add(t3, t0),
+		add(t4, t0),
+		t4<<20 | t3<<15 | 2<<12 | opStore,
+		immediate(8, t1, 0, t1, opImm),
+		1<<31 | (0x1000-back)>>5&0x3F<<25 | t2<<20 | t1<<15 | 1<<12 | (0x1000-back)>>1&0xF<<8 | 1<<7 | opBranch, // if t1 != t2
+		skip&0x7FE<<20 | skip&0x800<<9 | skip&0xFF000 | opJAL,
+	} {
+		out = binary.LittleEndian.AppendUint32(out, w)
+	}
+	for _, s := range all {
+		out = binary.LittleEndian.AppendUint32(out, text+s.place)
+		out = binary.LittleEndian.AppendUint32(out, text+s.target)
+	}
+	out = append(out, make([]byte, text-end)...)
+	return append(out, image...)
+}
