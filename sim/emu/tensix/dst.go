@@ -16,8 +16,8 @@ type dstRow = [rowSize]uint16
 type dst struct {
 	rows  *[dstRows]dstRow // of registers
 	valid [dstRows]bool
-	// unwritten is, of each valid row, the columns that have no value since SFPSTORE wrote others while the row was undefined. It
-	// is nil unless their use is refused.
+	// unwritten is, of each valid row, the columns that have no value since SFPSTORE or an unpacker wrote others while the row was
+	// undefined. It is nil unless their use is refused.
 	unwritten *[dstRows]uint16
 }
 
@@ -53,10 +53,27 @@ func (d *dst) read16(row, col uint32) uint16 {
 // write16 sets a datum of 16 bits.
 func (d *dst) write16(row, col uint32, v uint16) {
 	d.rows[row][col] = v
+	d.wrote(row, 1<<col)
 	d.valid[row] = true
+}
+
+// undefine makes n rows invalid.
+func (d *dst) undefine(row, n uint32) {
+	clear(d.valid[row:][:n])
 	if d.unwritten != nil {
-		d.unwritten[row] &^= 1 << col
+		clear(d.unwritten[row:][:n])
 	}
+}
+
+// wrote notes that columns of a row, which is about to become valid, have values.
+func (d *dst) wrote(row uint32, columns uint16) {
+	if d.unwritten == nil {
+		return
+	}
+	if !d.valid[row] {
+		d.unwritten[row] = 1<<rowSize - 1
+	}
+	d.unwritten[row] &^= columns
 }
 
 // read32 returns a datum of 32 bits, in the order of the register.
@@ -72,10 +89,8 @@ func (d *dst) read32(row, col uint32) uint32 {
 func (d *dst) write32(row, col, v uint32) {
 	r := wideRow(row)
 	d.rows[r][col], d.rows[r+wideLow][col] = uint16(v>>16), uint16(v)
+	d.wrote(r, 1<<col)
 	d.valid[r] = true
-	if d.unwritten != nil {
-		d.unwritten[r] &^= 1 << col
-	}
 }
 
 // row16 makes row r valid and returns it: as it was, or cleared if it was not valid.

@@ -105,7 +105,7 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
 	}
 	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
-	if !e.fromDst(m, false) {
+	if !e.fromDst(m, false) || e.unwritten(row, 4, m.wide) {
 		return false
 	}
 	e.toSource(&e.srcA, m, src, row, 4)
@@ -131,12 +131,12 @@ func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
 		return e.refuse(UnimplementedFunctionality, "row %d of Dst: want a multiple of 4", row)
 	}
 	m := fromDst{arith.Format(format), e.wideDst(t), a.lo32 != 0}
-	if !e.fromDst(m, true) {
-		return false
-	}
 	n := uint32(1)
 	if a.mod == 2 {
 		n = 4
+	}
+	if !e.fromDst(m, true) || e.unwritten(row, n, m.wide) {
+		return false
 	}
 	e.toSource(&e.srcB, m, src, row, n)
 	return e.advance(t, a.mode, true)
@@ -355,13 +355,13 @@ func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 		if a.dst > 1 {
 			return e.refuse(NonContractualBehavior, "half %d of Dst", a.dst)
 		}
-		clear(e.dst.valid[a.dst*dstRows/2:][:dstRows/2])
+		e.dst.undefine(a.dst*dstRows/2, dstRows/2)
 		return true
 	case what&3 == clearAll:
 		if a.dst != 0 {
 			return e.refuse(NonContractualBehavior, "all of Dst from %d: want 0", a.dst)
 		}
-		clear(e.dst.valid[:])
+		e.dst.undefine(0, dstRows)
 		return true
 	default:
 		return e.refuse(UnsupportedFunctionality, "mode %d", what)
@@ -378,7 +378,7 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	case e.on(t, cfgFp32Dst):
 		row = wideRow(row)
 	}
-	e.dst.valid[row] = false
+	e.dst.undefine(row, 1)
 	return true
 }
 
@@ -390,7 +390,7 @@ func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 	if i >= dstRows/16 {
 		return e.refuse(NonContractualBehavior, "rows %d to %d of Dst", 16*i, 16*i+15)
 	}
-	clear(e.dst.valid[16*i:][:16])
+	e.dst.undefine(16*i, 16)
 	return true
 }
 

@@ -117,11 +117,8 @@ func (e *Engine) scatter(p place, wide bool, values *lreg, mask uint32) {
 		} else {
 			scatterRow(&e.dst.rows[row], p.column, from, 0, enabled)
 		}
-		if u := e.dst.unwritten; u != nil {
-			if !e.dst.valid[row] {
-				u[row] = 1<<rowSize - 1
-			}
-			u[row] &^= laneColumns(enabled, p.column)
+		if e.dst.unwritten != nil {
+			e.dst.wrote(row, laneColumns(enabled, p.column))
 		}
 		e.dst.valid[row] = true
 	}

@@ -70,8 +70,8 @@ type wordRange struct{ first, end uint32 }
 //   - a shuffle of lanes after which the round unit is used one cycle too soon;
 //   - a sum that accumulates onto rows of Dst that MOVA2D or MOVB2D has written less than four instructions before;
 //   - SFPLOAD from rows of Dst that ZEROACC has made undefined;
-//   - use, by SFPLOAD, packers, products and accumulating sums, of columns of such a row that were not written when SFPSTORE wrote
-//     others.
+//   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns of such a row that were not
+//     written when SFPSTORE or an unpacker wrote others.
 //
 // Not refused, since documents define them, or leave them to what the program means: formats of SrcA and SrcB that differ from
 // those of the data but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit without blocking that unit, and
@@ -83,8 +83,8 @@ func (e *Engine) RefuseHazards() {
 	}
 }
 
-// unwritten refuses the use of rows of Dst that SFPSTORE has written some columns of while they were undefined. It reports whether it
-// has.
+// unwritten refuses the use of rows of Dst of which SFPSTORE or an unpacker has written some columns while they were undefined. It
+// reports whether it has.
 func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 	if e.dst.unwritten == nil {
 		return false
@@ -102,7 +102,7 @@ func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 
 // refuseUnwritten refuses the use of columns of a row that have no value.
 func (e *Engine) refuseUnwritten(row uint32) bool {
-	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though SFPSTORE has written others", e.dst.unwritten[row], row)
+	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written", e.dst.unwritten[row], row)
 }
 
 // Place is where a T core stores to for the engines.

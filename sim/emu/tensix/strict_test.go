@@ -133,6 +133,16 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		{"a product onto such rows", []uint32{zero16, sfpStore0, opELWMUL << 24}, "undefined since ZEROACC"},
 		{"rows that are moved there instead", []uint32{zero16, sfpStore0, moveRow, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
 		{"such rows, undefined again", []uint32{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
+		{"a product of matrices onto such rows", []uint32{zero16, sfpStore0, opMVMUL << 24}, "undefined since ZEROACC"},
+		{"pooling onto such rows", []uint32{zero16, sfpStore0, opGAPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
+		{"a maximum with such rows", []uint32{zero16, sfpStore0, opGMPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
+		{"a move of such rows to SrcA", []uint32{zero16, sfpStore0, opMOVD2A<<24 | 2<<12}, "undefined since ZEROACC"},
+		{"a move of such rows to SrcB", []uint32{zero16, sfpStore0, opMOVD2B<<24 | 2<<12}, "undefined since ZEROACC"},
+		{"a move of one such row to SrcB", []uint32{zero16, sfpStore0, opMOVD2B << 24}, "undefined since ZEROACC"},
+		{"a move of undefined rows, which read as zeros", []uint32{zero16, opMOVD2A<<24 | 2<<12, opMOVD2B<<24 | 2<<12}, ""},
+		{"a move of rows both of whose columns are written", []uint32{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | 2<<12}, ""},
+		{"a product onto such rows, undefined again", []uint32{zero16, sfpStore0, zero16, opMVMUL << 24, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
+		{"a maximum with such rows, undefined again", []uint32{zero16, sfpStore0, zero16, opGMPOOL<<24 | 1<<19, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
 	} {
 		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 			e := New(arch, newTestTile(arch))
@@ -140,6 +150,9 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 			e.RefuseHazards()
 			for _, s := range []*source{&e.srcA, &e.srcB} {
 				s.valid[0] = true
+				for c := range rowSize { // ones, for maxima
+					s.rows[0][0][c] = 0x3F800000
+				}
 			}
 			f := run(e, tt.list...)
 			late := f != nil && f.Category == UndefinedBehavior && (strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") || strings.Contains(f.Detail, "undefined since"))
@@ -176,6 +189,38 @@ func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
 		p.conversion = arith.Pack{Mid: arith.BF16, Out: arith.BF16}
 		if got := e.packRow(&p, new(srcRow), 3); got != tt.ok {
 			t.Errorf("%#x: packed %v, %v", tt.list, got, e.Fault())
+		}
+	}
+}
+
+func TestPartOfAnUndefinedRowUnpackedToDst(t *testing.T) {
+	const row, half = 3, rowSize / 2
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		e := New(arch, newTestTile(arch))
+		e.RefuseHazards()
+		e.allocate()
+		p := packing{packPlan: packPlan{conversion: arith.Pack{Mid: arith.FP32, Out: arith.FP32, Wide: true}}}
+		pack := func() bool {
+			defer func() { e.fault = nil }()
+			return e.packRow(&p, new(srcRow), row)
+		}
+		if f := run(e, zeroAll); f != nil {
+			t.Fatal(f)
+		}
+		if !pack() {
+			t.Errorf("%v: a row that is undefined doesn't read as zeros", arch)
+		}
+		e.unpackDst(&unpacking{}, row*rowSize+half, make([]uint32, half))
+		if got, want := pack(), arch == chip.Blackhole; got != want {
+			t.Errorf("%v: after half of it was unpacked: packed %v, want %v", arch, got, want)
+		}
+		e.unpackDst(&unpacking{}, row*rowSize, make([]uint32, half))
+		if !pack() {
+			t.Errorf("%v: refused although all of it was unpacked", arch)
+		}
+		e.unpackDst(&unpacking{}, row*rowSize, make([]uint32, half))
+		if !pack() {
+			t.Errorf("%v: refused although the rest of it was defined", arch)
 		}
 	}
 }
