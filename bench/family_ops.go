@@ -15,8 +15,11 @@ import (
 
 // Operation is what an operation on tensors takes of a device. Tensors are of BFloat16, in tiles, interleaved in DRAM.
 type Operation struct {
-	Name  string `json:"op"`
-	Shape []int  `json:"shape"` // of a product: height, inner dimension and width
+	Name string `json:"op"`
+	// Shape is, of a product, height, inner dimension and width; of conv2d, whose window is 3 by 3 with padding of 1, height, width,
+	// channels in and channels out; of max_pool2d, whose window is 2 by 2, height, width and channels; of attention_decode, which has
+	// one query for each head, heads, keys and width.
+	Shape []int `json:"shape"`
 	// Device is what is compared with, or empty for the device that is measured.
 	Device string `json:"device,omitempty"`
 	// Workers is how many workers the queue has.
@@ -120,29 +123,53 @@ func (s *session) measureOperations(ctx context.Context, b *opsBench) (err error
 			return fmt.Errorf("matmul of %d: %w", n, err)
 		}
 	}
-	const side = 512
-	for _, op := range []struct {
-		name string
-		do   func(x, out *ops.Tensor) error
+	for _, c := range []struct {
+		Operation
+		in [][]int // shapes of the operands
+		do func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
 	}{
-		{"add", func(x, out *ops.Tensor) error { _, err := b.ops.Add(ctx, x, x, ops.Into(out)); return err }},
-		{"softmax", func(x, out *ops.Tensor) error { _, err := b.ops.Softmax(ctx, x, -1, ops.Into(out)); return err }},
+		{Operation{Name: "add", Shape: []int{512, 512}}, [][]int{{512, 512}},
+			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+				return b.ops.Add(ctx, in[0], in[0], opts...)
+			}},
+		{Operation{Name: "softmax", Shape: []int{512, 512}}, [][]int{{512, 512}},
+			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+				return b.ops.Softmax(ctx, in[0], -1, opts...)
+			}},
+		{Operation{Name: "conv2d", Shape: []int{32, 32, 32, 64}, Products: 32 * 9 * 2}, [][]int{{1, 1, 32 * 32, 32}, {1, 1, 9 * 32, 64}, {1, 1, 1, 64}},
+			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+				return b.ops.Conv2d(ctx, in[0], in[1], in[2], ops.Conv2dConfig{
+					Batch: 1, Height: 32, Width: 32, In: 32, Out: 64, Kernel: [2]int{3, 3}, Padding: [2]int{1, 1},
+				}, opts...)
+			}},
+		{Operation{Name: "max_pool2d", Shape: []int{32, 32, 32}}, [][]int{{1, 1, 32 * 32, 32}},
+			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+				return b.ops.MaxPool2d(ctx, in[0], ops.Pool2dConfig{Batch: 1, Height: 32, Width: 32, Channels: 32, Kernel: [2]int{2, 2}}, opts...)
+			}},
+		{Operation{Name: "attention_decode", Shape: []int{8, 1024, 64}, Products: 8 * 32 * (2 + 2)}, [][]int{{1, 8, 1, 64}, {1, 8, 1024, 64}, {1, 8, 1024, 64}},
+			func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+				return b.ops.ScaledDotProductAttentionDecode(ctx, in[0], in[1], in[2], 1023, ops.Attention{}, opts...)
+			}},
 	} {
-		if err := b.elements(ctx, op.name, side, op.do); err != nil {
-			return fmt.Errorf("%s: %w", op.name, err)
+		if err := b.operation(ctx, &c.Operation, c.in, c.do); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
 		}
 	}
 	return nil
 }
 
 // random returns a tensor of random numbers on the device.
-func (b *opsBench) random(ctx context.Context, side int, seed uint64) (*ops.Tensor, error) {
+func (b *opsBench) random(ctx context.Context, shape []int, seed uint64) (*ops.Tensor, error) {
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	v := make([]float32, side*side)
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	v := make([]float32, n)
 	for i := range v {
 		v[i] = 4*rnd.Float32() - 2
 	}
-	h, err := ops.NewHost([]int{side, side}, ops.BFloat16, v)
+	h, err := ops.NewHost(shape, ops.BFloat16, v)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +180,7 @@ func (b *opsBench) random(ctx context.Context, side int, seed uint64) (*ops.Tens
 func (b *opsBench) matmul(ctx context.Context, side int) (long bool, err error) {
 	var t [3]*ops.Tensor
 	for i := range t {
-		if t[i], err = b.random(ctx, side, uint64(i)); err != nil {
+		if t[i], err = b.random(ctx, []int{side, side}, uint64(i)); err != nil {
 			return false, err
 		}
 	}
@@ -169,9 +196,7 @@ func (b *opsBench) matmul(ctx context.Context, side int) (long bool, err error) 
 		return false, err
 	}
 	if o.Clocks != nil {
-		per := o.Products / *o.Clocks
-		share := per * productClocks / float64(o.Workers)
-		o.PerClock, o.PeakShare, o.Alone = &per, &share, &PartClocks{}
+		o.Alone = &PartClocks{}
 		for _, part := range []struct {
 			skip   ops.MatmulParts
 			clocks *float64
@@ -193,22 +218,31 @@ func (b *opsBench) matmul(ctx context.Context, side int) (long bool, err error) 
 	return o.ElapsedNs > float64(longRun), b.free(t[:]...)
 }
 
-// elements measures an operation on a square tensor.
-func (b *opsBench) elements(ctx context.Context, name string, side int, do func(x, out *ops.Tensor) error) error {
-	x, err := b.random(ctx, side, 1)
+// operation measures an operation on random operands.
+func (b *opsBench) operation(
+	ctx context.Context, o *Operation, shapes [][]int, do func(in []*ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error),
+) error {
+	var in []*ops.Tensor
+	for i, shape := range shapes {
+		t, err := b.random(ctx, shape, uint64(i+1))
+		if err != nil {
+			return err
+		}
+		in = append(in, t)
+	}
+	out, err := do(in)
 	if err != nil {
 		return err
 	}
-	out, err := b.random(ctx, side, 2)
-	if err != nil {
+	err = b.measure(ctx, o, func() error {
+		_, err := do(in, ops.Into(out))
 		return err
-	}
-	o := &Operation{Name: name, Shape: []int{side, side}}
-	if err := b.measure(ctx, o, func() error { return do(x, out) }); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	b.s.report.Operations = append(b.s.report.Operations, o)
-	return b.free(x, out)
+	return b.free(append(in, out)...)
 }
 
 func (b *opsBench) free(ts ...*ops.Tensor) error {
@@ -258,6 +292,11 @@ func (b *opsBench) measure(ctx context.Context, o *Operation, run func() error) 
 	}
 	if b.clock {
 		o.Clocks = &clocks
+		if o.Products > 0 {
+			per := o.Products / clocks
+			share := per * productClocks / float64(o.Workers)
+			o.PerClock, o.PeakShare = &per, &share
+		}
 	}
 	return nil
 }
