@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -23,9 +24,10 @@ type Device struct {
 	mem    *allocator.Allocator
 	queues []*Queue
 
-	target kmd.Target
-	log    *usage.Log // nil without one
-	logErr error      // why it is nil
+	target   kmd.Target
+	firmware *metal.Firmware // that the workers run; nil for this runtime's own
+	log      *usage.Log      // nil without one
+	logErr   error           // why it is nil
 
 	mu     sync.Mutex
 	closed bool
@@ -54,6 +56,13 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	if t == nil {
 		return nil, errors.New("reprise: open: no target: give a kmd.Path, an emulated card of package sim or a library of package ttsim")
 	}
+	var base *metal.Firmware
+	if o.firmware != "" {
+		var err error
+		if base, o.dispatch.Firmware, err = openFirmware(o.firmware); err != nil {
+			return nil, fmt.Errorf("reprise: open: %w", err)
+		}
+	}
 	kd, err := kmd.Open(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("reprise: open: %w", err)
@@ -63,7 +72,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), kd.Close())
 	}
 	d := &Device{
-		name: t.String(), target: t, kd: kd, disp: disp,
+		name: t.String(), target: t, kd: kd, disp: disp, firmware: base,
 		execs: map[*Executable]struct{}{}, parts: map[*part]struct{}{},
 	}
 	p, l1 := disp.Chip().Params(), &disp.WorkerLayout().L1

@@ -153,7 +153,7 @@ func (x *Executable) prepare(p *Program) error {
 	for i := range p.Kernels {
 		k, err := dispatchKernel(d, &p.Kernels[i])
 		if err != nil {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("kernel %q", p.Kernels[i].Name), Why: err.Error()}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("kernel %q", p.Kernels[i].Name), Why: err.Error(), Err: err}
 		}
 		spec.Kernels = append(spec.Kernels, k)
 	}
@@ -199,6 +199,9 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	}
 	if k.Image.Metal != nil {
 		return dispatch.Kernel{}, errors.New("tt-metal built it, and it runs only on the base firmware that it was linked with; the workers run Reprise's")
+	}
+	if err := d.suits(k); err != nil {
+		return dispatch.Kernel{}, err
 	}
 	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, Common: k.Common, NOC: k.NOC}
 	if k.Args == nil {

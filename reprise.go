@@ -27,6 +27,7 @@ type options struct {
 	traceRegion uint64
 	l1Small     uint64
 	usageLog    string
+	firmware    string // folder of tt-metal's base firmware
 }
 
 // Option changes how Open sets a device up.
@@ -89,6 +90,12 @@ func WithStockWireFormat() Option { return func(o *options) { o.dispatch.StockWi
 
 // WithDumpDir makes every *dispatch.HangError write a file to a directory, for "reprise inspect". The error names the file.
 func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpDir = dir } }
+
+// WithFirmware has the workers run base firmware that tt-metal built, from a folder of its cache or of its pre-compiled firmware
+// (see docs/tt-metal.md), so that they run kernels that were linked with it ([kernels.LoadMetal]) and no others. The command
+// queues stay this runtime's own. Open refuses a folder without base firmware (*metal.FirmwareError), and firmware that was built
+// for another architecture or for other numbers of banks than the chip's (*dispatch.FirmwareError).
+func WithFirmware(dir string) Option { return func(o *options) { o.firmware = dir } }
 
 // WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into
 // a directory, or turns it off for an empty name. The default is /dev/shm. Open succeeds without the file;

@@ -230,12 +230,16 @@ func among(all, bufs []*Buffer) (byteRanges, error) {
 // fingerprint is what of the device and the queue is in the commands of a trace.
 func (q *Queue) fingerprint() (tracebuf.Target, error) {
 	d := q.d
-	sum, err := dispatch.FirmwareHash(d.Arch())
+	sum, err := d.disp.FirmwareHash()
 	if err != nil {
 		return tracebuf.Target{}, err
 	}
+	layout := ""
+	if r := d.disp.WorkerLayout().Revision; !r.Own() {
+		layout = r.Name
+	}
 	return tracebuf.Target{
 		Arch: d.Arch(), Harvesting: d.disp.Chip().Harvesting(), Workers: q.q.Workers(),
-		Banks: d.DRAMBanks(), Dispatch: q.q.DispatchCore(), Queue: q.ID(), Firmware: sum, Revision: cq.Pinned,
+		Banks: d.DRAMBanks(), Dispatch: q.q.DispatchCore(), Queue: q.ID(), Firmware: sum, Revision: cq.Pinned, Layout: layout,
 	}, nil
 }

@@ -15,6 +15,7 @@ import (
 // Signals in byte 3 of a go message. Source: tt-metal dev_msgs.h.
 const (
 	signalDone        = 0x00
+	signalInit        = 0x40
 	signalGo          = 0x80
 	signalReplayTrace = 0xF0
 )

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
@@ -38,7 +37,8 @@ func BinaryImage(name string, binary []byte) *Image {
 
 // FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with
 // one firmware need not run with another.
-func FirmwareHash(a chip.Arch) ([sha256.Size]byte, error) {
+func (d *Device) FirmwareHash() ([sha256.Size]byte, error) {
+	a := d.ch.Arch()
 	var sum [sha256.Size]byte
 	base, err := firmware.Base(a)
 	if err != nil {
@@ -56,6 +56,14 @@ func FirmwareHash(a chip.Arch) ([sha256.Size]byte, error) {
 	for _, image := range images {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image)))) // never fails
 		h.Write(image)
+	}
+	if f := d.opts.Firmware; f != nil {
+		for p := range f.Segments {
+			for _, s := range f.Segments[p] {
+				h.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.Addr), uint32(len(s.Data))))
+				h.Write(s.Data)
+			}
+		}
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
 }

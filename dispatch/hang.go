@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // HangError is returned when a queue makes no progress. Error is one line; Detail describes the device.
@@ -64,9 +65,10 @@ func (e *HangError) Detail() string {
 // CoreState is the state of a Tensix core, as its L1 has it.
 type CoreState struct {
 	Core       chip.Core                          `json:"core"`
-	Kind       string                             `json:"kind"`        // "worker", "prefetch", "dispatch", "mirror"
-	Go         uint32                             `json:"go"`          // its go message
-	LaunchRead uint32                             `json:"launch_read"` // launch message that it runs or runs next
+	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"
+	Firmware   string                             `json:"firmware,omitempty"` // revision of its base firmware; empty for this runtime's own
+	Go         uint32                             `json:"go"`                 // its go message
+	LaunchRead uint32                             `json:"launch_read"`        // launch message that it runs or runs next
 	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
 	Err        error                              `json:"-"` // why it could not be read
 	Unreadable string                             `json:"unreadable,omitempty"`
@@ -101,7 +103,11 @@ func (s CoreState) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "core %v (%s): go %#08x, launch message %d;", s.Core, s.Kind, s.Go, s.LaunchRead)
 	for i, p := range s.Processors {
-		fmt.Fprintf(&b, " %v at %s(%#x) after %d kernels", chip.Processor(i), p.Waypoint, p.Detail, p.Kernels)
+		if s.Firmware != "" {
+			fmt.Fprintf(&b, " %v at %s", chip.Processor(i), p.Waypoint)
+		} else {
+			fmt.Fprintf(&b, " %v at %s(%#x) after %d kernels", chip.Processor(i), p.Waypoint, p.Detail, p.Kernels)
+		}
 		if p.Engine != "" {
 			fmt.Fprintf(&b, " (its engines: %s)", p.Engine)
 		}
@@ -117,8 +123,12 @@ func (d *Device) coreState(c chip.Core) CoreState {
 
 // readCore reads what a core is doing, and returns the bytes of its mailbox as well.
 func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
-	l1 := &d.layoutOf(c).L1
+	l := d.layoutOf(c)
+	l1 := &l.L1
 	s := CoreState{Core: c, Kind: d.coreKind(c)}
+	if !l.Revision.Own() {
+		s.Firmware = l.Revision.Name
+	}
 	b := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
 	if s.Err = d.read(c, l1.Mailbox, b); s.Err != nil {
 		s.Unreadable = s.Err.Error()
@@ -132,7 +142,14 @@ func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	s.LaunchRead = le.Uint32(b[l1.LaunchReadPtr-l1.Mailbox:])
 	for i := range s.Processors {
 		at := b[l1.CoreState-l1.Mailbox+uint32(i)*l1.CoreStateSize:]
-		s.Processors[i] = ProcessorState{Waypoint: waypoint(at[:4]), Detail: le.Uint32(at[4:]), Kernels: le.Uint32(at[8:])}
+		p := &s.Processors[i]
+		p.Waypoint = waypoint(at[l.State.Waypoint:][:4])
+		if l.State.Detail != abi.Absent {
+			p.Detail, p.Kernels = le.Uint32(at[l.State.Detail:]), le.Uint32(at[l.State.Kernels:])
+		}
+		if s.Firmware != "" && le.Uint32(at[l.State.Waypoint:]) == 0 { // built without the watcher
+			p.Waypoint = metalState(chip.Processor(i), s.Go, b[l1.SubordinateSync-l1.Mailbox:])
+		}
 	}
 	if xy, err := d.ch.Virtual(c); err == nil && s.Busy() {
 		for thread := range 3 {
@@ -142,12 +159,38 @@ func (d *Device) readCore(c chip.Core) (CoreState, []byte) {
 	return s, b
 }
 
+// metalState names what a processor with base firmware of tt-metal does, by the core's go message and by the bytes through
+// which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*, RUN_SYNC_MSG_*).
+func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
+	state := uint8(goMessage >> 24)
+	if p != chip.BRISC {
+		state = sync[p-1]
+	}
+	switch state {
+	case signalDone:
+		return "IDLE"
+	case signalInit:
+		return "BOOT"
+	case signalGo:
+		return "RUN"
+	case 1:
+		return "LOAD"
+	case 2:
+		return "RSET"
+	case 3:
+		return "SYNC"
+	}
+	return waypoint([]byte{0})
+}
+
 // waypoint reads the four characters, without the spaces that fill a short name.
 func waypoint(b []byte) string {
 	out := []byte("????")
 	for i, c := range b {
 		if c >= ' ' && c < 0x7F {
 			out[i] = c
+		} else if c == 0 && i > 0 && b[0] != 0 {
+			out[i] = ' ' // tt-metal's are filled with zeros
 		}
 	}
 	return strings.TrimRight(string(out), " ")

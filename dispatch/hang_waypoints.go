@@ -35,6 +35,24 @@ var firmwarePlaces = map[string]place{
 	"CRBW": {"waits for room in a circular buffer", "circular buffer %d"},
 }
 
+// metalPlaces are the waypoints of tt-metal's base firmware and of what is compiled into its kernels, where it was built with the
+// watcher, and "RSET", which its states are told by without. Those that wait on the NoC or a circular buffer have the names of
+// firmwarePlaces. Source: tt-metal tt_metal/hw/firmware/src/tt-1xx/{brisc,ncrisc,trisc}.cc.
+var metalPlaces = map[string]place{
+	"I":    {"sets itself up after reset", ""},
+	"W":    {"waits for work", ""},
+	"GW":   {"waits for work", ""},
+	"GD":   {"reads its launch message", ""},
+	"R":    {"runs a kernel", ""},
+	"K":    {"runs a kernel", ""},
+	"KD":   {"is through with its kernel", ""},
+	"D":    {"is through with its kernel", ""},
+	"NTW":  {"is through with its kernel and waits for the other processors", ""},
+	"NTD":  {"reports that the program is done", ""},
+	"NKFW": {"waits for its requests to the NoC to end", ""},
+	"RSET": {"waits for BRISC to restart it in its instruction RAM", ""},
+}
+
 // stopPlaces are those in which a command-queue kernel stops for good. Source: firmware/src/cq/cq_core.h.
 var stopPlaces = map[string]place{
 	"BADC": {"has stopped for good at a command it doesn't know", "which begins with the word %#08x"},
@@ -76,6 +94,14 @@ func (s CoreState) Explain(p chip.Processor) string {
 		return "is none of a Tensix core's"
 	}
 	at := &s.Processors[p]
+	if s.Firmware != "" {
+		for _, m := range []map[string]place{metalPlaces, firmwarePlaces} {
+			if w, ok := m[at.Waypoint]; ok {
+				return w.text
+			}
+		}
+		return "is at a waypoint of its kernel's own"
+	}
 	var own map[string]place
 	switch {
 	case s.Kind == kindPrefetch && p == chip.BRISC:

@@ -66,7 +66,11 @@ type ProgramError struct {
 	Program string
 	Part    string // "kernel reader on (0,0)-(7,7)", "circular buffer 3", ...
 	Why     string
+	Err     error // what Why says, if it is an error of another package
 }
+
+// Unwrap returns Err.
+func (e *ProgramError) Unwrap() error { return e.Err }
 
 // Error implements error.
 func (e *ProgramError) Error() string {

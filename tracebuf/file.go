@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // File is a trace of one device, or what of a trace over several devices runs on one of them, with everything that
@@ -35,6 +36,8 @@ type Target struct {
 	Word       uint32          // counts a part's recordings: see Dispatcher; 0 in a trace of one queue
 	Firmware   [32]byte        // SHA-256 of the firmware that understands the commands
 	Revision   string          // of the protocol, as package cq names it
+	// Layout names the revision, as package abi does, of the base firmware that the workers run; empty for this runtime's own.
+	Layout string
 }
 
 // Data is a part of a buffer's content.
@@ -155,6 +158,8 @@ func (t *Target) Match(here *Target) error {
 		return diff("architecture", t.Arch, here.Arch)
 	case t.Revision != here.Revision:
 		return diff("protocol revision", t.Revision, here.Revision)
+	case t.Layout != here.Layout:
+		return diff("base firmware of the workers", workersRun(t.Layout), workersRun(here.Layout))
 	case t.Harvesting != here.Harvesting:
 		return diff("harvesting", harvesting(t.Harvesting), harvesting(here.Harvesting))
 	case t.Workers != here.Workers:
@@ -165,6 +170,21 @@ func (t *Target) Match(here *Target) error {
 		return diff("firmware", fmt.Sprintf("%x", t.Firmware), fmt.Sprintf("%x", here.Firmware))
 	}
 	return nil
+}
+
+func workersRun(layout string) string {
+	if layout == "" {
+		return "this runtime's own"
+	}
+	return "that of tt-metal, revision " + layout
+}
+
+// layout returns the layout of the workers; nil for a revision that isn't known.
+func (t *Target) layout() *abi.Layout {
+	if t.Layout == "" {
+		return abi.Own(t.Arch)
+	}
+	return abi.Of(t.Layout, t.Arch)
 }
 
 func harvesting(h chip.Harvesting) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -302,7 +303,11 @@ func (f *File) target(r *reader) {
 	}
 	t.Harvesting = chip.Harvesting{Tensix: uint32(r.number(4)), DRAM: uint32(r.number(4)), Ethernet: uint32(r.number(4))}
 	copy(t.Firmware[:], r.take(uint64(len(t.Firmware))))
-	t.Revision, f.Name = r.name(), r.name()
+	t.Revision = r.name()
+	if protocol, layout, ok := strings.Cut(t.Revision, layoutMark); ok && layout != "" {
+		t.Revision, t.Layout = protocol, layout
+	}
+	f.Name = r.name()
 }
 
 // queue takes the properties that differ between the parts of a trace, as far as version 1 has them.

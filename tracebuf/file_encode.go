@@ -154,12 +154,20 @@ func appendRange(b []byte, r chip.Range) []byte {
 	return b
 }
 
+// layoutMark is between the protocol revision and the revision of the workers' base firmware, if they don't run this
+// runtime's own.
+const layoutMark = " workers "
+
 func (f *File) encodeTarget() []byte {
 	t := &f.Target
 	b := t.encodeQueue([]byte{byte(t.Arch), byte(t.Banks)})
 	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, t.Harvesting.Tensix), t.Harvesting.DRAM), t.Harvesting.Ethernet)
 	b = append(b, t.Firmware[:]...)
-	return appendName(appendName(b, t.Revision), f.Name)
+	revision := t.Revision
+	if t.Layout != "" {
+		revision += layoutMark + t.Layout
+	}
+	return appendName(appendName(b, revision), f.Name)
 }
 
 // encodeQueue appends the properties that differ between the parts of a trace.

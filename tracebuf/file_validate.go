@@ -103,7 +103,7 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 	if err := im.checkPrograms(ch); err != nil {
 		return err
 	}
-	w := walker{im: im, target: &p.Target, ch: ch, l1: &abi.Own(ch.Arch()).L1}
+	w := walker{im: im, target: &p.Target, ch: ch, l1: &p.Target.layout().L1}
 	for k := range parts {
 		if k != i {
 			o := &parts[k]
@@ -154,6 +154,9 @@ func (f *File) checkTarget() (*chip.Chip, error) {
 	}
 	if t.Revision != cq.Pinned {
 		return nil, invalid("target", "protocol revision %q, this program runs %q only", t.Revision, cq.Pinned)
+	}
+	if t.layout() == nil || t.Layout == abi.Own(t.Arch).Revision.Name {
+		return nil, invalid("target", "the workers run base firmware of revision %q, which this program doesn't know", t.Layout)
 	}
 	ch, err := chip.New(t.Arch, t.Harvesting)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestTables(t *testing.T) {
 		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA4F0, 0xD2B0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xACF0, 0xE2B0},
 		"MEM_BANK_TO_NOC_SCRATCH": {0xC4F0, 0x112B0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xCCF0, 0x11AB0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
 		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
-		"DEFAULT_UNRESERVED": {0x19100, 0x196C0},
+		"DEFAULT_UNRESERVED": {0x19100, 0x196C0}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
 	march := map[string]pair{
 		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x3260),
@@ -43,7 +43,7 @@ func TestTables(t *testing.T) {
 		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
 		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
 		"brisc_noc_id": both(0x48), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50), "ncrisc_kernel_size16": both(0x5E),
-		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": both(64),
+		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
 		"MEM_ZEROS_BASE": {0x3280, 0x32C0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38C0}, "MEM_NCRISC_FIRMWARE_BASE": {0x5080, 0x5AC0},
 		"MEM_TRISC0_FIRMWARE_BASE": {0x5880, 0x64C0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E80, 0x6EC0}, "MEM_TRISC2_FIRMWARE_BASE": {0x6480, 0x78C0},
 		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
@@ -52,7 +52,7 @@ func TestTables(t *testing.T) {
 		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA920, 0xEDE0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB120, 0xFDE0},
 		"MEM_BANK_TO_NOC_SCRATCH": {0xC920, 0x12DE0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD120, 0x135E0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
 		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
-		"DEFAULT_UNRESERVED": {0x19520, 0x1B200},
+		"DEFAULT_UNRESERVED": {0x19520, 0x1B200}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
 	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march} {
 		got := map[string]pair{}
@@ -75,7 +75,7 @@ func TestTables(t *testing.T) {
 				"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC1], "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC2],
 				"MEM_BANK_TO_NOC_SCRATCH": m.BankTable, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": b.Virtual, "MEM_LOGICAL_TO_VIRTUAL_SIZE": b.VirtualSize,
 				"MEM_NCRISC_IRAM_BASE": b.IRAM, "MEM_NCRISC_IRAM_SIZE": b.IRAMSize,
-				"DEFAULT_UNRESERVED": m.Unreserved,
+				"DEFAULT_UNRESERVED": m.Unreserved, "NOC_COORD_REG_OFFSET": uint32(l.Banks.Shift),
 			} {
 				p := got[field]
 				p[i] = v

@@ -63,6 +63,7 @@ const (
 type BankTable struct {
 	Fields   []BankField
 	DRAM, L1 int
+	Shift    int // bits by which coordinates are shifted up
 }
 
 // Most banks that this runtime's own table has room for.
@@ -86,14 +87,14 @@ func (t *BankTable) Encode(dram []chip.Bank, l1 []chip.XY) []byte {
 			b = append(b, make([]byte, 2*numNOCs*nd)...)
 			for n := range numNOCs {
 				for i := range dram {
-					le.PutUint16(b[at+2*(n*nd+i):], uint16(dram[i].Endpoint[n].Packed()))
+					le.PutUint16(b[at+2*(n*nd+i):], uint16(dram[i].Endpoint[n].Packed()<<t.Shift))
 				}
 			}
 		case L1Places:
 			b = append(b, make([]byte, 2*numNOCs*nl)...)
 			for n := range numNOCs {
 				for i, xy := range l1 {
-					le.PutUint16(b[at+2*(n*nl+i):], uint16(xy.Packed()))
+					le.PutUint16(b[at+2*(n*nl+i):], uint16(xy.Packed()<<t.Shift))
 				}
 			}
 		case DRAMOffsets:

@@ -17,8 +17,10 @@ type revisionTable struct {
 
 // archTable is the part of a revision that an architecture has for itself.
 type archTable struct {
-	l1   L1Map
-	boot Boot // without the watcher
+	l1    L1Map
+	boot  Boot // without the watcher
+	cbs   int  // NUM_CIRCULAR_BUFFERS of tt_metal/api/tt-metalium/circular_buffer_constants.h
+	shift int  // NOC_COORD_REG_OFFSET of noc_parameters.h
 }
 
 // tables returns the revisions of tt-metal, oldest first.
@@ -42,7 +44,7 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	default:
 		return nil
 	}
-	l.L1, l.Boot = a.l1, a.boot
+	l.L1, l.Boot, l.Launch.CircularBuffers, l.Banks.Shift = a.l1, a.boot, a.cbs, a.shift
 	l.Boot.Watcher = Watcher{
 		Enable: t.watcher, Sanitize: t.watcher + 0x18 + 0x12, Stride: 0x18, Assert: t.watcher + 0x4C + 2, HasWatcher: true,
 	}
@@ -79,6 +81,7 @@ func january() revisionTable {
 				Scratch: scratch(0x7CF0, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
 				Virtual: 0xCCF0, VirtualRows: 12, VirtualSize: 24,
 			},
+			cbs: 32, shift: 4,
 		},
 		blackhole: archTable{
 			l1: L1Map{
@@ -98,6 +101,7 @@ func january() revisionTable {
 				Scratch: scratch(0x82B0, 8192, 4096),
 				Virtual: 0x11AB0, VirtualRows: 20, VirtualSize: 32,
 			},
+			cbs: 32,
 		},
 	}
 }
@@ -124,6 +128,7 @@ func march() revisionTable {
 				Scratch: scratch(0x8120, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
 				Virtual: 0xD120, VirtualRows: 12, VirtualSize: 24,
 			},
+			cbs: 32, shift: 4,
 		},
 		blackhole: archTable{
 			l1: L1Map{
@@ -143,6 +148,7 @@ func march() revisionTable {
 				Scratch: scratch(0x9DE0, 8192, 4096),
 				Virtual: 0x135E0, VirtualRows: 20, VirtualSize: 32,
 			},
+			cbs: 64,
 		},
 	}
 }
@@ -155,10 +161,10 @@ func launch96() Launch {
 	}
 }
 
-// launch112 is the launch message from 29 January 2026 on, with 64 circular buffers.
+// launch112 is the launch message from 29 January 2026 on.
 func launch112() Launch {
 	return Launch{
 		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 72, FirstRemote: 74,
-		Enables: 80, NCRISCSize: 94, Preload: 111, CircularBuffers: 64,
+		Enables: 80, NCRISCSize: 94, Preload: 111,
 	}
 }

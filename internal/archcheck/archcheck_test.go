@@ -47,7 +47,7 @@ pipeline                   -> reprise allocator dispatch  # transfers and replay
 observe                    -> reprise chip  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kmd internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
