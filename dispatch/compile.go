@@ -101,9 +101,7 @@ func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 		}
 	}
 	err := c.part(&im.main, func() {
-		for proc := range chip.NumProcessors {
-			c.args(chip.Processor(proc))
-		}
+		c.uniqueArgs()
 		c.config()
 		c.launch()
 		c.goSignal()

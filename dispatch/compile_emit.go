@@ -44,19 +44,26 @@ func (c *compiler) part(to *commands, emit func()) error {
 	return c.pack()
 }
 
-// args writes the unique runtime arguments of one processor, core by core.
-func (c *compiler) args(proc chip.Processor) {
-	size := c.lay.argBytes[proc]
-	if size == 0 {
-		return
-	}
-	type argsOf struct {
-		CoreArgs
-		kernel int
-	}
+// maxMergedArgs limits the bytes of arguments that one write to a core has, of several processors together.
+const maxMergedArgs = 1 << 10
+
+// argsOf are the unique arguments of a kernel for a core.
+type argsOf struct {
+	CoreArgs
+	kernel int
+}
+
+// processorArgs are the unique arguments of a processor's kernels, core by core.
+type processorArgs struct {
+	proc int
+	list []argsOf
+}
+
+// argsOn returns the unique arguments of a processor's kernels.
+func (c *compiler) argsOn(proc int) processorArgs {
 	var list []argsOf
 	for i := range c.p.Kernels {
-		if k := &c.p.Kernels[i]; k.Processor == proc {
+		if k := &c.p.Kernels[i]; int(k.Processor) == proc {
 			for _, a := range k.Args {
 				if len(a.Args) > 0 {
 					list = append(list, argsOf{a, i})
@@ -67,17 +74,51 @@ func (c *compiler) args(proc chip.Processor) {
 	slices.SortFunc(list, func(a, b argsOf) int {
 		return cmp.Or(cmp.Compare(a.Core.Y, b.Core.Y), cmp.Compare(a.Core.X, b.Core.X))
 	})
+	return processorArgs{proc, list}
+}
+
+// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores lie side by side, and a core gets them in one
+// write.
+func (c *compiler) uniqueArgs() {
+	var together []processorArgs
+	for proc := range chip.NumProcessors {
+		next := c.argsOn(proc)
+		if len(next.list) == 0 {
+			continue // it takes no room
+		}
+		if len(together) > 0 {
+			same := slices.EqualFunc(next.list, together[0].list, func(a, b argsOf) bool { return a.Core == b.Core })
+			if !same || c.lay.args[proc]+c.lay.argBytes[proc]-c.lay.args[together[0].proc] > maxMergedArgs {
+				c.args(together)
+				together = nil
+			}
+		}
+		together = append(together, next)
+	}
+	if len(together) > 0 {
+		c.args(together)
+	}
+}
+
+// args writes the unique runtime arguments of processors, for the same cores each, core by core.
+func (c *compiler) args(of []processorArgs) {
+	from, last, cores := c.lay.args[of[0].proc], of[len(of)-1].proc, of[0].list
+	size := c.lay.args[last] + c.lay.argBytes[last] - from
 	slot := int(align16(size))
 	per := max(1, min(maxCommandBytes/(slot+4), int(c.d.ctl.PackedCores)))
-	for chunk := range slices.Chunk(list, per) {
-		w := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: offsetConfig, Size: uint16(size), Addr: c.lay.args[proc]}
-		for _, a := range chunk {
-			w.Cores = append(w.Cores, c.coreXY(a.Core))
-			start := len(w.Data)
-			for _, v := range a.Args {
-				w.Data = binary.LittleEndian.AppendUint32(w.Data, v)
+	for begin := 0; begin < len(cores); begin += per {
+		end := min(begin+per, len(cores))
+		w := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: offsetConfig, Size: uint16(size), Addr: from}
+		for i := begin; i < end; i++ {
+			w.Cores = append(w.Cores, c.coreXY(cores[i].Core))
+			data := make([]byte, slot)
+			for _, p := range of {
+				at := c.lay.args[p.proc] - from
+				for n, v := range p.list[i].Args {
+					binary.LittleEndian.PutUint32(data[at+uint32(4*n):], v)
+				}
 			}
-			w.Data = append(w.Data, make([]byte, start+slot-len(w.Data))...)
+			w.Data = append(w.Data, data...)
 		}
 		if c.resident {
 			data := w.Data
@@ -88,10 +129,13 @@ func (c *compiler) args(proc chip.Processor) {
 			c.relay(data)
 			continue
 		}
-		p := c.b.WritePacked(w)
-		for i, a := range chunk {
-			k := &c.im.args[a.kernel]
-			k.unique = append(k.unique, coreArgs{core: a.Core, at: int32(p.Slot(i)), n: int32(len(a.Args))})
+		packed := c.b.WritePacked(w)
+		for _, p := range of {
+			for i, a := range p.list[begin:end] {
+				args := &c.im.args[a.kernel]
+				at := packed.Slot(i) + int(c.lay.args[p.proc]-from)
+				args.unique = append(args.unique, coreArgs{core: a.Core, at: int32(at), n: int32(len(a.Args))})
+			}
 		}
 	}
 }
