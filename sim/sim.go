@@ -71,6 +71,12 @@ func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true }
 // RefuseCounters refuses counters of requests and streams that count wrong, and half-configured windows.
 func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = true } }
 
+// Waive lets the code of single programs rely on what Strict refuses to all others, such as tt-metal's firmware. Without a
+// strict option it does nothing.
+func Waive(w ...emu.Waiver) Option {
+	return func(c *config) { c.chip.Waivers = append(c.chip.Waivers, w...) }
+}
+
 // DataCache models the data cache of Blackhole's processors, which does not see what others write until it is told to.
 func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 

@@ -50,7 +50,7 @@ func (c *core) runOne() stop {
 	switch {
 	case inL1:
 		t.memory(addr + n)
-		if !c.checkL1(addr, n, load || amo, store || amo) {
+		if !c.checkL1(addr, n, load || amo, store || amo, amo || store && c.changes(addr, n, c.x[o.rs2])) {
 			return stopHalt
 		}
 	case (load || store) && c.localKnown != nil && (addr-localBase)>>2 < uint32(len(c.local)) && addr&(n-1) == 0:
@@ -97,8 +97,14 @@ func (c *core) checkFetch() bool {
 	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
 }
 
-// checkL1 checks an access of n bytes to L1.
-func (c *core) checkL1(addr, n uint32, load, store bool) bool {
+// changes reports whether a store of the low n bytes of v changes L1 at addr.
+func (c *core) changes(addr, n, v uint32) bool {
+	old := c.tile.l1[addr>>2] >> (addr & 3 * 8)
+	return (old^v)<<(32-8*n) != 0
+}
+
+// checkL1 checks an access of n bytes to L1; changed says whether a store changes what is there.
+func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
 		if a, unknown := t.unwritten(addr, int(n)); unknown {
@@ -106,7 +112,7 @@ func (c *core) checkL1(addr, n uint32, load, store bool) bool {
 			return false
 		}
 	}
-	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, store) {
+	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, changed) {
 		return false
 	}
 	if store && t.writers != nil {

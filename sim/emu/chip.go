@@ -59,6 +59,9 @@ type Config struct {
 	// range; and an access through a TLB window of which only some configuration words were stored.
 	RefuseCounters bool
 
+	// Waivers let single programs rely on what these checks refuse to all others.
+	Waivers []Waiver
+
 	// Identity is what the chip and its firmware call it; zero values are those of a card with one chip.
 	Identity Identity
 
@@ -87,6 +90,7 @@ type Chip struct {
 	half    []uint8 // by window: which configuration words were stored since it was last used
 	flights uint64  // with RefuseRaces: requests started
 	edges   *order  // with RefuseRaces
+	waivers []waiver
 	pcie    pcie
 	arc     arc
 
@@ -124,10 +128,14 @@ func newChip(cfg Config) (*Chip, error) {
 	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.EngineWorkers < 0 {
 		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and EngineWorkers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.EngineWorkers)
 	}
+	waivers, err := newWaivers(cfg.Waivers)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24
 	}
-	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch)}
+	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
 	c.powerUp()
 	return c, nil
 }

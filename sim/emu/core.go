@@ -80,8 +80,9 @@ type core struct {
 	cache      *dataCache
 	icache     *instructionCache
 	agent      *agent
-	share      *sharing // once it has left reset
-	localKnown []uint64 // one bit per word of local RAM that was ever written
+	waived     map[uint32]waived // by pc
+	share      *sharing          // once it has left reset
+	localKnown []uint64          // one bit per word of local RAM that was ever written
 }
 
 // class is a set of kinds of register that a core has read.

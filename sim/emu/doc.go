@@ -59,6 +59,12 @@
 // newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
 // host of more than 8 bytes aren't checked: it keeps whole rings after a hang.
 //
+// # Waivers
+//
+// Some programs rely on what no document promises and what works on silicon all the same; tt-metal's firmware and kernels are
+// such programs. A [Waiver] lets the instructions of one text rely on named [Assumptions]. It is bound to the text and not to a
+// core or an address, so that everything else that a chip executes is checked as before.
+//
 // # Shared memory
 //
 // [Config.RefuseRaces] also refuses two accesses to the same bytes of L1, DRAM or host memory, by different agents and at

@@ -26,6 +26,7 @@ type races struct {
 // sequence counts the requests that an NIU was asked for, as its own counters do at the other end.
 type sequence struct {
 	reads, acks, atomics uint32
+	writes               [2]uint32 // that are acknowledged, and posted ones
 }
 
 // flight is a request that software has not made sure of.
@@ -35,6 +36,7 @@ type flight struct {
 	q    request // as it was started, without its data
 
 	number   uint64 // in the order of all requests of the chip
+	sent     uint32 // how many writes its NIU has sent when this is the last one
 	targets  []*tile
 	source   bool // its source may still be read
 	landing  bool // its destination, in the own tile, may still be written
@@ -113,6 +115,9 @@ func (r *races) started(q *request) (*flight, bool) {
 		s.atomics += b2u(q.marked)
 		f.targets = r.targetsOf(q)
 	default:
+		posted := b2u(!q.marked)
+		s.writes[posted]++
+		f.sent = s.writes[posted]
 		f.targets = r.targetsOf(q)
 		if q.marked {
 			s.acks += max(uint32(len(f.targets)), b2u(!q.multicast))
@@ -283,11 +288,12 @@ func (r *races) look(addr uint32) {
 	}
 }
 
-// access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC.
+// access checks an access to n bytes of the tile's L1: by one of its processors, or through a NoC. One that is neither a
+// load nor a store stores what is there already.
 func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
-	what := "load of"
-	if store {
-		what = "store to"
+	what := "store to"
+	if load && !store {
+		what = "load of"
 	}
 	if held(r.landings, addr, n) {
 		for noc := range r.flights {

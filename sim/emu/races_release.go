@@ -48,6 +48,16 @@ func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 				f.release(seer)
 			}
 		})
+	case (i == cntWriteSent || i == cntWriteSent+1) && seer != nil && seer.assumes(SentIsRead):
+		posted := i == cntWriteSent+1
+		if posted && v == s.writes[1] {
+			w[unackedPosted] = [16]*flight{}
+		}
+		r.sweep(seer, noc, func(f *flight) {
+			if f.q.kind != reqRead && f.q.kind != reqAtomic && f.q.marked != posted && int32(v-f.sent) >= 0 {
+				f.freeSource(seer)
+			}
+		})
 	case i >= cntOutstanding && i < cntOutstanding+16 && v == 0 && u.open[i-cntOutstanding] == 0:
 		w[unackedRead][i-cntOutstanding], w[unackedWrite][i-cntOutstanding], w[unackedAtomic][i-cntOutstanding] = nil, nil, nil
 		r.sweep(seer, noc, func(f *flight) {

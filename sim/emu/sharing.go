@@ -18,6 +18,7 @@ type sharing struct {
 	next  tag
 
 	queue   [3]pending // the last stores, newest first: they may still be in the store queue
+	last    uint64     // the last store to L1
 	left    uint64     // the last store to L1 that has left it
 	backs   [8]back    // loads from L1 whose results tell that stores are there
 	waiting int        // of backs
@@ -71,7 +72,7 @@ func (s *sharing) forget() {
 	clear(s.tags[:])
 	clear(s.local)
 	clear(s.loads[:])
-	s.queue, s.left, s.waiting, s.line = [3]pending{}, 0, 0, none
+	s.queue, s.last, s.left, s.waiting, s.line = [3]pending{}, 0, 0, 0, none
 }
 
 // order is that of the chip.
@@ -275,12 +276,16 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 	if !s.use(s.tags[o.rs1]) || !s.use(s.tags[o.rs2]) {
 		return false
 	}
+	a, t := s.agent, s.core.tile
 	if !inL1 {
 		s.queued(pending{addr: addr})
+		if s.last > a.landed && s.core.assumes(StoresInOrder) {
+			a.land(s.last)
+		}
 		return true
 	}
-	a, t := s.agent, s.core.tile
 	a.time++
+	s.last = a.time
 	s.queued(pending{addr, n, true, a.time})
 	v, old := s.core.x[o.rs2], t.l1[addr>>2]
 	switch n {

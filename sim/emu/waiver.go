@@ -1,0 +1,131 @@
+package emu
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Assumptions is a set of things that no document promises and that programs rely on all the same.
+type Assumptions uint8
+
+const (
+	// StoresInOrder: a processor's store to L1 is there when a later one of its stores to a register takes effect: it starts
+	// a NoC request that reads the word, or releases a processor that loads it. Documents let the store to the register
+	// overtake (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md). tt-metal's base firmware writes the
+	// word with which it waits for the other processors, and releases them; its kernels write words that they then send.
+	StoresInOrder Assumptions = 1 << iota
+	// SentIsRead: a write that is counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT, NIU_MST_POSTED_WR_REQ_SENT) has read its
+	// source, and writes are sent in the order in which they were started. Documents count a write before its data are read
+	// (tt-isa-documentation WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count, and the
+	// dispatcher gives pages of its ring back by it.
+	SentIsRead
+	// CountedAtOnce: a request is in its id's counter of unanswered requests (NIU_MST_REQS_OUTSTANDING_ID) when a load of the
+	// counter follows its start. Documents let the load overtake the store that starts the request. tt-metal's
+	// noc_async_read_barrier_with_trid polls the counter straight away.
+	CountedAtOnce
+
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce
+)
+
+// Waiver lets the instructions of one program rely on assumptions that the checks by option refuse to all others.
+type Waiver struct {
+	// Name says which program it is, for errors.
+	Name string
+	// Text is the program's instructions as they lie in memory, at least 64 bytes. It applies wherever they lie, in L1 or
+	// Wormhole's instruction RAM: an instruction belongs to the program if it is there with the eight before and after it, or
+	// as many as there are to the ends of Text.
+	Text []byte
+	// Assume is what the program relies on.
+	Assume Assumptions
+}
+
+const (
+	waiverReach = 8 // instructions on either side
+	waiverSpan  = 2*waiverReach + 1
+	leastWaived = 16 // instructions
+)
+
+// waiver is a Waiver in words.
+type waiver struct {
+	text   []uint32
+	assume Assumptions
+}
+
+func newWaivers(list []Waiver) ([]waiver, error) {
+	var out []waiver
+	for _, w := range list {
+		if w.Assume == 0 || w.Assume&^allAssumptions != 0 {
+			return nil, fmt.Errorf("emu: %w: waiver for %s: unknown assumptions %#x", ErrConfig, w.Name, uint8(w.Assume))
+		}
+		if len(w.Text) < 4*leastWaived {
+			return nil, fmt.Errorf("emu: %w: waiver for %s: %d bytes of text, want at least %d", ErrConfig, w.Name, len(w.Text), 4*leastWaived)
+		}
+		words := make([]uint32, len(w.Text)/4)
+		for i := range words {
+			words[i] = binary.LittleEndian.Uint32(w.Text[4*i:])
+		}
+		out = append(out, waiver{words, w.Assume})
+	}
+	return out, nil
+}
+
+// covers reports whether the instruction in the middle of around belongs to the text.
+func (w *waiver) covers(around *[waiverSpan]uint32) bool {
+next:
+	for i, v := range w.text {
+		if v != around[waiverReach] {
+			continue
+		}
+		for j := max(i-waiverReach, 0); j < min(i+waiverReach+1, len(w.text)); j++ {
+			if w.text[j] != around[j-i+waiverReach] {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// waived is what was found for the instruction at one address, as long as memory around it stays.
+type waived struct {
+	around [waiverSpan]uint32
+	assume Assumptions
+}
+
+// assumes reports whether the instruction that the processor executes may rely on a.
+func (c *core) assumes(a Assumptions) bool {
+	list := c.tile.chip.waivers
+	if len(list) == 0 {
+		return false
+	}
+	var around [waiverSpan]uint32
+	for i := range around {
+		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
+	}
+	have, ok := c.waived[c.pc]
+	if !ok || have.around != around {
+		have = waived{around: around}
+		for i := range list {
+			if list[i].covers(&around) {
+				have.assume |= list[i].assume
+			}
+		}
+		if c.waived == nil {
+			c.waived = map[uint32]waived{}
+		}
+		c.waived[c.pc] = have
+	}
+	return have.assume&a == a
+}
+
+// instruction returns the word at pc, or 0 where the processor fetches nothing.
+func (c *core) instruction(pc uint32) uint32 {
+	t := c.tile
+	if w := pc >> 2; w < uint32(len(t.l1)) {
+		return t.l1[w]
+	}
+	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
+		return t.iram[w]
+	}
+	return 0
+}

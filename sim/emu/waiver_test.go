@@ -1,0 +1,102 @@
+package emu
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// assumed are programs that rely on one assumption.
+func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
+	return map[Assumptions]func(r *rig, v, w chip.XY) *asm{
+		// It sends a word that it has just stored.
+		StoresInOrder: func(r *rig, v, w chip.XY) *asm {
+			return newAsm(0x1000).stw(0x40000, 7).request(r.arch, r.sendTo(v, w)).halt()
+		},
+		// It changes the source of a write that is counted as sent.
+		SentIsRead: func(r *rig, v, w chip.XY) *asm {
+			return newAsm(0x1000).li(s0, 1).request(r.arch, r.sendTo(v, w)).waitCounter(0, cntWriteSent, s0, "sent").stw(0x40020, 7).halt()
+		},
+		// It polls an id's counter of unanswered requests straight after the request.
+		CountedAtOnce: func(r *rig, v, w chip.XY) *asm {
+			q := r.fetchFrom(v, w)
+			q.tag = 3 << 10
+			return newAsm(0x1000).request(r.arch, q).waitCounter(0, cntOutstanding+3, x0, "answered").halt()
+		},
+	}
+}
+
+// A program relies on an assumption only if a waiver names both.
+func TestWaivers(t *testing.T) {
+	for _, arch := range arches {
+		for a, program := range assumed() {
+			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
+				for _, delay := range []int{0, 80} {
+					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true}
+					topo, err := chip.New(arch, chip.Harvesting{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+					cfg.Waivers = waivers(program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes())
+					r := newRig(t, cfg)
+					v, w := r.worker(0, 0), r.worker(2, 2)
+					r.write(v, 0x40000, pattern(64, 1))
+					r.write(w, 0x50000, pattern(64, 2))
+					r.run(v, program(r, v, w))
+					if err := r.dev.Fault(); (err == nil) != accepted {
+						t.Errorf("%v, assumption %#x, delay %d, %s: %v", arch, a, delay, name, err)
+					}
+				}
+			}
+			run("no waiver", false, func([]byte) []Waiver { return nil })
+			run("waiver", true, func(text []byte) []Waiver { return []Waiver{{Name: "it", Text: text, Assume: a}} })
+			run("waiver of everything", true, func(text []byte) []Waiver { return []Waiver{{Name: "it", Text: text, Assume: allAssumptions}} })
+			run("one waiver of two", true, func(text []byte) []Waiver {
+				return []Waiver{{Name: "other", Text: pattern(256, 3), Assume: allAssumptions}, {Name: "it", Text: text, Assume: a}}
+			})
+			run("waiver of another assumption", false, func(text []byte) []Waiver { return []Waiver{{Name: "it", Text: text, Assume: allAssumptions &^ a}} })
+			run("waiver of another program", false, func(text []byte) []Waiver {
+				for i := 8; i < len(text); i += 16 {
+					text[i] ^= 0x80
+				}
+				return []Waiver{{Name: "other", Text: text, Assume: allAssumptions}}
+			})
+		}
+	}
+}
+
+func TestWaiversThatAreNone(t *testing.T) {
+	for name, w := range map[string]Waiver{
+		"no assumption": {Text: make([]byte, 64)},
+		"unknown":       {Text: make([]byte, 64), Assume: 0x80},
+		"short":         {Text: make([]byte, 60), Assume: SentIsRead},
+	} {
+		if _, err := New(Config{Arch: chip.Blackhole, Waivers: []Waiver{w}}); !errors.Is(err, ErrConfig) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A store of what is there already doesn't change the source of a write, whatever its width.
+func TestSourceKeepsItsValue(t *testing.T) {
+	for _, arch := range arches {
+		for _, right := range []bool{true, false} {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: 80, RefuseRaces: true})
+			v := r.worker(0, 0)
+			r.write(v, 0x40000, pattern(64, 1))
+			a := newAsm(0x1000).request(arch, r.sendTo(v, r.worker(2, 2))).li(a0, 0x40000)
+			for i := range int32(4) {
+				a.lbu(a1, a0, 4*i).sb(a1, a0, 4*i).lw(a1, a0, 16+4*i).sw(a1, a0, 16+4*i)
+			}
+			if !right {
+				a.lbu(a1, a0, 33).addi(a1, a1, 1).sb(a1, a0, 33)
+			}
+			r.run(v, a.halt())
+			if err := r.dev.Fault(); (err == nil) != right {
+				t.Errorf("%v, %v: %v", arch, right, err)
+			}
+		}
+	}
+}
