@@ -194,13 +194,10 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if k.Image == nil {
 		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
 	}
-	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
+	if err := d.suits(k); err != nil {
 		return dispatch.Kernel{}, err
 	}
-	if k.Image.Metal != nil {
-		return dispatch.Kernel{}, errors.New("tt-metal built it, and it runs only on the base firmware that it was linked with; the workers run Reprise's")
-	}
-	if err := d.suits(k); err != nil {
+	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
 		return dispatch.Kernel{}, err
 	}
 	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, Common: k.Common, NOC: k.NOC}

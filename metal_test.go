@@ -1,0 +1,369 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/metal"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+)
+
+// metalDir names what tests on tt-metal's firmware run. Nothing of it is in this repository.
+var metalDir = flag.String("metal", "", "`folder` with base firmware and kernels that tt-metal built, laid out as its kernel cache")
+
+// metalBench is a device whose workers run tt-metal's base firmware.
+type metalBench struct {
+	*bench
+	cache    *metal.Cache
+	firmware *metal.Firmware
+}
+
+// metalTile is the size of the pages that reader_unary_8bank and writers of tt-metal's examples move.
+const metalTile = 2048
+
+// onMetal runs a test with each base firmware of the folder, on each chip that has the banks it was built for.
+func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
+	if *metalDir == "" {
+		t.Skip("no -metal DIR: a folder with base firmware and kernels that tt-metal built")
+	}
+	cache, err := metal.OpenCache(t.Context(), *metalDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range cache.Firmware {
+		name := fmt.Sprintf("%s/%v/%d banks", f.Layout.Revision.Name, f.Layout.Arch, f.L1Banks)
+		for _, c := range []struct {
+			name   string
+			target func(t *testing.T) kmd.Target
+		}{
+			{"emulator", func(t *testing.T) kmd.Target { return emulatorWith(t, f) }},
+			{"ttsim", func(t *testing.T) kmd.Target { return ttsimWith(t, f) }},
+		} {
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				target := c.target(t)
+				run(&metalBench{open(t, target, append([]reprise.Option{reprise.WithFirmware(f.Dir)}, opts...)...), cache, f})
+			})
+		}
+	}
+}
+
+// chips have the numbers of banks that firmware is built for.
+var metalChips = []struct {
+	arch     chip.Arch
+	dram, l1 int
+	chip.Harvesting
+}{
+	{chip.Blackhole, 8, 130, chip.Harvesting{}},
+	{chip.Blackhole, 7, 110, chip.Harvesting{Tensix: 0x3, DRAM: 0x80}}, // p100a
+	{chip.Wormhole, 12, 72, chip.Harvesting{}},
+	{chip.Wormhole, 12, 64, chip.Harvesting{Tensix: 1 << 3}}, // n150
+}
+
+func emulatorWith(t *testing.T, f *metal.Firmware) kmd.Target {
+	for _, c := range metalChips {
+		if c.arch == f.Layout.Arch && c.dram == f.DRAMBanks && c.l1 == f.L1Banks {
+			if c.arch == chip.Wormhole {
+				return sim.Wormhole(sim.Harvesting(c.Harvesting))
+			}
+			return sim.Blackhole(sim.Harvesting(c.Harvesting))
+		}
+	}
+	t.Skipf("no chip of this test is a %v with %d DRAM banks and %d workers", f.Layout.Arch, f.DRAMBanks, f.L1Banks)
+	return nil
+}
+
+func ttsimWith(t *testing.T, f *metal.Firmware) kmd.Target {
+	for _, c := range metalChips {
+		if c.arch == f.Layout.Arch && c.dram == f.DRAMBanks && c.l1 == f.L1Banks && c.Harvesting == (chip.Harvesting{}) {
+			return ttsimtest.Card(t, map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[c.arch])
+		}
+	}
+	t.Skipf("the vendor's simulator is no %v with %d DRAM banks and %d workers", f.Layout.Arch, f.DRAMBanks, f.L1Banks)
+	return nil
+}
+
+// kernel returns a kernel that was linked with the firmware, for a processor. If the folder has logs of compilers beside the
+// kernels, it is the one for the NoC.
+func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernels.Image {
+	b.Helper()
+	var found *kernels.Image
+	for i := range b.cache.Kernels {
+		k := &b.cache.Kernels[i]
+		if k.Name != name || k.Processor != p {
+			continue
+		}
+		im, err := k.Load()
+		if err != nil || b.firmware.CheckProcessor(im, p) != nil {
+			continue
+		}
+		if log, err := os.ReadFile(strings.TrimSuffix(k.Path, ".elf") + ".log"); err == nil && bytes.Contains(log, []byte("NOC_INDEX=")) && !bytes.Contains(log, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
+			continue
+		}
+		found = im
+	}
+	if found == nil {
+		b.Skipf("%s has no kernel %s for %v that was linked with %s", *metalDir, name, p, b.firmware.Dir)
+	}
+	return found
+}
+
+// perWorker is an L1 buffer with 16 B on each worker.
+func (b *metalBench) perWorker() *reprise.Buffer {
+	g := b.dev.Grid()
+	return b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * g.Size(), PageSize: 16, Name: "per worker"})
+}
+
+// loopback is a program that copies tiles from DRAM to DRAM through a circular buffer of one worker.
+func (b *metalBench) loopback(at chip.Core, in, out *reprise.Buffer, tiles uint32) *reprise.Program {
+	on := []chip.Range{at.Range()}
+	return &reprise.Program{
+		Name: "loopback", Buffers: []*reprise.Buffer{in, out},
+		Kernels: []reprise.Kernel{
+			{Name: "reader", Image: b.kernel("reader_unary_8bank", chip.NCRISC, chip.NOC1), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{in.Addr(), 0, 0, tiles} }},
+			{Name: "writer", Image: b.kernel("writer0", chip.BRISC, chip.NOC0), Processor: chip.BRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), tiles} }},
+		},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: on, PageSize: metalTile, Pages: 4}},
+	}
+}
+
+func (b *metalBench) tiles(name string, n int) *reprise.Buffer {
+	return b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n * metalTile, PageSize: metalTile, Name: name})
+}
+
+// copies writes random bytes, calls run and compares.
+func (b *metalBench) copies(in, out *reprise.Buffer, seed uint64, run func()) {
+	b.Helper()
+	data := make([]byte, in.Size())
+	r := rand.New(rand.NewPCG(seed, 1))
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	b.must(b.queue.Write(b.ctx, in, 0, data))
+	run()
+	if got := b.read(out); !bytes.Equal(got, data) {
+		b.Fatalf("round %d: the copy differs", seed)
+	}
+}
+
+// Kernels of tt-metal run on all workers, on both data-movement processors: they know their places, have their arguments and
+// their own initial data, which is fresh in each run.
+func TestMetalKernels(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		g := b.dev.Grid()
+		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
+			noc := chip.NOC(p)
+			l1 := b.perWorker()
+			run := func(k reprise.Kernel) []byte {
+				k.Processor, k.Cores = p, []chip.Range{g}
+				x := b.load(&reprise.Program{Name: k.Name, Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{l1}})
+				for range 10 { // more than there are launch messages
+					b.must(b.queue.Run(b.ctx, x))
+				}
+				out := b.read(l1)
+				b.must(x.Release(b.ctx))
+				return out
+			}
+			run(reprise.Kernel{Name: "blank", Image: b.kernel("blank", p, noc)})
+			out := run(reprise.Kernel{Name: "store", Image: b.kernel("store", p, noc), Args: func(c chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(1000 + 100*c.Y + c.X)} }})
+			i := 0
+			for c := range g.Cores() {
+				xy, err := b.dev.Virtual(c)
+				b.must(err)
+				want := []uint32{uint32(1000 + 100*c.Y + c.X), uint32(xy.X), uint32(xy.Y), uint32(c.X) | uint32(c.Y)<<16}
+				if got := numbersOf(out[16*i:][:16]); !slices.Equal(got, want) {
+					b.Errorf("%v of %v stores %v, want %v", p, c, got, want)
+				}
+				i++
+			}
+			out = run(reprise.Kernel{Name: "common", Image: b.kernel("common", p, noc), Common: []uint32{30, 12, 77}, Args: func(chip.Core) []uint32 { return []uint32{l1.Addr()} }})
+			for i := range g.Size() {
+				if got, want := numbersOf(out[16*i:][:16]), []uint32{42, 77, 0x3333333A, 8}; !slices.Equal(got, want) {
+					b.Fatalf("%v of worker %d: %#x, want %#x", p, i, got, want)
+				}
+			}
+			for n, want := range [][]uint32{{111, ^uint32(100)}, {1302, 100 ^ 0x5A5A5A5A}, {(100 ^ 0xFF) - 1, ^uint32(100)}, {800, 100 ^ 0x5A5A5A5A}} {
+				out = run(reprise.Kernel{Name: "jump", Image: b.kernel("jump", p, noc), Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(n), 100} }})
+				if got := numbersOf(out[16:][:12]); !slices.Equal(got, append(want, uint32(n))) {
+					b.Errorf("%v jumps to %d: %v, want %v", p, n, got, want)
+				}
+			}
+		}
+	})
+}
+
+func numbersOf(b []byte) []uint32 {
+	out := make([]uint32, len(b)/4)
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return out
+}
+
+// A reader on NCRISC hands tiles through a circular buffer to a writer on BRISC; a trace does it 50 times, also when it was
+// saved and loaded again.
+func TestMetalTrace(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		const tiles = 16
+		in, out := b.tiles("in", tiles), b.tiles("out", tiles)
+		x := b.load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles))
+		b.copies(in, out, 1, func() { b.must(b.queue.Run(b.ctx, x)) })
+		trace := b.capture("loop", x, x, x, x, x)
+		for i := range 10 {
+			b.copies(in, out, uint64(i+2), func() { b.must(trace.Replay(b.ctx)) })
+		}
+		var file bytes.Buffer
+		b.must(trace.Save(b.ctx, &file))
+		b.must(trace.Release(b.ctx))
+		b.must(x.Release(b.ctx))
+		saved := file.Bytes()
+		loaded, err := b.dev.LoadTrace(b.ctx, bytes.NewReader(saved), reprise.WithBuffers(in, out))
+		b.must(err)
+		b.copies(in, out, 20, func() { b.must(loaded.Replay(b.ctx)) })
+		// A device with other workers' firmware refuses the file.
+		if _, emulated := b.targetOf(); !emulated {
+			return
+		}
+		target, _ := b.targetOf()
+		own := open(b.T, target)
+		_, err = own.dev.LoadTrace(b.ctx, bytes.NewReader(saved))
+		b.says(err, "load trace", "base firmware of the workers", b.firmware.Layout.Revision.Name, "this runtime's own")
+		if !errors.Is(err, reprise.ErrOtherTarget) {
+			b.Errorf("%v, want ErrOtherTarget", err)
+		}
+	})
+}
+
+// targetOf returns another emulated chip of the same kind, and whether the device is emulated.
+func (b *metalBench) targetOf() (kmd.Target, bool) {
+	if strings.HasSuffix(b.Name(), "/ttsim") {
+		return nil, false
+	}
+	return emulatorWith(b.T, b.firmware), true
+}
+
+// A kernel multicasts to 20 workers.
+func TestMetalMulticast(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		in := b.tiles("in", 1)
+		g := b.dev.Grid()
+		dst := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: metalTile * g.Size(), PageSize: metalTile, Name: "to"})
+		data := bytes.Repeat([]byte("multicast"), metalTile/9+1)[:metalTile]
+		b.must(b.queue.Write(b.ctx, in, 0, data))
+		b.must(b.queue.Write(b.ctx, dst, 0, make([]byte, dst.Size())))
+		to := chip.Range{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 4, Y: 5}}
+		rect, err := b.dev.Multicast(to)
+		b.must(err)
+		x := b.load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
+			Name: "multicast", Image: b.kernel("dram_to_l1_multicast", chip.BRISC, chip.NOC0), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 {
+				return []uint32{in.Addr(), 0, metalTile, dst.Addr(), dst.Addr(), uint32(rect.Start.X), uint32(rect.Start.Y), uint32(rect.End.X), uint32(rect.End.Y), 20}
+			},
+		}}})
+		b.must(b.queue.Run(b.ctx, x))
+		out, i := b.read(dst), 0
+		for c := range g.Cores() {
+			want := to.Contains(c) || c == chip.Core{}
+			if got := bytes.Equal(out[metalTile*i:][:metalTile], data); got != want {
+				b.Errorf("%v has the data: %v, want %v", c, got, want)
+			}
+			i++
+		}
+	})
+}
+
+// A program that hangs is reported with the states of its processors, and the device recovers with its firmware.
+func TestMetalRecovers(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		const tiles = 16
+		in, out := b.tiles("in", tiles), b.tiles("out", tiles)
+		at := chip.Core{X: 2, Y: 1}
+		x := b.load(b.loopback(at, in, out, tiles))
+		trace := b.capture("loop", x, x)
+		p := b.loopback(at, in, out, tiles)
+		p.Name, p.Kernels = "no writer", p.Kernels[:1]
+		b.must(b.queue.Run(b.ctx, b.load(p)))
+		h := b.hang(b.queue.Wait(b.ctx))
+		for _, c := range h.Cores {
+			if want := c.Core == at; c.Kind == "worker" && c.Busy() != want {
+				b.Errorf("%v, busy: %v, want %v", c, c.Busy(), want)
+			} else if want && (c.Firmware != b.firmware.Layout.Revision.Name || c.Explain(chip.NCRISC) != "runs a kernel" || c.Explain(chip.TRISC1) != "waits for work") {
+				b.Errorf("%v: NCRISC %s, TRISC1 %s", c, c.Explain(chip.NCRISC), c.Explain(chip.TRISC1))
+			}
+		}
+		b.must(b.dev.Recover(b.ctx))
+		b.copies(in, out, 1, func() { b.must(b.queue.Run(b.ctx, x)) })
+		b.copies(in, out, 2, func() { b.must(trace.Replay(b.ctx)) })
+	}, reprise.WithHangTimeout(2*time.Second))
+}
+
+// Load refuses kernels that the workers' firmware can't run: this runtime's own, those of another build, and those of another
+// processor; a device with this runtime's own firmware refuses tt-metal's; Open refuses firmware for other banks.
+func TestMetalRefusals(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		target, emulated := b.targetOf()
+		if !emulated {
+			b.Skip("the same on the emulator")
+		}
+		program := func(im *kernels.Image, p chip.Processor) *reprise.Program {
+			return &reprise.Program{Name: "refused", Kernels: []reprise.Kernel{{Name: "kernel", Image: im, Processor: p, Cores: []chip.Range{chip.Single(0, 0)}}}}
+		}
+		_, err := b.dev.Load(b.ctx, program(b.image(kernels.Blank), chip.BRISC))
+		if !errors.Is(err, metal.ErrNotMetal) {
+			b.Errorf("an own kernel: %v", err)
+		}
+		blank := b.kernel("blank", chip.BRISC, chip.NOC0)
+		var processor *metal.ProcessorError
+		if _, err = b.dev.Load(b.ctx, program(blank, chip.NCRISC)); !errors.As(err, &processor) {
+			b.Errorf("BRISC's kernel on NCRISC: %v", err)
+		}
+		own := open(b.T, target)
+		if _, err = own.dev.Load(b.ctx, program(blank, chip.BRISC)); !errors.Is(err, metal.ErrOwnFirmware) {
+			b.Errorf("a kernel of tt-metal on this runtime's own firmware: %v", err)
+		}
+		var wrong *dispatch.ProgramError
+		if !errors.As(err, &wrong) || wrong.Part != `kernel "kernel"` {
+			b.Errorf("%v names no kernel", err)
+		}
+		for i := range b.cache.Kernels {
+			k := &b.cache.Kernels[i]
+			im, err := k.Load()
+			if err != nil || k.Processor > chip.NCRISC || b.firmware.Check(im) == nil {
+				continue
+			}
+			var mismatch *metal.MismatchError
+			if _, err = b.dev.Load(b.ctx, program(im, k.Processor)); !errors.As(err, &mismatch) {
+				b.Errorf("%s: %v", k.Path, err)
+			}
+		}
+		for _, f := range b.cache.Firmware {
+			if f.Layout.Arch == b.firmware.Layout.Arch && f.DRAMBanks == b.firmware.DRAMBanks && f.L1Banks == b.firmware.L1Banks {
+				continue
+			}
+			d, err := reprise.Open(b.ctx, emulatorWith(b.T, b.firmware), reprise.WithFirmware(f.Dir))
+			var refused *dispatch.FirmwareError
+			if !errors.As(err, &refused) {
+				b.Errorf("firmware in %s: %v", f.Dir, err)
+			}
+			if err == nil {
+				b.must(d.Close(context.Background()))
+			}
+		}
+	})
+}
