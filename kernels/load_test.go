@@ -109,12 +109,13 @@ func TestLoadRefuses(t *testing.T) {
 		{"image too large", func(f *elftest.File) { f.Segments[0].Bytes = big; f.Segments[1].Paddr = maxImage - 4 }, ErrTooLarge, ""},
 		{"far initial data", func(f *elftest.File) { f.Segments[1].Paddr = 0xFFFFFFF0 }, ErrTooLarge, ""},
 		{"no relocations", func(f *elftest.File) { f.NoRelocations = true }, ErrNoRelocations, "emit-relocs"},
-		{"relocations for data only", func(f *elftest.File) { f.Relocations, f.RelocationsOf = nil, elftest.Data }, ErrNoRelocations, "emit-relocs"},
+		{"relocations for data only", func(f *elftest.File) {
+			f.NoRelocations, f.DataRelocations = true, []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_NONE, 0, 0)}
+		}, ErrNoRelocations, "emit-relocs"},
 		{"absolute address of text", relocation(elftest.Relocation(4, elf.R_RISCV_HI20, 1, 0)), ErrRelocation, `"label"`},
 		{"low half of an address of text", relocation(elftest.Relocation(4, elf.R_RISCV_LO12_S, 1, 0)), ErrRelocation, `"label"`},
 		{"function pointer in data", func(f *elftest.File) {
-			f.Relocations = []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_32, 1, 0)}
-			f.RelocationsOf = elftest.Data
+			f.DataRelocations = []elf.Rela32{elftest.Relocation(localData, elf.R_RISCV_32, 1, 0)}
 		}, ErrRelocation, "function pointers"},
 		{"distance from text to data", relocation(elftest.Relocation(4, elf.R_RISCV_PCREL_HI20, 2, 0)), ErrRelocation, "medlow"},
 		{"distance from text to a number", func(f *elftest.File) {

@@ -91,7 +91,7 @@ func LoadMetal(file []byte) (*Image, error) {
 		return nil, err
 	}
 	if m.StoredAddresses = len(x.stored); m.StoredAddresses > 0 {
-		im.Text = withAddresses(im.Text, x.stored)
+		im.Text = x.withAddresses()
 		if len(im.Text) > maxImage {
 			return nil, refuse(ErrTooLarge, "text, initial data and a table of %d stored addresses have %d bytes, the area %d", m.StoredAddresses, len(im.Text), maxImage)
 		}

@@ -215,11 +215,14 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 }
 
 // rewrite changes how an upper half and its lower halves make their addresses: from absolute (LUI) to relative to the program
-// counter (AUIPC), or back.
+// counter (AUIPC), or back, or to initial data that moved.
 func (m *mover) rewrite(u *upper, from, to uint32) error {
 	t, base := elf.R_RISCV_HI20, u.place
 	if from == opAUIPC {
-		t, base = elf.R_RISCV_PCREL_HI20, 0
+		t = elf.R_RISCV_PCREL_HI20
+	}
+	if to == opLUI {
+		base = 0
 	}
 	hi := m.word(u.place)
 	if hi.opcode() != from || len(u.lows) == 0 {
@@ -234,16 +237,16 @@ func (m *mover) rewrite(u *upper, from, to uint32) error {
 	}
 	// One upper half serves all its lower halves, up to 2 KiB before and after it.
 	for _, first := range u.lows {
-		page := (first.target - base + 0x800) &^ 0xFFF
+		page := (m.placed(first.symbol, first.target) - base + 0x800) &^ 0xFFF
 		if slices.ContainsFunc(u.lows, func(l lower) bool {
-			d := int32(l.target - base - page)
+			d := int32(m.placed(l.symbol, l.target) - base - page)
 			return d < -0x800 || d > 0x7FF
 		}) {
 			continue
 		}
 		m.setWord(u.place, instruction(page|hi.rd()<<7|to))
 		for _, l := range u.lows {
-			m.setWord(l.place, m.word(l.place).withLow(l.target-base-page))
+			m.setWord(l.place, m.word(l.place).withLow(m.placed(l.symbol, l.target)-base-page))
 		}
 		return nil
 	}

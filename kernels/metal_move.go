@@ -24,7 +24,9 @@ type mover struct {
 	lower   map[uint32]lower    // LO12 of addresses of text, by place
 	pcUpper map[uint32]*upper   // PCREL_HI20 of addresses that are not text, by place
 	pcLower map[uint32][]uint32 // places of PCREL_LO12, by the place of their HI20
+	pcImage map[uint32]*upper   // PCREL_HI20 of the place of the initial data, by place
 	stored  []stored            // words that need an address of text
+	gap     uint32              // bytes that are put between text and initial data
 	steps   int                 // left for search
 }
 
@@ -45,7 +47,7 @@ type lower struct {
 
 func (m *mover) move() error {
 	m.upper, m.lower = map[uint32]*upper{}, map[uint32]lower{}
-	m.pcUpper, m.pcLower = map[uint32]*upper{}, map[uint32][]uint32{}
+	m.pcUpper, m.pcLower, m.pcImage = map[uint32]*upper{}, map[uint32][]uint32{}, map[uint32]*upper{}
 	m.steps = maxSteps
 	var seen bool
 	for _, s := range m.file.Sections {
@@ -72,17 +74,29 @@ func (m *mover) move() error {
 	if err := m.pair(); err != nil {
 		return err
 	}
+	m.separate()
 	for _, place := range slices.Sorted(maps.Keys(m.upper)) {
 		if err := m.rewrite(m.upper[place], opLUI, opAUIPC); err != nil {
 			return err
 		}
 	}
-	for _, place := range slices.Sorted(maps.Keys(m.pcUpper)) {
-		u := m.pcUpper[place]
+	if err := m.rewriteAll(m.pcUpper, opLUI); err != nil {
+		return err
+	}
+	if m.gap == 0 {
+		return nil // the distance to the initial data stays
+	}
+	return m.rewriteAll(m.pcImage, opAUIPC)
+}
+
+// rewriteAll rewrites pairs that are relative to the program counter, whose halves the relocations join.
+func (m *mover) rewriteAll(all map[uint32]*upper, to uint32) error {
+	for _, place := range slices.Sorted(maps.Keys(all)) {
+		u := all[place]
 		for _, l := range m.pcLower[place] {
 			u.lows = append(u.lows, lower{place: l, symbol: u.symbol, target: u.target})
 		}
-		if err := m.rewrite(u, opAUIPC, opLUI); err != nil {
+		if err := m.rewrite(u, opAUIPC, to); err != nil {
 			return err
 		}
 	}
@@ -149,7 +163,7 @@ func (m *mover) read(rela []byte, inText bool) error {
 			}
 		case elf.R_RISCV_32:
 			if toText {
-				if why := m.store(offset, target); why != "" {
+				if why := m.store(offset, index, target); why != "" {
 					return bad(why)
 				}
 			}
@@ -173,6 +187,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 			}
 		case elf.R_RISCV_PCREL_HI20:
 			switch {
+			case inText && toText && symbol.Name == dataImage:
+				m.pcImage[offset] = &upper{place: offset, symbol: index, target: target}
 			case inText == toText:
 			case !inText:
 				return bad("instruction in data that makes an address of text")

@@ -1,20 +1,25 @@
 package kernels
 
 import (
-	"cmp"
 	"debug/elf"
 	"encoding/binary"
-	"slices"
 )
 
 // A stored is a word of the image that has an address of text: an entry of a jump table or of a table of functions.
 type stored struct {
 	place  uint32 // from the first byte of the image
-	target uint32 // from the first byte of the text
+	symbol uint32
+	target uint32 // as linked
 }
 
+// dataImage is the symbol of the place of the initial data, right after the text, from which the kernel copies it.
+const dataImage = "__kernel_data_lma"
+
+// codeLine is the size in bytes of the parts in which processors fetch code ahead.
+const codeLine = 64
+
 // store notes a word that needs the address of some text once the kernel is placed. It returns why it can't.
-func (m *mover) store(offset, target uint32) string {
+func (m *mover) store(offset, symbol, target uint32) string {
 	for _, p := range m.file.Progs {
 		if p.Type != elf.PT_LOAD || uint64(offset) < p.Vaddr || uint64(offset)+4 > p.Vaddr+p.Filesz {
 			continue
@@ -26,10 +31,30 @@ func (m *mover) store(offset, target uint32) string {
 		case uint64(target) < m.text.start || uint64(target) > m.text.end:
 			return "address beyond the text"
 		}
-		m.stored = append(m.stored, stored{place: uint32(at), target: target - uint32(m.text.start)})
+		m.stored = append(m.stored, stored{place: uint32(at), symbol: symbol, target: target})
 		return ""
 	}
 	return "address of text in data without initial values"
+}
+
+// separate decides how far initial data that is stored to must be moved away from the text. A processor may have fetched what
+// follows the text along with its end, and must not execute any of what was changed since.
+func (m *mover) separate() {
+	size := uint32(m.text.end - m.text.start)
+	for _, s := range m.stored {
+		if s.place >= size {
+			m.gap = (size-1)&^15 + codeLine - (size+3)&^3
+			return
+		}
+	}
+}
+
+// placed returns where the address of some text is once the initial data was moved.
+func (m *mover) placed(symbol, addr uint32) uint32 {
+	if symbol != 0 && m.symbols[symbol-1].Name == dataImage {
+		return addr + m.gap
+	}
+	return addr
 }
 
 // paddr returns the physical address of the text.
@@ -42,11 +67,11 @@ func (m *mover) paddr() uint64 {
 	return 0
 }
 
-// withAddresses puts code in front of the image that stores the addresses of text, each time the kernel is entered, and then
-// goes on to the kernel's first instruction. The code finds out where it is by the program counter, uses registers that a
-// function need not preserve, and may run any number of times on the same image.
-func withAddresses(image []byte, all []stored) []byte {
-	slices.SortFunc(all, func(a, b stored) int { return cmp.Compare(a.place, b.place) })
+// withAddresses returns the image with code in front of it that stores the addresses of text, each time the kernel is entered,
+// and then goes on to the kernel's first instruction. The code finds out where it is by the program counter, uses registers that
+// a function need not preserve, and may run any number of times on the same image.
+func (m *mover) withAddresses() []byte {
+	size := uint32(m.text.end - m.text.start)
 	const (
 		t0, t1, t2, t3, t4 = 5, 6, 7, 28, 29
 
@@ -54,13 +79,13 @@ func withAddresses(image []byte, all []stored) []byte {
 		again = 11 * 4
 		table = 13 * 4
 	)
-	end := uint32(table + 8*len(all))
+	end := uint32(table + 8*len(m.stored))
 	text := (end + 15) &^ 15
 	immediate := func(v, rs1, funct3, rd, opcode uint32) uint32 { return v<<20 | rs1<<15 | funct3<<12 | rd<<7 | opcode }
 	add := func(rd, rs2 uint32) uint32 { return rs2<<20 | rd<<15 | rd<<7 | opOp }
 	back := uint32(again - loop) // the distance is negative: its bits are those of 4096 less this
 	skip := text - (again + 4)
-	out := make([]byte, 0, int(text)+len(image))
+	out := make([]byte, 0, int(text+m.gap)+len(m.image)+16)
 	for _, w := range []uint32{
 		t0<<7 | opAUIPC,                    // t0: the image
 		immediate(table, t0, 0, t1, opImm), // t1: the next entry of the table
@@ -78,10 +103,16 @@ func withAddresses(image []byte, all []stored) []byte {
 	} {
 		out = binary.LittleEndian.AppendUint32(out, w)
 	}
-	for _, s := range all {
-		out = binary.LittleEndian.AppendUint32(out, text+s.place)
-		out = binary.LittleEndian.AppendUint32(out, text+s.target)
+	for _, s := range m.stored {
+		place := s.place
+		if place >= size {
+			place += m.gap
+		}
+		out = binary.LittleEndian.AppendUint32(out, text+place)
+		out = binary.LittleEndian.AppendUint32(out, text+m.placed(s.symbol, s.target)-uint32(m.text.start))
 	}
 	out = append(out, make([]byte, text-end)...)
-	return append(out, image...)
+	out = append(append(out, m.image[:size]...), make([]byte, m.gap)...)
+	out = append(out, m.image[size:]...)
+	return append(out, make([]byte, -len(out)&15)...)
 }

@@ -2,9 +2,14 @@ package kernels
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +17,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/internal/riscv"
 )
 
 // Where the firmware of goodMetal ends.
@@ -215,29 +221,33 @@ func TestLoadMetalPairs(t *testing.T) {
 
 // Words with addresses of text are stored by code in front of the text. The code is that of GNU as.
 func TestLoadMetalStoredAddresses(t *testing.T) {
-	f := goodMetal(words(nop, ret, nop, ret), elftest.Relocation(metalText+8, elf.R_RISCV_32, symLabel, -20), elftest.Relocation(metalText+12, elf.R_RISCV_32, symDataImage, 0))
+	f := goodMetal(words(nop, ret, nop, ret))
+	f.DataRelocations = []elf.Rela32{
+		elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, -20),
+		elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0),
+	}
 	im, err := LoadMetal(f.Build())
 	if err != nil {
 		t.Fatal(err)
 	}
 	code := words(
-		0x00000297, // auipc t0, 0
-		0x03428313, // addi  t1, t0, 52
-		0x000003b7, // lui   t2, 0
-		0x04438393, // addi  t2, t2, 68
-		0x005383b3, // add   t2, t2, t0
-		0x00032e03, // lw    t3, 0(t1)
-		0x00432e83, // lw    t4, 4(t1)
-		0x005e0e33, // add   t3, t3, t0
-		0x005e8eb3, // add   t4, t4, t0
-		0x01de2023, // sw    t4, 0(t3)
-		0x00830313, // addi  t1, t1, 8
-		0xfe7314e3, // bne   t1, t2, -24
-		0x0200006f, // j     32
-		80+8, 80+4, 80+12, 80+16,
+		0x00000297,                           // auipc t0, 0
+		0x03428313,                           // addi  t1, t0, 52
+		0x000003b7,                           // lui   t2, 0
+		0x04438393,                           // addi  t2, t2, 68
+		0x005383b3,                           // add   t2, t2, t0
+		0x00032e03,                           // lw    t3, 0(t1)
+		0x00432e83,                           // lw    t4, 4(t1)
+		0x005e0e33,                           // add   t3, t3, t0
+		0x005e8eb3,                           // add   t4, t4, t0
+		0x01de2023,                           // sw    t4, 0(t3)
+		0x00830313,                           // addi  t1, t1, 8
+		0xfe7314e3,                           // bne   t1, t2, -24
+		0x0200006f,                           // j     32
+		80+16+48, 80+4, 80+16+48+4, 80+16+48, // the initial data has moved away from the text
 		0, 0, 0,
 	)
-	want := append(code, words(nop, ret, nop, ret)...)
+	want := slices.Concat(code, words(nop, ret, nop, ret), make([]byte, 48), []byte("initial."))
 	if !bytes.HasPrefix(im.Text, want) || im.Metal.StoredAddresses != 2 {
 		t.Errorf("%d stored: %x, want %x", im.Metal.StoredAddresses, im.Text, want)
 	}
@@ -276,16 +286,16 @@ func TestLoadMetalRefuses(t *testing.T) {
 		{"text in registers", func(f *elftest.File) { f.Entry, f.Segments[0].Vaddr = 0xFFB20000, 0xFFB20000 }, ErrAddress, "neither in L1"},
 		{"no relocations", func(f *elftest.File) { f.NoRelocations = true }, ErrNoRelocations, "stripped"},
 		{"stored address beyond the text", func(f *elftest.File) {
-			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0x1000)}, elftest.Data
+			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0x1000)}
 		}, ErrRelocation, "beyond"},
 		{"stored address between words", func(f *elftest.File) {
-			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal+2, elf.R_RISCV_32, symLabel, 0)}, elftest.Data
+			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal+2, elf.R_RISCV_32, symLabel, 0)}
 		}, ErrRelocation, "not aligned"},
 		{"stored address in zeroed data", func(f *elftest.File) {
-			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal+8, elf.R_RISCV_32, symLabel, 0)}, elftest.Data
+			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal+8, elf.R_RISCV_32, symLabel, 0)}
 		}, ErrRelocation, "initial values"},
 		{"stored address of two words", func(f *elftest.File) {
-			f.Relocations, f.RelocationsOf = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_64, symLabel, 0)}, elftest.Data
+			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_64, symLabel, 0)}
 		}, ErrRelocation, "options of tt-metal"},
 		{"difference of text and data", func(f *elftest.File) {
 			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_ADD32, symLabel, 0), elftest.Relocation(at, elf.R_RISCV_SUB32, symVariable, 0))
@@ -340,13 +350,52 @@ func TestLoadMetalRefuses(t *testing.T) {
 	})
 }
 
+// LinkMetal links the kernel of testdata/metal at a fixed address, as tt-metal links its own. The error wraps ErrNoCompiler if there
+// is none.
+func LinkMetal(ctx context.Context, dir string, arch chip.Arch, flags ...string) ([]byte, error) {
+	compiler, err := riscv.Find("")
+	if err != nil {
+		return nil, err
+	}
+	var objects []string
+	for _, name := range []string{"kernel.c", "firmware.S"} {
+		u := riscv.Unit{
+			Source: filepath.Join("testdata", "metal", name), Object: filepath.Join(dir, name+".o"), Arch: arch, Include: []string{"include"},
+			Flags: append([]string{"-fjump-tables"}, flags...),
+		}
+		if text, err := compiler.Compile(ctx, u); err != nil {
+			return nil, fmt.Errorf("%s: %w\n%s", name, err, text)
+		}
+		objects = append(objects, u.Object)
+	}
+	linked := filepath.Join(dir, "kernel.elf")
+	if text, err := compiler.Link(ctx, "testdata/metal/kernel.ld", linked, objects, "-Wl,--emit-relocs"); err != nil {
+		return nil, fmt.Errorf("link: %w\n%s", err, text)
+	}
+	return os.ReadFile(linked)
+}
+
 // FuzzLoadMetal: any bytes give an image that keeps LoadMetal's promises, or an error that wraps one of its sentinels.
 func FuzzLoadMetal(f *testing.F) {
 	text, rela := simple()
 	f.Add(goodMetal(text, rela...).Build())
-	f.Add(good().Build())
+	stored := goodMetal(text, rela...)
+	stored.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0), elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0)}
+	f.Add(stored.Build())
+	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Kernel().Build())
+	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Base().Build())
+	for _, flags := range [][]string{{"-O2"}, {"-Os"}, {"-fno-jump-tables", "-mcmodel=medany"}} {
+		file, err := LinkMetal(f.Context(), f.TempDir(), chip.Blackhole, flags...)
+		if errors.Is(err, ErrNoCompiler) {
+			break
+		} else if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file)
+	}
 	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM, ErrNotMetal}
 	f.Fuzz(func(t *testing.T, file []byte) {
+		_, _ = LoadMetalBase(file)
 		im, err := LoadMetal(file)
 		if err == nil {
 			if len(im.Text) == 0 || len(im.Text)%16 != 0 || len(im.Text) > maxImage+15 || im.Metal == nil {

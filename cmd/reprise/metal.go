@@ -23,8 +23,8 @@ type metalCmd struct {
 }
 
 type metalLsCmd struct {
-	Dir  string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
-	JSON bool   `help:"Print one JSON object instead of tables." name:"json"`
+	Dir  []string `arg:"" help:"tt-metal's kernel cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache), a folder of pre-compiled firmware, or a part of them." placeholder:"DIR"`
+	JSON bool     `help:"Print one JSON object instead of tables." name:"json"`
 }
 
 // Help is shown by --help.
@@ -84,7 +84,7 @@ type metalVariableJSON struct {
 }
 
 type metalJSON struct {
-	Root     string              `json:"root"`
+	Roots    []string            `json:"roots"`
 	Firmware []metalFirmwareJSON `json:"firmware"`
 	Kernels  []metalKernelJSON   `json:"kernels"`
 	Problems []string            `json:"problems"`
@@ -92,11 +92,11 @@ type metalJSON struct {
 
 // Run lists what the folder has.
 func (c *metalLsCmd) Run(ctx context.Context, s streams) error {
-	cache, err := metal.OpenCache(ctx, c.Dir)
+	cache, err := metal.OpenCache(ctx, c.Dir...)
 	if err != nil {
 		return err
 	}
-	out := metalJSON{Root: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Problems: []string{}}
+	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Problems: []string{}}
 	for _, f := range cache.Firmware {
 		out.Firmware = append(out.Firmware, metalFirmware(f))
 	}
@@ -154,7 +154,7 @@ func (j *metalJSON) print(to io.Writer) error {
 	if len(j.Firmware) > 0 {
 		fmt.Fprintln(w, "BASE FIRMWARE\tCHIP\tREVISION\tCOMMIT\tDRAM BANKS\tL1 BANKS")
 		for _, f := range j.Firmware {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", below(j.Root, f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", j.below(f.Dir), f.Arch, f.Revision, f.Commit, f.DRAMBanks, f.L1Banks)
 		}
 	}
 	if len(j.Kernels) > 0 {
@@ -167,7 +167,7 @@ func (j *metalJSON) print(to io.Writer) error {
 	for _, k := range j.Kernels {
 		firmware := "-"
 		if k.Firmware != "" {
-			firmware = below(j.Root, k.Firmware)
+			firmware = j.below(k.Firmware)
 		}
 		if k.L1 == 0 {
 			fmt.Fprintf(w, "%s\t%s\t%s\t-\t-\t-\t-\t-\t-\t-\n", k.Name, dash(k.Hash), k.Processor)
@@ -176,7 +176,7 @@ func (j *metalJSON) print(to io.Writer) error {
 				humanize.Comma(int64(k.L1)), humanize.Comma(int64(k.Data)+int64(k.BSS)), banks(k.DRAMBanks, k.L1Banks), k.Variables, firmware)
 		}
 		if k.Problem != "" {
-			notes = append(notes, below(j.Root, k.File)+": "+k.Problem)
+			notes = append(notes, j.below(k.File)+": "+k.Problem)
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -201,9 +201,12 @@ func banks(dram, l1 int) string {
 	return fmt.Sprintf("%d, %d", dram, l1)
 }
 
-// below is a path from a folder.
-func below(root, path string) string {
-	if rel, err := filepath.Rel(root, path); err == nil {
+// below is a path from the one folder that was listed; of several, it is the path as it is.
+func (j *metalJSON) below(path string) string {
+	if len(j.Roots) != 1 {
+		return path
+	}
+	if rel, err := filepath.Rel(j.Roots[0], path); err == nil {
 		return rel
 	}
 	return path
@@ -220,7 +223,7 @@ func (c *metalCheckCmd) Run(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		cache = &metal.Cache{Root: c.Firmware, Firmware: []*metal.Firmware{f}}
+		cache = &metal.Cache{Firmware: []*metal.Firmware{f}}
 	}
 	out, im, err := describe(cache, k)
 	switch {
@@ -237,9 +240,9 @@ func (c *metalCheckCmd) Run(ctx context.Context, s streams) error {
 	} else {
 		err = cmp.Or(out.print(s.out), err)
 	}
-	var differs *metal.MismatchError
-	if errors.Is(err, metal.ErrNoFirmware) && !errors.As(err, &differs) {
-		err = fmt.Errorf("%s: %w: give the folder with --firmware", c.File, metal.ErrNoFirmware)
+	var missing *metal.MissingFirmwareError
+	if errors.As(err, &missing) {
+		err = fmt.Errorf("%s: %w; give the folder with --firmware", c.File, missing)
 	}
 	return err
 }

@@ -10,14 +10,14 @@ import (
 // A File describes a linked program for 32-bit RISC-V: sections of text, data and zeroed data, symbols, and the relocations of
 // one section.
 type File struct {
-	Header        func(*elf.Header32) // changes the header last
-	Entry         uint32
-	Segments      []Segment
-	Symbols       []elf.Sym32 // Name is ignored: symbol i, which relocations call i+1, has Names[i]; no Info means global
-	Names         []string
-	Relocations   []elf.Rela32
-	RelocationsOf uint32 // section that the relocations are for: Text (also if 0) or Data
-	NoRelocations bool
+	Header          func(*elf.Header32) // changes the header last
+	Entry           uint32
+	Segments        []Segment
+	Symbols         []elf.Sym32 // Name is ignored: symbol i, which relocations call i+1, has Names[i]; no Info means global
+	Names           []string
+	Relocations     []elf.Rela32
+	DataRelocations []elf.Rela32 // of the data; the others are of the text
+	NoRelocations   bool
 }
 
 // A Segment is what a program loads.
@@ -92,9 +92,13 @@ func (f File) Build() []byte {
 	strOff, strSize := put(names)
 	section(elf.Section32{Type: uint32(elf.SHT_SYMTAB), Off: symOff, Size: symSize, Link: 5, Info: 1, Entsize: 16}) // 4
 	section(elf.Section32{Type: uint32(elf.SHT_STRTAB), Off: strOff, Size: strSize})                                // 5
-	if !f.NoRelocations {
-		relaOff, relaSize := put(f.Relocations)
-		section(elf.Section32{Type: uint32(elf.SHT_RELA), Off: relaOff, Size: relaSize, Link: 4, Info: max(f.RelocationsOf, 1), Entsize: 12})
+	for i, all := range [][]elf.Rela32{f.Relocations, f.DataRelocations} {
+		of := uint32(i + Text)
+		if of == Text && f.NoRelocations || of == Data && len(all) == 0 {
+			continue
+		}
+		off, size := put(all)
+		section(elf.Section32{Type: uint32(elf.SHT_RELA), Off: off, Size: size, Link: 4, Info: of, Entsize: 12})
 	}
 	sectOff, _ := put(sections)
 

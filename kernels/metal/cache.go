@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,10 +27,10 @@ var ErrTooMany = errors.New("too many files or folders")
 // ErrEmpty means that a folder has neither kernels nor base firmware of tt-metal.
 var ErrEmpty = errors.New("no kernels and no base firmware of tt-metal")
 
-// A Cache is a folder with kernels and base firmware that tt-metal built, such as its kernel cache, a folder of pre-compiled
-// firmware, or a part of them. It is read only.
+// A Cache is one or more folders with kernels and base firmware that tt-metal built, such as its kernel cache, a folder of
+// pre-compiled firmware, or a part of them. It is read only.
 type Cache struct {
-	Root string
+	Roots []string
 	// Kernels are ordered by path.
 	Kernels []Kernel
 	// Firmware is all that could be read, ordered by folder.
@@ -59,30 +60,17 @@ func (k *Kernel) Load() (*kernels.Image, error) {
 	return kernels.LoadMetal(file)
 }
 
-// OpenCache searches a folder for kernels and base firmware. Kernels are listed without being read. The error wraps one of package
-// io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever else the folder has is skipped, or is among Problems.
-func OpenCache(ctx context.Context, root string) (*Cache, error) {
-	c := &Cache{Root: root}
-	full, err := filepath.Abs(root)
-	if err != nil {
-		return nil, fmt.Errorf("metal: %s: %w", root, err)
-	}
-	w := walker{cache: c, full: full, firmware: map[string]bool{}}
-	// A link to the folder itself is followed; links inside of it are not, since they could lead in circles.
-	start := root
-	if real, err := filepath.EvalSymlinks(root); err == nil {
-		start = real
-	}
-	w.start = start
-	if err := filepath.WalkDir(start, func(path string, d fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+// OpenCache searches folders for kernels and base firmware. Kernels are listed without being read. The error wraps one of package
+// io/fs, [ErrTooMany] or [ErrEmpty], or is the context's. Whatever else the folders have is skipped, or is among Problems.
+func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
+	c := &Cache{Roots: roots}
+	firmware := map[string]bool{}
+	for _, root := range roots {
+		if err := c.search(ctx, root, firmware); err != nil {
+			return nil, err
 		}
-		return w.visit(path, d, err)
-	}); err != nil {
-		return nil, fmt.Errorf("metal: %s: %w", root, err)
 	}
-	for dir := range w.firmware {
+	for _, dir := range slices.Sorted(maps.Keys(firmware)) {
 		f, err := OpenFirmware(dir)
 		if err != nil {
 			c.Problems = append(c.Problems, err)
@@ -90,19 +78,41 @@ func OpenCache(ctx context.Context, root string) (*Cache, error) {
 		}
 		c.Firmware = append(c.Firmware, f)
 	}
-	slices.SortFunc(c.Firmware, func(a, b *Firmware) int { return cmp.Compare(a.Dir, b.Dir) })
 	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortStableFunc(c.Problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Problems) == 0 {
-		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it", root, ErrEmpty)
+		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it", strings.Join(roots, ", "), ErrEmpty)
 	}
 	return c, nil
+}
+
+// search collects the kernels of one folder, and the folders with base firmware.
+func (c *Cache) search(ctx context.Context, root string, firmware map[string]bool) error {
+	full, err := filepath.Abs(root)
+	if err != nil {
+		return fmt.Errorf("metal: %s: %w", root, err)
+	}
+	// A link to the folder itself is followed; links inside of it are not, since they could lead in circles.
+	w := walker{cache: c, root: root, full: full, start: root, firmware: firmware}
+	if real, err := filepath.EvalSymlinks(root); err == nil {
+		w.start = real
+	}
+	if err := filepath.WalkDir(w.start, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return w.visit(path, d, err)
+	}); err != nil {
+		return fmt.Errorf("metal: %s: %w", root, err)
+	}
+	return nil
 }
 
 // A walker collects what a tree has.
 type walker struct {
 	cache    *Cache
-	full     string // absolute path of the root as it was given
+	root     string // as it was given
+	full     string // its absolute path
 	start    string // where the walk began: the root, without links
 	entries  int
 	firmware map[string]bool // folders
@@ -131,7 +141,7 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 		return nil
 	}
 	// The root's own path is part of where a file is: it may be a part of a cache.
-	shown := filepath.Join(w.cache.Root, rel)
+	shown := filepath.Join(w.root, rel)
 	k, inCache := locate(filepath.Join(w.full, rel), p)
 	k.Path = shown
 	if inCache {
@@ -189,6 +199,9 @@ func firmwareDir(path string) string {
 func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	k = Kernel{Name: filepath.Base(firmwareDir(path)), Processor: p}
+	if _, ok := processorOf(parts[len(parts)-1]); !ok {
+		k.Name = strings.TrimSuffix(parts[len(parts)-1], ".elf") // a copy with a name of its own
+	}
 	at := -1
 	for i, part := range parts {
 		if part == "kernels" {
@@ -223,7 +236,7 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	k, inCache := locate(full, p)
 	k.Path = path
 	if !inCache {
-		return &k, &Cache{Root: filepath.Dir(path)}, nil
+		return &k, &Cache{}, nil
 	}
 	build := firmwareDir(full)
 	for range strings.Count(k.Name, "/") + 3 { // hash, name, kernels
@@ -236,11 +249,25 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 	case ctx.Err() != nil:
 		return nil, nil, err
 	}
-	return &k, &Cache{Root: build, Problems: []error{err}}, nil
+	return &k, &Cache{Problems: []error{err}}, nil
 }
 
 // ErrNoFirmware means that a cache doesn't have the base firmware that a kernel was linked with.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
+
+// A MissingFirmwareError says that there is no base firmware at all to compare a kernel with. It matches [ErrNoFirmware].
+type MissingFirmwareError struct {
+	Build string // the kernel's build key, may be empty
+}
+
+// Error implements error.
+func (e *MissingFirmwareError) Error() string {
+	build := cmp.Or(e.Build, "<build key>")
+	return fmt.Sprintf("%v: it is in firmware/ of build %s in tt-metal's cache, or in tt_metal/pre-compiled/%s of tt-metal's installation", ErrNoFirmware, build, build)
+}
+
+// Is reports whether target is [ErrNoFirmware].
+func (e *MissingFirmwareError) Is(target error) bool { return target == ErrNoFirmware }
 
 // FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor that it is for. Of several that
 // have the same symbols it is the one of the same build. The error wraps [ErrNoFirmware] and, if there is any firmware, the
@@ -262,7 +289,7 @@ func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Proces
 	if first != nil {
 		return nil, 0, fmt.Errorf("metal: %w: %w", ErrNoFirmware, first)
 	}
-	return nil, 0, fmt.Errorf("metal: %w: give a folder that has it too", ErrNoFirmware)
+	return nil, 0, fmt.Errorf("metal: %w", &MissingFirmwareError{Build: k.Build})
 }
 
 // sameBuild reports whether a folder of firmware is of the kernel's build.

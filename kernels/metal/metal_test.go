@@ -270,6 +270,14 @@ func TestCache(t *testing.T) {
 	if _, _, err := c.FirmwareOf(&c.Kernels[0], im); !errors.Is(err, ErrNoFirmware) {
 		t.Error(err)
 	}
+	// Pre-compiled firmware is in another folder, by the same build key.
+	other := filepath.Join(t.TempDir(), "pre-compiled", "111")
+	write(t, other, firmware(t, old.Name, chip.Blackhole))
+	c, err = OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"), other)
+	must(t, err)
+	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
+		t.Errorf("%v, %v", f, err)
+	}
 	// A kernel without its firmware: the nearest one says what differs.
 	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
 	must(t, err)
