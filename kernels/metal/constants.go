@@ -1,0 +1,111 @@
+package metal
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+)
+
+// fetchEntryType is the type of the prefetch queue's entries in tt-metal's cq_prefetch.cpp.
+const fetchEntryType = "prefetch_q_entry_type"
+
+// Constants are the values of a kernel's constexpr variables at the level of the file, by name, as its debug information has
+// them. prefetch_q_entry_type is a type: its value is its size in bytes.
+type Constants map[string]uint64
+
+// ErrNoDebugInfo is returned for a file without debug information, which is where the values are that it was compiled with.
+var ErrNoDebugInfo = errors.New("the file has no debug information: build it with -g, as tt-metal does, and don't strip it")
+
+// ReadConstants reads the constants of a kernel's ELF file. The error wraps ErrNoDebugInfo if the file has none.
+func ReadConstants(r io.ReaderAt) (Constants, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, fmt.Errorf("metal: read constants: %w", err)
+	}
+	if f.Section(".debug_info") == nil {
+		return nil, fmt.Errorf("metal: read constants: %w", ErrNoDebugInfo)
+	}
+	d, err := f.DWARF()
+	if err != nil {
+		return nil, fmt.Errorf("metal: read constants: %w", err)
+	}
+	all := Constants{}
+	entries := d.Reader()
+	for {
+		unit, err := entries.Next()
+		if err != nil {
+			return nil, fmt.Errorf("metal: read constants: %w", err)
+		}
+		if unit == nil {
+			return all, nil
+		}
+		if unit.Tag != dwarf.TagCompileUnit {
+			entries.SkipChildren()
+			continue
+		}
+		of, err := unitConstants(d, entries, unit)
+		if err != nil {
+			return nil, fmt.Errorf("metal: read constants: %w", err)
+		}
+		maps.Copy(all, of)
+	}
+}
+
+// unitConstants reads the children of a unit, and leaves r after them.
+func unitConstants(d *dwarf.Data, r *dwarf.Reader, unit *dwarf.Entry) (Constants, error) {
+	all := Constants{}
+	if !unit.Children {
+		return all, nil
+	}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return nil, err
+		}
+		if e == nil || e.Tag == 0 {
+			return all, nil
+		}
+		switch name, _ := e.Val(dwarf.AttrName).(string); e.Tag {
+		case dwarf.TagVariable:
+			if v, ok := constant(e.Val(dwarf.AttrConstValue)); ok && name != "" {
+				all[name] = v
+			}
+		case dwarf.TagTypedef:
+			if name == fetchEntryType {
+				t, err := d.Type(e.Offset)
+				if err != nil {
+					return nil, err
+				}
+				all[fetchEntryType] = uint64(max(t.Size(), 0))
+			}
+		}
+		r.SkipChildren()
+	}
+}
+
+// constant turns the value of an attribute into a number; ok is false if it is none.
+func constant(v any) (n uint64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return uint64(v), true
+	case uint64:
+		return v, true
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	case []byte:
+		if len(v) > 8 {
+			return 0, false
+		}
+		for i, b := range v {
+			n |= uint64(b) << (8 * i)
+		}
+		return n, len(v) > 0
+	}
+	return 0, false
+}

@@ -1,0 +1,226 @@
+package metal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// QueueFirmware is tt-metal's command-queue firmware as a folder has it: for each queue three kernels that were compiled for
+// one another.
+type QueueFirmware struct {
+	Dir    string
+	Base   *Firmware      // that all kernels were linked with
+	Queues []QueueKernels // by number of the queue
+}
+
+// QueueKernels are the kernels of one command queue.
+type QueueKernels struct {
+	Prefetch, Dispatch, Subordinate QueueKernel
+	Constants                       abi.Queue
+}
+
+// QueueKernel is one kernel of a command queue.
+type QueueKernel struct {
+	File      string
+	Image     *kernels.Image
+	Constants Constants
+}
+
+var (
+	// ErrNoQueueFirmware is returned for a folder without the kernels of a command queue.
+	ErrNoQueueFirmware = errors.New("no command-queue kernels that belong together")
+	// ErrSplitQueue is returned for kernels of a queue whose parts lie on two chips.
+	ErrSplitQueue = errors.New("the kernels are of a queue that is split over two chips, over Ethernet")
+	// ErrSeveralQueues is returned for a folder with command-queue kernels of several devices or settings.
+	ErrSeveralQueues = errors.New("there are command-queue kernels of several devices or settings: give a folder with one kernel of each kind for each queue")
+)
+
+// A ConstantError says that a kernel lacks a value that it should have been compiled with.
+type ConstantError struct{ File, Name string }
+
+// Error implements error.
+func (e *ConstantError) Error() string {
+	return fmt.Sprintf("metal: %s: no constant %s: it isn't a command-queue kernel of a revision that is known", e.File, e.Name)
+}
+
+// kind is one of the three kernels of a queue.
+type kind int
+
+const (
+	prefetch kind = iota
+	dispatch
+	subordinate
+)
+
+// kindOf tells the kind of a kernel by its path: tt-metal's cache has kernels/<name>/<hash>/<processor>/<processor>.elf.
+func kindOf(path string) (kind, bool) {
+	switch path = filepath.ToSlash(path); {
+	case !strings.HasSuffix(path, ".elf"):
+		return 0, false
+	case strings.Contains(path, "cq_prefetch"):
+		return prefetch, true
+	case strings.Contains(path, "cq_dispatch_subordinate"):
+		return subordinate, true
+	case strings.Contains(path, "cq_dispatch"):
+		return dispatch, true
+	}
+	return 0, false
+}
+
+// OpenQueueFirmware reads the command-queue kernels under a folder: that of a cache of tt-metal, or any other in which
+// cq_prefetch, cq_dispatch and cq_dispatch_subordinate are in the files' paths. Their constants are in their debug information.
+// The base firmware that they were linked with is in the folder too, or in that of their build in tt-metal's cache.
+//
+// The error is the context's, or wraps [ErrNoQueueFirmware], [ErrNoDebugInfo], [ErrSplitQueue], [ErrSeveralQueues],
+// [ErrNoFirmware], a [*ConstantError], an error of [kernels.LoadMetal] or one of package io/fs.
+func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) {
+	var found [3][]QueueKernel
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		k, ok := kindOf(rel)
+		if !ok {
+			return nil
+		}
+		kernel, err := openQueueKernel(path)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		found[k] = append(found[k], kernel)
+		return nil
+	})
+	fw := &QueueFirmware{Dir: dir}
+	if err == nil {
+		fw.Queues, err = matchQueues(found)
+	}
+	if err == nil {
+		fw.Queues, err = inOrder(fw.Queues)
+	}
+	if err == nil {
+		fw.Base, err = fw.findBase(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("metal: command-queue firmware in %s: %w", dir, err)
+	}
+	return fw, nil
+}
+
+// findBase returns the base firmware that all kernels were linked with: of the folder, otherwise of the build in whose cache the
+// kernels lie.
+func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
+	first := fw.Queues[0].Prefetch
+	c, err := OpenCache(ctx, fw.Dir)
+	if err != nil && !errors.Is(err, ErrEmpty) {
+		return nil, err
+	}
+	if c == nil || len(c.Firmware) == 0 {
+		if _, c, err = OpenKernel(ctx, first.File); err != nil {
+			return nil, err
+		}
+	}
+	var why error
+	for _, f := range c.Firmware {
+		err := fw.linkedWith(f)
+		if err == nil {
+			return f, nil
+		}
+		why = cmp.Or(why, err)
+	}
+	if why != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoFirmware, why)
+	}
+	return nil, fmt.Errorf("%w: put it into the folder too", ErrNoFirmware)
+}
+
+// linkedWith returns an error unless all kernels were linked with f, each for the processor that it runs on.
+func (fw *QueueFirmware) linkedWith(f *Firmware) error {
+	for _, q := range fw.Queues {
+		for _, k := range []struct {
+			QueueKernel
+			on chip.Processor
+		}{{q.Prefetch, chip.BRISC}, {q.Dispatch, chip.BRISC}, {q.Subordinate, chip.NCRISC}} {
+			p, err := f.Processor(k.Image)
+			if err == nil && p != k.on {
+				err = fmt.Errorf("it was linked for %v, not %v", p, k.on)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.File, err)
+			}
+		}
+	}
+	return nil
+}
+
+func openQueueKernel(path string) (QueueKernel, error) {
+	file, err := readFile(path)
+	if err != nil {
+		return QueueKernel{}, err
+	}
+	constants, err := ReadConstants(bytes.NewReader(file))
+	if err != nil {
+		return QueueKernel{}, err
+	}
+	image, err := kernels.LoadMetal(file)
+	if err != nil {
+		return QueueKernel{}, err
+	}
+	return QueueKernel{File: path, Image: image, Constants: constants}, nil
+}
+
+// matchQueues returns the sets of kernels that were compiled for one another.
+func matchQueues(found [3][]QueueKernel) ([]QueueKernels, error) {
+	var queues []QueueKernels
+	var errs []error
+	for _, p := range found[prefetch] {
+		for _, d := range found[dispatch] {
+			for _, s := range found[subordinate] {
+				q := QueueKernels{Prefetch: p, Dispatch: d, Subordinate: s}
+				if err := q.read(); err != nil {
+					errs = append(errs, err)
+					continue
+				}
+				if same := func(o QueueKernels) bool { return o.Constants == q.Constants }; !slices.ContainsFunc(queues, same) {
+					queues = append(queues, q)
+				}
+			}
+		}
+	}
+	if len(queues) == 0 {
+		if err := errors.Join(errs...); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoQueueFirmware, err)
+		}
+		return nil, fmt.Errorf("%w: %d of cq_prefetch, %d of cq_dispatch, %d of cq_dispatch_subordinate: run a program with tt-metal's fast dispatch to have them built",
+			ErrNoQueueFirmware, len(found[prefetch]), len(found[dispatch]), len(found[subordinate]))
+	}
+	return queues, nil
+}
+
+// inOrder sorts the queues of one device by number: the share of host memory of each begins where that of the one before ends.
+func inOrder(queues []QueueKernels) ([]QueueKernels, error) {
+	slices.SortFunc(queues, func(a, b QueueKernels) int { return cmp.Compare(a.Constants.Base, b.Constants.Base) })
+	for i := range queues[1:] {
+		if queues[i+1].Constants.Base != queues[i].Constants.End() {
+			return nil, fmt.Errorf("%w: %s and %s", ErrSeveralQueues, queues[i].Prefetch.File, queues[i+1].Prefetch.File)
+		}
+	}
+	if len(queues) > abi.MaxQueues {
+		return nil, fmt.Errorf("%w: of %d queues", ErrSeveralQueues, len(queues))
+	}
+	return queues, nil
+}
