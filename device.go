@@ -56,12 +56,9 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	if t == nil {
 		return nil, errors.New("reprise: open: no target: give a kmd.Path, an emulated card of package sim or a library of package ttsim")
 	}
-	var base *metal.Firmware
-	if o.firmware != "" {
-		var err error
-		if base, o.dispatch.Firmware, err = openFirmware(o.firmware); err != nil {
-			return nil, fmt.Errorf("reprise: open: %w", err)
-		}
+	base, err := o.openFirmware(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reprise: open: %w", err)
 	}
 	kd, err := kmd.Open(ctx, t)
 	if err != nil {
@@ -172,7 +169,7 @@ func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Siz
 
 // AIClock reads the clock of the chip's tiles, in MHz. The runtime holds the driver's request for the full clock while the
 // device is open, but the card's firmware lowers the clock when it has to. Where the firmware doesn't tell, the error wraps
-// [ErrNoClock].
+// [dispatch.ErrNoClock].
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	if err := d.usable("read the AI clock"); err != nil {
 		return 0, err

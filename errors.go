@@ -68,8 +68,6 @@ var (
 	// has none. ErrLink is returned when the Ethernet link to such a chip can't carry its command queues.
 	ErrRemoteChip = dispatch.ErrRemoteChip
 	ErrLink       = dispatch.ErrLink
-	// ErrNoClock is returned when the chip's clock is asked for and its firmware doesn't tell it.
-	ErrNoClock = dispatch.ErrNoClock
 	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver isn't loaded.
 	ErrNoDevice = kmd.ErrNoDevice
 	// ErrPermission is returned when a device node exists and this user may not open it.

@@ -1,16 +1,33 @@
 package reprise
 
 import (
+	"context"
+
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// openFirmware reads base firmware of tt-metal from a folder.
-func openFirmware(dir string) (*metal.Firmware, *dispatch.Firmware, error) {
-	m, err := metal.OpenFirmware(dir)
-	if err != nil {
-		return nil, nil, err
+// openFirmware reads the folders of tt-metal's firmware that the options name, and returns the base firmware of the workers; nil
+// for this runtime's own.
+func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err error) {
+	if o.firmware != "" {
+		if base, err = metal.OpenFirmware(o.firmware); err != nil {
+			return nil, err
+		}
+		o.dispatch.Firmware = baseFirmware(base)
 	}
+	if o.queues != "" {
+		q, err := metal.OpenQueueFirmware(ctx, o.queues)
+		if err != nil {
+			return nil, err
+		}
+		o.dispatch.QueueFirmware = queueFirmware(q)
+	}
+	return base, nil
+}
+
+// baseFirmware returns base firmware as package dispatch takes it.
+func baseFirmware(m *metal.Firmware) *dispatch.Firmware {
 	f := &dispatch.Firmware{Layout: m.Layout, DRAMBanks: m.DRAMBanks, L1Banks: m.L1Banks}
 	for p := range m.Base {
 		for _, s := range m.Base[p].Segments {
@@ -19,7 +36,20 @@ func openFirmware(dir string) (*metal.Firmware, *dispatch.Firmware, error) {
 			}
 		}
 	}
-	return m, f, nil
+	return f
+}
+
+// queueFirmware returns command-queue firmware as package dispatch takes it.
+func queueFirmware(m *metal.QueueFirmware) *dispatch.QueueFirmware {
+	f := &dispatch.QueueFirmware{Name: m.Dir, Base: baseFirmware(m.Base)}
+	for i := range m.Queues {
+		k := &m.Queues[i]
+		f.Queues = append(f.Queues, dispatch.QueueKernels{
+			Prefetch: k.Prefetch.Image.Text, Dispatch: k.Dispatch.Image.Text, Subordinate: k.Subordinate.Image.Text,
+			Constants: k.Constants, DRAMBanks: k.Prefetch.Image.Metal.DRAMBanks,
+		})
+	}
+	return f
 }
 
 // suits returns an error unless the workers' base firmware is that which the kernel was built for.

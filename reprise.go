@@ -28,6 +28,7 @@ type options struct {
 	l1Small     uint64
 	usageLog    string
 	firmware    string // folder of tt-metal's base firmware
+	queues      string // folder of tt-metal's command-queue firmware
 }
 
 // Option changes how Open sets a device up.
@@ -93,7 +94,7 @@ func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpD
 
 // WithFirmware has the workers run base firmware that tt-metal built, from a folder of its cache or of its pre-compiled firmware
 // (see docs/tt-metal.md), so that they run kernels that were linked with it ([kernels.LoadMetal]) and no others. The command
-// queues stay this runtime's own. Open refuses a folder without base firmware (*metal.FirmwareError), and firmware that was built
+// queues stay this runtime's own without [WithQueueFirmware]. Open refuses a folder without base firmware (*metal.FirmwareError), and firmware that was built
 // for another architecture or for other numbers of banks than the chip's (*dispatch.FirmwareError).
 func WithFirmware(dir string) Option { return func(o *options) { o.firmware = dir } }
 
@@ -101,3 +102,9 @@ func WithFirmware(dir string) Option { return func(o *options) { o.firmware = di
 // a directory, or turns it off for an empty name. The default is /dev/shm. Open succeeds without the file;
 // Device.UsageLog says why it is missing. A change of the memory in use costs a few stores and no system call.
 func WithUsageLog(dir string) Option { return func(o *options) { o.usageLog = dir } }
+
+// WithQueueFirmware has the command queues run tt-metal's own prefetcher, dispatcher and subordinate dispatcher, from a folder of
+// its cache with these kernels and the base firmware that they were linked with (metal.OpenQueueFirmware). They were compiled for
+// one kind of card, number of queues and size of host memory: Open returns a *dispatch.QueueFirmwareError that lists what doesn't
+// fit. Queues use the whole grid and [WithStockWireFormat], [WithQueueMemory] is the files', and timed events have no time.
+func WithQueueFirmware(dir string) Option { return func(o *options) { o.queues = dir } }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
 )
 
 // AIClock is the clock of the chip's tiles in MHz, before, in the middle of and after the rounds of a figure.
@@ -48,7 +48,7 @@ func (s *session) aiClock(ctx context.Context) (mhz float64, ok bool, err error)
 		return 0, false, nil
 	}
 	mhz, err = s.dev.AIClock(ctx)
-	if errors.Is(err, reprise.ErrNoClock) {
+	if errors.Is(err, dispatch.ErrNoClock) {
 		return 0, false, nil
 	}
 	return mhz, err == nil, err

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -108,6 +109,19 @@ func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 	return to + s.Addr - start, nil
 }
 
+// checkFirmware returns an error unless the base firmware of both kinds of cores can run on them.
+func (d *Device) checkFirmware() error {
+	if f := d.opts.Firmware; f != nil {
+		if err := f.check(d.ch, len(d.l1Banks)); err != nil {
+			return err
+		}
+	}
+	if fw := d.opts.QueueFirmware; fw != nil {
+		return fw.Base.check(d.ch, len(d.l1Banks))
+	}
+	return nil
+}
+
 // bringUp loads the base firmware of each kind of core and starts all cores.
 func (d *Device) bringUp(ctx context.Context) error {
 	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
@@ -117,15 +131,19 @@ func (d *Device) bringUp(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("dispatch: bring-up: %w", err)
 	}
-	if d.opts.Firmware == nil {
+	worker, queue := cmp.Or(d.opts.Firmware, own), own
+	if fw := d.opts.QueueFirmware; fw != nil {
+		queue = fw.Base
+	}
+	if worker == queue {
 		if err := d.loadFirmware(own, d.tensixRange()); err != nil {
 			return err
 		}
 	} else {
-		if err := d.loadFirmware(d.opts.Firmware, d.grid); err != nil {
+		if err := d.loadFirmware(worker, d.grid); err != nil {
 			return err
 		}
-		if err := d.loadFirmware(own, d.queueGrid()); err != nil {
+		if err := d.loadFirmware(queue, d.queueGrid()); err != nil {
 			return err
 		}
 	}

@@ -39,10 +39,12 @@ type Options struct {
 	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the dispatcher has a relay and a
 	// page of its own and go signals pass through the prefetcher. The firmware takes both formats; this is to compare them.
 	StockWireFormat bool
+	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its own. It sets StockWireFormat,
+	// and the size of the queues' host memory is that of the files.
+	QueueFirmware *QueueFirmware
 	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
 	DumpDir string
-	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own, which the other cores run in
-	// any case.
+	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own.
 	Firmware *Firmware
 }
 
@@ -64,6 +66,7 @@ type Device struct {
 	worker   *abi.Layout // of the cores that programs may use
 	queue    *abi.Layout // of the others, some of which are the command queues'
 	opts     Options
+	asked    uint32     // Options.QueueMemory as it was given
 	grid     chip.Range // cores that programs may use
 	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
 	sysmem   *kmd.HostMemory
@@ -88,6 +91,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.Queues < 1 || o.Queues > maxQueues {
 		return nil, fmt.Errorf("dispatch: start: %d command queues asked for, a device has 1 or %d", o.Queues, maxQueues)
 	}
+	asked := o.QueueMemory
 	if o.QueueMemory == 0 {
 		o.QueueMemory = defaultQueueMemory
 	}
@@ -100,6 +104,9 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.HangTimeout < 0 {
 		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout, defaultHangTimeout)
 	}
+	if o.QueueFirmware != nil {
+		o.StockWireFormat = true
+	}
 	if o.Pace.Sleepers == nil {
 		o.Pace.Sleepers = new(Sleepers)
 	}
@@ -111,9 +118,12 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
 	if o.Firmware != nil {
 		d.worker = o.Firmware.Layout
+	}
+	if o.QueueFirmware != nil {
+		d.queue = o.QueueFirmware.Base.Layout
 	}
 	if u := kd.Uplink(); u != nil {
 		d.up = &uplink{Uplink: u, d: d}
@@ -133,16 +143,16 @@ func (d *Device) start(ctx context.Context) error {
 		}
 		d.l1Banks = append(d.l1Banks, xy)
 	}
-	if f := d.opts.Firmware; f != nil {
-		if err := f.check(d.ch, len(d.l1Banks)); err != nil {
-			return err
-		}
+	if err := d.checkFirmware(); err != nil {
+		return err
 	}
 	var err error
 	if d.sets, err = d.workerSets(); err != nil {
 		return fmt.Errorf("dispatch: start: %w", err)
 	}
-	d.planQueues()
+	if err := d.planQueues(); err != nil {
+		return err
+	}
 	if err := d.bringUp(ctx); err != nil {
 		return err
 	}
@@ -229,7 +239,7 @@ func (d *Device) pinQueueMemory() (err error) {
 	if d.sysmem, err = d.hostSide().PinHostMemory(d.memory); err != nil {
 		return fmt.Errorf("memory of the command queues: %w", err)
 	}
-	return nil
+	return d.checkHostMemory()
 }
 
 // tensixRange is the whole logical Tensix grid.

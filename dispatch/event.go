@@ -39,9 +39,10 @@ type recording struct {
 	done  *completion
 }
 
-// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording.
+// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, unless the queues run
+// firmware of files, which doesn't report it.
 func (d *Device) NewEvent(name string, timed bool) *Event {
-	return &Event{d: d, name: name, timed: timed}
+	return &Event{d: d, name: name, timed: timed && d.opts.QueueFirmware == nil}
 }
 
 // Name returns the event's name.

@@ -2,7 +2,7 @@ package dispatch
 
 import "github.com/reprise-tt/reprise/chip"
 
-// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels.
+// queuePlan is how the command queues of a device are laid out: by this runtime's own kernels, or by files.
 type queuePlan struct {
 	ctl    controlBlock
 	cores  [maxQueues][2]chip.Core // prefetch and dispatch core
@@ -20,7 +20,10 @@ func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 }
 
 // planQueues lays the command queues out. The layouts, the grid and the sets of workers are known.
-func (d *Device) planQueues() {
+func (d *Device) planQueues() error {
+	if fw := d.opts.QueueFirmware; fw != nil {
+		return d.planFrom(fw)
+	}
 	p := &d.queuePlan
 	p.ctl = newControlBlock(d.queue)
 	p.memory = d.opts.Queues * int(d.opts.QueueMemory)
@@ -28,4 +31,5 @@ func (d *Device) planQueues() {
 		p.cores[id] = ownCores(d.ch, id)
 		p.host[id] = newHostBlock(d.pr, id, d.opts.QueueMemory)
 	}
+	return nil
 }

@@ -128,6 +128,9 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		}},
 	}
 
+	if fw := d.opts.QueueFirmware; fw != nil {
+		prefetch, dispatch = fw.Queues[q.id].kernels()
+	}
 	le := binary.LittleEndian
 	preWords := make([]byte, ctl.Commands-l1.Unreserved)
 	le.PutUint32(preWords[ctl.FetchRead-l1.Unreserved:], ctl.FetchQueue+ctl.FetchQueueSize)
@@ -208,6 +211,9 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores)
 		}
 		le.PutUint16(msg[launch.Args+4*uint32(k.proc):], uint16(slotArgs*int(k.proc)))
 		le.PutUint32(msg[launch.Text+4*uint32(k.proc):], uint32(len(slot)))
+		if k.proc == chip.NCRISC && d.queue.Boot.IRAMSize > 0 {
+			le.PutUint16(msg[launch.NCRISCSize:], uint16(len(image)/16))
+		}
 		enables |= 1 << k.proc
 		slot = append(slot, image...)
 	}

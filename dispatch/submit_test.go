@@ -56,7 +56,9 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
-	d.planQueues()
+	if err := d.planQueues(); err != nil {
+		tb.Fatal(err)
+	}
 	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
 	if err != nil {

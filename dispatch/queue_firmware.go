@@ -1,0 +1,257 @@
+package dispatch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// QueueFirmware is firmware for the command-queue cores in place of this runtime's own: tt-metal's.
+type QueueFirmware struct {
+	Name   string         // of the folder that it was read from, for errors
+	Base   *Firmware      // base firmware that the kernels were linked with
+	Queues []QueueKernels // by number of the queue; a device may have fewer queues
+}
+
+// QueueKernels are the kernels of one command queue: text and initial data as they lie in L1, at any multiple of 16.
+type QueueKernels struct {
+	Prefetch, Dispatch, Subordinate []byte
+	Constants                       abi.Queue // that they were compiled with
+	DRAMBanks                       int       // that they were compiled for; 0 if unknown
+}
+
+// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments say which chips a split queue has.
+func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
+	args := make([]uint32, 3)
+	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
+		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args}, {proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
+}
+
+// Mismatch is something that queue firmware was compiled for and the device doesn't have.
+type Mismatch struct {
+	Queue  int    // number of the queue
+	Name   string // of the value
+	File   string // value in the firmware's files
+	Device string // the device's value
+	Do     string // what to do
+}
+
+// QueueFirmwareError is returned by Start for queue firmware that can't drive the device. Nothing has been started.
+type QueueFirmwareError struct {
+	Name       string // of QueueFirmware
+	Mismatches []Mismatch
+}
+
+// Error lists the mismatches.
+func (e *QueueFirmwareError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s isn't for this device", e.Name)
+	for _, m := range e.Mismatches {
+		fmt.Fprintf(&b, "; queue %d: %s: it has %s, the device %s: %s", m.Queue, m.Name, m.File, m.Device, m.Do)
+	}
+	return b.String()
+}
+
+// matcher collects mismatches.
+type matcher struct {
+	d     *Device
+	queue int
+	found []Mismatch
+}
+
+func (m *matcher) add(name, file, device, do string) {
+	m.found = append(m.found, Mismatch{Queue: m.queue, Name: name, File: file, Device: device, Do: do})
+}
+
+func (m *matcher) equal(name string, file, device uint32, do string) {
+	if file != device {
+		m.add(name, fmt.Sprintf("%#x", file), fmt.Sprintf("%#x", device), do)
+	}
+}
+
+func (m *matcher) atLeast(name string, file, device uint32, do string) {
+	if file < device {
+		m.add(name, fmt.Sprintf("%#x", file), fmt.Sprintf("at least %#x", device), do)
+	}
+}
+
+const (
+	buildForChip   = "build them on a machine with such a chip: tt-metal compiles the chip's harvesting in"
+	otherRevision  = "use files of a revision that this host knows"
+	otherWorkers   = "let the workers run base firmware of the same revision"
+	wholeGrid      = "leave the queue's workers at the whole grid"
+	freeHostMemory = "end other processes that have pinned host memory"
+)
+
+// planFrom lays the queues out as files say, after a check of everything that the files count on and the host can't adopt.
+func (d *Device) planFrom(fw *QueueFirmware) error {
+	if d.up != nil {
+		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name, ErrRemoteChip)
+	}
+	if len(fw.Queues) < d.opts.Queues {
+		return fmt.Errorf("dispatch: start: command-queue firmware %s has kernels of %d queues, and %d queues are asked for: build it with as many", fw.Name, len(fw.Queues), d.opts.Queues)
+	}
+	m := &matcher{d: d}
+	p := &d.queuePlan
+	first := &fw.Queues[0].Constants
+	p.ctl.Queue = *first
+	for id := range d.opts.Queues {
+		k := &fw.Queues[id]
+		m.queue = id
+		m.queueConstants(k, first)
+		p.cores[id] = [2]chip.Core{m.core("prefetcher's core", k.Constants.PrefetchCore), m.core("dispatcher's core", k.Constants.DispatchCore)}
+		p.host[id] = fileHostBlock(d.pr, &k.Constants, first)
+		p.memory = max(p.memory, int(p.host[id].base)+int(p.host[id].size))
+	}
+	m.distinctCores(p.cores[:d.opts.Queues])
+	// After the subordinate's ring, the memory of the dispatch core is free.
+	free := first.SubordinateRing + first.SubordinatePages*first.SubordinatePageSize
+	for i := range p.ctl.edgeWord {
+		p.ctl.edgeWord[i] = free + 16*uint32(i)
+	}
+	p.ctl.forwarded = p.ctl.edgeWord[maxQueues-1] + 16
+	if p.ctl.end() > d.queue.L1.Size {
+		m.add("end of the subordinate's ring", fmt.Sprintf("%#x", free), fmt.Sprintf("L1 up to %#x", d.queue.L1.Size), otherRevision)
+	}
+	return m.err(fw)
+}
+
+func (m *matcher) err(fw *QueueFirmware) error {
+	if len(m.found) > 0 {
+		return &QueueFirmwareError{Name: fw.Name, Mismatches: m.found}
+	}
+	return nil
+}
+
+// core returns the core with a coordinate word. It must be one that no program may use.
+func (m *matcher) core(name string, xy uint32) chip.Core {
+	d := m.d
+	for c := range d.tensixRange().Cores() {
+		if v, err := d.ch.Virtual(c); err == nil && d.ch.Arch().NOCXY(v) == xy && !d.grid.Contains(c) {
+			return c
+		}
+	}
+	m.add(name, d.ch.Arch().ParseNOCXY(xy).String(), "cores outside of the grid of workers "+d.grid.String(), buildForChip)
+	return chip.Core{}
+}
+
+func (m *matcher) distinctCores(cores [][2]chip.Core) {
+	seen := map[chip.Core]bool{}
+	for id, pair := range cores {
+		for _, c := range pair {
+			if seen[c] && len(m.found) == 0 {
+				m.queue = id
+				m.add("cores", c.String()+" twice", "one kernel on each processor", otherRevision)
+			}
+			seen[c] = true
+		}
+	}
+}
+
+func (m *matcher) rect(w uint32) string {
+	start, end := m.d.ch.Arch().ParseNOCMulticast(w)
+	return fmt.Sprintf("%v-%v", start, end)
+}
+
+// queueConstants compares what one queue's kernels count on with the device.
+func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
+	d, c := m.d, &k.Constants
+	same := *c // but for what differs between queues
+	same.PrefetchCore, same.DispatchCore = first.PrefetchCore, first.DispatchCore
+	same.Base, same.Issue, same.IssueSize, same.Completion, same.CompletionSize = first.Base, first.Issue, first.IssueSize, first.Completion, first.CompletionSize
+	if same != *first {
+		m.add("layout", "other addresses or ids than queue 0", "one layout for all queues", "use kernels of one revision")
+	}
+	set := d.sets[m.queue].cores
+	rects := d.ch.Rects(set)
+	if set != d.grid {
+		m.add("workers", m.rect(c.Workers), set.String(), wholeGrid)
+	} else if want := d.ch.Arch().NOCMulticast(rects[0].Start, rects[0].End); c.Workers != want || len(rects) != 1 {
+		m.add("grid of workers", m.rect(c.Workers), m.rect(want), buildForChip)
+	}
+	m.equal("number of workers", c.NumWorkers, uint32(set.Size()), buildForChip)
+	if pcie := d.ch.PCIe(chip.NOC0); c.HostTile != pcie.Packed() {
+		m.add("PCIe tile", fmt.Sprintf("(%d,%d)", c.HostTile&63, c.HostTile>>6), fmt.Sprint(pcie), buildForChip)
+	}
+	if k.DRAMBanks != 0 {
+		m.equal("number of DRAM banks", uint32(k.DRAMBanks), uint32(len(d.ch.DRAMBanks())), buildForChip)
+	}
+	m.equal("address of the go messages", c.Go, d.worker.L1.Go, otherWorkers)
+	m.equal("first completion stream", c.FirstStream, uint32(d.pr.Stream.FirstDispatch), otherRevision)
+	m.equal("bytes of a prefetch queue entry", c.FetchEntry, fetchEntryBytes, otherRevision)
+	m.equal("WAIT's flag for a stream", c.WaitStream, uint32(cq.WaitStream), otherRevision)
+	m.equal("WAIT's flag to clear a stream", c.ClearStream, uint32(cq.ClearStream), otherRevision)
+	m.equal("bytes of a page of the dispatch ring", c.DispatchPageSize, pageSize, otherRevision)
+	m.equal("pages of the dispatch ring", c.DispatchPages, dispatchPages, otherRevision)
+	m.equal("bytes of a page of the subordinate's ring", c.SubordinatePageSize, subordinatePageSize, otherRevision)
+	m.equal("pages of the subordinate's ring", c.SubordinatePages, subordinatePages, otherRevision)
+	m.atLeast("bytes of the buffer of fetched commands", c.CommandsSize, 2*maxCommandSize, otherRevision)
+	m.atLeast("bytes of the scratch buffer", c.ScratchSize, scratchSize, otherRevision)
+	m.atLeast("bytes of the binary cache", c.BinaryRingSize, binaryRingSize, otherRevision)
+	m.atLeast("bytes of the completion queue", c.CompletionSize, minQueueSize/4, otherRevision)
+	m.atLeast("bytes of the issue queue", c.IssueSize, 4*maxCommandSize, otherRevision)
+	if n := c.FetchQueueSize / fetchEntryBytes; n < 2 || n >= batchEnds {
+		m.add("entries of the prefetch queue", fmt.Sprint(n), fmt.Sprintf("fewer than %d", batchEnds), otherRevision)
+	}
+	m.addresses(c)
+	if o := d.asked; o != 0 && o != c.End()-c.Base {
+		m.equal("host memory of a queue", c.End()-c.Base, o, "leave its size to the files")
+	}
+}
+
+// addresses checks that words, rings and buffers lie one after the other in free L1, as far as the host counts on it.
+func (m *matcher) addresses(c *abi.Queue) {
+	low, high := m.d.queue.L1.Unreserved, m.d.queue.L1.Size
+	const do = "use kernels and base firmware of one revision"
+	inside := func(name string, at, size, low, high uint32) {
+		if at < low || uint64(at)+uint64(size) > uint64(high) {
+			m.add(name, fmt.Sprintf("%#x, %d B", at, size), fmt.Sprintf("free L1 at %#x..%#x", low, high), do)
+		}
+	}
+	inside("prefetch queue", c.FetchQueue, c.FetchQueueSize, low, min(c.Commands, high))
+	inside("buffer of fetched commands", c.Commands, c.CommandsSize, low, min(c.Scratch, high))
+	inside("scratch buffer", c.Scratch, max(c.ScratchSize, c.BinaryRingSize), low, high)
+	for _, w := range []struct {
+		name string
+		at   uint32
+	}{
+		{"word of the prefetch queue's pointer", c.FetchRead}, {"word of the issue queue's pointer", c.IssueRead},
+		{"word of the dispatcher's pointer", c.CompletionWrite}, {"word of the host's pointer", c.CompletionRead},
+		{"word of queue 0's events", c.LastEvent[0]}, {"word of queue 1's events", c.LastEvent[1]},
+	} {
+		inside(w.name, w.at, 4, low, min(c.FetchQueue, high))
+	}
+	inside("words of the subordinate", c.SyncWords, 16*c.SubDevices, low, min(c.FetchQueue, high))
+	inside("dispatch ring", c.DispatchRing, c.DispatchPages*c.DispatchPageSize, low, min(c.SubordinateRing, high))
+	inside("subordinate's ring", c.SubordinateRing, c.SubordinatePages*c.SubordinatePageSize, low, high)
+	if c.Issue < c.Base || c.Completion != c.Issue+c.IssueSize || c.End() <= c.Completion || c.CompletionSize%pageSize != 0 {
+		m.add("host memory", fmt.Sprintf("issue queue at %#x..%#x, completion queue at %#x..%#x", c.Issue, c.Issue+c.IssueSize, c.Completion, c.End()), "one after the other", otherRevision)
+	}
+}
+
+// checkHostMemory compares the address of the pinned host memory, which is known once it is pinned.
+func (d *Device) checkHostMemory() error {
+	fw := d.opts.QueueFirmware
+	if fw == nil {
+		return nil
+	}
+	c, m := &fw.Queues[0].Constants, &matcher{d: d}
+	tile := uint64(c.HostTile) << 36
+	if want := c.HostMemory&^tile | uint64(c.Base); d.sysmem.NOCAddr() != want {
+		m.add("address of host memory", fmt.Sprintf("%#x", want), fmt.Sprintf("%#x", d.sysmem.NOCAddr()), freeHostMemory)
+	}
+	return m.err(fw)
+}
+
+// fileHostBlock returns where a queue's parts of host memory are to files. first are the constants of queue 0.
+func fileHostBlock(p *chip.Params, c, first *abi.Queue) hostBlock {
+	return hostBlock{
+		base: c.Base - first.Base, size: c.End() - c.Base,
+		completionWr: c.CompletionWriteWords, completionRd: 3 * p.Align.PCIe(),
+		issue: c.Issue - c.Base, issueSize: c.IssueSize,
+		completion: c.Completion - c.Base, completionSz: c.CompletionSize,
+	}
+}
