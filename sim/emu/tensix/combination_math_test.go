@@ -15,7 +15,7 @@ type product struct {
 	phase          uint32
 	mod            uint32 // which parts of SrcB are repeated
 	accumulate     bool
-	keepsDenormals bool
+	keepsDenormals bool // of SrcB
 }
 
 // combination is that of an instruction, with how it is executed.
@@ -25,7 +25,7 @@ func (p product) combination() combination {
 		on   bool
 		text string
 	}{{p.int8, "int8"}, {p.implied, "implied"}, {p.wide, "32 bits"}, {p.phase != 0, fmt.Sprint("phase ", p.phase)},
-		{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, {p.accumulate, "accumulated"}} {
+		{p.mod != 0, fmt.Sprint("broadcast ", p.mod)}, {p.accumulate, "accumulated"}, {p.keepsDenormals, "with denormals"}} {
 		if s.on {
 			name += ", " + s.text
 		}
@@ -39,7 +39,7 @@ func (p product) run(d *director) bool {
 	d.formats(p.a, p.b, !p.implied)
 	d.want(cfgInt8Math, uint32(b2i(p.int8)))
 	d.want(cfgFp32Dst, uint32(b2i(p.wide)))
-	d.want(cfgKeepDenormals, 0)
+	d.want(cfgKeepDenormals, uint32(b2i(p.keepsDenormals)))
 	d.firstRows()
 	d.wantThread(thFidelityBase, p.phase)
 	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21
@@ -66,22 +66,26 @@ func mathCombinations(e *Engine) (list []combination) {
 
 // more are the other modes of the pair of formats.
 func (p product) more(e *Engine) (list []combination) {
-	phases, mods, sums := uint32(4), uint32(1), 1
+	phases, mods, sums, denormals := uint32(4), uint32(1), 1, 1
 	switch p.op {
 	case opELWADD, opELWSUB:
-		phases, mods, sums = 1, 4, 2
+		phases, mods, sums, denormals = 1, 4, 2, 2
 	case opELWMUL:
-		mods = 4
+		mods, denormals = 4, 2
 	}
 	bf16 := p.a == arith.BF16 && p.b == arith.BF16 && !p.int8
 	if p.op != opGMPOOL && bf16 { // what is refused for one pair of formats is for all
-		phases, sums = 4, 2
+		phases, sums, denormals = 4, 2, 2
 	}
-	for i := range 2 * 2 * 4 * 4 * 2 {
+	for i := range 2 * 2 * 4 * 4 * 2 * 2 {
 		q := p
 		q.wide, q.implied = i&1 != 0, i&2 != 0
-		q.phase, q.mod, q.accumulate = uint32(i>>2&3), uint32(i>>4&3), i>>6 != 0
-		if q.phase >= phases || q.mod >= mods || b2i(q.accumulate) >= sums || q == p {
+		q.phase, q.mod, q.accumulate = uint32(i>>2&3), uint32(i>>4&3), i>>6&1 != 0
+		q.keepsDenormals = i>>7 != 0
+		if q.phase >= phases || q.mod >= mods || b2i(q.accumulate) >= sums || b2i(q.keepsDenormals) >= denormals || q == p {
+			continue
+		}
+		if q.keepsDenormals && (q.mod != 0 || q.implied) { // which make no difference to them
 			continue
 		}
 		_, a := sourceData(p.a, p.int8)
