@@ -241,7 +241,7 @@ func (s *sharing) waits(addr, n uint32) bool {
 		if p.addr == addr && p.n != 0 {
 			return true // and for those before it
 		}
-		if p.addr < addr+n && addr < p.addr+p.n {
+		if p.addr < addr+n && addr < p.addr+p.n && !s.core.assumes(PassedBytesUnused) {
 			s.refuse(uint64(addr), "load of %d bytes, which may pass the store of %d bytes to %#x just before: only a load that begins where the store does waits for it", n, p.n, p.addr)
 			return false
 		}

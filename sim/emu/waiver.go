@@ -17,14 +17,23 @@ const (
 	// SentIsRead: a write that is counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT, NIU_MST_POSTED_WR_REQ_SENT) has read its
 	// source, and writes are sent in the order in which they were started. Documents count a write before its data are read
 	// (tt-isa-documentation WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count, and the
-	// dispatcher gives pages of its ring back by it.
+	// dispatcher returns pages of its ring by it.
 	SentIsRead
 	// CountedAtOnce: a request is in its id's counter of unanswered requests (NIU_MST_REQS_OUTSTANDING_ID) when a load of the
 	// counter follows its start. Documents let the load overtake the store that starts the request. tt-metal's
 	// noc_async_read_barrier_with_trid polls the counter straight away.
 	CountedAtOnce
+	// PassedBytesUnused: of a word that is loaded just after a store to one of its bytes, which the load may pass on
+	// Wormhole, the program doesn't use that byte (MemoryOrdering.md, Sub-word load not observing previous store). tt-metal's
+	// BRISC firmware stores the signal of the go message, and then loads the message for the dispatcher's coordinates.
+	PassedBytesUnused
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce
+	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue what its command-queue firmware does:
+	// prefetcher, dispatcher and subordinate.
+	MetalFirmware = StoresInOrder | PassedBytesUnused
+	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused
+
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused
 )
 
 // Waiver lets the instructions of one program rely on assumptions that the checks by option refuse to all others.
