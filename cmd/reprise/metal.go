@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -175,12 +176,15 @@ func (j *metalJSON) print(to io.Writer) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s B\t%s B\t%s\t%d\t%s\n", k.Name, dash(k.Hash), k.Processor, dash(k.Arch), dash(k.Revision),
 				humanize.Comma(int64(k.L1)), humanize.Comma(int64(k.Data)+int64(k.BSS)), banks(k.DRAMBanks, k.L1Banks), k.Variables, firmware)
 		}
-		if k.Problem != "" {
-			notes = append(notes, j.below(k.File)+": "+k.Problem)
+		if k.Problem != "" && !slices.Contains(notes, k.Problem) {
+			notes = append(notes, k.Problem)
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for i, problem := range notes {
+		notes[i] = j.kernelsWith(problem) + ": " + problem
 	}
 	if notes = append(notes, j.Problems...); len(notes) > 0 {
 		notes[0] = "\n" + notes[0]
@@ -191,6 +195,23 @@ func (j *metalJSON) print(to io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// kernelsWith names the kernels that can't run for the same reason: the first one, and how many more there are.
+func (j *metalJSON) kernelsWith(problem string) string {
+	var first string
+	n := 0
+	for _, k := range j.Kernels {
+		if k.Problem == problem {
+			if n++; n == 1 {
+				first = j.below(k.File)
+			}
+		}
+	}
+	if n > 1 {
+		return fmt.Sprintf("%s and %d more", first, n-1)
+	}
+	return first
 }
 
 // banks are numbers of banks of DRAM and L1.
@@ -240,9 +261,9 @@ func (c *metalCheckCmd) Run(ctx context.Context, s streams) error {
 	} else {
 		err = cmp.Or(out.print(s.out), err)
 	}
-	var missing *metal.MissingFirmwareError
-	if errors.As(err, &missing) {
-		err = fmt.Errorf("%s: %w; give the folder with --firmware", c.File, missing)
+	var missing *metal.NoFirmwareError
+	if errors.As(err, &missing) && missing.Err == nil {
+		err = fmt.Errorf("%s: %w; give the folder with --firmware", c.File, err)
 	}
 	return err
 }

@@ -255,23 +255,31 @@ func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
 // ErrNoFirmware means that a cache doesn't have the base firmware that a kernel was linked with.
 var ErrNoFirmware = errors.New("the base firmware that the kernel was linked with is not there")
 
-// A MissingFirmwareError says that there is no base firmware at all to compare a kernel with. It matches [ErrNoFirmware].
-type MissingFirmwareError struct {
+// A NoFirmwareError says why a cache doesn't have a kernel's base firmware. It matches [ErrNoFirmware].
+type NoFirmwareError struct {
 	Build string // the kernel's build key, may be empty
+	// Err is why the firmware of the kernel's build can't be used, a [*FirmwareError]; or how firmware that is there differs, a
+	// [*MismatchError]; or nil if there is none.
+	Err error
 }
 
 // Error implements error.
-func (e *MissingFirmwareError) Error() string {
+func (e *NoFirmwareError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("metal: %v: %s", ErrNoFirmware, strings.TrimPrefix(e.Err.Error(), "metal: "))
+	}
 	build := cmp.Or(e.Build, "<build key>")
-	return fmt.Sprintf("%v: it is in firmware/ of build %s in tt-metal's cache, or in tt_metal/pre-compiled/%s of tt-metal's installation", ErrNoFirmware, build, build)
+	return fmt.Sprintf("metal: %v: it is in firmware/ of build %s in tt-metal's cache, or in tt_metal/pre-compiled/%s of tt-metal's installation", ErrNoFirmware, build, build)
 }
 
 // Is reports whether target is [ErrNoFirmware].
-func (e *MissingFirmwareError) Is(target error) bool { return target == ErrNoFirmware }
+func (e *NoFirmwareError) Is(target error) bool { return target == ErrNoFirmware }
+
+// Unwrap returns Err.
+func (e *NoFirmwareError) Unwrap() error { return e.Err }
 
 // FirmwareOf returns the firmware that a kernel of the cache was linked with, and the processor that it is for. Of several that
-// have the same symbols it is the one of the same build. The error wraps [ErrNoFirmware] and, if there is any firmware, the
-// [*MismatchError] of that of the same build or of the first one.
+// have the same symbols it is the one of the same build. The error is a [*NoFirmwareError].
 func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Processor, error) {
 	var first error
 	for _, near := range []bool{true, false} {
@@ -286,10 +294,12 @@ func (c *Cache) FirmwareOf(k *Kernel, im *kernels.Image) (*Firmware, chip.Proces
 			first = cmp.Or(first, err)
 		}
 	}
-	if first != nil {
-		return nil, 0, fmt.Errorf("metal: %w: %w", ErrNoFirmware, first)
+	for _, p := range c.Problems {
+		if e := (*FirmwareError)(nil); errors.As(p, &e) && sameBuild(e.Dir, k) {
+			return nil, 0, &NoFirmwareError{Build: k.Build, Err: e}
+		}
 	}
-	return nil, 0, fmt.Errorf("metal: %w", &MissingFirmwareError{Build: k.Build})
+	return nil, 0, &NoFirmwareError{Build: k.Build, Err: first}
 }
 
 // sameBuild reports whether a folder of firmware is of the kernel's build.

@@ -278,6 +278,16 @@ func TestCache(t *testing.T) {
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
 	}
+	// Firmware of the kernel's build that can't be used is the reason, and not that other firmware differs.
+	m := elftest.NewMetal(chip.BRISC, 0x3000, 8, 64)
+	must(t, m.WriteFile(filepath.Join(root, "partial", "kernels", "lonely", "9"), m.Kernel()))
+	c, err = OpenCache(context.Background(), root)
+	must(t, err)
+	var none *NoFirmwareError
+	var broken *FirmwareError
+	if _, _, err := c.FirmwareOf(&Kernel{Build: "partial"}, load(t, m.Kernel())); !errors.As(err, &none) || !errors.As(err, &broken) || !strings.HasSuffix(broken.Dir, "firmware") {
+		t.Error(err)
+	}
 	// A kernel without its firmware: the nearest one says what differs.
 	c, err = OpenCache(context.Background(), filepath.Join(root, "222"))
 	must(t, err)
