@@ -97,12 +97,13 @@ func (t *testTile) bytes(addr uint32, n int) []byte {
 
 // rig is an engine that random programs are tried on before the vendor's simulator executes what it took.
 type rig struct {
-	arch  chip.Arch
-	rng   *rand.Rand
-	e     *Engine
-	saved Engine
-	data  registers // of saved
-	tile  *testTile
+	arch      chip.Arch
+	rng       *rand.Rand
+	e         *Engine
+	saved     Engine
+	data      registers // of saved, if keepsData is set
+	keepsData bool
+	tile      *testTile
 
 	pending []access // since the last comparison
 	history []access // since reset, without pending
@@ -169,7 +170,7 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 // try lets the engine do accesses, or none of them if one is refused or would wait.
 func (r *rig) try(list ...access) bool {
 	r.why = nil
-	r.save()
+	r.save(slices.ContainsFunc(list, changesData))
 	use := ""
 	if a := list[0]; a.addr >= pushAperture && a.addr < semWindow {
 		n := int(a.addr-pushAperture) >> 16
@@ -198,16 +199,35 @@ func (r *rig) try(list ...access) bool {
 	return true
 }
 
-// save keeps the engine as it is, restore brings it back.
-func (r *rig) save() {
+// changesData reports whether an access may change the registers that hold data.
+func changesData(a access) bool {
+	if a.addr < pushAperture || a.addr >= semWindow {
+		return false
+	}
+	switch u := unitOf(a.value); {
+	case a.value>>24 == opSETRWC, a.value>>24 == opSETDMAREG:
+		return false
+	default:
+		return u&(unitMisc|unitConfig|unitSync) == 0
+	}
+}
+
+// save keeps the engine as it is, with its data if asked, and restore brings that back.
+func (r *rig) save(data bool) {
 	if r.e.registers == nil {
 		r.e.allocate()
 	}
-	r.saved, r.data = *r.e, *r.e.registers
+	r.saved, r.keepsData = *r.e, data
+	if data {
+		r.data = *r.e.registers
+	}
 }
 
 func (r *rig) restore() {
-	*r.e, *r.e.registers = r.saved, r.data
+	*r.e = r.saved
+	if r.keepsData {
+		*r.e.registers = r.data
+	}
 	// The caches that the engine points to go by what the sources hold.
 	r.e.srcA.decoded, r.e.srcB.decoded = nil, nil
 	r.tile.restore()
