@@ -57,10 +57,10 @@ const (
 	tileClocks = 64
 	// readClocks is how often a tile can be read from DRAM, by all cores together: 2 KiB of some 350 B in a clock.
 	readClocks = 6
-	// blocksLatency is what the first step of a product in blocks takes until all cores have it, in clocks.
-	blocksLatency = 1000
+	// blocksLatency is what a product in blocks takes longer to begin than one in the simple form, in clocks.
+	blocksLatency = 200
 	// argsClocks is what the arguments of a core add to the launch of the simple form, in clocks.
-	argsClocks = 100
+	argsClocks = 30
 	// blocksTransposedLeft and blocksTransposedRight are flags after those of MatmulParts, in kernels/matmul_blocks.h.
 	blocksTransposedLeft, blocksTransposedRight = 8, 16
 	// passTiles is the least length of a pass.

@@ -1,5 +1,7 @@
 package ops
 
+import "slices"
+
 // rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
 type rowOperation struct {
 	kernel  string
@@ -7,6 +9,7 @@ type rowOperation struct {
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
 	weights []*Tensor // of one row each, or nil
+	keeps   bool      // it keeps fp32 tiles of a row, if there is room, and has an argument after args that says so
 }
 
 // Circular buffers of rowOperation: those of fp32 tiles are after the operands', in kernels/compute/rows.h.
@@ -27,9 +30,13 @@ func (o rowOperation) job(out, a *Tensor) job {
 			in, weights = append(in, w), weights+1
 		}
 	}
-	resident, pages := uint32(0), 2
+	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
+	resident, pages, kept := uint32(0), 2, 0
 	if n := len(in) * wide * page; n <= maxResident {
-		if resident, pages = 1, wide; 2*n <= maxResident {
+		if o.keeps && n+wide*state <= maxResident {
+			kept = wide
+		}
+		if resident, pages = 1, wide; 2*n+kept*state <= maxResident {
 			pages = 2 * wide
 		}
 	}
@@ -42,7 +49,11 @@ func (o rowOperation) job(out, a *Tensor) job {
 		}
 	}
 	for range rowStates {
-		buffers = append(buffers, ring{tileSize * tileSize * Float32.Size(), 1})
+		buffers = append(buffers, ring{state, 1})
+	}
+	if o.keeps {
+		o.args = append(slices.Clip(o.args), flag(kept > 0))
+		buffers = append(buffers, ring{state, kept})
 	}
 	columns := a.geo.dims[3] - (wide-1)*tileSize
 	return job{

@@ -14,7 +14,7 @@ import (
 //
 // The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the error is at most 2^-18 of the result
 // plus 2^-126, and that of rounding to BFloat16. A row stays in the L1 of its core if it takes no more than 512 KiB, and is read three
-// times otherwise. For another dimension than the last one the tensor is permuted before and after, in memory as [WithDim] has it.
+// times otherwise. Up to 85 tiles of BFloat16 are a row whose e^(x - m) stay there too; they are computed twice otherwise. For another dimension than the last one the tensor is permuted before and after, in memory as [WithDim] has it.
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for a dimension that it doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
@@ -75,7 +75,7 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 		if !onEngines(out) {
 			return out.notOnEngines()
 		}
-		o := rowOperation{kernel: "softmax", args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask}
+		o := rowOperation{kernel: "softmax", args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
 		return c.run(o.job(out, a))
 	})
 }

@@ -158,6 +158,10 @@ func opsTargets(root string) ([]target, error) {
 				if in == kernels.FP32 {
 					t.compute.source.UnpackToDst = []int{1, 2, 3, 4, 5}
 				}
+				if kernel == "softmax" { // with exponentials
+					t.compute.source.Formats[6] = kernels.FP32
+					t.compute.source.UnpackToDst = append(t.compute.source.UnpackToDst, 6)
+				}
 			}
 			if t.compute.packs = strings.HasSuffix(kernel, "_transposed"); t.compute.packs {
 				t.compute.source.Formats[7] = in // turned tiles
