@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -286,6 +287,138 @@ func TestMetalMulticast(t *testing.T) {
 			i++
 		}
 	})
+}
+
+// compute returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2.
+func (b *metalBench) compute(name string) [3]*kernels.Image {
+	b.Helper()
+	byHash := map[string]*[3]*kernels.Image{}
+	for i := range b.cache.Kernels {
+		k := &b.cache.Kernels[i]
+		if k.Name != name || k.Processor < chip.TRISC0 {
+			continue
+		}
+		im, err := k.Load()
+		if err != nil || b.firmware.CheckProcessor(im, k.Processor) != nil {
+			continue
+		}
+		all := byHash[k.Hash]
+		if all == nil {
+			all = new([3]*kernels.Image)
+			byHash[k.Hash] = all
+		}
+		all[k.Processor-chip.TRISC0] = im
+		if !slices.Contains(all[:], nil) {
+			return *all
+		}
+	}
+	b.Skipf("%s has no compute kernel %s that was linked with %s", *metalDir, name, b.firmware.Dir)
+	return [3]*kernels.Image{}
+}
+
+// computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16 tiles.
+func (b *metalBench) computes(name, reader string, args []uint32, out *reprise.Buffer, bufs ...*reprise.Buffer) *reprise.Executable {
+	b.Helper()
+	on := []chip.Range{chip.Single(1, 1)}
+	tiles := uint32(out.Size() / metalTile)
+	p := &reprise.Program{Name: name, Buffers: append(bufs, out), Kernels: []reprise.Kernel{
+		{Name: "reader", Image: b.kernel(reader, chip.NCRISC, chip.NOC0), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return args }},
+		{Name: "writer", Image: b.kernel("writer_unary_8bank", chip.BRISC, chip.NOC1), Processor: chip.BRISC, NOC: chip.NOC1, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 0, tiles} }},
+	}}
+	for i, im := range b.compute(name) {
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("compute %d", i), Image: im, Processor: chip.TRISC0 + chip.Processor(i), Cores: on})
+	}
+	for _, index := range []int{0, 1, 16} {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: metalTile, Pages: 2})
+	}
+	return b.load(p)
+}
+
+// smallTiles are bfloat16 tiles of -1, 0 and 1.
+func smallTiles(n int, seed uint64) []byte {
+	r := rand.New(rand.NewPCG(seed, 7))
+	out := make([]byte, 0, n*metalTile)
+	for range n * metalTile / 2 {
+		out = binary.LittleEndian.AppendUint16(out, []uint16{0xBF80, 0, 0x3F80}[r.IntN(3)])
+	}
+	return out
+}
+
+// inTiles returns an element of a matrix that lies in tiles of 32 by 32, row by row; a tile has four faces of 16 by 16.
+func inTiles(b []byte, wide, row, column int) float64 {
+	face := row/16%2*2 + column/16%2
+	at := ((row/32*wide+column/32)*4+face)*256 + row%16*16 + column%16
+	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*at:])) << 16))
+}
+
+// Compute kernels of tt-metal run on the Tensix engines: a copy and absolute values of tiles, and a product of matrices whose
+// elements are small enough to be exact in every fidelity.
+func TestMetalCompute(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		for _, name := range []string{"eltwise_copy", "sfpu_abs"} {
+			in, out := b.tiles("in", 8), b.tiles("out", 8)
+			x := b.computes(name, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, 8}, out, in)
+			data := smallTiles(8, 1)
+			b.must(b.queue.Write(b.ctx, in, 0, data))
+			b.must(b.queue.Run(b.ctx, x))
+			if name == "sfpu_abs" {
+				for i := 1; i < len(data); i += 2 {
+					data[i] &= 0x7F
+				}
+			}
+			if got := b.read(out); !bytes.Equal(got, data) {
+				b.Errorf("%s differs", name)
+			}
+		}
+		const m, k, n = 2, 3, 2 // tiles
+		in0, in1, out := b.tiles("A", m*k), b.tiles("B", k*n), b.tiles("C", m*n)
+		x := b.computes("bmm", "reader_mm", []uint32{in0.Addr(), in1.Addr(), m, k, n}, out, in0, in1)
+		trace := b.capture("matmul", x, x)
+		for seed := range uint64(3) {
+			data0, data1 := smallTiles(m*k, 2*seed+10), smallTiles(k*n, 2*seed+11)
+			b.must(b.queue.Write(b.ctx, in0, 0, data0))
+			b.must(b.queue.Write(b.ctx, in1, 0, data1))
+			b.must(trace.Replay(b.ctx))
+			got := b.read(out)
+			for row := range 32 * m {
+				for column := range 32 * n {
+					want := 0.0
+					for i := range 32 * k {
+						want += inTiles(data0, k, row, i) * inTiles(data1, n, i, column)
+					}
+					if v := inTiles(got, n, row, column); v != want {
+						b.Fatalf("row %d, column %d is %v, want %v", row, column, v, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// Two queues run programs at the same time, each on its own workers, and an event orders them.
+func TestMetalQueues(t *testing.T) {
+	top, rest := chip.Range{End: chip.Core{X: 3, Y: 1}}, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}
+	onMetal(t, func(b *metalBench) {
+		const tiles = 8
+		var first, second = b.dev.Queue(0), b.dev.Queue(1)
+		in, mid, out := b.tiles("in", tiles), b.tiles("between", tiles), b.tiles("out", tiles)
+		x := b.load(b.loopback(chip.Core{X: 1, Y: 1}, in, mid, tiles))
+		y := b.load(b.loopback(chip.Core{X: 2, Y: 4}, mid, out, tiles))
+		done := b.dev.NewEvent("done")
+		for i := range 5 {
+			data := smallTiles(tiles, uint64(i))
+			b.must(first.Write(b.ctx, in, 0, data))
+			b.must(first.Run(b.ctx, x))
+			b.must(first.Record(b.ctx, done))
+			b.must(second.WaitEvent(b.ctx, done))
+			b.must(second.Run(b.ctx, y))
+			got := make([]byte, out.Size())
+			b.must(second.Read(b.ctx, out, 0, got))
+			if !bytes.Equal(got, data) {
+				b.Errorf("round %d differs", i)
+			}
+		}
+	}, reprise.WithQueues(2), reprise.WithQueueWorkers(0, top), reprise.WithQueueWorkers(1, rest))
 }
 
 // A program that hangs is reported with the states of its processors, and the device recovers with its firmware.
