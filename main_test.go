@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"flag"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -63,9 +66,28 @@ type bench struct {
 	queue *reprise.Queue
 }
 
+// queueFirmware are folders of tt-metal's command-queue firmware, by what is in the names of targets that are to run it.
+var queueFirmware = map[string]string{}
+
+func init() {
+	flag.Func("metal-queues", "TARGET=DIR: run devices whose name has TARGET, such as wormhole, with tt-metal's command-queue firmware", func(v string) error {
+		target, dir, ok := strings.Cut(v, "=")
+		if !ok {
+			return errors.New("give TARGET=DIR")
+		}
+		queueFirmware[target] = dir
+		return nil
+	})
+}
+
 // open opens a device that is closed when the test ends.
 func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
+	for name, dir := range queueFirmware {
+		if strings.Contains(target.String(), name) {
+			opts = append([]reprise.Option{reprise.WithQueueFirmware(dir)}, opts...)
+		}
+	}
 	b := &bench{T: t, ctx: t.Context()}
 	var err error
 	b.dev, err = reprise.Open(b.ctx, target, opts...)

@@ -54,6 +54,9 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 	if d.up != nil {
 		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
 	}
+	if d.opts.QueueFirmware != nil {
+		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrQueueFirmware)
+	}
 	mem, err := d.kd.Pin(c)
 	if err != nil {
 		return nil, err

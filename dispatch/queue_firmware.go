@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,6 +30,9 @@ func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
 		[]hostKernel{{proc: chip.BRISC, image: k.Dispatch, args: args}, {proc: chip.NCRISC, noc: chip.NOC1, image: k.Subordinate, args: args}}
 }
+
+// ErrQueueFirmware is returned for what only this runtime's own command-queue firmware can do.
+var ErrQueueFirmware = errors.New("it needs this runtime's own command-queue firmware, and the device was opened with another one")
 
 // Mismatch is something that queue firmware was compiled for and the device doesn't have.
 type Mismatch struct {
