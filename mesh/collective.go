@@ -30,8 +30,8 @@ const (
 	MaxFloat32
 	SumBFloat16
 	MaxBFloat16
-	SumTilesBFloat16 // sums of bfloat16 by the Tensix engines; pages are tiles
-	SumTilesFloat32  // sums of float32 by the Tensix engines; pages are tiles
+	SumTilesBFloat16 // sums of bfloat16 by the Tensix engines; a page is a tile, or less
+	SumTilesFloat32  // sums of float32 by the Tensix engines; a page is a tile, or less
 )
 
 // tiles returns the engines' kernel that adds tiles, and the bytes of a tile; none if RISC-V cores combine.
@@ -54,7 +54,8 @@ var ErrNoLinks = errors.New("the chips are not linked")
 // Links makes collectives: programs that move data between the chips of a mesh over their Ethernet links. The chips form a line in
 // which neighbours are linked ([Links.Line]), and a ring if its ends are linked too. A collective is an [Executable]: it runs in a
 // queue and can be part of a trace. It works in place on a buffer that every chip has for itself, interleaved in DRAM, with a page
-// size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page is a tile: 2048 bytes of bfloat16, 4096 of float32.
+// size that is a multiple of 4 up to 4096 bytes. For sums of tiles a page has up to a
+// tile of elements, in any order: 2048 bytes of bfloat16, 4096 of float32.
 //
 // One worker core of each chip drives the links, and no program runs on the Ethernet tiles. Collectives that use the same link must
 // not run at the same time: submit them to one queue. Either all chips of the mesh run a collective or none does: a chip that waits
@@ -217,14 +218,14 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	buffers := []reprise.CircularBuffer{{Index: scratch, Cores: cores, PageSize: room, Pages: 4}}
 	var engine *kernels.Compute
 	if kernel, bytes := p.how().tiles(); kernel != "" {
-		if one.PageSize() != bytes {
-			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and tiles are %d B", name, b.name, ErrTensor, one.PageSize(), bytes)
+		if one.PageSize() > bytes {
+			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor, one.PageSize(), bytes)
 		}
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)
 		}
-		for i := range 3 { // sums, own tiles, arrived tiles
-			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: room, Pages: 2})
+		for i := range 3 { // sums, own tiles, arrived tiles: whole ones
+			buffers = append(buffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: bytes, Pages: 2})
 		}
 	}
 	return l.m.Load(ctx, name, Part{Program: func(c *Chip) (*reprise.Program, error) {

@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"cmp"
 	"encoding/binary"
 	"testing"
 
@@ -78,23 +79,30 @@ func TestSumsOfTiles(t *testing.T) {
 		shape   mesh.Shape
 		pages   int
 		how     mesh.Combine
+		bytes   int // of a page, if it isn't a tile
 	}{
-		{sim.N300, mesh.Shape{1, 2}, 5, mesh.SumTilesBFloat16}, // with a far chip
-		{sim.N300, mesh.Shape{2}, 3, mesh.SumTilesFloat32},
-		{sim.P300, mesh.Shape{1, 2}, 5, mesh.SumTilesFloat32},
-		{sim.T3000, mesh.Shape{2, 2}, 8, mesh.SumTilesBFloat16}, // a ring
-		{sim.T3000, mesh.Shape{2, 4}, 3, mesh.SumTilesFloat32},
-		{sim.QuietBox, mesh.Shape{3}, 4, mesh.SumTilesBFloat16},
-		{sim.QuietBox, mesh.Shape{2, 2}, 4, mesh.SumTilesFloat32},
+		{sim.N300, mesh.Shape{1, 2}, 5, mesh.SumTilesBFloat16, 0}, // with a far chip
+		{sim.N300, mesh.Shape{2}, 3, mesh.SumTilesFloat32, 0},
+		{sim.P300, mesh.Shape{1, 2}, 5, mesh.SumTilesFloat32, 0},
+		{sim.T3000, mesh.Shape{2, 2}, 8, mesh.SumTilesBFloat16, 0}, // a ring
+		{sim.T3000, mesh.Shape{2, 4}, 3, mesh.SumTilesFloat32, 0},
+		{sim.QuietBox, mesh.Shape{3}, 4, mesh.SumTilesBFloat16, 0},
+		{sim.QuietBox, mesh.Shape{2, 2}, 4, mesh.SumTilesFloat32, 0},
+		{sim.P300, mesh.Shape{1, 2}, 5, mesh.SumTilesBFloat16, 100},
+		{sim.QuietBox, mesh.Shape{2, 2}, 8, mesh.SumTilesFloat32, 2052},
+		{strictP300, mesh.Shape{1, 2}, 3, mesh.SumTilesFloat32, 36},
 	} {
 		m := c.machine()
 		t.Cleanup(func() { _ = m.Close() })
 		t.Run(m.String()+" "+c.shape.String(), func(t *testing.T) {
-			g := newGroup(open(t, m, c.shape), c.pages, tileBytes(c.how))
+			g := newGroup(open(t, m, c.shape), c.pages, cmp.Or(c.bytes, tileBytes(c.how)))
 			g.tiles(uint64(c.pages), c.how)
 		})
 	}
 }
+
+// strictP300 is a P300 that refuses what is undefined on silicon.
+func strictP300(opts ...sim.Option) *sim.Machine { return sim.P300(append(opts, sim.Strict(5))...) }
 
 func tileBytes(how mesh.Combine) int {
 	if how == mesh.SumTilesFloat32 {

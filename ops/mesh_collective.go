@@ -15,8 +15,8 @@ import (
 // Float32 or BFloat16, which are rounded after each addition, in the order that mesh.Links documents. The result is
 // interleaved in DRAM; its page size must be a multiple of 4 up to 4096 bytes.
 //
-// The engines add the tiles of Float32 and BFloat16, each while the next one arrives, as [Device.Add] does. RISC-V cores add
-// integers and rows.
+// The engines add Float32 and BFloat16, each page while the next one arrives, as [Device.Add] does. RISC-V cores add integers, and rows
+// of more than 1024 numbers of BFloat16.
 func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error) {
 	const name = "ttnn::all_reduce"
 	if err := t.check(m); err != nil {
@@ -35,7 +35,11 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 
 // sumOf returns how links add the elements of a tensor.
 func sumOf(s Spec) (mesh.Combine, error) {
-	tiles := s.Layout == Tile
+	g, err := s.geometry()
+	if err != nil {
+		return mesh.Replace, err
+	}
+	tiles := g.pageBytes <= tileSize*tileSize*s.DType.Size() // a page is a tile, or less
 	switch {
 	case s.DType == UInt32 || s.DType == Int32:
 		return mesh.SumInt32, nil
