@@ -29,6 +29,8 @@
 // A kernel's text may run anywhere in L1, so it must not contain its own address: no jump tables, no stored function
 // pointers, no virtual functions, no static constructors. Its data lives in the processor's local RAM, a few KiB that
 // it shares with the stack. [Load] refuses what would break these rules, and says what to change; so does Compile.
+//
+// Kernels that tt-metal built are read by [LoadMetal]; they run on tt-metal's base firmware, which package kernels/metal finds.
 package kernels
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild kernels

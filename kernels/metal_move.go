@@ -8,7 +8,7 @@ import (
 )
 
 // maxSteps bounds the search for the instructions that use the upper half of an address, over a whole file.
-const maxSteps = 1 << 22
+const maxSteps = 1 << 20
 
 // A mover makes the text of a kernel that was linked at a fixed address independent of where it is placed, with the
 // relocations that the linker kept. Two instructions that make an absolute address of text, LUI and ADDI or a load or a store,

@@ -322,6 +322,23 @@ func TestLoadMetalRefuses(t *testing.T) {
 		{"lower half alone", code(words(addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
 		{"two upper halves for one lower half", code(words(0x00050663, lui(15, label), 0x0080006F, lui(15, label), addi(15, 15, label), ret),
 			elftest.Relocation(at+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+12, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
+		{"more code than is followed", func(f *elftest.File) {
+			text := make([]byte, 0, 1<<16)
+			var rela []elf.Rela32
+			for i := uint32(0); i < 1<<14-4; i++ { // each upper half is in a register that nothing sets again
+				if i < 200 {
+					text = append(text, words(lui(8, label))...)
+					rela = append(rela, elftest.Relocation(at+4*i, elf.R_RISCV_HI20, symLabel, 0))
+				} else {
+					text = append(text, words(nop)...)
+				}
+				if i < 199 {
+					text = append(text, words(0x00050463)...) // beqz a0, past the next one
+					i++
+				}
+			}
+			*f = goodMetal(text, rela...)
+		}, ErrRelocation, "too much code"},
 		{"addresses too far apart", code(words(lui(15, label), lw(14, 15, (label+0xD00)&0xFFF), lw(15, 15, (label-0x200)&0xFFF), ret),
 			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
 	}
@@ -384,7 +401,7 @@ func FuzzLoadMetal(f *testing.F) {
 	f.Add(stored.Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Kernel().Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Base().Build())
-	for _, flags := range [][]string{{"-O2"}, {"-Os"}, {"-fno-jump-tables", "-mcmodel=medany"}} {
+	for _, flags := range [][]string{{"-Os"}, {"-fno-jump-tables", "-mcmodel=medany"}} {
 		file, err := LinkMetal(f.Context(), f.TempDir(), chip.Blackhole, flags...)
 		if errors.Is(err, ErrNoCompiler) {
 			break
