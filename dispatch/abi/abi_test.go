@@ -54,7 +54,25 @@ func TestTables(t *testing.T) {
 		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
 		"DEFAULT_UNRESERVED": {0x19520, 0x1B200}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
-	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march} {
+	may := map[string]pair{
+		"MEM_MAILBOX_BASE": {0x10, 0x60}, "sizeof(mailboxes_t)": both(0x3270),
+		"subordinate_sync": both(0x8), "launch_msg_rd_ptr": both(0xC), "launch": both(0x10), "go_messages": both(0x390),
+		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8E8),
+		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
+		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
+		"brisc_noc_id": both(0x48), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50), "ncrisc_kernel_size16": both(0x5E),
+		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
+		"MEM_ZEROS_BASE": {0x3280, 0x32E0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38E0}, "MEM_NCRISC_FIRMWARE_BASE": {0x50A0, 0x5AE0},
+		"MEM_TRISC0_FIRMWARE_BASE": {0x58A0, 0x64E0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5EA0, 0x6EE0}, "MEM_TRISC2_FIRMWARE_BASE": {0x64A0, 0x78E0},
+		"MEM_BRISC_FIRMWARE_SIZE": {0x1820, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
+		"MEM_MAP_END": {0x81C0, 0x9E80}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x81C0, 0x9E80},
+		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x91C0, 0xBE80}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA1C0, 0xDE80},
+		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA9C0, 0xEE80}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB1C0, 0xFE80},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC9C0, 0x12E80}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD1C0, 0x13680}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"DEFAULT_UNRESERVED": {0x195C0, 0x1B280}, "NOC_COORD_REG_OFFSET": {4, 0},
+	}
+	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march, "2026-05": may} {
 		got := map[string]pair{}
 		for i, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 			l := abi.Of(name, arch)

@@ -12,6 +12,7 @@ type revisionTable struct {
 	revision            Revision
 	launch              Launch
 	watcher             uint32 // offset in the mailbox
+	tripped             uint32 // offset of assert_status.tripped in the watcher's fields
 	wormhole, blackhole archTable
 }
 
@@ -24,7 +25,7 @@ type archTable struct {
 }
 
 // tables returns the revisions of tt-metal, oldest first.
-func tables() []revisionTable { return []revisionTable{january(), march()} }
+func tables() []revisionTable { return []revisionTable{january(), march(), may()} }
 
 func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	l := &Layout{
@@ -46,7 +47,7 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 	}
 	l.L1, l.Boot, l.Launch.CircularBuffers, l.Banks.Shift = a.l1, a.boot, a.cbs, a.shift
 	l.Boot.Watcher = Watcher{
-		Enable: t.watcher, Sanitize: t.watcher + 0x18 + 0x12, Stride: 0x18, Assert: t.watcher + 0x4C + 2, HasWatcher: true,
+		Enable: t.watcher, Sanitize: t.watcher + 0x18 + 0x12, Stride: 0x18, Assert: t.watcher + t.tripped, HasWatcher: true,
 	}
 	l.State = CoreState{Waypoint: 0, Detail: Absent, Kernels: Absent}
 	return l
@@ -62,7 +63,7 @@ func scratch(first, dataMovement, compute uint32) [chip.NumProcessors]uint32 {
 func january() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-01-09", Commit: "a4347c0dda", Date: "2026-01-09"},
-		launch:   launch96(), watcher: 0x348,
+		launch:   launch96(), watcher: 0x348, tripped: 0x4E,
 		wormhole: archTable{
 			l1: L1Map{
 				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
@@ -109,7 +110,7 @@ func january() revisionTable {
 func march() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-03-12", Commit: "2f3626c410", Date: "2026-03-12"},
-		launch:   launch112(), watcher: 0x3C8,
+		launch:   launch112(), watcher: 0x3C8, tripped: 0x4E,
 		wormhole: archTable{
 			l1: L1Map{
 				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
@@ -147,6 +148,56 @@ func march() revisionTable {
 			boot: Boot{
 				Scratch: scratch(0x9DE0, 8192, 4096),
 				Virtual: 0x135E0, VirtualRows: 20, VirtualSize: 32,
+			},
+			cbs: 64,
+		},
+	}
+}
+
+// may is the newest revision whose memory maps of both architectures can be read together: those at 00f67de of a fork, which have
+// the dispatch telemetry region that was merged after 28 May 2026. The mailbox is March's with the 16 B of debug_assert_msg_t that
+// later dev_msgs.h have; that one of this very commit could not be read, but its size agrees with MEM_MAILBOX_SIZE.
+func may() revisionTable {
+	return revisionTable{
+		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
+		launch:   launch112(), watcher: 0x3C8, tripped: 0x52,
+		wormhole: archTable{
+			l1: L1Map{
+				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
+				Mailbox: 0x10, MailboxSize: 0x3270, SubordinateSync: 0x18, LaunchReadPtr: 0x1C,
+				Launch: 0x20, LaunchEntries: 8, LaunchSize: 112,
+				Go: 0x3A0, GoEntries: 9, GoIndex: 0x3D0,
+				CoreInfo: 0x10 + 0x8E8, CoreInfoSize: 0xF8, CoreState: 0x10 + 0x3C8 + 4, CoreStateSize: 4,
+				Zeros: 0x3280, ZerosSize: 512,
+				Firmware:     [chip.NumProcessors]uint32{0x3880, 0x50A0, 0x58A0, 0x5EA0, 0x64A0},
+				FirmwareSize: [chip.NumProcessors]uint32{0x1820, 0x800, 0x600, 0x600, 0x600},
+				BankTable:    0xC9C0, BankTableSize: 0x800,
+				KernelConfig: 0x81C0, KernelConfigSize: 0x11400,
+				Unreserved: 0x195C0, Size: 0x16E000,
+			},
+			boot: Boot{
+				Scratch: scratch(0x81C0, 4096, 2048), IRAM: 0xFFC00000, IRAMSize: 0x4000,
+				Virtual: 0xD1C0, VirtualRows: 12, VirtualSize: 24,
+			},
+			cbs: 32, shift: 4,
+		},
+		blackhole: archTable{
+			l1: L1Map{
+				AtomicReturn: 4, Barrier: 12, InlineScratch: 32,
+				Mailbox: 0x60, MailboxSize: 0x3270, SubordinateSync: 0x68, LaunchReadPtr: 0x6C,
+				Launch: 0x70, LaunchEntries: 8, LaunchSize: 112,
+				Go: 0x3F0, GoEntries: 9, GoIndex: 0x420,
+				CoreInfo: 0x60 + 0x8E8, CoreInfoSize: 0xF8, CoreState: 0x60 + 0x3C8 + 4, CoreStateSize: 4,
+				Zeros: 0x32E0, ZerosSize: 512,
+				Firmware:     [chip.NumProcessors]uint32{0x38E0, 0x5AE0, 0x64E0, 0x6EE0, 0x78E0},
+				FirmwareSize: [chip.NumProcessors]uint32{0x2200, 0xA00, 0xA00, 0xA00, 0xA00},
+				BankTable:    0x12E80, BankTableSize: 0x800,
+				KernelConfig: 0x9E80, KernelConfigSize: 0x11400,
+				Unreserved: 0x1B280, Size: 0x180000,
+			},
+			boot: Boot{
+				Scratch: scratch(0x9E80, 8192, 4096),
+				Virtual: 0x13680, VirtualRows: 20, VirtualSize: 32,
 			},
 			cbs: 64,
 		},
