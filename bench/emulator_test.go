@@ -38,7 +38,7 @@ func TestEmulatorWork(t *testing.T) {
 func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	t.Helper()
 	ctx := t.Context()
-	card, dev := openSynchronous(t, arch)
+	card, dev := openSynchronous(t, arch, chip.Harvesting{})
 	defer dev.Close(ctx)
 	grid := dev.Queue(0).Workers()
 	if w.workers == 0 {

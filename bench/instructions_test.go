@@ -34,7 +34,7 @@ func TestInstructions(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		fmt.Fprintf(&out, "\n%v\n%-18s %10s %10s %12s | %10s %10s %12s\n", arch, "shape", "prefetch", "dispatch", "subordinate", "prefetch", "dispatch", "subordinate")
 		for _, p := range timed {
-			each, one := instructions(t, arch, p)
+			each, one := instructions(t, arch, chip.Harvesting{}, p)
 			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1], one[2])
 		}
 	}
@@ -42,13 +42,13 @@ func TestInstructions(t *testing.T) {
 }
 
 // openSynchronous opens an emulated card whose processors do the same in every run.
-func openSynchronous(t *testing.T, arch chip.Arch) (*sim.Card, *reprise.Device) {
+func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...reprise.Option) (*sim.Card, *reprise.Device) {
 	t.Helper()
-	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1))
+	card := sim.Blackhole(sim.Synchronous(), sim.Seed(1), sim.Harvesting(h))
 	if arch == chip.Wormhole {
-		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1))
+		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1), sim.Harvesting(h))
 	}
-	dev, err := reprise.Open(t.Context(), card)
+	dev, err := reprise.Open(t.Context(), card, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,10 +57,10 @@ func openSynchronous(t *testing.T, arch chip.Arch) (*sim.Card, *reprise.Device) 
 
 // instructions returns what the prefetcher, the dispatcher and its subordinate retire for each program of a long trace, and
 // for a replay of a trace of one.
-func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) {
+func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts ...reprise.Option) (each, one [3]float64) {
 	t.Helper()
 	ctx := t.Context()
-	card, dev := openSynchronous(t, arch)
+	card, dev := openSynchronous(t, arch, h, opts...)
 	defer dev.Close(ctx)
 	s := &session{dev: dev}
 	x, err := s.load(ctx, p)
@@ -68,7 +68,7 @@ func instructions(t *testing.T, arch chip.Arch, p shape) (each, one [3]float64) 
 		t.Fatal(err)
 	}
 	retired := func() (n [3]uint64) {
-		for i, c := range queueProcessors(t, arch) {
+		for i, c := range queueProcessors(t, arch, h) {
 			n[i] = card.Chip().Retired(c.xy, c.processor)
 		}
 		return n
@@ -111,10 +111,10 @@ type queueProcessor struct {
 	processor chip.Processor
 }
 
-// queueProcessors returns the processors of queue 0 on a chip that has all its cores: those that aren't workers.
-func queueProcessors(t *testing.T, arch chip.Arch) [3]queueProcessor {
+// queueProcessors returns the processors of queue 0.
+func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]queueProcessor {
 	t.Helper()
-	c, err := chip.New(arch, chip.Harvesting{})
+	c, err := chip.New(arch, lacks)
 	if err != nil {
 		t.Fatal(err)
 	}
