@@ -16,7 +16,7 @@ import (
 )
 
 // A Source is a kernel to compile: one file of C11 or C++17 that defines kernel_main. Its #include finds the headers of
-// [Sources] ("reprise/kernel.h", "dataflow_api.h").
+// [Sources] ("reprise/kernel.h", "dataflow_api.h"). C++ has api/dataflow/dataflow_api.h without an #include, as in tt-metal.
 type Source struct {
 	// Path names the file. Its extension is the language: .c, or .cpp, .cc or .cxx.
 	Path string
@@ -63,6 +63,9 @@ func compile(ctx context.Context, src Source) (file []byte, im *Image, err error
 	err = src.build(func(b *build) error {
 		if err := b.library(ctx); err != nil {
 			return err
+		}
+		if filepath.Ext(src.Path) != ".c" {
+			b.first = "api/dataflow/dataflow_api.h"
 		}
 		if file, err = b.link(ctx, "1", nil); err != nil {
 			return err
@@ -144,6 +147,7 @@ type build struct {
 	compiler *riscv.Compiler
 	work     string // directory with a copy of sources, and for intermediate files
 
+	first         string // header that is included before the source, or empty
 	start, memory string // objects of library
 }
 
@@ -162,6 +166,9 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	kernel := riscv.Unit{
 		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
 		TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...),
+	}
+	if b.first != "" {
+		kernel.Flags = []string{"-include", b.first}
 	}
 	if len(b.CompileArgs) > 0 {
 		var args []string

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "hostdevcommon/kernel_structs.h"
 #include "reprise/arguments.h"
 #include "reprise/kernel.h"
 
