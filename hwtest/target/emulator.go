@@ -1,6 +1,7 @@
 package target
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // emulatorHint lists what may follow the architecture of an emulated card.
-const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, or of a machine faults of links such as link-down=0:8"
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, or of a machine faults of links such as link-down=0:8"
 
 // parseEmulator makes the device of emu:ARCH,OPTION...
 func parseEmulator(name, rest string) (*Device, error) {
@@ -58,6 +59,13 @@ func parseEmulator(name, rest string) (*Device, error) {
 			d.opts = append(d.opts, sim.DriverVersion(n[0], n[1], n[2]))
 		case "fault":
 			d.opts = append(d.opts, sim.Fault(value))
+		case "metal":
+			waivers, err := MetalWaivers(context.Background(), value)
+			if err != nil {
+				return wrong(err, "name a folder with firmware that tt-metal built, such as its kernel cache", "%v", err)
+			}
+			d.opts = append(d.opts, sim.Waive(waivers...))
+			w = "metal"
 		case "seed", "delay", "strict":
 			x, err := strconv.ParseUint(value, 10, 31)
 			if err != nil {

@@ -31,7 +31,7 @@ const (
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue what its command-queue firmware does:
 	// prefetcher, dispatcher and subordinate.
 	MetalFirmware = StoresInOrder | PassedBytesUnused
-	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused
+	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce
 
 	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused
 )
