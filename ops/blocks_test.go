@@ -2,8 +2,10 @@ package ops_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
 // A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it is cut.
@@ -148,5 +151,62 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 			b.must(b.Device.Release(ctx))
 			b.must(dev.Close(ctx))
 		})
+	}
+}
+
+// Sums of 16 bits are those of the engines' arithmetic, however a product is cut.
+func TestNarrowSums(t *testing.T) {
+	dram := ops.Interleaved(allocator.DRAM)
+	onBackends(t, func(b *bench) {
+		x, y := normal([4]int{1, 1, 160, 330}, ops.BFloat16, 1), normal([4]int{1, 1, 330, 300}, ops.BFloat16, 2)
+		tx, ty := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram)
+		e := b.engines()
+		m := e.math(ops.BFloat16)
+		m.Wide = false
+		tiles := map[[2]int][32][32]float64{}
+		want := make4([4]int{1, 1, 160, 300}, ops.BFloat16, func(_, _, h, w int) float64 {
+			at := [2]int{h / 32, w / 32}
+			if _, ok := tiles[at]; !ok {
+				var dst arith.DstTile
+				for k := 0; k < 330; k += 32 {
+					m.MatmulTile(&dst, e.unpack(x, x.dims, 0, 0, h/32*32, k), e.unpack(y, y.dims, 0, 0, k, w/32*32), arith.HiFi4)
+				}
+				p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
+				l1 := make([]byte, p.Out.TileBytes())
+				p.Tile(l1, &dst)
+				var out [32][32]float64
+				for i := range out {
+					for k := range out[i] {
+						out[i][k] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(l1[2*arith.FaceOrder(i, k):])) << 16))
+					}
+				}
+				tiles[at] = out
+			}
+			return tiles[at][h%32][w%32]
+		})
+		for _, p := range []ops.MatmulProgram{{}, {PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}, {PerCoreM: 1, PerCoreN: 10}} {
+			p.Form, p.NarrowSums = ops.MatmulBlocked, true
+			if got := b.get(b.ok(b.Matmul(b.ctx, tx, ty, ops.WithMatmulProgram(p)))); !slices.Equal(got, want.v) {
+				b.Errorf("%+v: %s", p, first(want.v, got))
+			}
+		}
+	})
+}
+
+func TestNarrowSumsErrors(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	for _, opts := range [][]ops.OpOption{
+		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true})},
+		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulSimple})},
+		{ops.WithMatmulProgram(ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulBlocked}), ops.WithTransposeB()},
+	} {
+		if _, err := b.Matmul(b.ctx, x, x, opts...); !errors.Is(err, ops.ErrShape) {
+			t.Error(err)
+		}
+	}
+	p := ops.MatmulProgram{NarrowSums: true, Form: ops.MatmulBlocked}
+	if _, err := b.Matmul(b.ctx, x, x, ops.WithMatmulProgram(p), ops.WithDataType(ops.Float32)); !errors.Is(err, ops.ErrDataType) {
+		t.Error(err)
 	}
 }

@@ -32,6 +32,9 @@ type MatmulProgram struct {
 	InnerStep int
 	// PassSteps is how many steps are in L1 at once. If there are more, sums of each pass are kept in L1.
 	PassSteps int
+	// NarrowSums sums in 16 bits: each product of tiles is rounded to bfloat16 as it is added, and Dst has room for eight tiles, not
+	// four. Operands and result are BFloat16, the form is MatmulBlocked and no operand is transposed. TT-NN: fp32_dest_acc_en=False.
+	NarrowSums bool
 	// Skip leaves out parts of the work, to measure what the others take: the result is undefined.
 	Skip MatmulParts
 }
@@ -74,6 +77,7 @@ type blocking struct {
 	m, n, inner        int // of the result, and what is summed over
 	matrices           int
 	one                bool // all left matrices are one
+	narrow             bool // sums of 16 bits
 	perM, perN         int  // the largest block
 	step               int  // indices of the inner dimension that are sent at once
 	passSteps, passes  int
@@ -103,14 +107,14 @@ type blocking struct {
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.geo.spec.DType == BFloat8B
-	if p.Form == MatmulSimple && !blocksOnly {
+	if p.Form == MatmulSimple && !blocksOnly && !p.NarrowSums {
 		return nil, nil
 	}
 	workers := c.d.q.Workers()
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
 		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],
-		bias: bias != nil, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)), most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)), most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
 	}
 	if a.transposed {
 		k.flags |= blocksTransposedLeft
@@ -120,6 +124,12 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	}
 	if one := b.geo.dims[0] * b.geo.dims[1]; one == 1 && (bias == nil || bias.geo.dims[0]*bias.geo.dims[1] == 1) && !a.transposed {
 		k.m, k.matrices, k.one = k.m*k.matrices, 1, true
+	}
+	if p.NarrowSums && (p.Form != MatmulBlocked || a.transposed || b.transposed) {
+		return nil, fmt.Errorf("%w: narrow sums: want the form MatmulBlocked, and operands that aren't transposed", ErrShape)
+	}
+	if t := [3]DataType{a.geo.spec.DType, b.geo.spec.DType, out.geo.spec.DType}; p.NarrowSums && t != [3]DataType{BFloat16, BFloat16, BFloat16} {
+		return nil, fmt.Errorf("%w: narrow sums of %v and %v as %v: want BFloat16", ErrDataType, t[0], t[1], t[2])
 	}
 	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
 		return nil, fmt.Errorf("%w: %+v: want no negative number", ErrShape, p)
@@ -157,8 +167,12 @@ func (k *blocking) worthwhile() bool {
 
 // cut divides blocks into parts and the inner dimension into passes. It fails if that takes too much L1.
 func (k *blocking) cut(p MatmulProgram) error {
-	k.subWidth = ceil(k.perN, ceil(k.perN, matmulBlock))
-	k.subRows = min(k.perM, matmulBlock/k.subWidth)
+	room := matmulBlock
+	if k.narrow {
+		room *= 2
+	}
+	k.subWidth = ceil(k.perN, ceil(k.perN, room))
+	k.subRows = min(k.perM, room/k.subWidth)
 	k.step = min(k.inner, cmp.Or(p.InnerStep, ceil(stepClocks, k.perM*k.perN*tileClocks)))
 	steps := ceil(k.inner, k.step)
 	for n := min(steps, cmp.Or(p.PassSteps, steps)); n > 0; n-- {
@@ -179,6 +193,14 @@ func (k *blocking) cut(p MatmulProgram) error {
 		}
 	}
 	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN, k.step, blocksBudget)
+}
+
+// partialBytes returns the size of a tile of sums between passes.
+func (k *blocking) partialBytes() int {
+	if k.narrow {
+		return k.outSize
+	}
+	return tileSize * tileSize * Float32.Size()
 }
 
 // turns returns an upper bound of the number of blocks that a core computes in turn: 2 if there are several.
@@ -204,7 +226,7 @@ func (k *blocking) rings() []ring {
 	}
 	r = append(r, constants, bias)
 	if k.passes > 1 && parts > 1 {
-		r = append(r, ring{4 * tileSize * tileSize, parts * sub})
+		r = append(r, ring{k.partialBytes(), parts * sub})
 	}
 	if k.flags&blocksTransposedLeft != 0 {
 		for len(r) < engineTurned {

@@ -12,6 +12,9 @@ func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, e
 		kernel: kernelMatmulLeft, args: args, out: out, in: []*Tensor{a.Tensor, b.Tensor}, blocks: k, buffers: k.rings(),
 		engine: &engineKernel{name: "matmul_blocks", function: string(c.activation)},
 	}
+	if k.narrow {
+		j.engine.name += "_narrow"
+	}
 	j.transposedKernel(a, b)
 	if bias != nil {
 		j.in = append(j.in, bias)

@@ -180,6 +180,11 @@ func opsTargets(root string) ([]target, error) {
 			}
 		}
 		matmul("", kernels.BF16, kernels.FP32)
+		for _, function := range slices.Concat([]string{""}, opsActivations) { // with sums of 16 bits
+			add("matmul_blocks_narrow", function, kernels.BF16, kernels.BF16)
+			s := &targets[len(targets)-1].compute.source
+			s.WideDst, s.Formats[4], s.Formats[5] = false, kernels.BF16, kernels.BF16
+		}
 		add("quantize", "", kernels.Int32, kernels.Int32)
 		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
 			matmul("", f, kernels.BF16)
