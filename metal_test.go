@@ -523,3 +523,22 @@ func TestMetalRefusals(t *testing.T) {
 		}
 	})
 }
+
+// Without tt-metal's files: a folder without base firmware is refused before the device is touched, and so is a kernel of
+// tt-metal on this runtime's own firmware.
+func TestWithFirmwareRefuses(t *testing.T) {
+	dir := t.TempDir()
+	_, err := reprise.Open(t.Context(), sim.Blackhole(), reprise.WithFirmware(dir))
+	var firmware *metal.FirmwareError
+	if !errors.As(err, &firmware) || firmware.Dir != dir {
+		t.Errorf("an empty folder: %v", err)
+	}
+	b := open(t, sim.Blackhole())
+	im := *b.image(kernels.Blank)
+	im.Metal = &kernels.MetalKernel{}
+	_, err = b.dev.Load(b.ctx, &reprise.Program{Name: "of tt-metal", Kernels: []reprise.Kernel{{Name: "kernel", Image: &im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}}}})
+	if !errors.Is(err, metal.ErrOwnFirmware) {
+		t.Errorf("a kernel of tt-metal: %v", err)
+	}
+	b.says(err, "of tt-metal", `kernel "kernel"`, "built by tt-metal", "own base firmware")
+}
