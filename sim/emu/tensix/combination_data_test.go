@@ -60,7 +60,7 @@ func (u unpack) run(d *director) bool {
 	const rows = 16
 	u.rows, u.valid = rows, !u.toDst
 	if u.toDst {
-		u.dst = d.rowOfDst(rows)
+		u.dst = d.rowOfResult(rows, true)
 	}
 	if !d.take(d.unpack(u)) {
 		return false
@@ -175,7 +175,8 @@ func (p packs) run(d *director) bool {
 	d.want(cfgRelu, p.relu)
 	d.want(cfgReluThreshold, g.rng.Uint32()&0x7FFF)
 	rows := pick(g, uint32(16), 16, 4)
-	base := uint32(dataBase+dataSize/2) / 16
+	base := uint32(dataBase+dataSize/2)/16 + d.slot*d.slotSize()
+	d.slot++
 	packers := configField(1)
 	if d.e.wormhole {
 		packers = numPackers
@@ -186,7 +187,7 @@ func (p packs) run(d *director) bool {
 		d.want(cfgPackRows+i, rows)
 		d.want(cfgPackAccumulate+i, uint32(b2i(p.accumulate)))
 		d.want(cfgPackExponents+i, uint32(g.rng.IntN(5)))
-		d.want(cfgPackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
+		d.want(cfgPackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
 		d.want(cfgPackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
 	}
 	size := max(bytesOf(elementBits(p.in)), 1)

@@ -41,13 +41,10 @@ func (p product) run(d *director) bool {
 	d.want(cfgFp32Dst, uint32(b2i(p.wide)))
 	d.want(cfgKeepDenormals, uint32(b2i(p.keepsDenormals)))
 	d.firstRows()
-	d.wantThread(thFidelityBase, p.phase)
-	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21
-	switch p.op {
-	case opGAPOOL, opGMPOOL:
-		w |= 1<<19 | d.rowOfDst(4)
-	default:
-		w |= d.rowOfDst(8)
+	d.phase(p.phase)
+	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21 | d.rowOfResult(8, p.wide || p.int8)
+	if p.op == opGAPOOL || p.op == opGMPOOL {
+		w |= 1 << 19
 	}
 	return d.take(w)
 }

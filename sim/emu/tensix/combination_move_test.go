@@ -19,9 +19,10 @@ type moves struct {
 
 func moveCombinations(e *Engine) (list []combination) {
 	for _, op := range []uint32{opMOVA2D, opMOVB2D, opMOVD2A, opMOVD2B, opMOVB2A} {
-		for i := range 16 * 2 * 8 {
-			m := moves{op: op, a: arith.Format(i & 15), low: i>>4&1 != 0, mod: uint32(i >> 5)}
-			if op != opMOVB2D && m.mod > 3 {
+		for i := range 16 * 2 * 8 * 2 {
+			m := moves{op: op, a: arith.Format(i & 15), low: i>>4&1 != 0, mod: uint32(i >> 5 & 7), wide: i>>8 != 0}
+			fromDst := op == opMOVD2A || op == opMOVD2B
+			if op != opMOVB2D && m.mod > 3 || !fromDst && m.wide {
 				continue
 			}
 			c := m.combination()
@@ -34,10 +35,10 @@ func moveCombinations(e *Engine) (list []combination) {
 
 // more are the other modes of moving a format.
 func (m moves) more(e *Engine) (list []combination) {
-	for i := range 16 * 16 {
+	for i := range 16 * 8 {
 		n := m
-		n.b, n.wide, n.implied = arith.Format(i&15), i>>4&1 != 0, i>>5&1 != 0
-		n.forced, n.keepsDenormals = i>>6&1 != 0, i>>7 != 0
+		n.b, n.implied = arith.Format(i&15), i>>4&1 != 0
+		n.forced, n.keepsDenormals = i>>5&1 != 0, i>>6 != 0
 		_, a := sourceData(m.a, false)
 		switch {
 		case n == m, n.b != 0 && m.op != opMOVB2D, n.implied && (e.wormhole || n.forced || a != m.a):
@@ -84,6 +85,8 @@ func (m moves) run(d *director) bool {
 	w := m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(8))*8<<17 | m.mod<<at
 	if m.op == opMOVB2A {
 		w = m.op<<24 | uint32(b2i(m.low))<<23 | uint32(d.rng.IntN(16))*4<<17 | m.mod<<12 | uint32(d.rng.IntN(16))*4
+	} else if m.op == opMOVA2D || m.op == opMOVB2D {
+		w |= d.rowOfResult(8, m.low || m.a == arith.TF32)
 	} else {
 		w |= d.rowOfDst(8)
 	}

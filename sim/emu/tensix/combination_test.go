@@ -19,6 +19,8 @@ type combination struct {
 	run func(d *director) bool
 	// more are combinations that only exist if this one does.
 	more []combination
+	// alone is set if the next program may overwrite the result, or this one those before.
+	alone bool
 }
 
 // director makes the programs of combinations.
@@ -27,6 +29,55 @@ type director struct {
 	last access   // the instruction that a combination is of
 	no   *Refusal // of that
 	bad  error    // a step that configures what it needs was refused
+	next uint32   // first row of Dst, of 32-bit data, without a result that hasn't been compared
+	slot uint32   // the same of the packers' output
+	used int      // combinations since the last comparison
+}
+
+// compared notes that results may be overwritten.
+func (d *director) compared() { d.pending, d.next, d.slot, d.used = nil, 0, 0, 0 }
+
+// mostRows is how many rows of Dst a combination's results take at most.
+const mostRows = 2 * srcRows
+
+// full reports whether results have to be compared before the next combination.
+func (d *director) full() bool {
+	return d.next+mostRows > dstRows/2 || (d.slot+1)*d.slotSize() > outputSize
+}
+
+// outputSize is the size of the packers' output, in units of 16 bytes.
+const outputSize = dataSize / 2 / 16
+
+// slotSize is how much of it a PACR takes, which on Wormhole has four packers.
+func (d *director) slotSize() uint32 {
+	if d.e.wormhole {
+		return numPackers * 0x100
+	}
+	return 0x40
+}
+
+// rowOfResult returns the first of up to n rows of Dst, of data of 32 bits if wide, that have no result that hasn't been compared.
+func (d *director) rowOfResult(n uint32, wide bool) uint32 {
+	row := d.next
+	d.next += (n + 7) &^ 7
+	if wide {
+		return row
+	}
+	return 2 * row
+}
+
+// execute runs a combination. It calls check when results would be overwritten otherwise.
+func (d *director) execute(c combination, check func(*director)) (taken bool) {
+	if d.used > 0 && (c.alone || d.full()) {
+		check(d)
+		d.compared()
+	}
+	taken = c.run(d)
+	if d.used++; c.alone {
+		check(d)
+		d.compared()
+	}
+	return taken
 }
 
 // direct returns a rig's director, with a Dst of random data, and the thread, the core and the bank of the configuration that it uses.
@@ -168,11 +219,23 @@ func (d *director) formats(a, b arith.Format, explicit bool) {
 	d.wantThread(thExplicitSrcB, uint32(b2i(explicit)))
 }
 
-// rows sets the counters of rows to 0, and forgets offsets and phases.
+// firstRows sets the counters of rows, offsets and the phase to 0.
 func (d *director) firstRows() {
 	d.wantThread(thDstOffset, 0)
 	d.wantThread(thFidelityBase, 0)
 	d.must(opSETRWC<<24 | 15)
+}
+
+// phase sets the fidelity phase. Blackhole has no field for it: the address mode of a ZEROACC of rows without a result counts it up.
+func (d *director) phase(n uint32) {
+	if d.e.wormhole || n == 0 {
+		d.wantThread(thFidelityBase, n)
+		return
+	}
+	const mode, rows = 1, 16
+	d.wantThread(thModeFidelityIncrement+mode, n)
+	d.want(cfgZeroAbsolute, 0)
+	d.must(opZEROACC<<24 | clear16<<19 | mode<<14 | d.rowOfResult(8, false)/rows)
 }
 
 // showSource moves rows of the matrix unit's bank of a source to Dst, with all of their bits.
@@ -180,7 +243,7 @@ func (d *director) showSource(unit, rows uint32) {
 	d.firstRows()
 	d.formats(arith.TF32, arith.TF32, true)
 	d.want(cfgKeepDenormals, 1)
-	to := d.rowOfDst(srcRows)
+	to := d.rowOfResult(rows, true)
 	if unit == 0 {
 		for i := uint32(0); i < rows; i += 8 {
 			d.must(opMOVA2D<<24 | i<<17 | 2<<12 | (to + i))
@@ -220,14 +283,11 @@ type program struct {
 	taken bool
 }
 
-// perDirector is how many combinations a director makes programs of, perCheck after how many the results are compared.
-const (
-	perDirector = 500
-	perCheck    = 100
-)
+// perDirector is how many combinations a director makes programs of.
+const perDirector = 500
 
 // programs tries all combinations, with directors that start returns, and returns them with whether engines take them. It calls check
-// after each perCheck.
+// before results are overwritten.
 func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*director)) (list []program) {
 	names := map[string]bool{}
 	var d *director
@@ -239,15 +299,16 @@ func programs(t testing.TB, arch chip.Arch, start func() *director, check func(*
 			}
 			names[c.name] = true
 			if len(list)%perDirector == 0 {
+				if d != nil {
+					check(d)
+				}
 				d = start()
 			}
-			taken := c.run(d)
+			taken := d.execute(c, check)
 			if d.bad != nil {
 				t.Fatalf("%s: %v", c.name, d.bad)
 			}
-			if list = append(list, program{c, taken}); len(list)%perCheck == 0 {
-				check(d)
-			}
+			list = append(list, program{c, taken})
 			if taken {
 				try(c.more)
 			}
@@ -275,10 +336,10 @@ func directed(arch chip.Arch, rng *rand.Rand, o *oracle) *director {
 // decided returns all combinations with the engine's answer.
 func decided(t testing.TB, arch chip.Arch) []program {
 	rng := rand.New(rand.NewPCG(1, 1))
-	return programs(t, arch, func() *director { return directed(arch, rng, nil) }, func(d *director) { d.pending = nil })
+	return programs(t, arch, func() *director { return directed(arch, rng, nil) }, func(*director) {})
 }
 
-// combinationsFile has a digest of what the vendor's simulator has computed for each perCheck combinations.
+// combinationsFile has a digest of what the vendor's simulator has computed, each time before results are overwritten.
 func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String() + ".combinations" }
 
 // Each combination gives what it gave when the vendor's simulator executed it with the same result.
@@ -304,7 +365,6 @@ func TestCombinations(t *testing.T) {
 						t.Fatal(d.locate(err))
 					}
 				}
-				d.pending = nil
 				digests = append(digests, d.digest())
 			})
 			if o != nil {
@@ -323,7 +383,7 @@ func TestCombinations(t *testing.T) {
 			}
 			for i, got := range digests {
 				if got != want[i] {
-					t.Errorf("combinations up to %d: digest %s, want %s", (i+1)*perCheck, got, want[i])
+					t.Fatalf("digest %d: %s, want %s", i, got, want[i])
 				}
 			}
 		})
@@ -337,18 +397,20 @@ func directEpisode(t *testing.T, arch chip.Arch, rng *rand.Rand, counts map[stri
 	defer o.close()
 	d := directed(arch, rng, o)
 	d.counts, d.cover = counts, cover
-	for used < min(len(todo), perDirector) {
-		c := todo[used]
-		if !c.run(d) {
-			t.Fatalf("%s: refused: %v, %v", c.name, d.no, d.bad)
-		}
-		if used++; used%perCheck == 0 || used == min(len(todo), perDirector) {
-			n += len(d.pending)
-			if err := d.compare(o); err != nil {
-				t.Fatalf("up to %s: %v\nlast: %s", c.name, d.locate(err), d.tail(12))
-			}
+	check := func(d *director) {
+		n += len(d.pending)
+		if err := d.compare(o); err != nil {
+			t.Fatalf("%v\nlast: %s", d.locate(err), d.tail(12))
 		}
 	}
+	for used < min(len(todo), perDirector) {
+		c := todo[used]
+		if !d.execute(c.combination, check) {
+			t.Fatalf("%s: refused: %v, %v", c.name, d.no, d.bad)
+		}
+		used++
+	}
+	check(d)
 	return used, n
 }
 

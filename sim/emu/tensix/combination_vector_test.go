@@ -6,10 +6,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
-// Where instructions of the vector unit have their mode, and which fields their other bits are.
 const (
 	vectorModes  = 16
-	vectorTries  = 200 // until an instruction of a mode is found that is taken
+	vectorTries  = 200 // instructions with other operands, until one of a mode is taken
 	allRegisters = 8
 )
 
@@ -79,8 +78,9 @@ func storedVectors(w, fixed, mode uint32) (list []combination) {
 // vector is an instruction of the vector unit with some of its bits fixed.
 func vector(w, fixed uint32, how string) combination {
 	return combination{
-		name: fmt.Sprintf("%s with bits %#x of %#x%s", mnemonics[w>>24], w&0xFFFFFF, fixed, how),
-		run:  func(d *director) bool { return d.vector(w, fixed) },
+		alone: w>>24 == opSFPSTORE,
+		name:  fmt.Sprintf("%s with bits %#x of %#x%s", mnemonics[w>>24], w&0xFFFFFF, fixed, how),
+		run:   func(d *director) bool { return d.vector(w, fixed) },
 	}
 }
 
@@ -150,7 +150,7 @@ func (d *director) vectorOperands(op uint32) uint32 {
 // showRegisters stores registers of the vector unit to Dst: also its constants, after an instruction that changes them.
 func (d *director) showRegisters(op uint32) {
 	store := func() {
-		to := d.rowOfDst(32)
+		to := d.rowOfResult(32, true)
 		for i := range uint32(allRegisters) {
 			d.must(opSFPSTORE<<24 | i<<20 | sfpuInt32<<16 | (to + i&3*4 + i>>2*16))
 		}

@@ -77,7 +77,8 @@ func runProgram(t *testing.T, arch chip.Arch, list []access) string {
 func (r *rig) digest() string {
 	h := sha256.New()
 	h.Write(r.tile.bytes(dataBase, dataSize))
-	add := func(v uint32) { binary.Write(h, binary.LittleEndian, v) }
+	var p []byte
+	add := func(v uint32) { p = binary.LittleEndian.AppendUint32(p, v) }
 	for row := range uint32(dstRows) {
 		for pair := range uint32(8) {
 			add(r.e.DebugDst(row, pair))
@@ -97,6 +98,7 @@ func (r *rig) digest() string {
 	for i := range numSemaphores {
 		add(r.e.Semaphore(i))
 	}
+	h.Write(p)
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
