@@ -85,12 +85,15 @@ func (b *bench) use(t tb, l level, limit time.Duration) *fixture {
 		case levelQueues:
 			b.kd, b.disp, err = openQueues(x.ctx, b.device.Open(), dispatch.Options{HangTimeout: x.patience()})
 		case levelDevice:
-			b.dev, err = reprise.Open(x.ctx, b.device.Open(), reprise.WithHangTimeout(x.patience()))
+			b.dev, err = x.open(x.ctx, b.device.Open(), reprise.WithHangTimeout(x.patience()))
 		case levelTwo, levelSplit:
 			opts := append(queueOptions(l == levelSplit), reprise.WithHangTimeout(x.patience()))
-			b.dev, err = reprise.Open(x.ctx, b.device.Open(), opts...)
+			b.dev, err = x.open(x.ctx, b.device.Open(), opts...)
 		}
 		if err != nil {
+			if why := b.config.firmware.skip(err); why != "" {
+				t.Skip(why)
+			}
 			t.Fatalf("open: %v", err)
 		}
 		b.level = l
@@ -221,6 +224,9 @@ func (t *fixture) ok(err error) {
 	var hang *dispatch.HangError
 	if errors.As(err, &hang) {
 		t.Log(hang.Detail())
+	}
+	if why := t.config.firmware.skip(err); why != "" {
+		t.Skip(why)
 	}
 	t.Fatal(err)
 }

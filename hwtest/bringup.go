@@ -36,7 +36,7 @@ func (t *fixture) queues(o dispatch.Options) *fixture {
 	if o.HangTimeout == 0 {
 		o.HangTimeout = t.patience()
 	}
-	kd, d, err := openQueues(t.ctx, t.device.Open(), o)
+	kd, d, err := t.openQueues(o)
 	t.ok(err)
 	t.Cleanup(func() {
 		if err := errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()); err != nil && !t.Failed() {
@@ -51,7 +51,7 @@ func (t *fixture) queues(o dispatch.Options) *fixture {
 // full opens the whole device for the length of a case.
 func (t *fixture) full(target kmd.Target, opts ...reprise.Option) *fixture {
 	t.Helper()
-	d, err := reprise.Open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
+	d, err := t.open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
 	t.ok(err)
 	t.Cleanup(func() {
 		if err := d.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
@@ -114,7 +114,7 @@ func closingQuiets(t *fixture) {
 	kd, err := kmd.Open(t.ctx, target)
 	t.ok(err)
 	defer func() { t.ok(kd.Close()) }()
-	d, err := reprise.Open(t.ctx, target)
+	d, err := t.open(t.ctx, target)
 	t.ok(err)
 	t.useDriver(kd)
 	v, err := kd.Read32(t.virtual(chip.Core{}), uint64(t.p.SoftReset))
@@ -155,7 +155,7 @@ func twoQueues(t *fixture) {
 func cancelledOpen(t *fixture) {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
-	d, err := reprise.Open(ctx, t.device.Open())
+	d, err := t.open(ctx, t.device.Open())
 	if err == nil {
 		t.ok(d.Close(ctx))
 		t.Skip("the device opens without waiting for anything")
@@ -174,7 +174,7 @@ func impossibleOptions(t *fixture) {
 		"huge trace region":  reprise.WithTraceRegion(1 << 50),
 		"huge small buffers": reprise.WithL1Small(1 << 30),
 	} {
-		d, err := reprise.Open(t.ctx, t.device.Open(), o)
+		d, err := t.open(t.ctx, t.device.Open(), o)
 		if err == nil {
 			t.Errorf("%s: opened", name)
 			t.ok(d.Close(t.Context()))
@@ -184,7 +184,7 @@ func impossibleOptions(t *fixture) {
 }
 
 func useAfterClose(t *fixture) {
-	d, err := reprise.Open(t.ctx, t.device.Open())
+	d, err := t.open(t.ctx, t.device.Open())
 	t.ok(err)
 	u := *t
 	u.useDevice(d)
@@ -224,7 +224,7 @@ func useAfterClose(t *fixture) {
 func second[A any](_ A, err error) error { return err }
 
 func closeTwice(t *fixture) {
-	d, err := reprise.Open(t.ctx, t.device.Open())
+	d, err := t.open(t.ctx, t.device.Open())
 	t.ok(err)
 	t.ok(d.Close(t.Context()))
 	t.ok(d.Close(t.Context()))

@@ -153,6 +153,8 @@ func (s *settings) skip(d *target.Device, c *testCase) string {
 		return "not on silicon unless the unsafe cases are asked for: " + c.unsafe
 	case c.needs == needEmulator && d.Kind != target.Emulator:
 		return "needs the emulator's options"
+	case !s.firmware.own() && levelOf(c.layer) == levelQueues:
+		return belowRuntime
 	case c.needs == needSimulator && d.Kind == target.Silicon && !s.unsafe:
 		return "needs a device that may be thrown away, as a card is if the unsafe cases are asked for"
 	}

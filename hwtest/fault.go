@@ -66,7 +66,7 @@ func (t *fixture) hangTimeout() time.Duration {
 	}
 	t.leave()
 	start := time.Now()
-	kd, d, err := openQueues(t.ctx, t.device.Open(), dispatch.Options{HangTimeout: t.patience()})
+	kd, d, err := t.openQueues(dispatch.Options{HangTimeout: t.patience()})
 	t.ok(err)
 	t.ok(errors.Join(d.Close(t.Context()), kd.Close()))
 	return min(max(least, times*time.Since(start)), t.patience())
@@ -89,7 +89,7 @@ func (t *fixture) leave() {
 func (t *fixture) opened(hang time.Duration) *fixture {
 	t.Helper()
 	t.leave()
-	d, err := reprise.Open(t.ctx, t.device.Open(), reprise.WithHangTimeout(hang))
+	d, err := t.open(t.ctx, t.device.Open(), reprise.WithHangTimeout(hang))
 	t.ok(err)
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
 	u := *t
@@ -100,7 +100,7 @@ func (t *fixture) opened(hang time.Duration) *fixture {
 func (t *fixture) shortQueues() *fixture {
 	t.Helper()
 	hang := t.hangTimeout()
-	kd, d, err := openQueues(t.ctx, t.device.Open(), dispatch.Options{HangTimeout: hang})
+	kd, d, err := t.openQueues(dispatch.Options{HangTimeout: hang})
 	t.ok(err)
 	t.Cleanup(func() {
 		_ = d.Close(context.WithoutCancel(t.Context()))
@@ -350,7 +350,7 @@ func cancelledSend(t *fixture) {
 func closeBusy(t *fixture) {
 	opened := t.device.Open()
 	for range t.size(3, 1) {
-		d, err := reprise.Open(t.ctx, opened)
+		d, err := t.open(t.ctx, opened)
 		t.ok(err)
 		u := *t
 		u.useDevice(d)

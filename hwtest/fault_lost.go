@@ -52,7 +52,7 @@ func removedCard(t *fixture) {
 	}
 	drv, err := card.Driver()
 	t.ok(err)
-	dev, err := reprise.Open(t.ctx, card, reprise.WithHangTimeout(t.patience()), reprise.WithQueues(2)) // waits poll the other queue, too
+	dev, err := t.open(t.ctx, card, reprise.WithHangTimeout(t.patience()), reprise.WithQueues(2)) // waits poll the other queue, too
 	t.ok(err)
 	t.Cleanup(func() { _ = dev.Close(context.Background()) })
 	u := *t

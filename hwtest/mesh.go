@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -115,7 +116,7 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 		shapes = append(shapes, mesh.Shape{len(m.Cards) / 8 * 2, 4}, mesh.Shape{len(m.Cards) / 4, 4})
 	}
 	shapes = append(shapes, mesh.Shape{1, len(m.Cards)}, mesh.Shape{1, min(2, len(m.Cards))})
-	all := []mesh.Option{mesh.WithDevice(append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)}
+	all := []mesh.Option{mesh.WithDevice(slices.Concat(t.config.firmware.options(), []reprise.Option{reprise.WithHangTimeout(t.patience())}, opts)...)}
 	for _, s := range shapes[1:] {
 		all = append(all, mesh.OrShape(s))
 	}

@@ -34,7 +34,7 @@ func (t *fixture) fresh(r draw) (*fixture, func()) {
 	if r.IntRange(0, 3, "stock wire format") == 0 {
 		opts = append(opts, reprise.WithStockWireFormat())
 	}
-	d, err := reprise.Open(t.ctx, t.device.Open(), opts...)
+	d, err := t.open(t.ctx, t.device.Open(), opts...)
 	must(r, err)
 	u := *t
 	u.useDevice(d)

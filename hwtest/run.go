@@ -32,21 +32,23 @@ func (e *OpenError) Unwrap() error { return e.Err }
 
 // Config selects what [Run] runs.
 type Config struct {
-	Devices []*target.Device // one after the other
-	Select  *Pattern         // which cases; nil for all
-	Compare *target.Device   // second device of the differential cases; nil compares an emulator with itself with slow networks
-	Short   bool             // fewer repetitions
-	Long    bool             // also the cases that take minutes, and more seeds
-	Unsafe  bool             // run the unsafe cases on device nodes too: such a card may need a reset afterwards
-	Victim  []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
-	Done    func(Result)     // called with the result of each case when it ends; may be nil
+	Devices  []*target.Device // one after the other
+	Select   *Pattern         // which cases; nil for all
+	Compare  *target.Device   // second device of the differential cases; nil compares an emulator with itself with slow networks
+	Short    bool             // fewer repetitions
+	Long     bool             // also the cases that take minutes, and more seeds
+	Unsafe   bool             // run the unsafe cases on device nodes too: such a card may need a reset afterwards
+	Victim   []string         // command that runs Victim on the device that it gets as an argument; "--once" may follow. nil skips the case that needs it
+	Firmware Firmware         // that devices run; the zero value is this runtime's own
+	Done     func(Result)     // called with the result of each case when it ends; may be nil
 }
 
 // settings are the parts of a Config that cases see.
 type settings struct {
 	short, long, unsafe bool
 
-	victim []string // command that starts a second process
+	victim   []string // command that starts a second process
+	firmware Firmware
 
 	compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
 	property func(t *fixture, n int, prop func(draw))
@@ -142,7 +144,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 		return &OpenError{Device: d.Given, Err: err}
 	}
 	b := &bench{device: d, config: &settings{
-		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, victim: cfg.Victim, property: seededProperty,
+		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, victim: cfg.Victim, firmware: cfg.Firmware, property: seededProperty,
 		compare: func(*target.Device) *target.Device { return cfg.Compare },
 	}}
 	for i := range selected {

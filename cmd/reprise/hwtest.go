@@ -23,6 +23,8 @@ type hwtestCmd struct {
 	Short   bool   `help:"Fewer repetitions."`
 	Long    bool   `help:"Also the cases that take minutes, and many more seeds."`
 	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
+	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
+	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
 	List    bool   `help:"List the cases and what they protect, and run none."`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
 }
@@ -44,7 +46,8 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 	if err != nil {
 		return cfg, fmt.Errorf("find this program to start it as a second process: %w", err)
 	}
-	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe, Victim: []string{self, victimCommand}}
+	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe, Victim: []string{self, victimCommand},
+		Firmware: hwtest.Firmware{Workers: c.Workers, Queues: c.Queues}}
 	names := []string{c.Device}
 	if c.Device == "" {
 		names = []string{"emu:wormhole", "emu:blackhole"}

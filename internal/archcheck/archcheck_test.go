@@ -25,8 +25,8 @@ examples/digits/train      -> examples/digits examples/digits/convnet examples/d
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kmd mesh observe ops pipeline sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
-hwtest/target              -> chip kmd kmd/session sim sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
+hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
+hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> nothing  # boots a virtual machine with cards
 hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
