@@ -13,7 +13,7 @@ import (
 // Revision names a state of the sources that a layout was read from.
 type Revision struct {
 	Name   string // "reprise" for this runtime's own, otherwise the date
-	Commit string // of tt-metal, 10 hexadecimal digits; empty for this runtime's own
+	Commit string // of tt-metal, its first 7 or 10 hexadecimal digits; empty for this runtime's own
 	Date   string // of the commit, YYYY-MM-DD
 }
 
