@@ -22,7 +22,8 @@ type EventOption func(*eventOptions)
 
 type eventOptions struct{ timed bool }
 
-// Timed makes an event take the device's time with each recording, for [Event.DeviceTime].
+// Timed makes an event take the device's time with each recording, for [Event.DeviceTime]. Recording it is refused
+// (dispatch.ErrQueueFirmware) on a device that was opened with [WithQueueFirmware].
 func Timed() EventOption { return func(o *eventOptions) { o.timed = true } }
 
 // NewEvent returns an event that was never recorded. The name is for errors.

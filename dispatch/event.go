@@ -39,10 +39,10 @@ type recording struct {
 	done  *completion
 }
 
-// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, unless the queues run
-// firmware of files, which doesn't report it.
+// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, which only this
+// runtime's own command-queue firmware reports: Record returns [ErrQueueFirmware] otherwise.
 func (d *Device) NewEvent(name string, timed bool) *Event {
-	return &Event{d: d, name: name, timed: timed && d.opts.QueueFirmware == nil}
+	return &Event{d: d, name: name, timed: timed}
 }
 
 // Name returns the event's name.
@@ -153,6 +153,9 @@ const (
 func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("record", q.id, site, nil, ErrOtherDevice)
+	}
+	if e.timed && q.d.opts.QueueFirmware != nil {
+		return e.fail("record", q.id, site, nil, fmt.Errorf("the device's time: %w", ErrQueueFirmware))
 	}
 	r := &recording{q: q, site: site}
 	if r.done, r.start, err = q.record(ctx, "record", e.timed); err != nil {

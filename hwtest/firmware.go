@@ -39,7 +39,10 @@ func (f Firmware) own() bool { return f == Firmware{} }
 // skip says why a case can't run that ends in an error; "" if it must not end in that.
 func (f Firmware) skip(err error) string {
 	var queues *dispatch.QueueFirmwareError
+	var base *dispatch.FirmwareError
 	switch {
+	case !f.own() && errors.As(err, &base):
+		return "the case opens another chip than the firmware was built for: " + base.Why
 	case f.Workers != "" && errors.Is(err, metal.ErrNotMetal):
 		return "its kernels were not built with tt-metal's firmware, which the workers run"
 	case f.Queues != "" && (errors.Is(err, dispatch.ErrQueueFirmware) || errors.As(err, &queues)):

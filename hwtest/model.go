@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
 func modelCases() []testCase {
@@ -116,6 +117,9 @@ func buffersModel(t *fixture) {
 }
 
 func everythingModel(t *fixture) {
+	if t.config.firmware.Workers != "" {
+		t.Skip(t.config.firmware.skip(metal.ErrNotMetal))
+	}
 	t.config.property(t, t.steps(), func(r draw) {
 		t, done := t.fresh(r)
 		defer done()
