@@ -1,0 +1,264 @@
+package metaltrace
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+const (
+	binaryPageLog = 11 // log2 of the page size of kernels in DRAM
+	binaryPage    = 1 << binaryPageLog
+	maxRelay      = 32 * binaryPage // bytes of one sub-command of a packed relay: half of the prefetcher's scratch memory
+	maxRelaySubs  = 35
+)
+
+// FileOptions are what a trace file has beside the commands and kernels of a trace.
+type FileOptions struct {
+	Name string
+	// Target is the queue that the file is for. Its workers must be those of tt-metal's programs, its layout that of the base
+	// firmware which FindFirmware or Identify was given.
+	Target tracebuf.Target
+	// Buffers are the buffers that the programs read and write. A trace of tt-metal doesn't name them.
+	Buffers []tracebuf.Buffer
+	// Data and Results are contents of Buffers, as in a tracebuf.File.
+	Data, Results []tracebuf.Data
+}
+
+// File makes a trace file of the trace, whose launches have been found. Commands get the pinned revision's form, kernels come from
+// DRAM in each run, and go signals name the target's dispatch core; launch messages, arguments and configuration stay as they are.
+// The result passes tracebuf's validation; the error wraps an *ImportError or a *tracebuf.FileError.
+func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
+	w := writer{trace: t, target: &o.Target, index: map[[sha256.Size]byte]int{}}
+	rec := tracebuf.NewRecording(t.Layout)
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		if len(s.Launches) == 0 {
+			return nil, errors.New("metaltrace: the launches of the trace were not looked for")
+		}
+		p := w.program(s)
+		var err error
+		rec.Add(s.Name(), p, func(dst []byte) ([]byte, uint8) {
+			dst, err = w.step(dst, s, p)
+			return dst, 0
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	im, err := rec.Finish(o.Target.Banks)
+	if err != nil {
+		return nil, fmt.Errorf("metaltrace: %w", err)
+	}
+	im.Relocs, im.L1End, im.After = w.relocs, t.circularEnd(&o), w.after()
+	for i := range w.programs {
+		p := &w.programs[i]
+		im.Programs = append(im.Programs, tracebuf.Program{Name: p.name, Binary: p.binary, Pages: len(p.binary) / binaryPage})
+	}
+	f := tracebuf.NewFile(o.Name, []tracebuf.Part{{Target: o.Target, Image: *im}}, o.Buffers)
+	f.Data, f.Results = o.Data, o.Results
+	if err := f.Relocate([]tracebuf.Target{o.Target}); err != nil {
+		return nil, fmt.Errorf("metaltrace: %w", err)
+	}
+	if err := f.Validate(); err != nil {
+		return nil, fmt.Errorf("metaltrace: the trace can't be replayed: %w", err)
+	}
+	return f, nil
+}
+
+// circularEnd is the end of the circular buffers' part of L1. Those from the address of the lowest L1 buffer on lie in a buffer.
+func (t *Trace) circularEnd(o *FileOptions) uint64 {
+	buffers := uint64(math.MaxUint64)
+	for i := range o.Buffers {
+		if b := &o.Buffers[i]; b.Kind != tracebuf.KindDRAM {
+			buffers = min(buffers, b.Addr)
+		}
+	}
+	end := uint64(0)
+	for i := range t.Steps {
+		for k := range t.Steps[i].Launches {
+			for _, c := range t.Steps[i].Launches[k].Circular {
+				if uint64(c.Addr) < buffers {
+					end = max(end, uint64(c.Addr)+uint64(c.Size))
+				}
+			}
+		}
+	}
+	return end
+}
+
+// writer makes the commands of a file.
+type writer struct {
+	trace    *Trace
+	target   *tracebuf.Target
+	programs []program
+	index    map[[sha256.Size]byte]int // of a program, by what it launches
+	relocs   []tracebuf.Reloc
+}
+
+// program is kernels that steps start alike.
+type program struct {
+	name   string
+	binary []byte
+	pages  map[[sha256.Size]byte]int // where a run of bytes begins
+}
+
+// program returns the index of the program that a step runs. Steps that start the same kernels on the same cores run the same one.
+func (w *writer) program(s *Step) int {
+	h := sha256.New()
+	for i := range s.Launches {
+		l := &s.Launches[i]
+		h.Write([]byte{'L', l.Start.X, l.Start.Y, l.End.X, l.End.Y, byte(len(l.Kernels))})
+		for _, k := range l.Kernels {
+			sum := sha256.Sum256(k.Text)
+			h.Write(append(sum[:], byte(k.Processor)))
+		}
+	}
+	key := [sha256.Size]byte(h.Sum(nil))
+	i, ok := w.index[key]
+	if !ok {
+		i = len(w.programs)
+		w.index[key] = i
+		w.programs = append(w.programs, program{name: s.Name(), pages: map[[sha256.Size]byte]int{}})
+	}
+	return i
+}
+
+// page returns the page of the program's kernels that a run of bytes begins at.
+func (p *program) page(data []byte) int {
+	key := sha256.Sum256(data)
+	page, ok := p.pages[key]
+	if !ok {
+		page = len(p.binary) / binaryPage
+		p.pages[key] = page
+		p.binary = append(p.binary, data...)
+		p.binary = append(p.binary, make([]byte, -len(p.binary)&(binaryPage-1))...)
+	}
+	return page
+}
+
+// step appends the commands of a step.
+func (w *writer) step(dst []byte, s *Step, index int) ([]byte, error) {
+	b := cq.NewBuilder(w.trace.Layout, dst)
+	for i := range s.commands {
+		c := &s.commands[i]
+		switch cmd := c.cmd.(type) {
+		case cq.SetWriteOffset:
+			cmd.Offsets[2] = s.textOffset(i)
+			b.SetWriteOffset(cmd)
+		case cq.Wait:
+			b.Wait(cq.Master, cmd)
+		case cq.NotifySubordinate:
+			b.NotifySubordinate(cmd)
+		case cq.WritePacked:
+			if !c.header {
+				b.WritePacked(cmd)
+				continue
+			}
+			b.WritePackedHeader(cmd)
+			if err := w.relay(&b, c, index); err != nil {
+				return dst, err
+			}
+		case cq.WritePackedLarge:
+			if !c.header {
+				b.WritePackedLarge(cmd)
+				continue
+			}
+			b.WritePackedLargeHeader(cmd)
+			if err := w.relay(&b, c, index); err != nil {
+				return dst, err
+			}
+		case cq.SendGoSignal:
+			b.SendGoSignal(cq.Subordinate, cmd)
+		}
+	}
+	out, err := b.Finish()
+	if err != nil {
+		return dst, &ImportError{Offset: s.Offset, Command: "SET_WRITE_OFFSET", Why: "the program can't be written again", Err: err}
+	}
+	return out, nil
+}
+
+// textOffset is the write offset of kernels after a SET_WRITE_OFFSET. Revisions in which kernels have none of their own use the same
+// place for the offset of Ethernet cores.
+func (s *Step) textOffset(at int) uint32 {
+	offsets := s.commands[at].cmd.(cq.SetWriteOffset).Offsets
+	for i := at + 1; i < len(s.commands); i++ {
+		switch c := s.commands[i].cmd.(type) {
+		case cq.SetWriteOffset:
+			return offsets[1]
+		case cq.WritePackedLarge:
+			if c.OffsetIndex == 2 {
+				return offsets[2]
+			}
+		case cq.WritePacked:
+			if c.OffsetIndex == 2 {
+				return offsets[2]
+			}
+		}
+	}
+	return offsets[1]
+}
+
+// relay appends the command that brings the data of the one before from DRAM.
+func (w *writer) relay(b *cq.Builder, c *command, index int) error {
+	p := &w.programs[index]
+	var relay cq.RelayPagedPacked
+	var pages []int
+	for _, data := range c.blocks {
+		page := p.page(data)
+		for len(data) > 0 {
+			n := min(len(data), maxRelay)
+			relay.Subs = append(relay.Subs, cq.PagedSub{LogPageSize: binaryPageLog, Length: uint32(n)})
+			pages = append(pages, page)
+			data, page = data[n:], page+n/binaryPage
+		}
+	}
+	if len(relay.Subs) > maxRelaySubs {
+		return &ImportError{Offset: c.offset, Command: c.cmd.Name(), Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs), Err: ErrUnsupported}
+	}
+	at := b.RelayPagedPacked(relay)
+	for i, page := range pages {
+		w.relocs = append(w.relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(i), Program: index, Page: page})
+	}
+	return nil
+}
+
+// after is the state of a queue after the trace, as package dispatch has it: the count of completions, and the slot of the next
+// launch message.
+func (w *writer) after() []byte {
+	runs := uint32(len(w.trace.Steps))
+	entries := uint32(8)
+	if l := layoutOf(w.target); l != nil {
+		entries = l.L1.LaunchEntries
+	}
+	b := binary.LittleEndian.AppendUint32(nil, runs*uint32(w.target.Workers.Size()))
+	return binary.LittleEndian.AppendUint32(b, runs%entries)
+}
+
+// layoutOf is the layout of a target's workers; nil for a revision that isn't known.
+func layoutOf(t *tracebuf.Target) *abi.Layout {
+	if t.Layout == "" {
+		return abi.Own(t.Arch)
+	}
+	return abi.Of(t.Layout, t.Arch)
+}
+
+// Write writes a file as tracebuf.Encode does, and reads it again: what it writes passes the checks of a stranger's file.
+func Write(f *tracebuf.File) ([]byte, error) {
+	var b bytes.Buffer
+	if err := tracebuf.Encode(&b, f); err != nil {
+		return nil, fmt.Errorf("metaltrace: %w", err)
+	}
+	if _, err := tracebuf.Decode(bytes.NewReader(b.Bytes())); err != nil {
+		return nil, fmt.Errorf("metaltrace: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,237 @@
+package metaltrace
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels/metal"
+)
+
+// An UnknownKernelError says which kernel of a trace the kernel cache doesn't have. It matches ErrUnknownKernel.
+type UnknownKernelError struct {
+	Firmware  string // folder of the base firmware whose kernels were compared
+	Step      int
+	Processor chip.Processor
+	Core      chip.XY // a core that runs it, in virtual coordinates
+	Unknown   int     // how many launches of kernels are unknown in all steps together
+}
+
+// Error implements error.
+func (e *UnknownKernelError) Error() string {
+	return fmt.Sprintf("metaltrace: program %d starts %v on %v's %v, and %d more: none was linked with %s; give the cache in which tt-metal built them",
+		e.Step, ErrUnknownKernel, e.Core, e.Processor, e.Unknown-1, e.Firmware)
+}
+
+// Unwrap returns ErrUnknownKernel.
+func (e *UnknownKernelError) Unwrap() error { return ErrUnknownKernel }
+
+// FindFirmware finds the base firmware of a library that all kernels of the trace were linked with, and names them. The error wraps
+// ErrUnknownKernel, for the firmware that has most of them, or ErrSeveral, or is that of [Trace.Identify].
+func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
+	var found *metal.Firmware
+	var best *UnknownKernelError
+	var other error
+	for _, f := range l.Firmware() {
+		if cq.Layout(f.Layout.Arch) != t.Layout {
+			continue
+		}
+		err := t.Identify(l, f)
+		var unknown *UnknownKernelError
+		switch {
+		case err == nil && found != nil:
+			return nil, fmt.Errorf("metaltrace: %w: %s and %s: name one of them", ErrSeveral, found.Dir, f.Dir)
+		case err == nil:
+			found = f
+		case errors.As(err, &unknown):
+			if best == nil || unknown.Unknown < best.Unknown {
+				best = unknown
+			}
+		case other == nil:
+			other = err
+		}
+	}
+	switch {
+	case found != nil:
+		return found, t.Identify(l, found)
+	case best != nil:
+		return nil, best
+	case other != nil:
+		return nil, other
+	}
+	return nil, fmt.Errorf("metaltrace: %w: the cache has no base firmware for a %v with a kernel", ErrUnknownKernel, t.Layout)
+}
+
+// Identify finds out which kernels of a library the trace starts, all of which must have been linked with f: that proves that
+// the workers need f. The error wraps ErrUnknownKernel if it is another firmware's, or is that of [Trace.Launches].
+func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
+	if err := t.FindLaunches(f.Layout); err != nil {
+		return err
+	}
+	var unknown *UnknownKernelError
+	for i := range t.Steps {
+		for k := range t.Steps[i].Launches {
+			launch := &t.Steps[i].Launches[k]
+			for n := range launch.Kernels {
+				kernel := &launch.Kernels[n]
+				if found := l.find(f, kernel.Processor, kernel.Text); found != nil {
+					kernel.Name, kernel.Text = found.name, kernel.Text[:len(found.text)]
+					continue
+				}
+				if unknown == nil {
+					unknown = &UnknownKernelError{Firmware: f.Dir, Step: i, Processor: kernel.Processor, Core: launch.Start}
+				}
+				unknown.Unknown++
+			}
+		}
+	}
+	if unknown != nil {
+		return unknown
+	}
+	return nil
+}
+
+// FindLaunches reads the launch messages, which workers is the layout of, and finds the kernels' bytes, without their names. The
+// error is an *ImportError.
+func (t *Trace) FindLaunches(workers *abi.Layout) error {
+	m := l1Memory{layout: t.Layout}
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		s.Launches = nil
+		var offsets [4]uint32
+		var messages []message
+		for k := range s.commands {
+			c := &s.commands[k]
+			switch w := c.cmd.(type) {
+			case cq.SetWriteOffset:
+				offsets = w.Offsets
+			case cq.WritePackedLarge:
+				if err := m.write(c, &w, offsets); err != nil {
+					return err
+				}
+			case cq.WritePacked:
+				if w.OffsetIndex != 0 {
+					continue
+				}
+				found, err := messagesOf(c, &w, workers, t.Layout, i)
+				if err != nil {
+					return err
+				}
+				messages = append(messages, found...)
+			}
+		}
+		if len(messages) == 0 {
+			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i), Err: ErrNotTrace}
+		}
+		for _, msg := range messages {
+			launch, err := msg.launch(workers, &m)
+			if err != nil {
+				return err
+			}
+			s.Launches = append(s.Launches, launch)
+		}
+	}
+	return nil
+}
+
+// message is a launch message for a rectangle of cores.
+type message struct {
+	offset     int // of its command in the trace
+	start, end chip.XY
+	bytes      []byte
+}
+
+func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout, step int) ([]message, error) {
+	fail := func(err error, format string, args ...any) error {
+		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: err}
+	}
+	l1 := &workers.L1
+	if slot := l1.Launch + uint32(step)%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
+		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message of program %d has %d B at %#x with base firmware of %v", w.Size, w.Addr, step, l1.LaunchSize, slot, workers.Revision)
+	}
+	if c.header {
+		return nil, fail(ErrUnsupported, "launch messages lie in DRAM")
+	}
+	var out []message
+	add := func(x0, y0, x1, y1 uint8) {
+		at := len(out) * cq.SlotStride(int(w.Size))
+		if w.NoStride {
+			at = 0
+		}
+		out = append(out, message{c.offset, chip.XY{X: x0, Y: y0}, chip.XY{X: x1, Y: y1}, w.Data[at : at+int(w.Size)]})
+	}
+	for _, xy := range w.Cores {
+		x, y, ok := l.SplitXY(xy)
+		if !ok {
+			return nil, fail(ErrNotTrace, "%#x is no core", xy)
+		}
+		add(x, y, x, y)
+	}
+	for _, r := range w.Rects {
+		x0, y0, x1, y1, ok := l.SplitRect(r.NOC)
+		if !ok {
+			return nil, fail(ErrNotTrace, "%#x is no rectangle", r.NOC)
+		}
+		add(x0, y0, x1, y1)
+	}
+	return out, nil
+}
+
+// launch finds what the message starts.
+func (msg *message) launch(workers *abi.Layout, m *l1Memory) (Launch, error) {
+	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
+	out := Launch{Start: msg.start, End: msg.end}
+	base, enables := le.Uint32(b[at.ConfigBase:]), le.Uint32(b[at.Enables:])
+	for p := range chip.Processor(chip.NumProcessors) {
+		if enables>>p&1 == 0 {
+			continue
+		}
+		addr := base + le.Uint32(b[at.Text+4*uint32(p):])
+		text := m.read(msg.start, addr)
+		if len(text) == 0 {
+			return out, &ImportError{Offset: msg.offset, Command: "WRITE_PACKED", Err: ErrNotTrace,
+				Why: fmt.Sprintf("%v of %v starts at %#x of L1, where the trace puts no kernel", p, msg.start, addr)}
+		}
+		out.Kernels = append(out.Kernels, Kernel{Processor: p, Addr: addr, Text: text})
+	}
+	mask := uint64(le.Uint32(b[at.CBMask:]))
+	if at.CircularBuffers > 32 {
+		mask = le.Uint64(b[at.CBMask:])
+	}
+	circular := base + uint32(le.Uint16(b[at.Circular:]))
+	if mask != 0 {
+		config := m.read(msg.start, circular)
+		for i := range at.CircularBuffers {
+			if mask>>i&1 != 0 && len(config) >= 16*i+8 {
+				out.Circular = append(out.Circular, CircularBuffer{le.Uint32(config[16*i:]), le.Uint32(config[16*i+4:])})
+			}
+		}
+	}
+	return out, nil
+}
+
+// Name returns the names of the kernels that the step starts, each once, as "reader on NCRISC, writer on BRISC".
+func (s *Step) Name() string {
+	var names []string
+	seen := map[string]bool{}
+	for i := range s.Launches {
+		for _, k := range s.Launches[i].Kernels {
+			name := k.Name
+			if name == "" {
+				name = "unknown"
+			}
+			if name += " on " + k.Processor.String(); !seen[name] {
+				seen[name] = true
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("host id %d", s.HostID)
+	}
+	return strings.Join(names, ", ")
+}

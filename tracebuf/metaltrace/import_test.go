@@ -1,0 +1,107 @@
+package metaltrace_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
+)
+
+// cardMemory is the DRAM of a card, read through its driver beside the program that uses it.
+type cardMemory struct {
+	dev *kmd.Device
+	ch  *chip.Chip
+}
+
+func (m cardMemory) ReadDRAM(bank int, addr uint64, b []byte) error {
+	k := &m.ch.DRAMBanks()[bank]
+	return m.dev.Read(k.HostEndpoint, k.Offset+addr, b)
+}
+
+func openMemory(t *testing.T, target kmd.Target) cardMemory {
+	t.Helper()
+	dev, err := kmd.Open(t.Context(), target, kmd.WithoutPower(), kmd.WithoutWaiting())
+	devtest.Must(t, err)
+	t.Cleanup(func() { devtest.Must(t, dev.Close()) })
+	h, err := dev.Harvesting(t.Context())
+	devtest.Must(t, err)
+	ch, err := chip.New(dev.Arch(), h)
+	devtest.Must(t, err)
+	return cardMemory{dev, ch}
+}
+
+// imported reads a trace where it lies in DRAM and returns it, and a file of the same buffers as the recorder's own.
+func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.File, find func(*metaltrace.Trace) error) (*metaltrace.Trace, []byte) {
+	t.Helper()
+	im := &saved.Image
+	b := make([]byte, len(im.Bytes))
+	devtest.Must(t, metaltrace.ReadInterleaved(m, len(m.ch.DRAMBanks()), trace.Parts()[0].Extents[0].Start, im.PageSize, 0, b))
+	read, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), im.Layout, b, cq.Pinned)
+	devtest.Must(t, err)
+	devtest.Must(t, find(read))
+	f, err := read.File(metaltrace.FileOptions{Name: "imported", Target: saved.Target, Buffers: im.Buffers})
+	devtest.Must(t, err)
+	file, err := metaltrace.Write(f)
+	devtest.Must(t, err)
+	return read, file
+}
+
+func save(b *devtest.Bench, trace *reprise.Trace) *tracebuf.File {
+	var file bytes.Buffer
+	b.Must(trace.Save(b.Ctx, &file))
+	f, err := tracebuf.Decode(&file)
+	b.Must(err)
+	return f
+}
+
+// A trace in the stock wire format, as it lies in DRAM, becomes a file whose replays compute what the trace computes.
+func TestImportComputesTheSame(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			b := devtest.Open(t, card, reprise.WithStockWireFormat())
+			m := openMemory(t, card)
+			in, mid, out := b.Pages("in", 4), b.Pages("mid", 4), b.Pages("out", 4)
+			one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, mid, 5))
+			two := b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, mid, out, 7))
+			trace, err := b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
+				var errs []error
+				for range 5 { // more runs than there are launch messages
+					errs = append(errs, r.Run(one), r.Run(two))
+				}
+				return errors.Join(errs...)
+			})
+			b.Must(err)
+			b.Must(b.Queue.Wait(b.Ctx)) // the commands are in DRAM
+			own := abi.Own(b.Dev.Arch())
+			read, file := imported(t, m, trace, save(b, trace), func(t *metaltrace.Trace) error { return t.FindLaunches(own) })
+			if len(read.Steps) != 10 {
+				t.Fatalf("%d steps, want 10", len(read.Steps))
+			}
+			b.Must(trace.Release(b.Ctx))
+			b.Must(one.Release(b.Ctx))
+			b.Must(two.Release(b.Ctx))
+			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file), reprise.WithBuffers(in, mid, out))
+			b.Must(err)
+			for i := range uint32(3) {
+				b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 100*i)))
+				b.Must(loaded.Replay(b.Ctx))
+				got := make([]byte, out.Size())
+				b.Must(b.Queue.Read(b.Ctx, out, 0, got))
+				if want := devtest.Words(out.Size(), 100*i+12); !bytes.Equal(got, want) {
+					t.Errorf("replay %d: % x..., want % x...", i, got[:8], want[:8])
+				}
+			}
+			b.Must(loaded.Release(b.Ctx))
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package metaltrace
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// l1Memory is what a trace has put into the workers' kernel-config memory: kernels, and what all cores of a rectangle share.
+type l1Memory struct {
+	layout cq.Layout
+	writes []l1Write // oldest first
+}
+
+// l1Write is bytes that all cores of a rectangle have.
+type l1Write struct {
+	noc            uint32 // the rectangle, as the command names it
+	x0, y0, x1, y1 uint8
+	addr           uint32
+	data           []byte
+}
+
+// maxWrites bounds the writes that are remembered.
+const maxWrites = 1 << 14
+
+func (w *l1Write) end() uint64 { return uint64(w.addr) + uint64(len(w.data)) }
+
+func (w *l1Write) on(c chip.XY) bool { return w.x0 <= c.X && c.X <= w.x1 && w.y0 <= c.Y && c.Y <= w.y1 }
+
+// write notes what a command writes.
+func (m *l1Memory) write(c *command, w *cq.WritePackedLarge, offsets [4]uint32) error {
+	fail := func(format string, args ...any) error {
+		return &ImportError{Offset: c.offset, Command: w.Name(), Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
+	}
+	if int(w.OffsetIndex) >= len(offsets) {
+		return fail("there is no write offset %d", w.OffsetIndex)
+	}
+	data := w.Data
+	if c.header {
+		data = nil
+		for _, b := range c.blocks {
+			data = append(data, b...)
+		}
+	}
+	align := max(int(w.Alignment), 1)
+	for i, s := range w.Subs {
+		x0, y0, x1, y1, ok := m.layout.SplitRect(s.NOC)
+		if !ok {
+			return fail("%#x is no rectangle", s.NOC)
+		}
+		if int(s.Length) > len(data) {
+			return fail("the data of entry %d are missing", i)
+		}
+		m.add(l1Write{s.NOC, x0, y0, x1, y1, offsets[w.OffsetIndex] + s.Addr, data[:s.Length]})
+		data = data[min((int(s.Length)+align-1)/align*align, len(data)):]
+	}
+	return nil
+}
+
+// add adds a write, and forgets those that it replaces.
+func (m *l1Memory) add(n l1Write) {
+	kept := m.writes[:0]
+	for _, w := range m.writes {
+		if w.noc != n.noc || w.addr < n.addr || w.end() > n.end() {
+			kept = append(kept, w)
+		}
+	}
+	if len(kept) == maxWrites {
+		kept = kept[:copy(kept, kept[1:])]
+	}
+	m.writes = append(kept, n)
+}
+
+// read returns the bytes in a core's L1 from an address on, as far as the trace has written them.
+func (m *l1Memory) read(core chip.XY, addr uint32) []byte {
+	var out []byte
+	for at := uint64(addr); ; {
+		i := len(m.writes) - 1
+		for ; i >= 0; i-- {
+			if w := &m.writes[i]; uint64(w.addr) <= at && at < w.end() && w.on(core) {
+				break
+			}
+		}
+		if i < 0 {
+			return out
+		}
+		w := &m.writes[i]
+		end := w.end()
+		for k := i + 1; k < len(m.writes); k++ {
+			if o := &m.writes[k]; uint64(o.addr) > at && uint64(o.addr) < end && o.on(core) {
+				end = uint64(o.addr)
+			}
+		}
+		out = append(out, w.data[at-uint64(w.addr):end-uint64(w.addr)]...)
+		at = end
+	}
+}

@@ -1,0 +1,62 @@
+package metaltrace
+
+import (
+	"fmt"
+)
+
+// maxKernels bounds the bytes of kernels that are read for a trace.
+const maxKernels = 1 << 30
+
+// Memory is the DRAM of the chip that has a trace, or a copy of it.
+type Memory interface {
+	// ReadDRAM fills b from an address of a DRAM bank. Banks are counted as package chip does.
+	ReadDRAM(bank int, addr uint64, b []byte) error
+}
+
+// ReadInterleaved fills b from an interleaved buffer: page p is in bank p mod banks, in row p div banks. addr is its address in
+// every bank, pageSize its page size in bytes, and first the page to begin with.
+func ReadInterleaved(m Memory, banks int, addr uint64, pageSize, first int, b []byte) error {
+	if banks < 1 || pageSize < 1 || first < 0 {
+		return fmt.Errorf("metaltrace: page %d of %d B over %d banks", first, pageSize, banks)
+	}
+	for p := first; len(b) > 0; p++ {
+		n := min(pageSize, len(b))
+		if err := m.ReadDRAM(p%banks, addr+uint64(p/banks)*uint64(pageSize), b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// place is a run of bytes of an interleaved DRAM buffer, as commands name it.
+type place struct {
+	start, logPage uint32
+	base, length   uint32
+}
+
+// kernelMemory reads each run of kernels once.
+type kernelMemory struct {
+	m     Memory
+	banks int
+	seen  map[place][]byte
+	total int
+}
+
+func (k *kernelMemory) read(p place) ([]byte, error) {
+	if b, ok := k.seen[p]; ok {
+		return b, nil
+	}
+	if p.logPage > 20 {
+		return nil, fmt.Errorf("pages of 2^%d B: %w", p.logPage, ErrNotTrace)
+	}
+	if k.total += int(p.length); int64(p.length) > maxKernels || k.total > maxKernels {
+		return nil, fmt.Errorf("more than %d B of kernels: %w", maxKernels, ErrNotTrace)
+	}
+	b := make([]byte, p.length)
+	if err := ReadInterleaved(k.m, k.banks, uint64(p.base), 1<<p.logPage, int(p.start), b); err != nil {
+		return nil, err
+	}
+	k.seen[p] = b
+	return b, nil
+}

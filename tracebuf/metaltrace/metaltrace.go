@@ -1,0 +1,103 @@
+// Package metaltrace imports traces that tt-metal recorded. A trace of tt-metal is commands in the DRAM of a chip, which name the
+// programs' kernels by where they lie in DRAM, and nothing else: no names, no buffers, no firmware. [Read] decodes the commands and
+// reads the kernels, [Trace.Identify] finds out which files of tt-metal's kernel cache they are and so which base firmware they need,
+// and [Trace.File] makes a trace file of them that runs on this runtime's command queues.
+//
+// The package knows no devices: it reads memory through [Memory].
+package metaltrace
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+var (
+	// ErrUnsupported is wrapped by the error for a trace with commands that this runtime can't run, such as programs on Ethernet
+	// cores.
+	ErrUnsupported = errors.New("it can't be imported")
+	// ErrNotTrace is wrapped by the error for commands that no host records: they contradict each other.
+	ErrNotTrace = errors.New("not a trace of tt-metal")
+	// ErrUnknownKernel is wrapped by the error for a trace with kernels that the kernel cache doesn't have.
+	ErrUnknownKernel = errors.New("a kernel that isn't in the kernel cache")
+	// ErrSeveral is wrapped by the error for a trace that fits more than one base firmware.
+	ErrSeveral = errors.New("several base firmwares have all kernels of the trace")
+)
+
+// An ImportError says which command of a trace can't be imported, and why.
+type ImportError struct {
+	Offset  int    // of the command in the trace, in bytes
+	Command string // tt-metal's name without its prefix, as "RELAY_RINGBUFFER"
+	Why     string
+	Err     error // ErrUnsupported, ErrNotTrace, or the error of a Memory
+}
+
+// Error implements error.
+func (e *ImportError) Error() string {
+	return fmt.Sprintf("metaltrace: %s at +%#x: %s: %v", e.Command, e.Offset, e.Why, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *ImportError) Unwrap() error { return e.Err }
+
+func unsupported(r *cq.Reading, format string, args ...any) error {
+	return &ImportError{Offset: r.Offset, Command: r.Name, Why: fmt.Sprintf(format, args...), Err: ErrUnsupported}
+}
+
+func notTrace(r *cq.Reading, format string, args ...any) error {
+	return &ImportError{Offset: r.Offset, Command: r.Name, Why: fmt.Sprintf(format, args...), Err: ErrNotTrace}
+}
+
+// Trace is a trace of tt-metal with the kernels of its programs.
+type Trace struct {
+	Layout   cq.Layout
+	Revision string // of the protocol, as package cq names it
+	Size     int    // bytes of the commands with their EXEC_BUF_END
+	Steps    []Step
+}
+
+// Step is one run of a program.
+type Step struct {
+	Offset, Size int    // of its commands in the trace, in bytes
+	HostID       uint32 // that tt-metal gave the program
+	// Config and Text are the L1 addresses of the program's arguments and configuration, and of its kernels.
+	Config, Text uint32
+	Binaries     int // bytes of kernels that are sent for this run; 0 if they are on the cores already
+	// WaitCount is how many completions the go signal waits for: those of all steps before.
+	WaitCount uint32
+	Launches  []Launch // set by Identify
+
+	commands []command
+}
+
+// Launch is what a launch message starts on a rectangle of cores.
+type Launch struct {
+	Start, End chip.XY // corners of the rectangle in virtual coordinates
+	Kernels    []Kernel
+	Circular   []CircularBuffer
+}
+
+// CircularBuffer is the memory of a circular buffer, in the L1 of each core.
+type CircularBuffer struct {
+	Addr, Size uint32 // bytes
+}
+
+// Kernel is a kernel that a launch message starts.
+type Kernel struct {
+	Processor chip.Processor
+	Addr      uint32 // of its text in L1
+	Name      string // in the kernel cache; empty if it isn't there
+	Text      []byte // its text and initial data; up to the end of what was written there if it isn't in the cache
+}
+
+// command is a dispatcher's command, as the pinned revision has it.
+type command struct {
+	offset int // in the trace that was read
+	to     cq.Dispatcher
+	cmd    cq.DispatchCommand
+	// header means that data come from DRAM: blocks, of which each is a run of bytes there.
+	header bool
+	blocks [][]byte
+}

@@ -1,0 +1,321 @@
+package metaltrace
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Read decodes a trace's commands and reads the kernels that they name from m, whose banks are counted by banks. The commands may be
+// followed by zeros. revision names the protocol's revision; with "" it is the one in which the commands are valid, and if that
+// is none or several, the error is a *cq.RevisionError. Other errors are an *ImportError.
+func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*Trace, error) {
+	readings, revision, err := decode(l, commands, revision)
+	if err != nil {
+		return nil, fmt.Errorf("metaltrace: %w", err)
+	}
+	last := &readings[len(readings)-1]
+	if last.Name != "EXEC_BUF_END" {
+		return nil, notTrace(last, "the commands end without EXEC_BUF_END")
+	}
+	r := reader{
+		layout: l, commands: commands, ring: ring{},
+		kernels: kernelMemory{m: m, banks: banks, seen: map[place][]byte{}},
+		trace:   &Trace{Layout: l, Revision: revision, Size: last.Offset + last.Size},
+	}
+	for i := range readings[:len(readings)-1] {
+		if err := r.command(&readings[i]); err != nil {
+			return nil, err
+		}
+	}
+	if r.step != nil {
+		return nil, notTrace(last, "the commands after the last go signal start no program")
+	}
+	if len(r.trace.Steps) == 0 {
+		return nil, notTrace(last, "it has no programs")
+	}
+	return r.trace, nil
+}
+
+func decode(l cq.Layout, commands []byte, revision string) ([]cq.Reading, string, error) {
+	if revision == "" {
+		v, readings, err := cq.Detect(l, commands)
+		if err != nil {
+			return nil, "", err
+		}
+		return readings, v.Name, nil
+	}
+	v := cq.RevisionByName(revision)
+	if v == nil {
+		return nil, "", fmt.Errorf("there is no protocol revision %q", revision)
+	}
+	readings, err := v.Read(l, commands)
+	return readings, revision, err
+}
+
+// reader turns readings into steps.
+type reader struct {
+	layout   cq.Layout
+	commands []byte
+	kernels  kernelMemory
+	ring     ring
+	trace    *Trace
+	step     *Step    // that is being read; nil between two
+	header   *command // the last one, if its data come from the next relay
+	notified bool
+}
+
+// command takes the next command.
+func (r *reader) command(c *cq.Reading) error {
+	if r.step == nil {
+		r.step, r.notified = &Step{Offset: c.Offset}, false
+	}
+	if c.Who == "prefetch" {
+		return r.prefetch(c)
+	}
+	to := cq.Master
+	if c.Who == cq.Subordinate.String() {
+		to = cq.Subordinate
+	}
+	var cmd cq.DispatchCommand
+	var err error
+	switch c.Name {
+	case "SET_WRITE_OFFSET":
+		cmd = r.writeOffset(c)
+	case "WAIT":
+		cmd, err = wait(c)
+	case "WRITE_PACKED":
+		cmd = r.packed(c)
+	case "WRITE_PACKED_LARGE":
+		cmd = r.large(c)
+	case "NOTIFY_SUBORDINATE_GO_SIGNAL":
+		r.notified = true
+		cmd = cq.NotifySubordinate{Wait: number(c, "wait") != 0, Mask: uint16(number(c, "mask"))}
+	case "SEND_GO_SIGNAL":
+		return r.goSignal(c, to)
+	case "FORWARD_SUBORDINATE", "SEQUENCE":
+		err = unsupported(c, "it is a command of this runtime's own firmware: record with the stock wire format")
+	case "WRITE_LINEAR", "WRITE_PACKED_LARGE_UNICAST":
+		err = unsupported(c, "only programs on Ethernet cores are sent so")
+	default:
+		err = unsupported(c, "no program of a trace needs it")
+	}
+	if err != nil {
+		return err
+	}
+	if to != cq.Master {
+		return unsupported(c, "it is for the subordinate dispatcher, which only sends go signals in a trace")
+	}
+	r.step.commands = append(r.step.commands, command{offset: c.Offset, to: to, cmd: cmd, header: c.Relay == "RELAY_INLINE_NOFLUSH"})
+	r.header = nil
+	if last := &r.step.commands[len(r.step.commands)-1]; last.header {
+		r.header = last
+	}
+	return nil
+}
+
+// prefetch takes a command of the prefetcher: those that bring kernels.
+func (r *reader) prefetch(c *cq.Reading) error {
+	switch c.Name {
+	case "STALL":
+		return nil // it waits for kernels that the host writes; those of a file are there before a replay
+	case "PAGED_TO_RINGBUFFER":
+		data, err := r.fetch(c, place{uint32(number(c, "start")), uint32(number(c, "log2_page")), uint32(number(c, "base")), uint32(number(c, "length"))})
+		if err != nil {
+			return err
+		}
+		advance, ok := c.Value("advance")
+		if !ok {
+			advance = uint64(len(data))
+		}
+		r.ring.load(number(c, "reset") != 0, data, advance)
+		return nil
+	case "SET_RINGBUFFER_OFFSET":
+		r.ring.set(number(c, "offset"), number(c, "write") != 0)
+		return nil
+	case "RELAY_RINGBUFFER":
+		for i := range int(number(c, "count")) {
+			start, n := number(c, at("start", i)), number(c, at("length", i))
+			data, ok := r.ring.read(start, n)
+			if !ok {
+				return notTrace(c, "it reads %d B at %#x of the prefetcher's kernels, which no command before it loaded", n, start)
+			}
+			if err := r.block(c, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "RELAY_PAGED_PACKED":
+		for i := range int(number(c, "count")) {
+			p := place{uint32(number(c, at("start", i))), uint32(number(c, at("log2_page", i))), uint32(number(c, at("base", i))), uint32(number(c, at("length", i)))}
+			data, err := r.fetch(c, p)
+			if err != nil {
+				return err
+			}
+			if err := r.block(c, data); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "RELAY_PAGED", "RELAY_LINEAR", "RELAY_LINEAR_H", "RELAY_LINEAR_PACKED", "RELAY_LINEAR_PACKED_H":
+		return unsupported(c, "only programs on Ethernet cores and transfers are sent so")
+	}
+	return unsupported(c, "no program of a trace needs it")
+}
+
+func (r *reader) fetch(c *cq.Reading, p place) ([]byte, error) {
+	data, err := r.kernels.read(p)
+	if errors.Is(err, ErrNotTrace) {
+		return nil, notTrace(c, "%v", err)
+	}
+	if err != nil {
+		return nil, &ImportError{Offset: c.Offset, Command: c.Name, Why: fmt.Sprintf("%d B of kernels at %#x of the DRAM banks can't be read", p.length, p.base), Err: err}
+	}
+	return data, nil
+}
+
+// block gives the command before this one a run of its data.
+func (r *reader) block(c *cq.Reading, data []byte) error {
+	if r.header == nil {
+		return notTrace(c, "no command before it takes what it relays")
+	}
+	r.header.blocks = append(r.header.blocks, data)
+	r.step.Binaries += len(data)
+	return nil
+}
+
+func (r *reader) writeOffset(c *cq.Reading) cq.DispatchCommand {
+	w := cq.SetWriteOffset{HostID: uint16(number(c, "host_id")), Count: 3}
+	for i := range w.Offsets[:3] {
+		w.Offsets[i] = uint32(number(c, at("offset", i)))
+	}
+	r.step.HostID, r.step.Config, r.step.Text = uint32(number(c, "host_id")), w.Offsets[1], w.Offsets[2]
+	return w
+}
+
+// wait drops the notification of the prefetcher, which goes with its STALL.
+func wait(c *cq.Reading) (cq.DispatchCommand, error) {
+	w := cq.Wait{Stream: uint16(number(c, "stream")), Addr: uint32(number(c, "addr")), Count: uint32(number(c, "count"))}
+	for _, flag := range strings.Split(text(c, "flags"), "|") {
+		switch flag {
+		case "none", "notify":
+		case "barrier":
+			w.Flags |= cq.WaitBarrier
+		case "stream":
+			w.Flags |= cq.WaitStream
+		default:
+			return nil, unsupported(c, "it waits for %q: programs wait for barriers and completions", flag)
+		}
+	}
+	return w, nil
+}
+
+// Bits of the flags of a WRITE_PACKED, the same in all revisions. The type is above.
+const (
+	packedMulticast = 1
+	packedNoStride  = 2
+	packedType      = 4
+)
+
+func (r *reader) packed(c *cq.Reading) cq.DispatchCommand {
+	flags := number(c, "flags")
+	w := cq.WritePacked{
+		Type: cq.PackedType(flags >> packedType), NoStride: flags&packedNoStride != 0,
+		OffsetIndex: uint16(number(c, "offset_index")), Size: uint16(number(c, "size")), Addr: uint32(number(c, "addr")),
+	}
+	entry := 4
+	for i := range int(number(c, "count")) {
+		noc := uint32(number(c, at("noc", i)))
+		if flags&packedMulticast != 0 {
+			entry = 8
+			w.Rects = append(w.Rects, cq.Rect{NOC: noc, Dests: uint32(number(c, at("dests", i)))})
+		} else {
+			w.Cores = append(w.Cores, noc)
+		}
+	}
+	w.Data = r.data(c, entry*(len(w.Cores)+len(w.Rects)))
+	return w
+}
+
+func (r *reader) large(c *cq.Reading) cq.DispatchCommand {
+	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")), OffsetIndex: uint16(number(c, "offset_index"))}
+	for i := range int(number(c, "count")) {
+		w.Subs = append(w.Subs, cq.LargeSub{
+			NOC: uint32(number(c, at("noc", i))), Addr: uint32(number(c, at("addr", i))),
+			// Some revisions store the length less one; the text is the length in all of them.
+			Length: decimal(text(c, at("length", i))), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
+		})
+	}
+	w.Data = r.data(c, 12*len(w.Subs))
+	return w
+}
+
+// goSignal ends the step.
+func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
+	multicast, ok := c.Value("multicast")
+	if !ok {
+		if multicast = 0; number(c, "multicasts") == 0 {
+			multicast = cq.NoMulticast
+		}
+	}
+	g := cq.SendGoSignal{
+		Go: cq.GoWord(number(c, "go")), Multicast: uint8(multicast), NumUnicast: uint8(number(c, "unicasts")), NOCStart: uint8(number(c, "noc_start")),
+		WaitCount: uint32(number(c, "wait_count")), WaitStream: uint32(number(c, "wait_stream")),
+	}
+	switch {
+	case to != cq.Subordinate:
+		return unsupported(c, "it is for the dispatcher itself: record with a subordinate dispatcher, which is tt-metal's default on Tensix cores")
+	case !r.notified:
+		return notTrace(c, "no NOTIFY_SUBORDINATE_GO_SIGNAL is before it: it would hang")
+	case g.Multicast == cq.NoMulticast || g.NumUnicast != 0:
+		return unsupported(c, "it starts Ethernet cores")
+	case g.Multicast != 0 || g.Go.Offset() != 0:
+		return unsupported(c, "it is for a sub-device of several")
+	case g.Go.Signal() != cq.SignalGo:
+		return unsupported(c, "the signal is %v, programs are started with %v", g.Go.Signal(), cq.SignalGo)
+	}
+	r.step.commands = append(r.step.commands, command{offset: c.Offset, to: to, cmd: g})
+	r.step.WaitCount, r.step.Size = g.WaitCount, c.Offset+c.Size-r.step.Offset
+	r.trace.Steps = append(r.trace.Steps, *r.step)
+	r.step, r.header = nil, nil
+	return nil
+}
+
+// data returns the data in a command with a list of that many bytes.
+func (r *reader) data(c *cq.Reading, list int) []byte {
+	if c.Data == 0 {
+		return nil
+	}
+	start := c.At + cq.SlotStride(cq.HeaderSize+list)
+	return r.commands[start : start+c.Data]
+}
+
+func at(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+
+// number is a field's value, 0 if the revision doesn't have the field.
+func number(c *cq.Reading, name string) uint64 {
+	v, _ := c.Value(name)
+	return v
+}
+
+// text is a field's value for people.
+func text(c *cq.Reading, name string) string {
+	for i := range c.Fields {
+		if c.Fields[i].Name == name {
+			return c.Fields[i].Text
+		}
+	}
+	return ""
+}
+
+// decimal is the number that a field stands for.
+func decimal(s string) uint32 {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return uint32(n)
+}
