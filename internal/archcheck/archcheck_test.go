@@ -52,7 +52,7 @@ reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatc
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi chip  # the image of a trace, its commands, its file
-tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels/metal chip  # traces that tt-metal recorded
+tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision

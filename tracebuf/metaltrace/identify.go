@@ -1,14 +1,17 @@
 package metaltrace
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
@@ -43,6 +46,7 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 		err := t.Identify(l, f)
 		var unknown *UnknownKernelError
 		switch {
+		case err == nil && found != nil && same(found, f):
 		case err == nil && found != nil:
 			return nil, fmt.Errorf("metaltrace: %w: %s and %s: name one of them", ErrSeveral, found.Dir, f.Dir)
 		case err == nil:
@@ -66,6 +70,16 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 	return nil, fmt.Errorf("metaltrace: %w: the cache has no base firmware for a %v with a kernel", ErrUnknownKernel, t.Layout)
 }
 
+// same reports whether two folders have the same base firmware.
+func same(a, b *metal.Firmware) bool {
+	for p := range a.Base {
+		if !slices.EqualFunc(a.Base[p].Segments, b.Base[p].Segments, func(x, y kernels.MetalSegment) bool { return x.Addr == y.Addr && bytes.Equal(x.Data, y.Data) }) {
+			return false
+		}
+	}
+	return a.Layout == b.Layout
+}
+
 // Identify finds out which kernels of a library the trace starts, all of which must have been linked with f: that proves that
 // the workers need f. The error wraps ErrUnknownKernel if it is another firmware's, or is that of [Trace.Launches].
 func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
@@ -79,7 +93,7 @@ func (t *Trace) Identify(l *Library, f *metal.Firmware) error {
 			for n := range launch.Kernels {
 				kernel := &launch.Kernels[n]
 				if found := l.find(f, kernel.Processor, kernel.Text); found != nil {
-					kernel.Name, kernel.Text = found.name, kernel.Text[:len(found.text)]
+					kernel.Name, kernel.Text = found.name, kernel.Text[:len(found.image.Text)]
 					continue
 				}
 				if unknown == nil {

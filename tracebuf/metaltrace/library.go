@@ -6,26 +6,30 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-// Library has the kernels of kernel caches by base firmware and processor, to be found by their bytes.
+// Library has the kernels of a kernel cache by base firmware and processor, to be found by their bytes.
 type Library struct {
 	firmware []*metal.Firmware
+	all      []known
 	kernels  map[*metal.Firmware]*[chip.NumProcessors][]known
 	problems []error
 }
 
-// known is a kernel of a library: its name, and its text and initial data as they lie in L1.
+// known is a kernel of a library.
 type known struct {
-	name string
-	text []byte
+	name      string
+	processor chip.Processor
+	firmware  *metal.Firmware // of its build
+	image     *kernels.Image
 }
 
 // NewLibrary reads all kernels of a cache that base firmware of the cache runs. The error is the context's; kernels that can't be
 // used are among Problems.
 func NewLibrary(ctx context.Context, c *metal.Cache) (*Library, error) {
-	l := &Library{firmware: slices.Clone(c.Firmware), kernels: map[*metal.Firmware]*[chip.NumProcessors][]known{}}
+	l := &Library{kernels: map[*metal.Firmware]*[chip.NumProcessors][]known{}}
 	for i := range c.Kernels {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -41,46 +45,47 @@ func NewLibrary(ctx context.Context, c *metal.Cache) (*Library, error) {
 			l.problems = append(l.problems, err)
 			continue
 		}
-		l.add(f, p, k.Name, im.Text)
-		// Base firmware of another build may be the same.
-		for _, o := range c.Firmware {
-			if o != f && o.CheckProcessor(im, p) == nil {
-				l.add(o, p, k.Name, im.Text)
-			}
+		l.all = append(l.all, known{k.Name, p, f, im})
+	}
+	for _, f := range c.Firmware {
+		if slices.ContainsFunc(l.all, func(k known) bool { return k.firmware == f }) {
+			l.firmware = append(l.firmware, f)
+			l.index(f, func(k *known) bool { return k.firmware == f })
 		}
 	}
 	return l, nil
 }
 
-func (l *Library) add(f *metal.Firmware, p chip.Processor, name string, text []byte) {
-	of := l.kernels[f]
-	if of == nil {
-		of = new([chip.NumProcessors][]known)
-		l.kernels[f] = of
+func (l *Library) index(f *metal.Firmware, is func(*known) bool) *[chip.NumProcessors][]known {
+	of := new([chip.NumProcessors][]known)
+	for i := range l.all {
+		if k := &l.all[i]; is(k) {
+			of[k.processor] = append(of[k.processor], *k)
+		}
 	}
-	of[p] = append(of[p], known{name, text})
+	l.kernels[f] = of
+	return of
 }
 
-// Firmware returns the base firmware that kernels of the library were linked with.
-func (l *Library) Firmware() []*metal.Firmware {
-	return slices.DeleteFunc(slices.Clone(l.firmware), func(f *metal.Firmware) bool { return l.kernels[f] == nil })
-}
+// Firmware returns the base firmware of the cache that has kernels.
+func (l *Library) Firmware() []*metal.Firmware { return slices.Clone(l.firmware) }
 
-// Problems says which files of the cache are no kernels that can run, and why.
-func (l *Library) Problems() []error { return l.problems }
-
-// find returns the longest kernel that memory begins with, nil if there is none.
+// find returns the longest kernel that memory begins with, nil if there is none. Kernels of firmware that isn't the library's are
+// those that it runs, by their symbols.
 func (l *Library) find(f *metal.Firmware, p chip.Processor, memory []byte) *known {
 	of := l.kernels[f]
 	if of == nil {
-		return nil
+		of = l.index(f, func(k *known) bool { return f.CheckProcessor(k.image, k.processor) == nil })
 	}
 	var best *known
 	for i := range of[p] {
 		k := &of[p][i]
-		if (best == nil || len(k.text) > len(best.text)) && len(k.text) > 0 && bytes.HasPrefix(memory, k.text) {
+		if n := len(k.image.Text); n > 0 && (best == nil || n > len(best.image.Text)) && bytes.HasPrefix(memory, k.image.Text) {
 			best = k
 		}
 	}
 	return best
 }
+
+// Problems says which files of the cache are no kernels that can run, and why.
+func (l *Library) Problems() []error { return l.problems }
