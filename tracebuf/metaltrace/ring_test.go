@@ -1,0 +1,172 @@
+package metaltrace_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
+)
+
+// asMetal writes the commands of a trace as tt-metal assembles them: kernels go through the prefetcher's ring, where a second run
+// finds them; there are four write offsets; waits stall the prefetcher; go signals name another dispatch core. Source: tt-metal
+// impl/program/dispatch.cpp.
+func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
+	t.Helper()
+	b := cq.NewBuilder(l, nil)
+	loaded := map[cq.PagedSub]uint32{} // where in the ring
+	ring := uint32(0)
+	var header cq.PrefetchCommand
+	for e, err := range cq.All(l, commands) {
+		devtest.Must(t, err)
+		switch c := e.Command.(type) {
+		case cq.RelayInlineNoFlush:
+			header = c
+			continue
+		case cq.RelayPagedPacked:
+			var relay cq.RelayRingbuffer
+			for _, s := range c.Subs {
+				at, ok := loaded[s]
+				if !ok {
+					at = ring
+					loaded[s] = at
+					pages := (s.Length + 2047) &^ 2047
+					b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: ring == 0, LogPageSize: uint8(s.LogPageSize), StartPage: uint8(s.StartPage), Advance: pages, Base: s.Base, Length: s.Length})
+					ring += pages
+				}
+				relay.Subs = append(relay.Subs, cq.RingSub{Start: at - loaded[c.Subs[0]], Length: s.Length})
+			}
+			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: loaded[c.Subs[0]]})
+			b.Append(header)
+			b.RelayRingbuffer(relay)
+			continue
+		case cq.RelayInline:
+			switch d := c.Command.(type) {
+			case cq.SetWriteOffset:
+				d.Count, d.Offsets[3] = 4, 0x1234
+				b.SetWriteOffset(d)
+				continue
+			case cq.Wait:
+				if d.Flags != 0 {
+					b.WaitStall(d)
+				}
+				continue
+			case cq.SendGoSignal:
+				d.Go = cq.NewGoWord(0, 7, 7, cq.SignalGo)
+				b.SendGoSignal(c.To, d)
+				continue
+			}
+		}
+		b.Append(e.Command)
+	}
+	out, err := b.Finish()
+	devtest.Must(t, err)
+	return out
+}
+
+// inRevision changes commands of the pinned revision into those of another one.
+func inRevision(t *testing.T, l cq.Layout, commands []byte, change func(r *cq.Reading, command []byte)) []byte {
+	t.Helper()
+	out := bytes.Clone(commands)
+	readings, err := cq.RevisionByName(cq.Pinned).Read(l, commands)
+	devtest.Must(t, err)
+	for i := range readings {
+		change(&readings[i], out[readings[i].At:])
+	}
+	return out
+}
+
+func lengthsAsTheyAre(r *cq.Reading, command []byte) {
+	if n, _ := r.Value("count"); r.Name == "WRITE_PACKED_LARGE" {
+		for i := range int(n) {
+			at := command[cq.AtLargeSub(i)+8:]
+			binary.LittleEndian.PutUint16(at, binary.LittleEndian.Uint16(at)+1)
+		}
+	}
+}
+
+func waitsAndHostIDs(r *cq.Reading, command []byte) {
+	switch r.Name {
+	case "WAIT":
+		command[cq.AtWaitFlags] = command[cq.AtWaitFlags]&7 | command[cq.AtWaitFlags]&0x18<<1
+	case "SET_WRITE_OFFSET":
+		copy(command[4:], []byte{command[2], command[3], 0, 0})
+		command[2], command[3] = 0, 0
+	}
+}
+
+// A trace in the form in which tt-metal assembles it, in each revision of the protocol since packed-large commands have their
+// form, becomes the same file.
+func TestImportFromTheRing(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			b := devtest.Open(t, card, reprise.WithStockWireFormat())
+			m := openMemory(t, card)
+			banks := len(m.ch.DRAMBanks())
+			in, mid, out := b.Pages("in", 4), b.Pages("mid", 4), b.Pages("out", 4)
+			one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, mid, 5))
+			two := b.Load(b.Adder("two", chip.Core{X: 3, Y: 1}, mid, out, 7))
+			trace, err := b.Queue.Capture(b.Ctx, "chain", func(_ context.Context, r *reprise.Recorder) error {
+				var errs []error
+				for range 6 {
+					errs = append(errs, r.Run(one), r.Run(two))
+				}
+				return errors.Join(errs...)
+			})
+			b.Must(err)
+			b.Must(b.Queue.Wait(b.Ctx))
+			saved := save(b, trace)
+			l := saved.Image.Layout
+			commands := asMetal(t, l, saved.Image.Bytes[:saved.Image.Size])
+			var first []byte
+			for _, c := range []struct {
+				revision string
+				bytes    []byte
+			}{
+				{cq.Pinned, commands},
+				{"2025-autumn", inRevision(t, l, commands, lengthsAsTheyAre)},
+				{"newer-a", inRevision(t, l, commands, waitsAndHostIDs)},
+			} {
+				read, err := metaltrace.Read(m, banks, l, append(c.bytes, make([]byte, 4096)...), c.revision)
+				b.Must(err)
+				b.Must(read.FindLaunches(abi.Own(b.Dev.Arch())))
+				f, err := read.File(metaltrace.FileOptions{Name: "ring", Target: saved.Target, Buffers: saved.Image.Buffers})
+				b.Must(err)
+				file, err := metaltrace.Write(f)
+				b.Must(err)
+				if n := len(f.Image.Programs); n != 2 {
+					t.Errorf("%s: %d programs, want 2", c.revision, n)
+				}
+				if first == nil {
+					first = file
+				} else if diff := cmp.Diff(first, file); diff != "" {
+					t.Errorf("%s gives another file than %s", c.revision, cq.Pinned)
+				}
+			}
+			b.Must(trace.Release(b.Ctx))
+			b.Must(one.Release(b.Ctx))
+			b.Must(two.Release(b.Ctx))
+			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(first), reprise.WithBuffers(in, mid, out))
+			b.Must(err)
+			for i := range uint32(3) {
+				b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 100*i)))
+				b.Must(loaded.Replay(b.Ctx))
+				got := make([]byte, out.Size())
+				b.Must(b.Queue.Read(b.Ctx, out, 0, got))
+				if want := devtest.Words(out.Size(), 100*i+12); !bytes.Equal(got, want) {
+					t.Errorf("replay %d: % x..., want % x...", i, got[:8], want[:8])
+				}
+			}
+		})
+	}
+}
