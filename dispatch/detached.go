@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
@@ -38,7 +40,24 @@ func BinaryImage(name string, binary []byte) *Image {
 // FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with
 // one firmware need not run with another.
 func (d *Device) FirmwareHash() ([sha256.Size]byte, error) {
-	a := d.ch.Arch()
+	f := d.opts.Firmware
+	if f == nil {
+		return HashFirmware(d.ch.Arch(), nil)
+	}
+	return HashFirmware(d.ch.Arch(), func(yield func(uint32, []byte) bool) {
+		for p := range f.Segments {
+			for _, s := range f.Segments[p] {
+				if !yield(s.Addr, s.Data) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// HashFirmware returns what FirmwareHash returns for a device of an architecture with this runtime's own command-queue
+// firmware. workers are the segments, by processor and address, of base firmware that replaces the workers' own; nil for none.
+func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	base, err := firmware.Base(a)
 	if err != nil {
@@ -57,12 +76,10 @@ func (d *Device) FirmwareHash() ([sha256.Size]byte, error) {
 		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image)))) // never fails
 		h.Write(image)
 	}
-	if f := d.opts.Firmware; f != nil {
-		for p := range f.Segments {
-			for _, s := range f.Segments[p] {
-				h.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, s.Addr), uint32(len(s.Data))))
-				h.Write(s.Data)
-			}
+	if workers != nil {
+		for addr, data := range workers {
+			h.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, addr), uint32(len(data))))
+			h.Write(data)
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil

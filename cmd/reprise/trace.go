@@ -22,6 +22,8 @@ type traceCmd struct {
 	Dump traceDumpCmd `cmd:"" help:"Print the commands of a trace, under the names of their programs."`
 	Stat traceStatCmd `cmd:"" help:"Show the size of a trace by program, kind of command and DRAM bank."`
 	Diff traceDiffCmd `cmd:"" help:"Compare two traces program by program."`
+	// Import reads a trace that tt-metal recorded.
+	Import traceImportCmd `cmd:"" help:"Make a trace file of a trace that tt-metal recorded."`
 	// Verify and Run put the trace on a device.
 	Verify traceVerifyCmd `cmd:"" help:"Compare a trace in a device's DRAM with its file."`
 	Run    traceRunCmd    `cmd:"" help:"Load a trace from a file and run it."`
@@ -189,18 +191,11 @@ func (c *sourceFlags) readDevice(ctx context.Context, name string, t kmd.Target)
 
 // readDRAM reads an interleaved buffer: page p is in bank p mod banks, in row p div banks.
 func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages int) (b []byte, ch *chip.Chip, err error) {
-	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
+	d, ch, err := openChip(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	h, err := d.Harvesting(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if ch, err = chip.New(d.Arch(), h); err != nil {
-		return nil, nil, err
-	}
 	banks := ch.DRAMBanks()
 	rows := uint64((pages + len(banks) - 1) / len(banks))
 	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {

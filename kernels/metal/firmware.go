@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,4 +161,18 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes", kernels.ErrTooLarge, info.Size())
 	}
 	return os.ReadFile(path)
+}
+
+// Segments returns what the host writes to a core, with its address: the segments of each processor in order, without those
+// that have no initial contents.
+func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
+	return func(yield func(uint32, []byte) bool) {
+		for p := range f.Base {
+			for _, s := range f.Base[p].Segments {
+				if len(s.Data) > 0 && !yield(s.Addr, s.Data) {
+					return
+				}
+			}
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
@@ -83,6 +84,9 @@ func TestImportNamesKernels(t *testing.T) {
 			b.Must(err)
 			b.Must(b.Queue.Wait(b.Ctx))
 			saved := save(b, trace)
+			if sum, err := dispatch.HashFirmware(f.Layout.Arch, f.Segments()); err != nil || sum != saved.Target.Firmware {
+				t.Errorf("the firmware's hash is %x, %v; the recorder writes %x", sum, err, saved.Target.Firmware)
+			}
 			read, file := imported(t, openMemory(t, card), trace, saved, func(tr *metaltrace.Trace) error {
 				found, err := tr.FindFirmware(library)
 				if errors.Is(err, metaltrace.ErrSeveral) {
