@@ -298,8 +298,8 @@ func (d *revisionReader) dataBytes(f *form) (uint64, error) {
 		}
 		for i := range int(count) {
 			length := v(index("length", i)) + less
-			if length == 0 || length%L1Align != 0 {
-				return 0, bad(ErrFormat, f.head+i*f.list.size+8, f.name, "length of entry %d is %d, want a multiple of 16", i, length)
+			if length == 0 || length%4 != 0 { // tt-metal writes arguments, semaphores and kernels by the word
+				return 0, bad(ErrFormat, f.head+i*f.list.size+8, f.name, "length of entry %d is %d, want a multiple of 4", i, length)
 			}
 			n += (length + align - 1) &^ (align - 1)
 		}

@@ -95,7 +95,6 @@ type Kernel struct {
 // command is a dispatcher's command, as the pinned revision has it.
 type command struct {
 	offset int // in the trace that was read
-	to     cq.Dispatcher
 	cmd    cq.DispatchCommand
 	// header means that data come from DRAM: blocks, of which each is a run of bytes there.
 	header bool

@@ -80,6 +80,9 @@ func (r *reader) command(c *cq.Reading) error {
 	if c.Who == cq.Subordinate.String() {
 		to = cq.Subordinate
 	}
+	if to != cq.Master && c.Name != "SEND_GO_SIGNAL" {
+		return unsupported(c, "it is for the subordinate dispatcher, which only sends go signals in a trace")
+	}
 	var cmd cq.DispatchCommand
 	var err error
 	switch c.Name {
@@ -88,9 +91,9 @@ func (r *reader) command(c *cq.Reading) error {
 	case "WAIT":
 		cmd, err = wait(c)
 	case "WRITE_PACKED":
-		cmd = r.packed(c)
+		return r.packed(c)
 	case "WRITE_PACKED_LARGE":
-		cmd = r.large(c)
+		cmd, err = r.large(c)
 	case "NOTIFY_SUBORDINATE_GO_SIGNAL":
 		r.notified = true
 		cmd = cq.NotifySubordinate{Wait: number(c, "wait") != 0, Mask: uint16(number(c, "mask"))}
@@ -106,14 +109,7 @@ func (r *reader) command(c *cq.Reading) error {
 	if err != nil {
 		return err
 	}
-	if to != cq.Master {
-		return unsupported(c, "it is for the subordinate dispatcher, which only sends go signals in a trace")
-	}
-	r.step.commands = append(r.step.commands, command{offset: c.Offset, to: to, cmd: cmd, header: c.Relay == "RELAY_INLINE_NOFLUSH"})
-	r.header = nil
-	if last := &r.step.commands[len(r.step.commands)-1]; last.header {
-		r.header = last
-	}
+	r.append(c, cmd)
 	return nil
 }
 
@@ -220,7 +216,7 @@ const (
 	packedType      = 4
 )
 
-func (r *reader) packed(c *cq.Reading) cq.DispatchCommand {
+func (r *reader) packed(c *cq.Reading) error {
 	flags := number(c, "flags")
 	w := cq.WritePacked{
 		Type: cq.PackedType(flags >> packedType), NoStride: flags&packedNoStride != 0,
@@ -237,20 +233,69 @@ func (r *reader) packed(c *cq.Reading) cq.DispatchCommand {
 		}
 	}
 	w.Data = r.data(c, entry*(len(w.Cores)+len(w.Rects)))
-	return w
+	if w.OffsetIndex == 3 {
+		return unsupported(c, "it writes to Ethernet cores")
+	}
+	if w.OffsetIndex != 1 || len(w.Rects) == 0 {
+		r.append(c, w)
+		return nil
+	}
+	return r.common(c, &w)
 }
 
-func (r *reader) large(c *cq.Reading) cq.DispatchCommand {
+// common makes a WRITE_PACKED of common arguments to rectangles one of the larger form, in which this runtime writes them.
+func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
+	if c.Data == 0 || w.Addr%cq.L1Align != 0 {
+		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go", w.Size, w.Addr, cq.L1Align)
+	}
+	slot := cq.SlotStride(int(w.Size))
+	for first := 0; first < len(w.Rects); first += cq.MaxLargeSubs {
+		large := cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: cq.L1Align, OffsetIndex: w.OffsetIndex}
+		for i, rect := range w.Rects[first:min(first+cq.MaxLargeSubs, len(w.Rects))] {
+			if rect.Dests > 0xFF {
+				return notTrace(c, "it goes to %d cores", rect.Dests)
+			}
+			start := (first + i) * slot
+			if w.NoStride {
+				start = 0
+			}
+			large.Subs = append(large.Subs, cq.LargeSub{NOC: rect.NOC, Addr: w.Addr, Length: uint32(slot), Dests: uint8(rect.Dests), Unlink: true})
+			large.Data = append(large.Data, w.Data[start:start+slot]...)
+		}
+		r.append(c, large)
+	}
+	return nil
+}
+
+// append adds a command for the dispatcher to the step.
+func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
+	r.step.commands = append(r.step.commands, command{offset: c.Offset, cmd: cmd, header: c.Relay == "RELAY_INLINE_NOFLUSH"})
+	r.header = nil
+	if last := &r.step.commands[len(r.step.commands)-1]; last.header {
+		r.header = last
+	}
+}
+
+// large reads a WRITE_PACKED_LARGE. tt-metal writes whole words, and places whatever it writes at multiples of 16 in memory and in
+// the command, with zeros between: so lengths are rounded up to what this runtime's dispatcher takes.
+func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")), OffsetIndex: uint16(number(c, "offset_index"))}
 	for i := range int(number(c, "count")) {
-		w.Subs = append(w.Subs, cq.LargeSub{
+		s := cq.LargeSub{
 			NOC: uint32(number(c, at("noc", i))), Addr: uint32(number(c, at("addr", i))),
 			// Some revisions store the length less one; the text is the length in all of them.
 			Length: decimal(text(c, at("length", i))), Dests: uint8(number(c, at("dests", i))), Unlink: number(c, at("unlink", i)) != 0,
-		})
+		}
+		if s.Length%cq.L1Align != 0 {
+			if s.Addr%cq.L1Align != 0 || w.Alignment < cq.L1Align {
+				return nil, unsupported(c, "it writes %d B at %#x of the program's memory, and only what begins at a multiple of %d may be rounded up", s.Length, s.Addr, cq.L1Align)
+			}
+			s.Length += -s.Length & (cq.L1Align - 1)
+		}
+		w.Subs = append(w.Subs, s)
 	}
 	w.Data = r.data(c, 12*len(w.Subs))
-	return w
+	return w, nil
 }
 
 // goSignal ends the step.
@@ -277,7 +322,7 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 	case g.Go.Signal() != cq.SignalGo:
 		return unsupported(c, "the signal is %v, programs are started with %v", g.Go.Signal(), cq.SignalGo)
 	}
-	r.step.commands = append(r.step.commands, command{offset: c.Offset, to: to, cmd: g})
+	r.step.commands = append(r.step.commands, command{offset: c.Offset, cmd: g})
 	r.step.WaitCount, r.step.Size = g.WaitCount, c.Offset+c.Size-r.step.Offset
 	r.trace.Steps = append(r.trace.Steps, *r.step)
 	r.step, r.header = nil, nil
