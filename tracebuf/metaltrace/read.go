@@ -76,6 +76,9 @@ func (r *reader) command(c *cq.Reading) error {
 	if c.Who == "prefetch" {
 		return r.prefetch(c)
 	}
+	if c.Relay != "RELAY_INLINE" && c.Relay != "RELAY_INLINE_NOFLUSH" {
+		return unsupported(c, "it is in a %s, a command of this runtime's own firmware: record with the stock wire format", c.Relay)
+	}
 	to := cq.Master
 	if c.Who == cq.Subordinate.String() {
 		to = cq.Subordinate
@@ -99,8 +102,6 @@ func (r *reader) command(c *cq.Reading) error {
 		cmd = cq.NotifySubordinate{Wait: number(c, "wait") != 0, Mask: uint16(number(c, "mask"))}
 	case "SEND_GO_SIGNAL":
 		return r.goSignal(c, to)
-	case "FORWARD_SUBORDINATE", "SEQUENCE":
-		err = unsupported(c, "it is a command of this runtime's own firmware: record with the stock wire format")
 	case "WRITE_LINEAR", "WRITE_PACKED_LARGE_UNICAST":
 		err = unsupported(c, "only programs on Ethernet cores are sent so")
 	default:
