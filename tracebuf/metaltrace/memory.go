@@ -4,8 +4,11 @@ import (
 	"fmt"
 )
 
-// maxKernels bounds the bytes of kernels that are read for a trace.
-const maxKernels = 1 << 30
+// Bounds of the bytes of kernels that are read for a command, which go through a core's L1, and for a trace.
+const (
+	maxLoad    = 1 << 21
+	maxKernels = 1 << 30
+)
 
 // Memory is the DRAM of the chip that has a trace, or a copy of it.
 type Memory interface {
@@ -47,10 +50,13 @@ func (k *kernelMemory) read(p place) ([]byte, error) {
 	if b, ok := k.seen[p]; ok {
 		return b, nil
 	}
-	if p.logPage > 20 {
+	if p.logPage < 9 || p.logPage > 16 { // tt-metal's have 2^11 B
 		return nil, fmt.Errorf("pages of 2^%d B: %w", p.logPage, ErrNotTrace)
 	}
-	if k.total += int(p.length); int64(p.length) > maxKernels || k.total > maxKernels {
+	if p.length > maxLoad {
+		return nil, fmt.Errorf("%d B of kernels at once, more than L1 has: %w", p.length, ErrNotTrace)
+	}
+	if k.total += int(p.length); k.total > maxKernels {
 		return nil, fmt.Errorf("more than %d B of kernels: %w", maxKernels, ErrNotTrace)
 	}
 	b := make([]byte, p.length)
