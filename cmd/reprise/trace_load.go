@@ -20,6 +20,14 @@ func programsOf(t *reprise.Trace) []programAt {
 	return out
 }
 
+// withFirmware adds the base firmware of a folder, if one is given, to options.
+func withFirmware(dir string, opts ...reprise.Option) []reprise.Option {
+	if dir != "" {
+		opts = append(opts, reprise.WithFirmware(dir))
+	}
+	return opts
+}
+
 // loadTrace loads a trace file into a device, which isn't opened for a bad file. An empty name stands for the
 // emulator of the file's chip, and is filled in. The device gets the queues that the trace needs.
 func loadTrace(ctx context.Context, path string, device *string, opts ...reprise.Option) (*reprise.Trace, *reprise.Device, error) {

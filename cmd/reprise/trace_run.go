@@ -19,15 +19,16 @@ import (
 )
 
 type traceRunCmd struct {
-	File    string `arg:"" help:"Trace file to run." type:"existingfile"`
-	Device  string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Replays int    `help:"How often to replay it." default:"1"`
-	Step    bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split   *int   `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
-	Bisect  bool   `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
-	Check   bool   `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
-	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
-	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	File     string `arg:"" help:"Trace file to run." type:"existingfile"`
+	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	Replays  int    `help:"How often to replay it." default:"1"`
+	Step     bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
+	Split    *int   `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
+	Bisect   bool   `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
+	Check    bool   `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
+	JSON     bool   `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir  string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -107,7 +108,7 @@ type runBufferJSON struct {
 }
 
 func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
-	t, dev, err := loadTrace(ctx, c.File, &c.Device, reprise.WithDumpDir(c.DumpDir))
+	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware, reprise.WithDumpDir(c.DumpDir))...)
 	if err != nil {
 		return err
 	}

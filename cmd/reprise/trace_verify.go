@@ -11,10 +11,11 @@ import (
 )
 
 type traceVerifyCmd struct {
-	File   string  `arg:"" help:"Trace file." type:"existingfile"`
-	Device string  `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Addr   *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
-	JSON   bool    `help:"Print one JSON object instead of text." name:"json"`
+	File     string  `arg:"" help:"Trace file." type:"existingfile"`
+	Device   string  `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string  `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	Addr     *uint64 `help:"Address in every DRAM bank of the trace to compare; nothing is started on the device. Without it the trace is loaded and read back." placeholder:"ADDRESS"`
+	JSON     bool    `help:"Print one JSON object instead of text." name:"json"`
 }
 
 // Help is shown by --help.
@@ -95,7 +96,7 @@ func (o *verifyJSON) where() string {
 
 // loaded loads the trace and reads it back.
 func (c *traceVerifyCmd) loaded(ctx context.Context, out *verifyJSON) (err error) {
-	t, dev, err := loadTrace(ctx, c.File, &c.Device)
+	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware)...)
 	if err != nil {
 		return err
 	}
