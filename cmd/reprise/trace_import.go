@@ -35,7 +35,7 @@ type traceImportCmd struct {
 	Like     string   `help:"Device of the kind that the trace was recorded on, for a file: emu:blackhole and the like." placeholder:"DEVICE"`
 	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
 	Firmware string   `help:"Folder with the base firmware of the kernels, if the cache has several that could be it." placeholder:"DIR"`
-	Trust    bool     `help:"Import kernels that the cache doesn't have. Nothing proves then that the firmware is theirs. Without --firmware the workers run this runtime's own."`
+	Trust    bool     `help:"Import kernels that the cache doesn't have; nothing proves then that --firmware is theirs. Without --cache and --firmware the workers run this runtime's own."`
 	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. For each of them once." placeholder:"BUFFER" sep:"none"`
 	Data     bool     `help:"Save what the DRAM buffers hold now."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`

@@ -7,6 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -62,24 +65,40 @@ func TestImportNamesKernels(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%s/%v", f.Layout.Revision.Name, f.Layout.Arch), func(t *testing.T) {
 			b := devtest.Open(t, card, reprise.WithFirmware(f.Dir), reprise.WithStockWireFormat())
-			const tiles, tile = 6, 2048
+			const tiles, tile = 8, 2048 // eltwise_copy was compiled for 8
 			buffer := func(name string) *reprise.Buffer {
 				buf, err := b.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: tiles * tile, PageSize: tile, Name: name})
 				b.Must(err)
 				return buf
 			}
-			in, out := buffer("in"), buffer("out")
+			in, mid, out := buffer("in"), buffer("mid"), buffer("out")
 			on := []chip.Range{chip.Single(3, 2)}
 			x := b.Load(&reprise.Program{
-				Name: "loopback", Buffers: []*reprise.Buffer{in, out},
+				Name: "loopback", Buffers: []*reprise.Buffer{in, mid},
 				Kernels: []reprise.Kernel{
-					{Name: "reader", Image: kernelOf(t, cache, f, "reader_unary_8bank", chip.NCRISC), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{in.Addr(), 0, 0, tiles} }},
-					{Name: "writer", Image: kernelOf(t, cache, f, "writer0", chip.BRISC), Processor: chip.BRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), tiles} }},
+					{Name: "reader", Image: kernelOf(t, cache, f, "reader_unary_8bank", chip.NCRISC, chip.NOC1), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{in.Addr(), 0, 0, tiles} }},
+					{Name: "writer", Image: kernelOf(t, cache, f, "writer0", chip.BRISC, chip.NOC0), Processor: chip.BRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{mid.Addr(), tiles} }},
 				},
 				CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: on, PageSize: tile, Pages: 4}},
 			})
+			// A second one on the same core, with a compute kernel.
+			p := &reprise.Program{
+				Name: "copy", Buffers: []*reprise.Buffer{mid, out},
+				Kernels: []reprise.Kernel{
+					{Name: "reader", Image: kernelOf(t, cache, f, "reader_unary_8bank", chip.NCRISC, chip.NOC0), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{mid.Addr(), 0, 0, tiles} }},
+					{Name: "writer", Image: kernelOf(t, cache, f, "writer_unary_8bank", chip.BRISC, chip.NOC1), Processor: chip.BRISC, NOC: chip.NOC1, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 0, tiles} }},
+				},
+			}
+			for i, im := range computeOf(t, cache, f, "eltwise_copy") {
+				proc := chip.TRISC0 + chip.Processor(i)
+				p.Kernels = append(p.Kernels, reprise.Kernel{Name: proc.String(), Image: im, Processor: proc, Cores: on})
+			}
+			for _, index := range []int{0, 16} {
+				p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: tile, Pages: 2})
+			}
+			y := b.Load(p)
 			trace, err := b.Queue.Capture(b.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
-				return errors.Join(r.Run(x), r.Run(x), r.Run(x))
+				return errors.Join(r.Run(x), r.Run(y), r.Run(x), r.Run(y))
 			})
 			b.Must(err)
 			b.Must(b.Queue.Wait(b.Ctx))
@@ -101,18 +120,21 @@ func TestImportNamesKernels(t *testing.T) {
 			if got, want := read.Steps[2].Name(), "writer0 on BRISC, reader_unary_8bank on NCRISC"; got != want {
 				t.Errorf("the kernels are %q, want %q", got, want)
 			}
+			if got, want := read.Steps[3].Name(), "writer_unary_8bank on BRISC, reader_unary_8bank on NCRISC, eltwise_copy on TRISC0, eltwise_copy on TRISC1, eltwise_copy on TRISC2"; got != want {
+				t.Errorf("the kernels are %q, want %q", got, want)
+			}
 			if c := read.Steps[0].Launches[0].Circular; len(c) != 1 || c[0].Size != 4*tile {
 				t.Errorf("circular buffers %+v, want one of %d B", c, 4*tile)
 			}
 			b.Must(trace.Release(b.Ctx))
-			b.Must(x.Release(b.Ctx))
-			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file), reprise.WithBuffers(in, out))
+			b.Must(errors.Join(x.Release(b.Ctx), y.Release(b.Ctx)))
+			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file), reprise.WithBuffers(in, mid, out))
 			b.Must(err)
 			data, got := make([]byte, in.Size()), make([]byte, out.Size())
 			r := rand.New(rand.NewPCG(1, 2))
 			for range 3 {
-				for i := range data {
-					data[i] = byte(r.Uint32())
+				for i := 0; i < len(data); i += 2 {
+					copy(data[i:], [][]byte{{0x80, 0xBF}, {0, 0}, {0x80, 0x3F}, {0x40, 0x40}}[r.IntN(4)]) // numbers in bfloat16
 				}
 				b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 				b.Must(loaded.Replay(b.Ctx))
@@ -125,12 +147,15 @@ func TestImportNamesKernels(t *testing.T) {
 	}
 }
 
-// kernelOf returns a kernel that was linked with the firmware.
-func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p chip.Processor) *kernels.Image {
+// kernelOf returns a kernel that was linked with the firmware, for a NoC if the folder has logs of compilers.
+func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p chip.Processor, noc chip.NOC) *kernels.Image {
 	t.Helper()
 	for i := range c.Kernels {
 		k := &c.Kernels[i]
 		if k.Name != name || k.Processor != p {
+			continue
+		}
+		if log, err := os.ReadFile(strings.TrimSuffix(k.Path, ".elf") + ".log"); err == nil && bytes.Contains(log, []byte("NOC_INDEX=")) && !bytes.Contains(log, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
 			continue
 		}
 		if im, err := k.Load(); err == nil && f.CheckProcessor(im, p) == nil {
@@ -139,4 +164,30 @@ func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p ch
 	}
 	t.Skipf("%s has no kernel %s for %v that was linked with %s", *metalDir, name, p, f.Dir)
 	return nil
+}
+
+// computeOf returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2 with the same arguments and defines.
+func computeOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string) [3]*kernels.Image {
+	t.Helper()
+	byHash := map[string]*[3]*kernels.Image{}
+	for i := range c.Kernels {
+		k := &c.Kernels[i]
+		if k.Name != name || k.Processor < chip.TRISC0 {
+			continue
+		}
+		im, err := k.Load()
+		if err != nil || f.CheckProcessor(im, k.Processor) != nil {
+			continue
+		}
+		all := byHash[k.Hash]
+		if all == nil {
+			all = new([3]*kernels.Image)
+			byHash[k.Hash] = all
+		}
+		if all[k.Processor-chip.TRISC0] = im; !slices.Contains(all[:], nil) {
+			return *all
+		}
+	}
+	t.Skipf("%s has no compute kernel %s that was linked with %s", *metalDir, name, f.Dir)
+	return [3]*kernels.Image{}
 }

@@ -22,7 +22,7 @@ func Read(m Memory, banks int, l cq.Layout, commands []byte, revision string) (*
 		return nil, notTrace(last, "the commands end without EXEC_BUF_END")
 	}
 	r := reader{
-		layout: l, commands: commands, ring: ring{},
+		layout: l, commands: commands,
 		kernels: kernelMemory{m: m, banks: banks, seen: map[place][]byte{}},
 		trace:   &Trace{Layout: l, Revision: revision, Size: last.Offset + last.Size},
 	}
