@@ -250,14 +250,13 @@ func TestPackedLargeOfWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, r, err := Detect(l, stream)
+	_, r, err := Detect(l, stream)
 	var several *RevisionError
 	if errors.As(err, &several) { // later revisions have the same command
 		if diff := cmp.Diff([]string{Pinned, "newer-a", "newer-b"}, several.Accepted); diff != "" {
 			t.Fatalf("%v (-want +got):\n%s", err, diff)
 		}
-		v = RevisionByName(Pinned)
-		r, err = v.Read(l, stream)
+		r, err = RevisionByName(Pinned).Read(l, stream)
 	}
 	if err != nil || len(r) != 1 || r[0].Data != 48 {
 		t.Errorf("%v, want one command with 48 B of data: %v", r, err)
