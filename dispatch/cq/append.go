@@ -41,6 +41,14 @@ func (b *Builder) append(c PrefetchCommand) int {
 		return b.SetRingbufferOffset(c)
 	case RelayRingbuffer:
 		return b.RelayRingbuffer(c)
+	case LoopBegin:
+		return b.LoopBegin(c)
+	case LoopEnd:
+		return b.LoopEnd(c)
+	case Branch:
+		return b.Branch(c)
+	case CallTrace:
+		return b.CallTrace(c)
 	}
 	return b.fail(bad(ErrFormat, 0, "", "%T is no prefetcher command of this package", c))
 }

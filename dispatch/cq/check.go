@@ -12,6 +12,7 @@ type checker struct {
 	header   DispatchCommand // sent by a NOFLUSH, waiting for its data
 	notifies int             // WAITs with NotifyFetch
 	stalls   int
+	flow     flow // of the trace
 }
 
 // Check tests the bytes of one fetch entry of a queue that starts with it.
@@ -78,12 +79,18 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 		if err != nil {
 			return -1, err
 		}
+		if PrefetchID(e.Raw[0]).control() && !trace {
+			return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+		}
+		if err := c.flow.add(e, c.header != nil); err != nil {
+			return -1, err
+		}
 		switch e.Command.(type) {
 		case ExecBufEnd:
 			if !trace {
 				return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
 			}
-			return e.Offset + len(e.Raw), nil
+			return e.Offset + len(e.Raw), c.flow.check()
 		case ExecBuf:
 			if execs++; trace || execs > 1 {
 				return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "one EXEC_BUF in a fetch entry, none in a trace: the prefetcher keeps one return address")

@@ -60,6 +60,20 @@ func (d *decoder) command() (PrefetchCommand, error) {
 		return bare(d, c, c.words)
 	case PrefetchRelayRingbuffer:
 		return d.ring(lo, hi)
+	case PrefetchLoopBegin:
+		var c LoopBegin
+		c.read(lo, hi)
+		return bare(d, c, c.words)
+	case PrefetchLoopEnd:
+		var c LoopEnd
+		c.read(lo, hi)
+		return bare(d, c, c.words)
+	case PrefetchBranch:
+		return d.branch()
+	case PrefetchCall:
+		var c CallTrace
+		c.read(lo, hi)
+		return bare(d, c, c.words)
 	}
 	if d.id.Newer() {
 		return nil, bad(ErrNewer, 0, d.id.String(), "id %d is not in the revision read here: the stream needs other firmware and another decoder", uint8(d.id))

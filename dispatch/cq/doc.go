@@ -21,7 +21,9 @@
 // reads streams of other revisions, and Detect tells which one a stream is in.
 //
 // Two dispatcher commands are this runtime's own, for its own firmware: Sequence
-// and ForwardSubordinate. Pack makes them from a stream that has none.
+// and ForwardSubordinate. Pack makes them from a stream that has none. So are four
+// prefetcher commands, with which traces have loops and conditions: LoopBegin,
+// LoopEnd, Branch and CallTrace.
 //
 // Decoding is strict. Bytes that no field owns must be zero, strides and
 // derived lengths must be what an encoder would have written; so a command that

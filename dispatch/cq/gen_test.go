@@ -132,7 +132,16 @@ func genSingle(t *rapid.T, noFlush bool) DispatchCommand {
 }
 
 func genPrefetch(t *rapid.T) PrefetchCommand {
-	switch PrefetchID(num(t, "prefetcher id", 1, 14)) {
+	switch PrefetchID(num(t, "prefetcher id", 1, 18)) {
+	case 15:
+		return LoopBegin{u16(t, "loop"), u32(t, "exit"), u32(t, "count")}
+	case 16:
+		return LoopEnd{u16(t, "loop"), flag(t, "limited"), u32(t, "body")}
+	case 17:
+		return Branch{Compare: Compare(num(t, "compare", 0, int(compares)-1)), Same: flag(t, "same"), Leave: flag(t, "leave"), Limited: flag(t, "limited"),
+			Else: u32(t, "else"), NOC: u32(t, "noc"), Addr: u32(t, "addr"), Value: u32(t, "value")}
+	case 18:
+		return CallTrace{u32(t, "base"), u32(t, "log"), u32(t, "pages")}
 	case PrefetchRelayLinear:
 		return RelayLinear{u64(t, "length"), u32(t, "noc"), u64(t, "addr")}
 	case PrefetchRelayLinearH:

@@ -24,7 +24,15 @@ const (
 	PrefetchPagedToRingbuffer   PrefetchID = 12
 	PrefetchSetRingbufferOffset PrefetchID = 13
 	PrefetchRelayRingbuffer     PrefetchID = 14
+
+	// This runtime's alone.
+	PrefetchLoopBegin PrefetchID = 0xE0
+	PrefetchLoopEnd   PrefetchID = 0xE1
+	PrefetchBranch    PrefetchID = 0xE2
+	PrefetchCall      PrefetchID = 0xE3
 )
+
+var controlNames = [...]string{"LOOP_BEGIN", "LOOP_END", "BRANCH", "CALL"}
 
 var prefetchNames = [...]string{
 	1: "RELAY_LINEAR", "RELAY_LINEAR_H", "RELAY_PAGED", "RELAY_PAGED_PACKED", "RELAY_INLINE",
@@ -39,8 +47,14 @@ func (id PrefetchID) String() string {
 	if int(id) < len(prefetchNames) && id != 0 {
 		return prefetchNames[id]
 	}
+	if id.control() {
+		return controlNames[id-PrefetchLoopBegin]
+	}
 	return "PREFETCH_" + strconv.Itoa(int(id))
 }
+
+// control says whether it is one of control flow.
+func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= PrefetchCall }
 
 // Newer says whether only revisions after this package's use the id.
 func (id PrefetchID) Newer() bool { return id == 15 || id == 16 }

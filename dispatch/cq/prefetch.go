@@ -14,7 +14,8 @@ type Command interface {
 // PrefetchCommand is a command for the prefetcher: RelayLinear, RelayLinearH,
 // RelayPaged, RelayPagedPacked, RelayInline, RelayInlineNoFlush, ExecBuf,
 // ExecBufEnd, Stall, DebugPrefetch, TerminatePrefetch, PagedToRingbuffer,
-// SetRingbufferOffset or RelayRingbuffer.
+// SetRingbufferOffset or RelayRingbuffer, or one of this runtime's own:
+// LoopBegin, LoopEnd, Branch or CallTrace.
 type PrefetchCommand interface {
 	Command
 	ID() PrefetchID

@@ -107,10 +107,16 @@ func (d *revisionReader) prefetch() error {
 		return bad(ErrTruncated, len(d.b), "", "%d bytes are left, a command has at least 16", len(d.b))
 	}
 	id := d.b[0]
-	if int(id) >= len(d.v.prefetch) || d.v.prefetch[id].name == "" {
+	var f *form
+	switch {
+	case int(id) < len(d.v.prefetch) && d.v.prefetch[id].name != "":
+		f = &d.v.prefetch[id]
+	case d.v.Name == Pinned: // our own are beside it
+		f = controlForm(PrefetchID(id))
+	}
+	if f == nil {
 		return bad(ErrIllegal, 0, "", "the prefetcher has no command %d in revision %s", id, d.v.Name)
 	}
-	f := &d.v.prefetch[id]
 	d.form = f
 	d.r = Reading{Who: "prefetch", Name: f.name}
 	if n := d.l.Stride(f.head); n > len(d.b) && f.stride == "" || f.head > len(d.b) {
@@ -449,6 +455,10 @@ func (d *revisionReader) text(as reading, v uint64) (text string, ok bool) {
 		if v == NoMulticast {
 			return "none", true
 		}
+	case asBranch:
+		return flagString(uint(v), branchFlags[:]...), v>>len(branchFlags) == 0
+	case asCompare:
+		return Compare(v).String(), Compare(v).Valid()
 	}
 	return strconv.FormatUint(v, 10), true
 }

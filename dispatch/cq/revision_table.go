@@ -48,6 +48,8 @@ const (
 	asLarge     // type of a WRITE_PACKED_LARGE
 	asGo        // a go word
 	asMulticast // a slot, or none
+	asBranch    // flags of a BRANCH
+	asCompare   // a comparison
 )
 
 // data says how many bytes follow the head and the list of a dispatcher command.

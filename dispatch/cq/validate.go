@@ -164,12 +164,14 @@ func (c RelayInlineNoFlush) Validate(l Layout, m Limits) error {
 }
 
 // Validate tests the page size and count.
-func (c ExecBuf) Validate(l Layout, _ Limits) error {
+func (c ExecBuf) Validate(l Layout, _ Limits) error { return c.validate(l, c.Name()) }
+
+func (c ExecBuf) validate(l Layout, name string) error {
 	if c.LogPageSize > 31 || 1<<c.LogPageSize < l.DRAMAlign() {
-		return limit(c.Name(), "log2 page size", c.LogPageSize, "the logarithm of a size from the DRAM alignment to 2 GiB", "tt-metal uses 10 to 12")
+		return limit(name, "log2 page size", c.LogPageSize, "the logarithm of a size from the DRAM alignment to 2 GiB", "tt-metal uses 10 to 12")
 	}
 	if c.Pages == 0 {
-		return limit(c.Name(), "pages", c.Pages, "at least 1", "a buffer holds at least its EXEC_BUF_END")
+		return limit(name, "pages", c.Pages, "at least 1", "a buffer holds at least its EXEC_BUF_END")
 	}
 	return nil
 }

@@ -1,0 +1,272 @@
+package cq
+
+import "fmt"
+
+// The prefetcher's commands for control flow in a trace are this runtime's alone: no revision of tt-metal has them, and only
+// the firmware of package dispatch/firmware takes them. Offsets in them count bytes from the start of the trace that they
+// are in, and are multiples of the layout's PCIe alignment.
+//
+// The prefetcher keeps a stack of loops, MaxLoops deep over all traces that call each other, and one of calls, MaxCalls
+// deep. It never waits for the dispatcher by itself: a Stall does, where a condition depends on what programs have written.
+
+// LoopBegin enters a loop. With a Count of 0 it goes to Exit instead.
+type LoopBegin struct {
+	Loop  uint16 // its number in the trace, for reports
+	Exit  uint32 // offset of what follows the loop
+	Count uint32 // iterations; the most that there may be if the loop's end is Limited
+}
+
+// LoopEnd ends an iteration of the innermost loop and goes back to Body, unless it was the last one: then it leaves the loop.
+// If the host has asked the queue to abort, it ends the replay instead.
+type LoopEnd struct {
+	Loop uint16 // as in its LoopBegin
+	// Limited loops are left by a Branch only. One that begins an iteration more than LoopBegin.Count is an error, which stops the
+	// prefetcher.
+	Limited bool
+	Body    uint32 // offset of the first command of the body
+}
+
+// Branch goes on with the next command if a condition holds, and at Else otherwise.
+type Branch struct {
+	Compare Compare
+	Same    bool   // compare the word that the Branch before has read
+	Leave   bool   // Else is outside of the innermost loop
+	Limited bool   // it begins an iteration of a Limited loop
+	Else    uint32 // offset
+	NOC     uint32 // Layout.NOCXY of the tile that has the word
+	Addr    uint32 // of the word, a multiple of 4
+	Value   uint32 // that the word is compared with
+}
+
+// CallTrace runs another trace and goes on with the next command after its EXEC_BUF_END. The fields are those of ExecBuf.
+type CallTrace struct {
+	Base        uint32 // address in every bank
+	LogPageSize uint32 // log2 of the page size in bytes
+	Pages       uint32
+}
+
+// How deep the prefetcher's stacks are. Source: firmware, cq_control.h.
+const (
+	MaxLoops = 16
+	MaxCalls = 8
+)
+
+// Compare is how a Branch compares a word, which is unsigned, with a value.
+type Compare uint8
+
+const (
+	Never        Compare = iota // without reading a word
+	Equal                       // word == value
+	NotEqual                    // word != value
+	Less                        // word < value
+	LessEqual                   // word <= value
+	Greater                     // word > value
+	GreaterEqual                // word >= value
+	AnySet                      // word & value != 0
+	NoneSet                     // word & value == 0
+
+	compares // how many there are
+)
+
+var compareNames = [...]string{"never", "==", "!=", "<", "<=", ">", ">=", "any of", "none of"}
+
+// String is the operator, as "!=".
+func (c Compare) String() string {
+	if int(c) < len(compareNames) {
+		return compareNames[c]
+	}
+	return fmt.Sprintf("compare(%d)", uint8(c))
+}
+
+// Valid reports whether there is such a comparison.
+func (c Compare) Valid() bool { return c < compares }
+
+// Holds compares a word with a value.
+func (c Compare) Holds(word, value uint32) bool {
+	switch c {
+	case Equal:
+		return word == value
+	case NotEqual:
+		return word != value
+	case Less:
+		return word < value
+	case LessEqual:
+		return word <= value
+	case Greater:
+		return word > value
+	case GreaterEqual:
+		return word >= value
+	case AnySet:
+		return word&value != 0
+	case NoneSet:
+		return word&value == 0
+	}
+	return false
+}
+
+// Where fields lie in the commands of control flow, in bytes.
+const (
+	AtLoopExit   = 4 // LOOP_BEGIN
+	AtLoopCount  = 8
+	AtLoopBody   = 4 // LOOP_END
+	AtBranchElse = 4 // BRANCH
+	atBranchNOC  = 8
+	AtBranchAddr = 12
+	atBranchWord = 16
+	atCallBase   = 4 // CALL
+	atCallLog    = 8
+	atCallPages  = 12
+)
+
+// Flags of LOOP_END and BRANCH.
+const (
+	flagLimited = 1
+	flagLeave   = 2
+	flagSame    = 4
+)
+
+var branchFlags = [...]string{"limited", "leave", "same"}
+
+func (c LoopBegin) words() (lo, hi uint64) {
+	return uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)
+}
+
+func (c *LoopBegin) read(lo, hi uint64) {
+	*c = LoopBegin{uint16(lo >> 16), uint32(lo >> 32), uint32(hi)}
+}
+
+func (c LoopEnd) words() (lo, hi uint64) {
+	return uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0
+}
+
+func (c *LoopEnd) read(lo, _ uint64) {
+	*c = LoopEnd{uint16(lo >> 16), lo>>8&flagLimited != 0, uint32(lo >> 32)}
+}
+
+func (c Branch) words() (w [4]uint64) {
+	flags := bit(c.Limited)*flagLimited | bit(c.Leave)*flagLeave | bit(c.Same)*flagSame
+	w[0] = uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Else)<<32
+	w[1] = uint64(c.NOC) | uint64(c.Addr)<<32
+	w[2] = uint64(c.Value)
+	return w
+}
+
+func (c *Branch) read(w [4]uint64) {
+	flags := w[0] >> 8
+	*c = Branch{Compare: Compare(w[0] >> 16), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0, Limited: flags&flagLimited != 0,
+		Else: uint32(w[0] >> 32), NOC: uint32(w[1]), Addr: uint32(w[1] >> 32), Value: uint32(w[2])}
+}
+
+func (c CallTrace) words() (lo, hi uint64) {
+	return uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
+}
+
+func (c *CallTrace) read(lo, hi uint64) {
+	*c = CallTrace{uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+}
+
+func (LoopBegin) ID() PrefetchID { return PrefetchLoopBegin }
+func (LoopEnd) ID() PrefetchID   { return PrefetchLoopEnd }
+func (Branch) ID() PrefetchID    { return PrefetchBranch }
+func (CallTrace) ID() PrefetchID { return PrefetchCall }
+
+func (c LoopBegin) Name() string { return c.ID().String() }
+func (c LoopEnd) Name() string   { return c.ID().String() }
+func (c Branch) Name() string    { return c.ID().String() }
+func (c CallTrace) Name() string { return c.ID().String() }
+
+// LoopBegin appends the command.
+func (b *Builder) LoopBegin(c LoopBegin) int { return b.bare(c.words()) }
+
+// LoopEnd appends the command.
+func (b *Builder) LoopEnd(c LoopEnd) int { return b.bare(c.words()) }
+
+// Branch appends the command.
+func (b *Builder) Branch(c Branch) int { return b.large(c.words()) }
+
+// CallTrace appends the command.
+func (b *Builder) CallTrace(c CallTrace) int { return b.bare(c.words()) }
+
+// branch reads a BRANCH.
+func (d *decoder) branch() (PrefetchCommand, error) {
+	if err := d.take(LargeHeaderSize); err != nil {
+		return nil, err
+	}
+	w := readWords(d.b)
+	var c Branch
+	c.read(w)
+	want := c.words()
+	if err := same(d.b, d.id.String(), want[:]...); err != nil {
+		return c, err
+	}
+	return c, d.padding(LargeHeaderSize)
+}
+
+// Fields lists the fields.
+func (c LoopBegin) Fields(Layout) []Field {
+	return []Field{deci("loop", 2, 2, c.Loop), hexa("exit", AtLoopExit, 4, c.Exit), deci("count", AtLoopCount, 4, c.Count)}
+}
+
+// Fields lists the fields.
+func (c LoopEnd) Fields(Layout) []Field {
+	return []Field{yes("limited", 1, c.Limited), deci("loop", 2, 2, c.Loop), hexa("body", AtLoopBody, 4, c.Body)}
+}
+
+// Fields lists the fields.
+func (c Branch) Fields(l Layout) []Field {
+	w := c.words()
+	flags := uint8(w[0] >> 8)
+	f := []Field{text("flags", 1, 1, flags, flagString(uint(flags), branchFlags[:]...)), text("compare", 2, 1, c.Compare, c.Compare.String()),
+		hexa("else", AtBranchElse, 4, c.Else)}
+	return append(f, l.tile("noc", atBranchNOC, c.NOC), hexa("addr", AtBranchAddr, 4, c.Addr), hexa("value", atBranchWord, 4, c.Value))
+}
+
+// Fields lists the fields.
+func (c CallTrace) Fields(Layout) []Field {
+	return []Field{hexa("base", atCallBase, 4, c.Base), deci("log2_page", atCallLog, 4, c.LogPageSize), deci("pages", atCallPages, 4, c.Pages)}
+}
+
+// target tests an offset in a trace.
+func target(l Layout, name, field string, at uint32) error {
+	return multiple(name, field, uint64(at), l.PCIeAlign(), "commands begin at such offsets")
+}
+
+// Validate tests the exit.
+func (c LoopBegin) Validate(l Layout, _ Limits) error { return target(l, c.Name(), "exit", c.Exit) }
+
+// Validate tests the start of the body.
+func (c LoopEnd) Validate(l Layout, _ Limits) error { return target(l, c.Name(), "body", c.Body) }
+
+// Validate tests the comparison and the addresses.
+func (c Branch) Validate(l Layout, _ Limits) error {
+	if !c.Compare.Valid() {
+		return limit(c.Name(), "compare", uint8(c.Compare), fmt.Sprintf("0 to %d", compares-1), "use one of the constants")
+	}
+	if c.Addr%4 != 0 {
+		return limit(c.Name(), "addr", c.Addr, "a multiple of 4", "compare a 32-bit word")
+	}
+	return target(l, c.Name(), "else", c.Else)
+}
+
+// Validate tests the pages.
+func (c CallTrace) Validate(l Layout, _ Limits) error { return ExecBuf(c).validate(l, c.Name()) }
+
+// controlForm is how a revision's reader reads the commands of control flow; nil for other commands.
+func controlForm(id PrefetchID) *form {
+	var f form
+	switch id {
+	case PrefetchLoopBegin:
+		f = form{head: HeaderSize, fields: []slot{{"loop", 2, 2, asDec}, {"exit", AtLoopExit, 4, asHex}, {"count", AtLoopCount, 4, asDec}}}
+	case PrefetchLoopEnd:
+		f = form{head: HeaderSize, fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}}}
+	case PrefetchBranch:
+		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"else", AtBranchElse, 4, asHex},
+			{"noc", atBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
+	case PrefetchCall:
+		f = form{head: HeaderSize, fields: []slot{{"base", atCallBase, 4, asHex}, {"log2_page", atCallLog, 4, asDec}, {"pages", atCallPages, 4, asDec}}}
+	default:
+		return nil
+	}
+	f.name = id.String()
+	return &f
+}

@@ -1,0 +1,87 @@
+package cq
+
+import (
+	"errors"
+	"testing"
+)
+
+// A trace whose control flow would leave it, or cross, is refused before anything reaches a device.
+func TestCheckControlFlow(t *testing.T) {
+	for _, l := range []Layout{Wormhole, Blackhole} {
+		n := uint32(l.PCIeAlign())
+		wait := RelayInline{Master, Wait{Flags: WaitBarrier}}
+		header := RelayInlineNoFlush{WriteLinear{NOC: l.NOCXY(1, 1), Addr: 0x100, Length: 16}}
+		data := RelayLinear{Length: 16, NOC: l.NOCXY(1, 1)}
+		deep := func(loops int) (out []PrefetchCommand) {
+			for i := range loops {
+				out = append(out, LoopBegin{Loop: uint16(i), Exit: uint32(2*loops) * n, Count: 2})
+			}
+			for i := range loops {
+				out = append(out, LoopEnd{Loop: uint16(loops - 1 - i), Body: uint32(loops-i) * n})
+			}
+			return out
+		}
+		for _, c := range []struct {
+			name     string
+			commands []PrefetchCommand
+			bad      bool
+		}{
+			{"a loop", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, wait, LoopEnd{Body: n}}, false},
+			{"a loop with a condition", []PrefetchCommand{LoopBegin{Exit: 4 * n, Count: 4}, Branch{Compare: Less, Else: 4 * n, Leave: true, Limited: true}, wait, LoopEnd{Body: n, Limited: true}}, false},
+			{"a call", []PrefetchCommand{CallTrace{Base: 64, LogPageSize: 10, Pages: 1}}, false},
+			{"a call of no pages", []PrefetchCommand{CallTrace{Base: 64, LogPageSize: 10}}, true},
+			{"the deepest loops", deep(MaxLoops), false},
+			{"loops that are too deep", deep(MaxLoops + 1), true},
+			{"an exit into the middle", []PrefetchCommand{LoopBegin{Exit: 3*n + 4, Count: 4}, wait, LoopEnd{Body: n}}, true},
+			{"an exit out of the trace", []PrefetchCommand{LoopBegin{Exit: 30 * n, Count: 4}, wait, LoopEnd{Body: n}}, true},
+			{"a body between a header and its data", []PrefetchCommand{LoopBegin{Exit: 4 * n, Count: 4}, header, data, LoopEnd{Body: 2 * n}}, true},
+			{"a loop without an end", []PrefetchCommand{LoopBegin{Exit: 2 * n, Count: 4}, wait}, true},
+			{"an end without a loop", []PrefetchCommand{wait, LoopEnd{Body: 0}}, true},
+			{"loops that cross", []PrefetchCommand{LoopBegin{Loop: 1, Exit: n, Count: 1}, LoopBegin{Loop: 2, Exit: n, Count: 1}, LoopEnd{Loop: 1, Body: n}, LoopEnd{Loop: 2, Body: n}}, true},
+			{"leaving no loop", []PrefetchCommand{Branch{Compare: Equal, Else: n, Leave: true}}, true},
+			{"an unknown comparison", []PrefetchCommand{Branch{Compare: compares, Else: n}}, true},
+			{"a word at an odd address", []PrefetchCommand{Branch{Compare: Equal, Addr: 2, Else: n}}, true},
+		} {
+			b := NewBuilder(l, nil)
+			for _, p := range c.commands {
+				b.Append(p)
+			}
+			b.ExecBufEnd()
+			stream, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := CheckTrace(l, DefaultLimits(0), stream); (err != nil) != c.bad {
+				t.Errorf("%v, %s: %v, want an error: %v", l, c.name, err, c.bad)
+			}
+			entry, err := appendCommand(nil, l, c.commands[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Check(l, DefaultLimits(0), entry); PrefetchID(entry[0]).control() && !errors.Is(err, ErrOrder) && !c.bad {
+				t.Errorf("%v, %s outside of a trace: %v, want an ErrOrder", l, c.name, err)
+			}
+		}
+	}
+}
+
+// Every comparison means on the host what its operator says.
+func TestCompareHolds(t *testing.T) {
+	for _, c := range []struct {
+		c           Compare
+		word, value uint32
+		want        bool
+	}{
+		{Never, 0, 0, false}, {Equal, 3, 3, true}, {Equal, 3, 4, false}, {NotEqual, 3, 4, true}, {NotEqual, 3, 3, false},
+		{Less, 3, 0xFFFFFFFF, true}, {Less, 3, 3, false}, {LessEqual, 3, 3, true}, {LessEqual, 4, 3, false},
+		{Greater, 0xFFFFFFFF, 3, true}, {Greater, 3, 3, false}, {GreaterEqual, 3, 3, true}, {GreaterEqual, 2, 3, false},
+		{AnySet, 6, 2, true}, {AnySet, 4, 2, false}, {NoneSet, 4, 2, true}, {NoneSet, 6, 2, false},
+	} {
+		if got := c.c.Holds(c.word, c.value); got != c.want || !c.c.Valid() {
+			t.Errorf("%d %v %d is %v, want %v", c.word, c.c, c.value, got, c.want)
+		}
+	}
+	if compares.Valid() || compares.Holds(0, 0) {
+		t.Errorf("comparison %d isn't refused", compares)
+	}
+}
