@@ -29,6 +29,7 @@ type controlBlock struct {
 	abi.Queue
 	edgeWord  [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
 	forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
+	control   uint32            // prefetch core: loops and aborted replays, controlSize bytes; not in tt-metal
 }
 
 // newControlBlock returns the block of this runtime's own kernels. Its words begin where L1 is free for buffers, on the prefetch
@@ -53,6 +54,7 @@ func newControlBlock(l *abi.Layout) controlBlock {
 	}}
 	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
 	c.Scratch = up(c.Commands + c.CommandsSize)
+	c.control = (c.Scratch + max(c.ScratchSize, c.BinaryRingSize) + 63) &^ 63
 	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
 	for i := range c.edgeWord {
 		c.edgeWord[i] = c.FetchQueue + 16*uint32(i)
@@ -63,6 +65,10 @@ func newControlBlock(l *abi.Layout) controlBlock {
 
 // end returns the address after the words that tt-metal doesn't have, which begin with the first edgeWord.
 func (c *controlBlock) end() uint32 { return c.forwarded + forwardedSize }
+
+// controlSize is the size of the prefetcher's struct cq_control: four words, 16 loops of four words, 12 unused words, and a word of
+// memory with what is around it. Source: firmware, cq_prefetch_control.h.
+const controlSize = 16 + 16*16 + 48 + 64
 
 // forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32

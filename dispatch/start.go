@@ -111,7 +111,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		out.xy, out.hi, out.issue, out.issueSize,
 		ctl.FetchQueue, ctl.FetchQueueSize, ctl.FetchRead, ctl.IssueRead,
 		ctl.Commands, ctl.CommandsSize, ctl.Scratch, ctl.ScratchSize, ctl.Scratch, ctl.BinaryRingSize,
-		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems,
+		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems, ctl.control,
 	}}}
 	if d.up != nil {
 		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(), args: d.up.far.ForwardFetch(q.id)})
@@ -146,6 +146,11 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 
 	if err := d.write(q.tiles.dispatch, ctl.edgeWord[0], make([]byte, ctl.end()-ctl.edgeWord[0])); err != nil {
 		return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
+	}
+	if ctl.control != 0 {
+		if err := d.write(q.tiles.prefetch, ctl.control, make([]byte, controlSize)); err != nil {
+			return fmt.Errorf("start core %v: %w", q.tiles.prefetch, err)
+		}
 	}
 	for _, c := range []struct {
 		core    chip.Core

@@ -47,6 +47,7 @@ struct cq_prefetch_args {
     uint32_t subordinate_ring_pages;
     uint32_t reserved;
     uint32_t dispatch_sem_base;  // L1 of the dispatch core: its semaphore 0
+    uint32_t control;            // L1, struct cq_control; a multiple of 64
 };
 
 struct cq_dispatch_args {
@@ -88,7 +89,7 @@ struct cq_subordinate_args {
     uint32_t forwarded;
 };
 
-RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 21, "prefetcher arguments");
+RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 22, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, buffer) == 4 * 8, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, dispatch_xy) == 4 * 14, "prefetcher arguments");
 RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 21, "dispatcher arguments");

@@ -33,6 +33,11 @@ enum cq_prefetch_id {
     CQ_PREFETCH_PAGED_TO_RINGBUFFER = 12,
     CQ_PREFETCH_SET_RINGBUFFER_OFFSET = 13,
     CQ_PREFETCH_RELAY_RINGBUFFER = 14,
+    // Not in any revision of tt-metal.
+    CQ_PREFETCH_LOOP_BEGIN = 0xE0,
+    CQ_PREFETCH_LOOP_END = 0xE1,
+    CQ_PREFETCH_BRANCH = 0xE2,
+    CQ_PREFETCH_CALL = 0xE3,
 };
 
 enum cq_dispatch_id {
@@ -89,6 +94,24 @@ enum cq_dispatch_id {
 #define CQ_WAIT_MEMORY 0x04u
 #define CQ_WAIT_STREAM 0x08u
 #define CQ_WAIT_CLEAR_STREAM 0x10u
+
+// LOOP_END and BRANCH
+#define CQ_FLOW_LIMITED 0x01u
+#define CQ_FLOW_LEAVE 0x02u
+#define CQ_FLOW_SAME 0x04u
+
+// BRANCH: how the word is compared with the value, as unsigned numbers
+enum cq_compare {
+    CQ_NEVER = 0,
+    CQ_EQUAL,
+    CQ_NOT_EQUAL,
+    CQ_LESS,
+    CQ_LESS_EQUAL,
+    CQ_GREATER,
+    CQ_GREATER_EQUAL,
+    CQ_ANY_SET,
+    CQ_NONE_SET,
+};
 
 #define CQ_GO_NO_MULTICAST 0xFFu
 #define CQ_WRITE_OFFSETS 4u
@@ -189,6 +212,38 @@ struct cq_relay_ringbuffer_sub {
     uint32_t start;
     uint32_t length;
 };
+
+// Control flow in a trace. Targets are offsets in bytes from the start of the trace.
+
+struct cq_loop_begin {
+    uint8_t id, pad;
+    uint16_t loop;
+    uint32_t exit;
+    uint32_t count;
+    uint32_t unused;
+};
+
+struct cq_loop_end {
+    uint8_t id;
+    uint8_t flags;
+    uint16_t loop;
+    uint32_t body;
+    uint32_t unused[2];
+};
+
+struct cq_branch {
+    uint8_t id;
+    uint8_t flags;
+    uint8_t compare;
+    uint8_t pad;
+    uint32_t otherwise;  // where to go if the condition doesn't hold
+    uint32_t noc_xy;
+    uint32_t addr;
+    uint32_t value;
+    uint32_t unused[3];
+};
+
+// CALL has the fields of EXEC_BUF.
 
 // Dispatcher commands.
 
@@ -449,6 +504,21 @@ CQ_SIZE(cq_set_words, 16);
 CQ_AT(cq_set_words, count, 4);
 CQ_SIZE(cq_sequence, 16);
 CQ_AT(cq_sequence, count, 2);
+CQ_SIZE(cq_loop_begin, 16);
+CQ_AT(cq_loop_begin, loop, 2);
+CQ_AT(cq_loop_begin, exit, 4);
+CQ_AT(cq_loop_begin, count, 8);
+CQ_SIZE(cq_loop_end, 16);
+CQ_AT(cq_loop_end, flags, 1);
+CQ_AT(cq_loop_end, loop, 2);
+CQ_AT(cq_loop_end, body, 4);
+CQ_SIZE(cq_branch, 32);
+CQ_AT(cq_branch, flags, 1);
+CQ_AT(cq_branch, compare, 2);
+CQ_AT(cq_branch, otherwise, 4);
+CQ_AT(cq_branch, noc_xy, 8);
+CQ_AT(cq_branch, addr, 12);
+CQ_AT(cq_branch, value, 16);
 CQ_SIZE(cq_forward_subordinate, 16);
 CQ_AT(cq_forward_subordinate, wait, 1);
 

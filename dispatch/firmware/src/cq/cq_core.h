@@ -25,6 +25,7 @@ RP_INLINE __attribute__((noreturn)) void cq_park(uint32_t waypoint, uint32_t det
 #define CQ_BAD_LENGTH RP_WAYPOINT_WORD("BADL")   // detail: that word, the length, or the L1 address where bytes end
 #define CQ_BAD_ENTRY RP_WAYPOINT_WORD("BADE")    // detail: the fetch queue entry
 #define CQ_BAD_STALL RP_WAYPOINT_WORD("BADS")    // detail: command. A stall entry without a trace, or the reverse
+#define CQ_BAD_LOOP RP_WAYPOINT_WORD("LOOP")   // detail: the loop that began an iteration too many
 #define CQ_BAD_TRACE RP_WAYPOINT_WORD("BADT")    // detail: trace address. Its end came before EXEC_BUF_END
 
 #endif

@@ -17,6 +17,9 @@ enum { READ_COMMANDS = 1, READ_TRACE = 2, READ_DATA = 3 };
 // The hardware counts at most 255 open requests of an id.
 #define MAX_OPEN_READS 128u
 
+#define TRACE_MIN_PAGE_LOG 6u
+#define TRACE_MAX_PAGE_LOG 15u
+
 // How much of a trace is read ahead: the first part small, for the first command to start early.
 #define TRACE_FIRST_BYTES (16u * 1024u)
 #define TRACE_AHEAD_BYTES (32u * 1024u)
@@ -42,10 +45,11 @@ static struct {
     int active;
     struct cq_pages pages;
     uint32_t pages_left;  // not asked for yet
-    uint32_t page_log;
+    uint32_t base, page_log, count;  // of its pages
     uint32_t end;        // the buffer's end in whole pages
     uint32_t landing;    // the part being read ahead
     uint32_t in_flight;  // its bytes; 0 = none
+    uint32_t part, at;   // where the part at hand begins: in the buffer, and in the trace
 } trace;
 
 // Sub-commands of the command that is being run.
@@ -179,19 +183,38 @@ static void trace_advance(void) {
         cq_park(CQ_BAD_TRACE, trace.pages.row);
     }
     wait_reads(READ_TRACE);
+    trace.at += commands.end - trace.part;
+    trace.part = trace.landing;
     commands.ptr = trace.landing;
     commands.end = trace.landing + trace.in_flight;
     uint32_t landing = commands.end == trace.end ? args.buffer : commands.end;
     trace_request(landing, cq_min(TRACE_AHEAD_BYTES, trace.end - landing));
 }
 
+static void check_trace_pages(uint32_t page_log, uint32_t pages) {
+    if (page_log < TRACE_MIN_PAGE_LOG || page_log > TRACE_MAX_PAGE_LOG || pages == 0) {
+        cq_park(CQ_BAD_LENGTH, first_word());
+    }
+}
+
+// Reads the trace from one of its pages on. The commands at hand are used up.
+static void trace_read_from(uint32_t page) {
+    trace.pages_left = trace.count - page;
+    trace.at = page << trace.page_log;
+    trace.part = args.buffer;
+    commands.ptr = args.buffer;
+    commands.end = args.buffer;
+    cq_pages_start(&trace.pages, 1, trace.base, 1u << trace.page_log, page);
+    trace_request(args.buffer, TRACE_FIRST_BYTES);
+}
+
 static void trace_start(uint32_t base, uint32_t page_log, uint32_t pages) {
     trace.active = 1;
+    trace.base = base;
     trace.page_log = page_log;
-    trace.pages_left = pages;
+    trace.count = pages;
     trace.end = args.buffer + (args.buffer_size >> page_log << page_log);
-    cq_pages_start(&trace.pages, 1, base, 1u << page_log, 0);
-    trace_request(args.buffer, TRACE_FIRST_BYTES);
+    trace_read_from(0);
 }
 
 // The padding after the last command may still be coming in: it must not land on what comes next.

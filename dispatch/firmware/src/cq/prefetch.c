@@ -7,12 +7,10 @@
 // under way while the commands before it run.
 #include "cq_args.h"
 #include "cq_commands.h"
+#include "cq_prefetch_control.h"
 #include "cq_prefetch_input.h"
 #include "cq_prefetch_source.h"
 #include "cq_ring.h"
-
-#define TRACE_MIN_PAGE_LOG 6u
-#define TRACE_MAX_PAGE_LOG 15u
 
 static struct cq_ring_writer master;
 static struct cq_ring_writer subordinate;
@@ -133,9 +131,8 @@ static void exec_buf(void) {
     if (trace.active || !fetch.stalled || fetch.in_flight != 0) {
         cq_park(CQ_BAD_STALL, first_word());
     }
-    if (page_log < TRACE_MIN_PAGE_LOG || page_log > TRACE_MAX_PAGE_LOG || pages == 0) {
-        cq_park(CQ_BAD_LENGTH, first_word());
-    }
+    check_trace_pages(page_log, pages);
+    control()->replays = control()->replays + 1;
     command_end_bare();
     if (commands.ptr != commands.end) {
         cq_park(CQ_BAD_STALL, first_word());
@@ -148,7 +145,7 @@ static void exec_buf_end(void) {
         cq_park(CQ_BAD_STALL, first_word());
     }
     relay_inline(&master, 1);
-    trace_stop();
+    trace_return();
 }
 
 // Waits until the dispatcher has notified as often as there were STALLs. More often is an error of the host's that
@@ -264,6 +261,18 @@ static int run_command(void) {
         return 1;
     case CQ_PREFETCH_DEBUG:
         debug();
+        return 1;
+    case CQ_PREFETCH_LOOP_BEGIN:
+        loop_begin();
+        return 1;
+    case CQ_PREFETCH_LOOP_END:
+        loop_end();
+        return 1;
+    case CQ_PREFETCH_BRANCH:
+        branch();
+        return 1;
+    case CQ_PREFETCH_CALL:
+        call_trace();
         return 1;
     case CQ_PREFETCH_TERMINATE:
         return 0;
