@@ -49,7 +49,17 @@ func queueFirmware(m *metal.QueueFirmware) *dispatch.QueueFirmware {
 			Constants: k.Constants, DRAMBanks: k.Prefetch.Image.Metal.DRAMBanks,
 		})
 	}
+	f.Stripped = dispatch.StrippedKernels{Prefetch: strippedKernels(m.Prefetch), Dispatch: strippedKernels(m.Dispatch), Subordinate: strippedKernels(m.Subordinate)}
 	return f
+}
+
+func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
+	var out []dispatch.StrippedKernel
+	for i := range all {
+		k := &all[i]
+		out = append(out, dispatch.StrippedKernel{File: k.File, Image: k.Image.Text, Has: k.Has, DRAMBanks: k.Image.Metal.DRAMBanks})
+	}
+	return out
 }
 
 // suits returns an error unless the workers' base firmware is that which the kernel was built for.

@@ -169,6 +169,9 @@ func (d *Device) start(ctx context.Context) error {
 			return fmt.Errorf("dispatch: start: queue %d: %w", id, err)
 		}
 		d.queues = append(d.queues, q)
+		if err := d.probe(ctx, q); err != nil {
+			return err
+		}
 	}
 	return d.guard()
 }

@@ -15,6 +15,9 @@ type QueueFirmware struct {
 	Name   string         // of the folder that it was read from, for errors
 	Base   *Firmware      // base firmware that the kernels were linked with
 	Queues []QueueKernels // by number of the queue; a device may have fewer queues
+	// Stripped are kernels without constants, in place of Queues: Start takes the constants from the revision's table, and compares
+	// them with the kernels' code.
+	Stripped StrippedKernels
 }
 
 // QueueKernels are the kernels of one command queue: text and initial data as they lie in L1, at any multiple of 16.
@@ -43,15 +46,30 @@ type Mismatch struct {
 	Do     string // what to do
 }
 
-// QueueFirmwareError is returned by Start for queue firmware that can't drive the device. Nothing has been started.
+// QueueFirmwareError is returned by Start for queue firmware that can't drive the device: it was compiled for something else, and
+// nothing has been started, or it doesn't answer.
 type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
+
+	Silent error       // why waiting for the answer to the first commands ended; nil with Mismatches
+	Queue  int         // that doesn't answer
+	Cores  []CoreState // its prefetch and dispatch core
 }
+
+// Unwrap returns Silent.
+func (e *QueueFirmwareError) Unwrap() error { return e.Silent }
 
 // Error lists the mismatches.
 func (e *QueueFirmwareError) Error() string {
 	var b strings.Builder
+	if e.Silent != nil {
+		fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s doesn't answer the first commands of queue %d: %v", e.Name, e.Queue, e.Silent)
+		for _, c := range e.Cores {
+			fmt.Fprintf(&b, "; %v", c)
+		}
+		return b.String()
+	}
 	fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s isn't for this device", e.Name)
 	for _, m := range e.Mismatches {
 		fmt.Fprintf(&b, "; queue %d: %s: it has %s, the device %s: %s", m.Queue, m.Name, m.File, m.Device, m.Do)
@@ -95,8 +113,15 @@ func (d *Device) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
 		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name, ErrRemoteChip)
 	}
+	if len(fw.Queues) == 0 {
+		var err error
+		if fw, err = d.byTable(fw); err != nil {
+			return err
+		}
+		d.opts.QueueFirmware = fw
+	}
 	if len(fw.Queues) < d.opts.Queues {
-		return fmt.Errorf("dispatch: start: command-queue firmware %s has kernels of %d queues, and %d queues are asked for: build it with as many", fw.Name, len(fw.Queues), d.opts.Queues)
+		return tooFewQueues(fw.Name, len(fw.Queues), d.opts.Queues)
 	}
 	m := &matcher{d: d}
 	p := &d.queuePlan
@@ -121,6 +146,10 @@ func (d *Device) planFrom(fw *QueueFirmware) error {
 		m.add("end of the subordinate's ring", fmt.Sprintf("%#x", free), fmt.Sprintf("L1 up to %#x", d.queue.L1.Size), otherRevision)
 	}
 	return m.err(fw)
+}
+
+func tooFewQueues(name string, has, asked int) error {
+	return fmt.Errorf("dispatch: start: command-queue firmware %s has kernels of %d queues, and %d queues are asked for: build it with as many", name, has, asked)
 }
 
 func (m *matcher) err(fw *QueueFirmware) error {

@@ -13,6 +13,7 @@ type revisionTable struct {
 	launch              Launch
 	watcher             uint32 // offset in the mailbox
 	tripped             uint32 // offset of assert_status.tripped in the watcher's fields
+	queues              []QueueForm
 	wormhole, blackhole archTable
 }
 
@@ -64,6 +65,7 @@ func january() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-01-09", Commit: "a4347c0dda", Date: "2026-01-09"},
 		launch:   launch96(), watcher: 0x348, tripped: 0x4E,
+		queues: []QueueForm{{FetchEntry: 2, WaitStream: 8, ClearStream: 16}},
 		wormhole: archTable{
 			l1: L1Map{
 				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
@@ -111,6 +113,7 @@ func march() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-03-12", Commit: "2f3626c410", Date: "2026-03-12"},
 		launch:   launch112(), watcher: 0x3C8, tripped: 0x4E,
+		queues: []QueueForm{{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16}},
 		wormhole: archTable{
 			l1: L1Map{
 				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
@@ -161,6 +164,7 @@ func may() revisionTable {
 	return revisionTable{
 		revision: Revision{Name: "2026-05", Commit: "00f67de", Date: "2026-05"},
 		launch:   launch112(), watcher: 0x3C8, tripped: 0x52,
+		queues: mayQueues(),
 		wormhole: archTable{
 			l1: L1Map{
 				AtomicReturn: 4, Barrier: 12, InlineScratch: chip.NoRegister,
@@ -201,6 +205,16 @@ func may() revisionTable {
 			},
 			cbs: 64,
 		},
+	}
+}
+
+// mayQueues returns the forms of May 2026. Entries of the prefetch queue have 4 bytes since tt-metal's pull request 44039, which was
+// merged that month. When the flags of a WAIT moved to make room for CLEAR_MEMORY isn't known.
+func mayQueues() []QueueForm {
+	return []QueueForm{
+		{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
+		{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16},
+		{FetchEntry: 4, Progress: true, WaitStream: 16, ClearStream: 32},
 	}
 }
 

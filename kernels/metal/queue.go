@@ -21,7 +21,10 @@ import (
 type QueueFirmware struct {
 	Dir    string
 	Base   *Firmware      // that all kernels were linked with
-	Queues []QueueKernels // by number of the queue
+	Queues []QueueKernels // by number of the queue; empty if kernels have no debug information
+	// Prefetch, Dispatch and Subordinate are all kernels of the folder, by kind, if one of them has no debug information. Their
+	// constants are those of the revision's table for a device, which [QueueKernel.Has] can confirm.
+	Prefetch, Dispatch, Subordinate []QueueKernel
 }
 
 // QueueKernels are the kernels of one command queue.
@@ -34,8 +37,14 @@ type QueueKernels struct {
 type QueueKernel struct {
 	File      string
 	Image     *kernels.Image
-	Constants Constants
+	Constants Constants // nil if the file has no debug information
+
+	code map[uint32]bool // what Has looks in
 }
+
+// Has reports whether the kernel's instructions make a number, or address it, on any path. It is an indication that the kernel was
+// compiled with that constant, and its absence one that it wasn't, where the kernel uses the constant as it is.
+func (k *QueueKernel) Has(v uint32) bool { return k.code[v] }
 
 var (
 	// ErrNoQueueFirmware is returned for a folder without the kernels of a command queue.
@@ -79,10 +88,11 @@ func kindOf(path string) (kind, bool) {
 }
 
 // OpenQueueFirmware reads the command-queue kernels under a folder: that of a cache of tt-metal, or any other in which
-// cq_prefetch, cq_dispatch and cq_dispatch_subordinate are in the files' paths. Their constants are in their debug information.
+// cq_prefetch, cq_dispatch and cq_dispatch_subordinate are in the files' paths. Their constants are in their debug information; if
+// one of them has none, it returns the kernels without constants, by kind.
 // The base firmware that they were linked with is in the folder too, or in that of their build in tt-metal's cache.
 //
-// The error is the context's, or wraps [ErrNoQueueFirmware], [ErrNoDebugInfo], [ErrSplitQueue], [ErrSeveralQueues],
+// The error is the context's, or wraps [ErrNoQueueFirmware], [ErrSplitQueue], [ErrSeveralQueues],
 // [ErrNoFirmware], a [*ConstantError], an error of [kernels.LoadMetal] or one of package io/fs.
 func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) {
 	var found [3][]QueueKernel
@@ -107,10 +117,7 @@ func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) 
 	})
 	fw := &QueueFirmware{Dir: dir}
 	if err == nil {
-		fw.Queues, err = matchQueues(found)
-	}
-	if err == nil {
-		fw.Queues, err = inOrder(fw.Queues)
+		err = fw.match(found)
 	}
 	if err == nil {
 		fw.Base, err = fw.findBase(ctx)
@@ -121,16 +128,41 @@ func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) 
 	return fw, nil
 }
 
+// match sorts kernels into queues, by their constants if all have them.
+func (fw *QueueFirmware) match(found [3][]QueueKernel) (err error) {
+	if stripped(found) {
+		if slices.ContainsFunc(found[:], func(k []QueueKernel) bool { return len(k) == 0 }) {
+			return missingKernels(found)
+		}
+		fw.Prefetch, fw.Dispatch, fw.Subordinate = found[prefetch], found[dispatch], found[subordinate]
+		return nil
+	}
+	if fw.Queues, err = matchQueues(found); err != nil {
+		return err
+	}
+	fw.Queues, err = inOrder(fw.Queues)
+	return err
+}
+
+// stripped reports whether a kernel has no debug information.
+func stripped(found [3][]QueueKernel) bool {
+	return slices.ContainsFunc(slices.Concat(found[:]...), func(k QueueKernel) bool { return k.Constants == nil })
+}
+
+func missingKernels(found [3][]QueueKernel) error {
+	return fmt.Errorf("%w: %d of cq_prefetch, %d of cq_dispatch, %d of cq_dispatch_subordinate: run a program with tt-metal's fast dispatch to have them built",
+		ErrNoQueueFirmware, len(found[prefetch]), len(found[dispatch]), len(found[subordinate]))
+}
+
 // findBase returns the base firmware that all kernels were linked with: of the folder, otherwise of the build in whose cache the
 // kernels lie.
 func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
-	first := fw.Queues[0].Prefetch
 	c, err := OpenCache(ctx, fw.Dir)
 	if err != nil && !errors.Is(err, ErrEmpty) {
 		return nil, err
 	}
 	if c == nil || len(c.Firmware) == 0 {
-		if _, c, err = OpenKernel(ctx, first.File); err != nil {
+		if _, c, err = OpenKernel(ctx, fw.kernels()[0].File); err != nil {
 			return nil, err
 		}
 	}
@@ -150,21 +182,40 @@ func (fw *QueueFirmware) findBase(ctx context.Context) (*Firmware, error) {
 
 // linkedWith returns an error unless all kernels were linked with f, each for the processor that it runs on.
 func (fw *QueueFirmware) linkedWith(f *Firmware) error {
-	for _, q := range fw.Queues {
-		for _, k := range []struct {
-			QueueKernel
-			on chip.Processor
-		}{{q.Prefetch, chip.BRISC}, {q.Dispatch, chip.BRISC}, {q.Subordinate, chip.NCRISC}} {
-			p, err := f.Processor(k.Image)
-			if err == nil && p != k.on {
-				err = fmt.Errorf("it was linked for %v, not %v", p, k.on)
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", k.File, err)
-			}
+	for _, k := range fw.kernels() {
+		p, err := f.Processor(k.Image)
+		if err == nil && p != k.on {
+			err = fmt.Errorf("it was linked for %v, not %v", p, k.on)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.File, err)
 		}
 	}
 	return nil
+}
+
+// placedKernel is a kernel with the processor that it runs on.
+type placedKernel struct {
+	*QueueKernel
+	on chip.Processor
+}
+
+// kernels returns all kernels.
+func (fw *QueueFirmware) kernels() []placedKernel {
+	var all []placedKernel
+	add := func(on chip.Processor, ks []QueueKernel) {
+		for i := range ks {
+			all = append(all, placedKernel{&ks[i], on})
+		}
+	}
+	add(chip.BRISC, fw.Prefetch)
+	add(chip.BRISC, fw.Dispatch)
+	add(chip.NCRISC, fw.Subordinate)
+	for i := range fw.Queues {
+		q := &fw.Queues[i]
+		all = append(all, placedKernel{&q.Prefetch, chip.BRISC}, placedKernel{&q.Dispatch, chip.BRISC}, placedKernel{&q.Subordinate, chip.NCRISC})
+	}
+	return all
 }
 
 func openQueueKernel(path string) (QueueKernel, error) {
@@ -173,14 +224,14 @@ func openQueueKernel(path string) (QueueKernel, error) {
 		return QueueKernel{}, err
 	}
 	constants, err := ReadConstants(bytes.NewReader(file))
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoDebugInfo) {
 		return QueueKernel{}, err
 	}
 	image, err := kernels.LoadMetal(file)
 	if err != nil {
 		return QueueKernel{}, err
 	}
-	return QueueKernel{File: path, Image: image, Constants: constants}, nil
+	return QueueKernel{File: path, Image: image, Constants: constants, code: codeConstants(image.Text)}, nil
 }
 
 // matchQueues returns the sets of kernels that were compiled for one another.
@@ -205,8 +256,7 @@ func matchQueues(found [3][]QueueKernel) ([]QueueKernels, error) {
 		if err := errors.Join(errs...); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNoQueueFirmware, err)
 		}
-		return nil, fmt.Errorf("%w: %d of cq_prefetch, %d of cq_dispatch, %d of cq_dispatch_subordinate: run a program with tt-metal's fast dispatch to have them built",
-			ErrNoQueueFirmware, len(found[prefetch]), len(found[dispatch]), len(found[subordinate]))
+		return nil, missingKernels(found)
 	}
 	return queues, nil
 }

@@ -1,0 +1,51 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// probe asks a queue whether it works, if it runs other firmware than this runtime's own.
+func (d *Device) probe(ctx context.Context, q *Queue) error {
+	if d.opts.QueueFirmware == nil {
+		return nil
+	}
+	return q.probe(ctx)
+}
+
+// probe has a queue of other firmware go through everything once, before work depends on it: a go signal from the subordinate that
+// has every worker reset its launch pointer and report, a wait for all of them that clears their count, and a word that the
+// dispatcher writes. It leaves no trace. The error is a *QueueFirmwareError if the word isn't there in time.
+func (q *Queue) probe(ctx context.Context) error {
+	d, word := q.d, q.d.ctl.edgeWord[0]
+	stream := d.pr.Stream.FirstDispatch
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := cq.NewBuilder(d.layout(), q.stream.buf[:0])
+	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.goWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.workers})
+	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})
+	cmds, err := b.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: probe: %w", q.id, err)
+	}
+	q.stream.buf = cmds
+	if err := q.sendLocked(ctx, cmds, false); err != nil {
+		return err
+	}
+	w := newWaiter(d.opts.HangTimeout, Pace{Sleepers: d.opts.Pace.Sleepers})
+	for q.tiles.dispatchL1.Load32(uint64(word)) != probeAnswer {
+		if err := d.kd.Fault(); err != nil {
+			return err
+		}
+		if err := w.pause(ctx); err != nil {
+			return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: err, Queue: q.id, Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
+		}
+	}
+	return q.rings.fetch.poll()
+}
+
+const probeAnswer = 0xA5
