@@ -4,7 +4,7 @@ import (
 	"bytes"
 	_ "embed" // the data set and the trained weights are part of the package
 
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 //go:embed data/digits.csv.gz

@@ -1,9 +1,9 @@
 // Command fwbuild compiles the programs that run on the chips: the base firmware and the command-queue kernels
 // (dispatch/firmware), the relay of command queues over Ethernet (dispatch/firmware/relay), and the kernels that come with
-// Reprise (kernels), its operations (ops), its example (examples/digits), its conformance suite (hwtest) and its benchmarks (bench).
+// Reprise (kernels), its operations (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its benchmarks (bench).
 // go generate runs it in those packages:
 //
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|hwtest|bench|ops...
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|words|hwtest|bench|ops...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
 // [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
@@ -37,7 +37,7 @@ func main() {
 	compiler := flag.String("compiler", "", "prefix of the compiler's programs; default riscv64-unknown-elf- or another usual one")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|relay|kernels|digits|hwtest|bench|ops...\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|relay|kernels|digits|words|hwtest|bench|ops...\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -52,7 +52,7 @@ func main() {
 
 func run(ctx context.Context, compiler, work string, check bool, only *regexp.Regexp, sets []string) (err error) {
 	if len(sets) == 0 {
-		return errors.New("fwbuild: nothing to build: name firmware, relay, kernels, digits, hwtest, bench or ops")
+		return errors.New("fwbuild: nothing to build: name firmware, relay, kernels, digits, words, hwtest, bench or ops")
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -81,6 +81,9 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 		case "digits":
 			dir = "examples/digits/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, digitsSource, "", elfFile)
+		case "words":
+			dir = "examples/words/transformer/kernels/prebuilt"
+			targets, err = kernelTargetsIn(root, wordsSource, "", elfFile)
 		case "ops":
 			dir = "ops/kernels/prebuilt"
 			targets, err = opsTargets(root)
@@ -91,7 +94,7 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 			dir = "hwtest/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, hwtestSource, "", elfFile)
 		default:
-			return fmt.Errorf("fwbuild: unknown set %q: want firmware, relay, kernels, digits, hwtest, bench or ops", set)
+			return fmt.Errorf("fwbuild: unknown set %q: want firmware, relay, kernels, digits, words, hwtest, bench or ops", set)
 		}
 		if err != nil {
 			return err

@@ -69,6 +69,7 @@ const (
 	kernelHeaders  = "kernels/include"
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
+	wordsSource    = "examples/words/transformer/kernels"
 	hwtestSource   = "hwtest/kernels"
 	benchSource    = "bench/kernels"
 	opsSource      = "ops/kernels"

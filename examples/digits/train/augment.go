@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 // warp writes an image to dst, its ink scaled to 0..1, as if it had been written a little elsewhere, larger, slanted or

@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 // stage is a layer of a convolutional network in float64.

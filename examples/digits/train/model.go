@@ -3,7 +3,7 @@ package main
 import (
 	"math"
 
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 // Every product below is written float64(a*b): a conversion rounds, so that no compiler may fuse the product with an

@@ -2,7 +2,7 @@ package main
 
 import (
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 // options are the choices of a training run. They were made by cross-validation inside the training part (-cv).

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/examples/digits/internal/rng"
+	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
 // The committed trainer makes the committed weights, on every architecture that runs this test.

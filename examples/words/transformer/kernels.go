@@ -1,0 +1,48 @@
+package transformer
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild words
+
+//go:embed kernels/prebuilt
+var kernelFiles embed.FS
+
+// ErrNoKernels means that there are no kernels for an architecture.
+var ErrNoKernels = errors.New("no kernels for this architecture")
+
+// listPage is the size of a page of the list of tokens, kListBytes in kernels/layout.h.
+const listPage = 1024
+
+// kernelRoom is the L1 that the kernels use, at most.
+const kernelRoom = 1024
+
+// kernelProgram returns a program of a kernel of this package, on one core, which takes the addresses of buffers as arguments.
+func kernelProgram(a chip.Arch, name string, buffers ...*reprise.Buffer) (*reprise.Program, error) {
+	file, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, name))
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, ErrNoKernels)
+	}
+	image, err := kernels.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	on := []chip.Range{chip.Single(0, 0)}
+	p := &reprise.Program{
+		Name:            name,
+		Kernels:         []reprise.Kernel{{Name: name, Image: image, Processor: chip.BRISC, Cores: on}},
+		CircularBuffers: []reprise.CircularBuffer{{Cores: on, PageSize: kernelRoom, Pages: 1}},
+		Buffers:         buffers,
+	}
+	for _, b := range buffers {
+		p.Kernels[0].Common = append(p.Kernels[0].Common, b.Addr())
+	}
+	return p, nil
+}

@@ -1,0 +1,370 @@
+package transformer
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// Model is a network on a device that makes tokens, one with each step. A step is always the same programs with the same arguments:
+// what changes from one to the next is in DRAM, so that a trace of one step makes any number of tokens. Its tensors are in DRAM, in
+// tiles of bfloat16; its products, attention, normalisations and activations run on the engines.
+type Model struct {
+	dev    *ops.Device
+	tokens int // that the list has room for
+
+	buffers []*reprise.Buffer
+	tensors []*ops.Tensor
+	sample  *reprise.Executable
+	state   *reprise.Buffer
+	list    *reprise.Buffer
+
+	input, mask       *ops.Tensor
+	embedding, logits *ops.Tensor
+	stream            [2]*ops.Tensor // the residual stream: what a layer takes, and what attention leaves
+	normal            *ops.Tensor    // it normalised
+	heads             *ops.Tensor    // queries, keys and values
+	queries           *ops.Tensor
+	attended, joined  *ops.Tensor // the same memory
+	hidden            *ops.Tensor
+	scores            *ops.Tensor
+	layers            [Layers]layer
+}
+
+// layer is a layer's weights and caches on the device, and the program that deals its heads.
+type layer struct {
+	heads, project, up, down *ops.Tensor
+	keys, values             *ops.Tensor
+	deal                     *reprise.Executable
+}
+
+// headTile is the width of a head in tensors: a tile. Columns from HeadWidth on are 0.
+const headTile = 32
+
+// masked is what is added to the scores of positions that a token doesn't attend to: the lowest bfloat16.
+const masked = -0x1.FEp127
+
+// tiles returns the spec of matrices.
+func tiles(shape ...int) ops.Spec {
+	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
+}
+
+// Load allocates the tensors and writes the weights, for up to so many tokens between two calls of [Model.Start]. After an error
+// nothing stays allocated.
+func Load(ctx context.Context, d *ops.Device, n *Network, tokens int) (*Model, error) {
+	m := &Model{dev: d, tokens: tokens}
+	if err := m.load(ctx, n); err != nil {
+		return nil, errors.Join(fmt.Errorf("transformer: load: %w", err), m.Close(context.WithoutCancel(ctx)))
+	}
+	return m, nil
+}
+
+func (m *Model) load(ctx context.Context, n *Network) error {
+	if m.tokens < 1 {
+		return fmt.Errorf("%w: a list of %d tokens, want at least 1", ErrSampling, m.tokens)
+	}
+	l := &loader{ctx: ctx, m: m}
+	m.state = l.buffer("state", StateBytes, StateBytes)
+	m.list = l.buffer("tokens", (4*m.tokens+listPage-1)/listPage*listPage, listPage)
+	m.input, m.mask = l.zeros("input", 1, 1, 1, Slots+Positions), l.zeros("mask", 1, 1, 1, Positions)
+	m.stream = [2]*ops.Tensor{l.zeros("stream", 1, 1, 1, Width), l.zeros("stream after attention", 1, 1, 1, Width)}
+	m.normal, m.hidden = l.zeros("normalised", 1, 1, 1, Width), l.zeros("hidden", 1, 1, 1, Hidden)
+	m.heads, m.queries = l.zeros("heads", 1, 1, 1, 3*Heads*headTile), l.zeros("queries", 1, Heads, 1, headTile)
+	m.attended = l.zeros("attention", 1, Heads, 1, headTile)
+	m.joined = l.view(m.attended, 1, 1, 1, Heads*headTile)
+	m.scores = l.zeros("logits", 1, 1, 1, Slots)
+	m.embedding, m.logits = l.weights(n.Embedding), l.weights(n.Logits)
+	for i := range m.layers {
+		from, to := &n.Layers[i], &m.layers[i]
+		to.heads, to.project = l.weights(wide(from.Query, from.Key, from.Value)), l.weights(high(from.Project))
+		to.up, to.down = l.weights(from.Up), l.weights(from.Down)
+		to.keys, to.values = l.zeros("keys", 1, Heads, Positions, headTile), l.zeros("values", 1, Heads, Positions, headTile)
+		to.deal = l.program("heads", m.state, m.heads, m.queries, to.keys, to.values)
+	}
+	m.sample = l.program("sample", m.state, m.scores, m.list, m.input, m.mask)
+	return l.err
+}
+
+// wide puts matrices of heads beside each other, with zeros after the columns of each head.
+func wide(ms ...Matrix) Matrix {
+	out := Matrix{Rows: Width, Columns: len(ms) * Heads * headTile}
+	for row := range out.Rows {
+		for _, m := range ms {
+			for head := range Heads {
+				out.Data = append(out.Data, m.Data[row*m.Columns+head*HeadWidth:][:HeadWidth]...)
+				out.Data = append(out.Data, make([]BFloat16, headTile-HeadWidth)...)
+			}
+		}
+	}
+	return out
+}
+
+// high returns a matrix with zeros after the rows of each head.
+func high(m Matrix) Matrix {
+	out := Matrix{Rows: Heads * headTile, Columns: m.Columns}
+	for head := range Heads {
+		out.Data = append(out.Data, m.Data[head*HeadWidth*m.Columns:][:HeadWidth*m.Columns]...)
+		out.Data = append(out.Data, make([]BFloat16, (headTile-HeadWidth)*m.Columns)...)
+	}
+	return out
+}
+
+// loader fills a model. After an error its methods do nothing.
+type loader struct {
+	ctx context.Context
+	m   *Model
+	err error
+}
+
+func (l *loader) buffer(name string, size, page int) *reprise.Buffer {
+	return l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page, Name: name})
+}
+
+// allocate returns a buffer of zeros.
+func (l *loader) allocate(c reprise.BufferConfig) *reprise.Buffer {
+	if l.err != nil {
+		return nil
+	}
+	dev := l.m.dev.Device()
+	b, err := dev.NewBuffer(c)
+	if l.err = err; err != nil {
+		return nil
+	}
+	l.m.buffers = append(l.m.buffers, b)
+	l.err = dev.Queue(0).Write(l.ctx, b, 0, make([]byte, b.Size()))
+	return b
+}
+
+func (l *loader) add(t *ops.Tensor, err error) *ops.Tensor {
+	if l.err = err; err != nil {
+		return nil
+	}
+	l.m.tensors = append(l.m.tensors, t)
+	return t
+}
+
+// zeros returns a tensor of zeros.
+func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	c, err := tiles(shape...).BufferConfig(name)
+	if l.err = err; err != nil {
+		return nil
+	}
+	if b := l.allocate(c); b != nil && l.err == nil {
+		return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
+	}
+	return nil
+}
+
+// view returns a tensor of another shape in the memory of one.
+func (l *loader) view(t *ops.Tensor, shape ...int) *ops.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	return l.add(l.m.dev.FromBuffer(t.Buffer(), tiles(shape...)))
+}
+
+// weights returns a tensor of weights.
+func (l *loader) weights(m Matrix) *ops.Tensor {
+	if l.err != nil {
+		return nil
+	}
+	h := &ops.Host{Shape: []int{1, 1, m.Rows, m.Columns}, DType: ops.BFloat16}
+	for _, v := range m.Data {
+		h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
+	}
+	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
+}
+
+// program loads a program of a kernel of this package for buffers, or tensors in them.
+func (l *loader) program(name string, memory ...any) *reprise.Executable {
+	if l.err != nil {
+		return nil
+	}
+	var buffers []*reprise.Buffer
+	for _, v := range memory {
+		switch v := v.(type) {
+		case *reprise.Buffer:
+			buffers = append(buffers, v)
+		case *ops.Tensor:
+			buffers = append(buffers, v.Buffer())
+		}
+	}
+	dev := l.m.dev.Device()
+	p, err := kernelProgram(dev.Arch(), name, buffers...)
+	if err != nil {
+		l.err = err
+		return nil
+	}
+	x, err := dev.Load(l.ctx, p)
+	l.err = err
+	return x
+}
+
+// Start sets the state before the first token. The error wraps [ErrSampling].
+func (m *Model) Start(ctx context.Context, s Sampling) error {
+	start, err := s.Start()
+	if err != nil {
+		return err
+	}
+	if s.Tokens > m.tokens {
+		return fmt.Errorf("transformer: start: %w: %d tokens, and a list of %d", ErrSampling, s.Tokens, m.tokens)
+	}
+	input, mask := make([]float32, Slots+Positions), make([]float32, Positions)
+	input[0], input[Slots] = 1, 1
+	for i := range mask[1:] {
+		mask[1+i] = masked
+	}
+	for _, w := range []struct {
+		to *ops.Tensor
+		v  []float32
+	}{{m.input, input}, {m.mask, mask}} {
+		h, err := ops.NewHost(w.to.Shape(), ops.BFloat16, w.v)
+		if err != nil {
+			return err
+		}
+		if err := m.dev.CopyHostToDevice(ctx, h, w.to); err != nil {
+			return err
+		}
+	}
+	return m.dev.Device().Queue(0).Write(ctx, m.state, 0, start.Encode())
+}
+
+// Step makes a token.
+func (m *Model) Step(ctx context.Context) error {
+	q := m.dev.Device().Queue(0)
+	return m.step(ctx, func(x *reprise.Executable) error { return q.Run(ctx, x) })
+}
+
+// Record records a step. Its programs must have run before: see [Model.Step]. It is a function for reprise.Queue.Capture.
+func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
+	return m.dev.Record(ctx, r, func(ctx context.Context) error { return m.step(ctx, r.Run) })
+}
+
+// step runs a step's programs, those of this package by run.
+func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {
+	x, y := m.stream[0], m.stream[1]
+	s := &sequence{ctx: ctx, d: m.dev}
+	s.linear(x, m.input, m.embedding, nil)
+	for i := range m.layers {
+		l := &m.layers[i]
+		s.normalise(m.normal, x)
+		s.linear(m.heads, m.normal, l.heads, nil)
+		s.run(run, l.deal)
+		s.attend(m.attended, m.queries, l.keys, l.values, m.mask)
+		s.linear(y, m.joined, l.project, x)
+		s.normalise(m.normal, y)
+		s.linear(m.hidden, m.normal, l.up, nil, ops.WithActivation(ops.ReLU))
+		s.linear(x, m.hidden, l.down, y)
+	}
+	s.normalise(m.normal, x)
+	s.linear(m.scores, m.normal, m.logits, nil)
+	s.run(run, m.sample)
+	if s.err != nil {
+		return fmt.Errorf("transformer: step: %w", s.err)
+	}
+	return nil
+}
+
+// sequence runs programs one after another until one fails.
+type sequence struct {
+	ctx context.Context
+	d   *ops.Device
+	err error
+}
+
+func (s *sequence) run(run func(*reprise.Executable) error, x *reprise.Executable) {
+	if s.err == nil {
+		s.err = run(x)
+	}
+}
+
+// linear leaves x times w, plus what is added unless it is nil.
+func (s *sequence) linear(out, x, w, plus *ops.Tensor, opts ...ops.OpOption) {
+	if s.err == nil {
+		_, s.err = s.d.Linear(s.ctx, x, w, plus, append(opts, ops.Into(out))...)
+	}
+}
+
+func (s *sequence) normalise(out, x *ops.Tensor) {
+	if s.err == nil {
+		_, s.err = s.d.RMSNorm(s.ctx, x, nil, Epsilon, ops.Into(out))
+	}
+}
+
+func (s *sequence) attend(out, q, k, v, mask *ops.Tensor) {
+	if s.err == nil {
+		_, s.err = s.d.ScaledDotProductAttention(s.ctx, q, k, v, ops.Attention{Mask: mask, Scale: 1. / 4}, ops.Into(out))
+	}
+}
+
+// State waits for the steps before and returns the state.
+func (m *Model) State(ctx context.Context) (State, error) {
+	page := make([]byte, StateBytes)
+	if err := m.dev.Device().Queue(0).Read(ctx, m.state, 0, page); err != nil {
+		return State{}, err
+	}
+	return decodeState(page), nil
+}
+
+// StateBuffer returns the memory of the state.
+func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
+
+// Tokens waits for the steps before and returns n tokens since the start, from one on.
+func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
+	b := make([]byte, 4*n)
+	if err := m.dev.Device().Queue(0).Read(ctx, m.list, 4*from, b); err != nil {
+		return nil, err
+	}
+	tokens := make([]uint8, n)
+	for i := range tokens {
+		tokens[i] = b[4*i]
+	}
+	return tokens, nil
+}
+
+// Scores waits for the steps before and returns the logits of the last one.
+func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
+	var out [Slots]BFloat16
+	h, err := m.dev.ToHost(ctx, m.scores)
+	if err != nil {
+		return out, err
+	}
+	for i := range out {
+		out[i] = BFloat16(binary.LittleEndian.Uint16(h.Data[2*i:]))
+	}
+	return out, nil
+}
+
+// Close deallocates the tensors and unloads this package's programs. A trace holds what it recorded until it is released. A second
+// Close does nothing.
+func (m *Model) Close(ctx context.Context) error {
+	var errs []error
+	for _, x := range append([]*reprise.Executable{m.sample}, m.deals()...) {
+		if x != nil {
+			errs = append(errs, x.Release(ctx))
+		}
+	}
+	for _, t := range m.tensors {
+		errs = append(errs, m.dev.Deallocate(t))
+	}
+	for _, b := range m.buffers {
+		errs = append(errs, b.Release())
+	}
+	m.sample, m.layers, m.tensors, m.buffers = nil, [Layers]layer{}, nil, nil
+	return errors.Join(errs...)
+}
+
+func (m *Model) deals() (all []*reprise.Executable) {
+	for i := range m.layers {
+		all = append(all, m.layers[i].deal)
+	}
+	return all
+}

@@ -1,0 +1,54 @@
+package transformer_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// generate makes tokens on a device: some by steps, the others by replays of a trace of one.
+func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int) []uint8 {
+	ctx := t.Context()
+	n, err := transformer.Trained()
+	devtest.Must(t, err)
+	dev, err := reprise.Open(ctx, target)
+	devtest.Must(t, err)
+	d := ops.New(dev)
+	m, err := transformer.Load(ctx, d, n, s.Tokens)
+	devtest.Must(t, err)
+	devtest.Must(t, m.Start(ctx, s))
+	for range eager {
+		devtest.Must(t, m.Step(ctx))
+	}
+	trace, err := dev.Queue(0).Capture(ctx, "step", m.Record)
+	devtest.Must(t, err)
+	for range s.Tokens - eager + 1 { // one too many, which does nothing
+		devtest.Must(t, trace.Replay(ctx))
+	}
+	end, err := m.State(ctx)
+	devtest.Must(t, err)
+	if end.Left != 0 || end.More != 0 || end.Count != uint32(s.Tokens) {
+		t.Errorf("state after %d tokens: %+v", s.Tokens, end)
+	}
+	tokens, err := m.Tokens(ctx, 0, s.Tokens)
+	devtest.Must(t, err)
+	devtest.Must(t, trace.Release(ctx))
+	devtest.Must(t, m.Close(ctx))
+	devtest.Must(t, d.Release(ctx))
+	devtest.Must(t, dev.Close(ctx))
+	return tokens
+}
+
+func TestStepsAndReplaysMakeTheSameTokens(t *testing.T) {
+	s := transformer.Sampling{Seed: 1, Tokens: 12}
+	want := generate(t, sim.Blackhole(), s, 12)
+	if got := generate(t, sim.Wormhole(), s, 1); !slices.Equal(got, want) {
+		t.Errorf("tokens %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,153 @@
+// Package transformer is a small language model of letters in bfloat16, which invents English words: its layers, the trained
+// weights, and a [Model] that runs it on a device with the operations of package ops and two kernels of its own. Package reference
+// computes on the host what a device answers, bit for bit.
+package transformer
+
+import (
+	"bytes"
+	_ "embed" // the trained weights are part of the package
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/safetensors"
+)
+
+//go:embed weights.safetensors
+var weightsFile []byte
+
+// The dimensions of the network. Each row of the embedding has Width elements: one for each of 32 tokens, then one for each position
+// of a word. The network has no biases, and its normalisations no weights.
+const (
+	Layers    = 4
+	Width     = 64  // of the residual stream
+	Heads     = 4   // of attention
+	HeadWidth = 16  // of queries, keys and values
+	Hidden    = 128 // of a layer's perceptron, with relu
+	Positions = 32  // of a word: the End before it, and up to 31 letters
+	Slots     = 32  // rows for tokens in the embedding, and columns of logits; words.Tokens of them are used
+)
+
+// Epsilon is what normalisations add to the mean of squares.
+const Epsilon = 1e-5
+
+// ErrShape is in errors about weights that don't fit the network.
+var ErrShape = errors.New("the weights don't fit")
+
+// Matrix is a matrix of bfloat16, row by row. Its rows are inputs, its columns outputs.
+type Matrix struct {
+	Rows, Columns int
+	Data          []BFloat16
+}
+
+// Layer has the weights of a layer.
+type Layer struct {
+	Query, Key, Value Matrix // Width by Heads x HeadWidth, head after head
+	Project           Matrix // Heads x HeadWidth by Width
+	Up, Down          Matrix // Width by Hidden, and Hidden by Width
+}
+
+// Network has the weights of the network.
+type Network struct {
+	Embedding Matrix // Slots + Positions by Width
+	Layers    [Layers]Layer
+	Logits    Matrix // Width by Slots
+}
+
+// Part is a matrix of a network, with its name in files.
+type Part struct {
+	Name string
+	*Matrix
+}
+
+// Parts returns all matrices of the network, which have their shapes.
+func (n *Network) Parts() []Part {
+	var all []Part
+	add := func(name string, m *Matrix, rows, columns int) {
+		m.Rows, m.Columns = rows, columns
+		all = append(all, Part{name, m})
+	}
+	const heads = Heads * HeadWidth
+	add("embedding", &n.Embedding, Slots+Positions, Width)
+	for i := range n.Layers {
+		l, name := &n.Layers[i], fmt.Sprintf("layers.%d.", i)
+		add(name+"query", &l.Query, Width, heads)
+		add(name+"key", &l.Key, Width, heads)
+		add(name+"value", &l.Value, Width, heads)
+		add(name+"project", &l.Project, heads, Width)
+		add(name+"up", &l.Up, Width, Hidden)
+		add(name+"down", &l.Down, Hidden, Width)
+	}
+	add("logits", &n.Logits, Width, Slots)
+	return all
+}
+
+// Parameters returns the number of weights.
+func (n *Network) Parameters() int {
+	count := 0
+	for _, p := range n.Parts() {
+		count += p.Rows * p.Columns
+	}
+	return count
+}
+
+// Trained returns the network of the embedded weights.safetensors, trained on the first result of words.Split.
+func Trained() (*Network, error) { return Decode(weightsFile) }
+
+// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps [ErrShape], or is one of package
+// safetensors.
+func Decode(file []byte) (*Network, error) {
+	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, fmt.Errorf("transformer: decode: %w", err)
+	}
+	n := &Network{}
+	for _, p := range n.Parts() {
+		t, err := f.Tensor(p.Name)
+		if err != nil {
+			return nil, fmt.Errorf("transformer: decode: %w", err)
+		}
+		if !slices.Equal(t.Shape, []int{p.Rows, p.Columns}) || t.DType != ops.BFloat16 {
+			return nil, fmt.Errorf("transformer: decode: %w: %s is %v of %v, want %d by %d of bfloat16", ErrShape, p.Name, t.Shape, t.DType, p.Rows, p.Columns)
+		}
+		for b := t.Data; len(b) > 0; b = b[2:] {
+			p.Data = append(p.Data, BFloat16(binary.LittleEndian.Uint16(b)))
+		}
+	}
+	return n, nil
+}
+
+// New returns the network with weights by the names of the tensors of the file, rounded to the nearest bfloat16. The error wraps
+// [ErrShape].
+func New(weights map[string][]float32) (*Network, error) {
+	n := &Network{}
+	for _, p := range n.Parts() {
+		v := weights[p.Name]
+		if len(v) != p.Rows*p.Columns {
+			return nil, fmt.Errorf("transformer: new network: %w: %s has %d elements, want %d by %d", ErrShape, p.Name, len(v), p.Rows, p.Columns)
+		}
+		for _, x := range v {
+			p.Data = append(p.Data, Round(x))
+		}
+	}
+	return n, nil
+}
+
+// Encode returns the weights as a safetensors file.
+func (n *Network) Encode() ([]byte, error) {
+	tensors := map[string]*ops.Host{}
+	for _, p := range n.Parts() {
+		h := &ops.Host{Shape: []int{p.Rows, p.Columns}, DType: ops.BFloat16}
+		for _, v := range p.Data {
+			h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
+		}
+		tensors[p.Name] = h
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, tensors, nil); err != nil {
+		return nil, fmt.Errorf("transformer: encode: %w", err)
+	}
+	return b.Bytes(), nil
+}

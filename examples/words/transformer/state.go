@@ -1,0 +1,80 @@
+package transformer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/examples/internal/rng"
+)
+
+// State is what a model knows between two tokens, besides its caches. It is in a page of DRAM, as words of 32 bits in this order.
+type State struct {
+	More      uint32 // 1 while the word that is being made goes on, 0 after its end and after the last token
+	Left      uint32 // tokens that are still to be made; a step does nothing at 0
+	Token     uint32 // the last one that was made
+	Position  uint32 // of the token that the next step reads
+	Random    uint32 // state of the random numbers
+	Count     uint32 // tokens that have been made
+	Sharpness uint32 // the binary logarithm of e divided by the temperature, with 16 bits after the point
+}
+
+// StateBytes is the size of a state's page.
+const StateBytes = 64
+
+// Offsets of words in the state's page that traces can make conditions of.
+const (
+	MoreOffset = 0
+	LeftOffset = 4
+)
+
+// ErrSampling is in errors about temperatures and numbers of tokens that a model doesn't take.
+var ErrSampling = errors.New("not a way to sample")
+
+// Sampling says which words a model invents.
+type Sampling struct {
+	Seed        uint64  // of the random numbers
+	Tokens      int     // how many to make
+	Temperature float64 // what logits are divided by, 1/16 to 16; 0 stands for 1
+}
+
+// Start returns the state before the first token. The error wraps [ErrSampling].
+func (s Sampling) Start() (State, error) {
+	t := s.Temperature
+	if t == 0 {
+		t = 1
+	}
+	if s.Tokens < 0 || s.Tokens > math.MaxInt32 || !(t >= 1./16 && t <= 16) {
+		return State{}, fmt.Errorf("transformer: %w: %d tokens at a temperature of %v: want a temperature from 1/16 to 16", ErrSampling, s.Tokens, s.Temperature)
+	}
+	random := rng.Source(s.Seed)
+	start := State{Left: uint32(s.Tokens), Random: uint32(random.Uint64() >> 32), Sharpness: uint32(math.Round(math.Log2E / t * (1 << 16)))}
+	if s.Tokens > 0 {
+		start.More = 1
+	}
+	return start, nil
+}
+
+// words returns the fields in their order.
+func (s *State) words() []*uint32 {
+	return []*uint32{&s.More, &s.Left, &s.Token, &s.Position, &s.Random, &s.Count, &s.Sharpness}
+}
+
+// Encode returns the state's page.
+func (s State) Encode() []byte {
+	b := make([]byte, StateBytes)
+	for i, w := range s.words() {
+		binary.LittleEndian.PutUint32(b[4*i:], *w)
+	}
+	return b
+}
+
+// decodeState returns the state of a page.
+func decodeState(page []byte) State {
+	var s State
+	for i, w := range s.words() {
+		*w = binary.LittleEndian.Uint32(page[4*i:])
+	}
+	return s
+}

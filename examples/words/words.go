@@ -1,0 +1,102 @@
+package words
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	_ "embed" // the list is part of the package
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/examples/internal/rng"
+)
+
+//go:embed data/words.txt.gz
+var listFile []byte
+
+// Tokens is the number of tokens: End and the letters a to z, which are 1 to 26.
+const Tokens = 27
+
+// End is the token after the last letter of a word, and the one before the first letter.
+const End = 0
+
+// MaxLetters is the length of the longest word that a model may make: with the End before it, a word then has 32 positions.
+const MaxLetters = 31
+
+// ErrWord is in errors about words that have other characters than the letters a to z, no letter, or more than MaxLetters.
+var ErrWord = errors.New("not a word")
+
+// All returns the 63,849 words of the embedded list, in alphabetical order (credit: data/README.md).
+func All() ([]string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(listFile))
+	if err != nil {
+		return nil, fmt.Errorf("words: read list: %w", err)
+	}
+	var all []string
+	s := bufio.NewScanner(z)
+	for s.Scan() {
+		if _, err := Encode(s.Text()); err != nil {
+			return nil, err
+		}
+		all = append(all, s.Text())
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("words: read list: %w", err)
+	}
+	return all, nil
+}
+
+// Split divides words into those a model is trained on and those held back: one word in ten. The choice is the same for the same
+// words, on every machine; order is kept.
+func Split(words []string) (training, heldBack []string) {
+	order := make([]int, len(words))
+	for i := range order {
+		order[i] = i
+	}
+	src := rng.Source(0x5EED_0D19)
+	src.Shuffle(order)
+	out := make([]bool, len(words))
+	for _, i := range order[:len(order)/10] {
+		out[i] = true
+	}
+	for i, w := range words {
+		if out[i] {
+			heldBack = append(heldBack, w)
+		} else {
+			training = append(training, w)
+		}
+	}
+	return training, heldBack
+}
+
+// Encode returns the tokens of a word's letters. The error wraps [ErrWord].
+func Encode(word string) ([]uint8, error) {
+	if len(word) < 1 || len(word) > MaxLetters {
+		return nil, fmt.Errorf("words: encode %q: %w: %d letters, want 1 to %d", word, ErrWord, len(word), MaxLetters)
+	}
+	tokens := []uint8(word)
+	for i, c := range tokens {
+		if c < 'a' || c > 'z' {
+			return nil, fmt.Errorf("words: encode %q: %w: character %q, want a to z", word, ErrWord, c)
+		}
+		tokens[i] = c - 'a' + 1
+	}
+	return tokens, nil
+}
+
+// Letter returns the letter of a token from 1 to 26.
+func Letter(token uint8) byte { return 'a' - 1 + token }
+
+// Decode returns the words in a sequence of tokens, each of which ends with End. Letters after the last End are no word yet.
+func Decode(tokens []uint8) []string {
+	var words []string
+	var word []byte
+	for _, t := range tokens {
+		if t == End {
+			words, word = append(words, string(word)), word[:0]
+			continue
+		}
+		word = append(word, Letter(t))
+	}
+	return words
+}
