@@ -2,7 +2,10 @@ package reprise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/dispatch"
@@ -20,6 +23,9 @@ type HostBuffer struct {
 
 	life     sync.RWMutex // held for reading while transfers are put into a queue
 	released bool
+
+	holding sync.Mutex
+	holders map[any]string // what uses it and how errors call that; guarded by holding
 }
 
 // HostBufferConfig says what memory to pin.
@@ -53,15 +59,27 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 // Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it is the caller's.
 func (h *HostBuffer) Bytes() []byte { return h.h.Bytes() }
 
-// Size returns the buffer's size in bytes.
-func (h *HostBuffer) Size() int { return len(h.h.Bytes()) }
+// View returns how kernels reach the memory, and words of it that they share with the host (package stream). A program names
+// the buffer in Program.HostBuffers, so that it isn't released under its kernels. The error matches ErrReleased or ErrClosed.
+func (h *HostBuffer) View() (dispatch.HostView, error) {
+	if err := h.d.usable("view host buffer"); err != nil {
+		return dispatch.HostView{}, err
+	}
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if h.released {
+		return dispatch.HostView{}, fmt.Errorf("reprise: view host buffer %q: %w", h.name, ErrReleased)
+	}
+	return h.h.View(), nil
+}
 
 // Name returns the buffer's name.
 func (h *HostBuffer) Name() string { return h.name }
 
 // Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's
 // queues has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends
-// before that, or a queue hangs, the buffer stays as it is. The error of a second Release matches ErrReleased.
+// before that, or a queue hangs, the buffer stays as it is. The error of a second Release matches ErrReleased; it is a
+// *dispatch.HeldError while a program or a trace uses the buffer.
 func (h *HostBuffer) Release(ctx context.Context) error {
 	if err := h.d.usable("release host buffer"); err != nil {
 		return err
@@ -71,11 +89,50 @@ func (h *HostBuffer) Release(ctx context.Context) error {
 	if h.released {
 		return fmt.Errorf("reprise: release host buffer %q: %w", h.name, ErrReleased)
 	}
+	if err := h.inUse(); err != nil {
+		return fmt.Errorf("reprise: release %w", err)
+	}
 	if err := h.h.Unpin(ctx); err != nil {
 		return h.d.failed(fmt.Sprintf("release host buffer %q", h.name), err)
 	}
 	h.released = true
 	return nil
+}
+
+// hold keeps the buffer from being released while by, an *Executable or a *part, uses it.
+func (h *HostBuffer) hold(d *Device, by any, name string) error {
+	if h == nil {
+		return errors.New("no host buffer: it is nil")
+	}
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if err := h.checkLocked(d, 0, 0); err != nil {
+		return err
+	}
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	if h.holders == nil {
+		h.holders = map[any]string{}
+	}
+	h.holders[by] = name
+	return nil
+}
+
+// unhold ends what hold began.
+func (h *HostBuffer) unhold(by any) {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	delete(h.holders, by)
+}
+
+// inUse returns an error that names what uses the buffer; nil if nothing does.
+func (h *HostBuffer) inUse() error {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	if len(h.holders) == 0 {
+		return nil
+	}
+	return &dispatch.HeldError{Buffer: h.name, Holders: slices.Sorted(maps.Values(h.holders))}
 }
 
 // checkLocked checks that n bytes of the buffer can be used with a device, with life held.
@@ -85,8 +142,8 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrWrongDevice)
 	case h.released:
 		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
-	case at < 0 || n < 0 || at > h.Size() || n > h.Size()-at:
-		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: h.Size()})
+	case at < 0 || n < 0 || at > len(h.Bytes()) || n > len(h.Bytes())-at:
+		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.Bytes())})
 	}
 	return nil
 }

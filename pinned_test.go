@@ -280,15 +280,15 @@ func TestPinnedMemorySurvivesRecover(t *testing.T) {
 		x := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 << 10, PageSize: 1 << 10, Name: "x"})
 		fill(h.Bytes(), 5)
 		want := bytes.Clone(h.Bytes())
-		p, err := b.queue.StartWriteFrom(b.ctx, x, 0, h, 0, h.Size())
+		p, err := b.queue.StartWriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes()))
 		b.must(err)
 		b.must(b.dev.Recover(b.ctx))
 		if err := p.Wait(b.ctx); err != nil && !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("a transfer of before: %v", err)
 		}
-		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, h.Size()))
+		b.must(b.queue.WriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes())))
 		clear(h.Bytes())
-		b.must(b.queue.ReadTo(b.ctx, x, 0, h, 0, h.Size()))
+		b.must(b.queue.ReadTo(b.ctx, x, 0, h, 0, len(h.Bytes())))
 		if !bytes.Equal(h.Bytes(), want) {
 			b.Error("the data differ")
 		}
@@ -331,13 +331,13 @@ func TestPinnedTransfersAllocate(t *testing.T) {
 		want int64
 		do   func() error
 	}{
-		{"ReadTo", 0, func() error { return b.queue.ReadTo(b.ctx, x, 0, h, 0, h.Size()) }},
-		{"WriteFrom", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 0, h, 0, h.Size()) }},
+		{"ReadTo", 0, func() error { return b.queue.ReadTo(b.ctx, x, 0, h, 0, len(h.Bytes())) }},
+		{"WriteFrom", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 0, h, 0, len(h.Bytes())) }},
 		{"WriteFrom of part of a page", 0, func() error { return b.queue.WriteFrom(b.ctx, x, 32, h, 64, 100) }},
-		{"ReadTo of a sharded buffer", 0, func() error { return b.queue.ReadTo(b.ctx, sharded, 0, h, 0, h.Size()) }},
-		{"WriteFrom to a sharded buffer", 0, func() error { return b.queue.WriteFrom(b.ctx, sharded, 0, h, 0, h.Size()) }},
+		{"ReadTo of a sharded buffer", 0, func() error { return b.queue.ReadTo(b.ctx, sharded, 0, h, 0, len(h.Bytes())) }},
+		{"WriteFrom to a sharded buffer", 0, func() error { return b.queue.WriteFrom(b.ctx, sharded, 0, h, 0, len(h.Bytes())) }},
 		{"StartReadTo", 1, func() error {
-			p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, h.Size())
+			p, err := b.queue.StartReadTo(b.ctx, x, 0, h, 0, len(h.Bytes()))
 			if err != nil {
 				return err
 			}

@@ -21,6 +21,9 @@ type Program struct {
 	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the program is loaded or
 	// part of a trace.
 	Buffers []*Buffer
+	// HostBuffers is pinned host memory that the kernels read or write (package stream). It can't be released as long as the
+	// program is loaded or part of a trace.
+	HostBuffers []*HostBuffer
 }
 
 // Kernel is device code for one processor of a set of workers.
@@ -61,6 +64,7 @@ type Executable struct {
 	bin   allocator.Extent
 	holds []allocator.Extent // of bufs
 	bufs  []*Buffer
+	hosts []*HostBuffer
 	cbs   []dispatch.CircularBuffer
 	cbEnd uint64
 	given map[int][]int // where the commands have the addresses of circular buffers that the caller placed, by index
@@ -122,6 +126,12 @@ func (x *Executable) prepare(p *Program) error {
 		if err := x.hold(b); err != nil {
 			return err
 		}
+	}
+	for _, h := range p.HostBuffers {
+		if err := h.hold(d, x, fmt.Sprintf("program %q", p.Name)); err != nil {
+			return err
+		}
+		x.hosts = append(x.hosts, h)
 	}
 	spec := dispatch.Program{Name: p.Name}
 	addr := d.cbs.base
@@ -278,6 +288,9 @@ func (x *Executable) drop() error {
 	var errs []error
 	for _, e := range x.holds {
 		errs = append(errs, x.d.mem.Unhold(e))
+	}
+	for _, h := range x.hosts {
+		h.unhold(x)
 	}
 	if !x.bin.IsZero() {
 		errs = append(errs, x.d.mem.Free(x.bin))

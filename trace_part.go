@@ -20,6 +20,7 @@ type part struct {
 	several  bool   // the trace has other parts
 	image    *tracebuf.Image
 	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
+	hosts    []*HostBuffer // that it holds for its programs
 	buffers  []*Buffer     // that it holds for its programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
@@ -82,6 +83,12 @@ func (p *part) holdProgram(x *Executable) error {
 		return err
 	}
 	p.holds = append(p.holds, x.bin)
+	for _, h := range x.hosts {
+		if err := h.hold(p.q.d, p, fmt.Sprintf("trace %q", p.name)); err != nil {
+			return err
+		}
+		p.hosts = append(p.hosts, h)
+	}
 	if x.cbEnd <= p.cbEnd {
 		return nil
 	}
@@ -246,6 +253,9 @@ func (p *part) drop() error {
 	for _, e := range p.holds {
 		errs = append(errs, mem.Unhold(e))
 	}
+	for _, h := range p.hosts {
+		h.unhold(p)
+	}
 	errs = append(errs, p.params.drop(mem))
 	if !p.ext.IsZero() {
 		errs = append(errs, mem.Free(p.ext))
@@ -261,7 +271,7 @@ func (p *part) drop() error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
 	p.fileOwned = nil
-	p.holds, p.ext, p.cbEnd = nil, allocator.Extent{}, 0
+	p.holds, p.hosts, p.ext, p.cbEnd = nil, nil, allocator.Extent{}, 0
 	return errors.Join(errs...)
 }
 

@@ -96,6 +96,9 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
 	for _, p := range parts {
+		if len(p.hosts) > 0 {
+			return nil, fmt.Errorf("host buffer %q: %w", p.hosts[0].name, tracebuf.ErrHostMemory)
+		}
 		target, err := p.q.fingerprint()
 		if err != nil {
 			return nil, err

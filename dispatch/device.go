@@ -80,6 +80,8 @@ type Device struct {
 	hostMu sync.Mutex
 	hosts  map[*HostBuffer]struct{} // pinned, beside sysmem
 
+	restarts atomic.Uint64
+
 	texts atomic.Uint64 // programs compiled, which names their texts
 }
 

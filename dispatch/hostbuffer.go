@@ -1,10 +1,14 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -127,16 +131,58 @@ func (d *Device) unpinHosts() error {
 	return errors.Join(errs...)
 }
 
-// repinHosts pins all memory again after the driver or a reset has ended its pins.
+// repinHosts pins all memory again after the driver or a reset has ended its pins, in the order of the addresses that it had:
+// so it most likely has the same ones again, which programs and traces were given.
 func (d *Device) repinHosts() error {
 	d.hostMu.Lock()
 	defer d.hostMu.Unlock()
-	for h := range d.hosts {
+	for _, h := range slices.SortedFunc(maps.Keys(d.hosts), func(a, b *HostBuffer) int { return cmp.Compare(a.mem.NOCAddr(), b.mem.NOCAddr()) }) {
 		if err := h.mem.Repin(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// HostView is what kernels and the host need to share pinned memory.
+type HostView struct {
+	// Addr is the NoC address of the memory's first byte in the PCIe tile.
+	Addr uint64
+	// Tile is the PCIe tile as kernels name it on each NoC: x | y<<6.
+	Tile [2]uint32
+	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no kernel of before runs any more, and
+	// Addr may be another one.
+	Restarts uint64
+
+	mem *kmd.HostMemory
+}
+
+// View returns how kernels reach the memory. It is valid until Unpin or the device's Restart.
+func (h *HostBuffer) View() HostView {
+	xy := func(n chip.NOC) uint32 {
+		at := h.d.ch.PCIe(n)
+		return uint32(at.X) | uint32(at.Y)<<6
+	}
+	return HostView{Addr: h.mem.NOCAddr(), Tile: [2]uint32{xy(chip.NOC0), xy(chip.NOC1)}, Restarts: h.d.restarts.Load(), mem: h.mem}
+}
+
+// Load32 atomically loads the 32-bit word at byte off, a multiple of 4 inside the memory. What the device wrote before
+// it wrote the word is visible afterwards.
+func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
+
+// Store32 atomically stores the 32-bit word at byte off, a multiple of 4 inside the memory. A device that sees it sees
+// what was stored before.
+func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
+
+// HeldError is returned when pinned host memory is released that programs or traces still use.
+type HeldError struct {
+	Buffer  string   // its name
+	Holders []string // `program "x"`, `trace "y"`
+}
+
+// Error implements error.
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("host buffer %q is in use: release %s first", e.Buffer, strings.Join(e.Holders, ", "))
 }
 
 // addr returns the NoC address of n bytes of the memory, for the holder of a queue's mu.

@@ -360,7 +360,7 @@ func (q *Queue) await(ctx context.Context, what string, done func() bool) error 
 }
 
 // WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
-// queue: done may depend on something else than the queue.
+// queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	var seen movement
@@ -368,6 +368,9 @@ func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) err
 		ended, err := q.poll(&w, &seen, what, done, false)
 		if ended || err != nil {
 			return err
+		}
+		if failed := q.status.failed.Load(); failed != nil {
+			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, *failed)
 		}
 		if err := w.pause(ctx); err != nil {
 			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)

@@ -81,12 +81,12 @@ func (t *fixture) pinnedRanges(c reprise.BufferConfig, strict bool) {
 		if r.direct {
 			h = exact
 		}
-		copy(h.Bytes(), pattern(uint32(10+i), h.Size()))
+		copy(h.Bytes(), pattern(uint32(10+i), len(h.Bytes())))
 		t.ok(t.rq.WriteFrom(t.ctx, b, r.off, h, r.at, r.n))
 		copy(want[r.off:], h.Bytes()[r.at:r.at+r.n])
 		what := fmt.Sprintf("%d B at %d, in host memory at %d", r.n, r.off, r.at)
 		t.same(what+", written", want, t.readAll(b))
-		host := pattern(uint32(20+i), h.Size())
+		host := pattern(uint32(20+i), len(h.Bytes()))
 		copy(h.Bytes(), host)
 		copy(host[r.at:], want[r.off:r.off+r.n])
 		t.ok(t.rq.ReadTo(t.ctx, b, r.off, h, r.at, r.n))

@@ -20,6 +20,10 @@ import (
 // ErrEmpty is returned for a recording without commands, which is taken for a mistake: replaying it would only cost time.
 var ErrEmpty = errors.New("nothing was recorded")
 
+// ErrHostMemory is returned when a trace is to be saved whose programs use pinned host memory: a file can't have memory of this
+// process.
+var ErrHostMemory = errors.New("it is memory of this process, which a file can't have")
+
 // Step is one recorded program, or an edge between the parts of a trace over several queues.
 type Step struct {
 	Name   string
