@@ -11,7 +11,7 @@ import (
 type place struct{ text, detail string }
 
 // firmwarePlaces are the waypoints of the base firmware, of what starts a kernel, and of the waits that kernels' headers
-// offer. Source: dispatch/firmware/src/{brisc,ncrisc,trisc}.c, kernels/include/reprise/kernel.h.
+// offer. Source: dispatch/firmware/src/{brisc,ncrisc,trisc}.c, kernels/include/reprise/{kernel,stream}.h.
 var firmwarePlaces = map[string]place{
 	"????": {"has not started", ""},
 	"BOOT": {"sets itself up after reset", ""},
@@ -33,6 +33,8 @@ var firmwarePlaces = map[string]place{
 	"NABW": {"waits for its atomics to be acknowledged", "on NoC %d"},
 	"CWFW": {"waits for pages in a circular buffer", "circular buffer %d"},
 	"CRBW": {"waits for room in a circular buffer", "circular buffer %d"},
+	"SPOP": {"waits for a message of the host in a stream", "stream %#x"},
+	"SPSH": {"waits for room in a stream that the host reads", "stream %#x"},
 }
 
 // metalPlaces are the waypoints of tt-metal's base firmware and of what is compiled into its kernels, where it was built with the

@@ -54,6 +54,18 @@ const (
 	// Exchange moves pages of a buffer over Ethernet links and combines them: what the collectives of package mesh are made
 	// of. Arguments: see kernels/src/exchange.cpp.
 	Exchange = "exchange"
+	// StreamEcho hands messages of one stream (package stream) on to another until the host closes the first one, and closes
+	// the second one then in the same way. Arguments: the five of the stream to read, the five of the one to write, L1 address
+	// of room for a message, aligned as host memory is, its size.
+	StreamEcho = "stream_echo"
+	// StreamSource writes messages to a stream; the first word of each is its number, the others are what is in L1.
+	// Arguments: the five of the stream, L1 address of a message, bytes of each, number of messages, number of the first one,
+	// 1 to close the stream afterwards.
+	StreamSource = "stream_source"
+	// StreamSink reads messages of a stream. Arguments: the five of the stream, L1 address of room for a message, aligned as
+	// host memory is, its size, L1 address of the result, how many messages to read or 0 for all up to the end. The result:
+	// how the last read ended (enum stream_result), its code, the number of messages, the sum of their first words.
+	StreamSink = "stream_sink"
 )
 
 // The kernels of the engines that come with Reprise, for [PrebuiltCompute].

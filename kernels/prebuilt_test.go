@@ -14,7 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store}
+var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store, StreamEcho, StreamSink, StreamSource}
 
 var computeNames = []string{SumBF16, SumFP32}
 

@@ -23,9 +23,9 @@ examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
 examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/digits/internal/*  # training of digits, on the host
 examples/digits/internal/* -> examples/digits  # what the packages of digits share
-bench                      -> reprise ops allocator bench/probe chip kernels mesh observe sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
+bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
+hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> nothing  # boots a virtual machine with cards
 hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
@@ -44,6 +44,7 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
+stream                     -> reprise allocator  # messages between running kernels and the host
 observe                    -> reprise chip  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.

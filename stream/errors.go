@@ -1,0 +1,101 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrDirection is returned when a stream is read that the host writes, or the other way round.
+var ErrDirection = errors.New("it goes the other way")
+
+// ErrStale is wrapped by a *StaleError.
+var ErrStale = errors.New("the device was recovered: call Reset")
+
+// KernelError is what a kernel said of itself: stream_fail of a stream that the host reads, stream_stop of one that it writes.
+type KernelError struct {
+	Stream  string
+	Code    uint32 // the kernel's
+	Stopped bool   // it reads no more
+}
+
+// Error implements error.
+func (e *KernelError) Error() string {
+	what := "the kernel failed"
+	if e.Stopped {
+		what = "the kernel reads no more"
+	}
+	return fmt.Sprintf("stream %q: %s: code %d", e.Stream, what, e.Code)
+}
+
+// SizeError says that a message is longer than what it has to fit.
+type SizeError struct {
+	Stream string
+	Size   int // bytes of the message
+	Most   int // bytes that would fit
+}
+
+// Error implements error.
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("stream %q: a message of %d B, at most %d B fit", e.Stream, e.Size, e.Most)
+}
+
+// DamagedError says that what is in the ring is no message, because two kernels use one end, or something else has written to
+// the memory. Reset makes the stream usable again.
+type DamagedError struct {
+	Stream   string
+	Position uint32 // of the host
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("stream %q: no message at position %#x: each end is for one kernel at a time", e.Stream, e.Position)
+}
+
+// StaleError says that the device was recovered ([reprise.Device.Recover]), which ended the kernels in the middle of what they
+// did: Reset makes the stream usable again.
+type StaleError struct{ Stream string }
+
+// Error implements error.
+func (e *StaleError) Error() string { return fmt.Sprintf("stream %q: %v", e.Stream, ErrStale) }
+
+// Unwrap returns ErrStale.
+func (e *StaleError) Unwrap() error { return ErrStale }
+
+// MovedError is returned by Reset when the recovery of the device has pinned the stream's memory at another address. The stream is
+// usable, but programs that were given the old [Stream.Args] must be given the new ones, and traces with them captured again.
+type MovedError struct {
+	Stream   string
+	Was, Now uint64 // NoC addresses
+}
+
+// Error implements error.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("stream %q: it was at NoC address %#x and is at %#x now: give its arguments to programs again", e.Stream, e.Was, e.Now)
+}
+
+// ConfigError says why there can be no stream of a configuration.
+type ConfigError struct {
+	Stream string
+	Why    string
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string { return fmt.Sprintf("stream: new %q: %s", e.Stream, e.Why) }
+
+// named gives an error of the ring the stream's name, and any other one the operation's.
+func (s *Stream) named(op string, err error) error {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *KernelError:
+		e.Stream = s.name
+	case *SizeError:
+		e.Stream = s.name
+	case *DamagedError:
+		e.Stream = s.name
+	case *StaleError:
+	default:
+		return fmt.Errorf("stream: %s %q: %w", op, s.name, err)
+	}
+	return err
+}

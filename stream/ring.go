@@ -1,0 +1,147 @@
+package stream
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// Layout of a stream's host memory. kernels/include/reprise/stream.h has the same numbers.
+const (
+	line       = 64       // positions and places of messages are multiples of it
+	inline     = 48       // bytes of data that a message has in its first line
+	kernelLine = 0        // the kernel's position, whether it has stopped reading, its code
+	hostLine   = line     // the host's
+	ringAt     = 2 * line // the ring itself
+	scratch    = 256      // bytes of L1 that the kernel needs
+)
+
+// Words of either end's line.
+const (
+	positionWord = 0
+	stoppedWord  = 4
+	codeWord     = 8
+)
+
+// kind is what a message is.
+type kind uint32
+
+const (
+	data kind = iota
+	end
+	failure
+)
+
+// shared is the words that host and kernel share: a *dispatch.HostView.
+type shared interface {
+	Load32(off int) uint32
+	Store32(off int, v uint32)
+}
+
+// ring is the host's end of a stream. Positions count bytes modulo 2^32: the memory between the reader's and the writer's is
+// messages.
+type ring struct {
+	words shared
+	base  int    // of the stream in the memory that words is
+	mem   []byte // of the ring alone, whose length is a power of two
+	pos   uint32
+}
+
+// reset empties the ring. No kernel uses it.
+func (r *ring) reset(first uint32) {
+	for _, at := range [...]int{kernelLine, hostLine} {
+		r.words.Store32(r.base+at+stoppedWord, 0)
+		r.words.Store32(r.base+at+codeWord, 0)
+		r.words.Store32(r.base+at+positionWord, first)
+	}
+	r.pos = first
+}
+
+// room returns the bytes of the ring that a message takes.
+func room(n int) uint32 {
+	if n <= inline {
+		return line
+	}
+	return line + uint32(n+line-1)&^(line-1)
+}
+
+// longest returns the bytes of the longest message.
+func (r *ring) longest() int { return len(r.mem) - line }
+
+func (r *ring) mask() uint32 { return uint32(len(r.mem)) - 1 }
+
+// peer returns the kernel's position.
+func (r *ring) peer() uint32 { return r.words.Load32(r.base + kernelLine + positionWord) }
+
+// move publishes the host's position.
+func (r *ring) move(n uint32) {
+	r.pos += n
+	r.words.Store32(r.base+hostLine+positionWord, r.pos)
+}
+
+// stop says that the host reads no more.
+func (r *ring) stop() { r.words.Store32(r.base+hostLine+stoppedWord, 1) }
+
+// read takes the next message: its length, and whether there was one. A message that is longer than p stays.
+func (r *ring) read(p []byte) (n int, ok bool, err error) {
+	have := r.peer() - r.pos
+	if have == 0 {
+		return 0, false, nil
+	}
+	first := r.mem[r.pos&r.mask():][:line]
+	size, what, code, at := word(first, 0), kind(word(first, 1)), word(first, 2), word(first, 3)
+	if at != r.pos || what > failure || size > uint32(r.longest()) || room(int(size)) > have || have > uint32(len(r.mem)) {
+		return 0, false, &DamagedError{Position: r.pos}
+	}
+	switch what {
+	case end:
+		r.move(line)
+		return 0, true, io.EOF
+	case failure:
+		r.move(line)
+		return 0, true, &KernelError{Code: code}
+	}
+	n = int(size)
+	if n > len(p) {
+		return 0, false, &SizeError{Size: n, Most: len(p)}
+	}
+	if n <= inline {
+		copy(p, first[16:16+n])
+	} else {
+		from := int((r.pos + line) & r.mask())
+		done := copy(p[:n], r.mem[from:])
+		copy(p[done:n], r.mem)
+	}
+	r.move(room(n))
+	return n, true, nil
+}
+
+// write puts a message into the ring if there is room.
+func (r *ring) write(what kind, code uint32, p []byte) (ok bool, err error) {
+	if len(p) > r.longest() {
+		return false, &SizeError{Size: len(p), Most: r.longest()}
+	}
+	if r.words.Load32(r.base+kernelLine+stoppedWord) != 0 {
+		return false, &KernelError{Code: r.words.Load32(r.base + kernelLine + codeWord), Stopped: true}
+	}
+	used, need := r.pos-r.peer(), room(len(p))
+	switch {
+	case used > uint32(len(r.mem)):
+		return false, &DamagedError{Position: r.pos}
+	case uint32(len(r.mem))-used < need:
+		return false, nil
+	}
+	first := r.mem[r.pos&r.mask():][:line]
+	for i, v := range [...]uint32{uint32(len(p)), uint32(what), code, r.pos} {
+		binary.LittleEndian.PutUint32(first[4*i:], v)
+	}
+	if len(p) <= inline {
+		copy(first[16:], p)
+	} else {
+		done := copy(r.mem[(r.pos+line)&r.mask():], p)
+		copy(r.mem, p[done:])
+	}
+	r.move(need)
+	return true, nil
+}
+
+func word(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
