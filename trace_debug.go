@@ -243,7 +243,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 	}
 	iv := interleaved(ext)
 	p.busy = []*Queue{t.q} // it has waited for the others
-	if err := t.q.q.Write(ctx, &iv, 0, im.Bytes); err != nil {
+	if err := t.q.q.Write(ctx, &iv, 0, t.q.q.TraceBytes(im.Bytes)); err != nil {
 		return nil, err
 	}
 	if err := t.q.await(ctx); err != nil {

@@ -151,7 +151,7 @@ func (p *part) place(ctx context.Context, after dispatch.State) error {
 	}
 	iv := interleaved(p.ext)
 	p.written = true
-	if err := p.q.q.Write(ctx, &iv, 0, p.image.Bytes); err != nil {
+	if err := p.q.q.Write(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes)); err != nil {
 		return err
 	}
 	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.

@@ -387,6 +387,9 @@ func (b *Batch) copyLocked(i *int) {
 		p.count(q.stream.state.Expected)
 		n := uint32(len(p.Bytes))
 		copy(q.rings.issue.mem[p.offset:], p.Bytes)
+		if q.movedWaits {
+			moveWaits(q.d.layout(), q.rings.issue.mem[p.offset:p.offset+n])
+		}
 		q.rings.issue.wr = p.offset + n
 		*q.rings.issue.end(q.rings.fetch.put) = p.offset + n
 		q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them

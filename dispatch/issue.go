@@ -7,12 +7,13 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of 16-bit entries, each the
-// size in 16-byte units of one batch of commands. The prefetcher zeroes an entry when it takes it and publishes the
+// fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of entries of 16 bits, or 32 bits with newer
+// firmware of tt-metal, each the size in 16-byte units of one batch of commands. The prefetcher zeroes an entry when it takes it and publishes the
 // address of the entry it took last. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
 	win     *kmd.Window // the prefetch core's L1 from winBase on
 	entries uint32
+	log     uint32 // of an entry's bytes: 1 or 2
 	base    uint32 // L1 address of entry 0
 	winBase uint32 // L1 address at offset 0 of win
 	rdAddr  uint32 // L1 address of the word that the prefetcher publishes
@@ -23,9 +24,13 @@ type fetchRing struct {
 	put   uint64 // entries written
 }
 
-const fetchEntryBytes = 2
+// fetchEntryBytes are those of an entry with this runtime's own firmware, wideFetchEntry those with newer firmware of tt-metal.
+const (
+	fetchEntryBytes = 2
+	wideFetchEntry  = 4
+)
 
-func (f *fetchRing) addr(i uint32) uint32 { return f.base + i*fetchEntryBytes }
+func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
 // initialRead is what the read-pointer word holds before the first entry was taken: one past the end, so that the
 // whole ring is free.
@@ -43,14 +48,14 @@ func (f *fetchRing) poll() error {
 	if r == f.lastR {
 		return nil
 	}
-	if r < f.base || r >= f.addr(f.entries) || (r-f.base)%fetchEntryBytes != 0 {
+	if r < f.base || r >= f.addr(f.entries) || (r-f.base)&(1<<f.log-1) != 0 {
 		return fmt.Errorf("dispatch: prefetch queue: the read pointer is %#x, outside of the ring at %#x..%#x: the prefetch core's L1 was overwritten or the device is gone", r, f.base, f.addr(f.entries))
 	}
-	idx := (r - f.base) / fetchEntryBytes
+	idx := (r - f.base) >> f.log
 	if f.lastR == f.initialRead() {
 		f.taken += uint64(idx) + 1
 	} else {
-		last := (f.lastR - f.base) / fetchEntryBytes
+		last := (f.lastR - f.base) >> f.log
 		f.taken += uint64((idx + f.entries - last) % f.entries)
 	}
 	f.lastR = r
@@ -67,7 +72,12 @@ func (f *fetchRing) advance(n uint64) {
 
 // push writes one entry. The caller has made sure that the ring is not full and that the commands are visible.
 func (f *fetchRing) push(entry cq.FetchEntry) {
-	f.win.Store16(uint64(f.addr(f.next)-f.winBase), uint16(entry))
+	at := uint64(f.addr(f.next) - f.winBase)
+	if f.log == 1 {
+		f.win.Store16(at, uint16(entry))
+	} else { // the stall flag is the highest bit of either
+		f.win.Store32(at, uint32(entry&^cq.FetchStall)|uint32(entry&cq.FetchStall)<<16)
+	}
 	f.next++
 	if f.next == f.entries {
 		f.next = 0

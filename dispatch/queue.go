@@ -25,6 +25,7 @@ type Queue struct {
 	dispatcher Dispatcher
 	set        *workers // the queue starts programs on
 	shared     bool     // other queues have the same set
+	movedWaits bool     // its firmware has other flags of a WAIT than commands are built with
 
 	mu     spinLock // guards rings, stream and order
 	rings  queueRings
@@ -347,6 +348,9 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	entry := cq.FetchEntry(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall
+	}
+	if q.movedWaits {
+		moveWaits(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 	q.rings.fetch.push(entry)

@@ -47,13 +47,13 @@ type Mismatch struct {
 }
 
 // QueueFirmwareError is returned by Start for queue firmware that can't drive the device: it was compiled for something else, and
-// nothing has been started, or it doesn't answer.
+// nothing has been started, or it doesn't answer as it should.
 type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
 
-	Silent error       // why waiting for the answer to the first commands ended; nil with Mismatches
-	Queue  int         // that doesn't answer
+	Silent error       // what is wrong with the answer to the first commands, or with waiting for it; nil with Mismatches
+	Queue  int         // that was asked
 	Cores  []CoreState // its prefetch and dispatch core
 }
 
@@ -64,7 +64,7 @@ func (e *QueueFirmwareError) Unwrap() error { return e.Silent }
 func (e *QueueFirmwareError) Error() string {
 	var b strings.Builder
 	if e.Silent != nil {
-		fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s doesn't answer the first commands of queue %d: %v", e.Name, e.Queue, e.Silent)
+		fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s doesn't answer the first commands of queue %d as it should: %v", e.Name, e.Queue, e.Silent)
 		for _, c := range e.Cores {
 			fmt.Fprintf(&b, "; %v", c)
 		}
@@ -91,6 +91,12 @@ func (m *matcher) add(name, file, device, do string) {
 func (m *matcher) equal(name string, file, device uint32, do string) {
 	if file != device {
 		m.add(name, fmt.Sprintf("%#x", file), fmt.Sprintf("%#x", device), do)
+	}
+}
+
+func (m *matcher) oneOf(name string, file, device, other uint32) {
+	if file != other {
+		m.equal(name, file, device, otherRevision)
 	}
 }
 
@@ -214,9 +220,9 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	}
 	m.equal("address of the go messages", c.Go, d.worker.L1.Go, otherWorkers)
 	m.equal("first completion stream", c.FirstStream, uint32(d.pr.Stream.FirstDispatch), otherRevision)
-	m.equal("bytes of a prefetch queue entry", c.FetchEntry, fetchEntryBytes, otherRevision)
-	m.equal("WAIT's flag for a stream", c.WaitStream, uint32(cq.WaitStream), otherRevision)
-	m.equal("WAIT's flag to clear a stream", c.ClearStream, uint32(cq.ClearStream), otherRevision)
+	m.oneOf("bytes of a prefetch queue entry", c.FetchEntry, fetchEntryBytes, wideFetchEntry)
+	m.oneOf("WAIT's flag for a stream", c.WaitStream, uint32(cq.WaitStream), movedWaitStream)
+	m.equal("WAIT's flag to clear a stream", c.ClearStream, 2*c.WaitStream, otherRevision)
 	m.equal("bytes of a page of the dispatch ring", c.DispatchPageSize, pageSize, otherRevision)
 	m.equal("pages of the dispatch ring", c.DispatchPages, dispatchPages, otherRevision)
 	m.equal("bytes of a page of the subordinate's ring", c.SubordinatePageSize, subordinatePageSize, otherRevision)
@@ -226,7 +232,7 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	m.atLeast("bytes of the binary cache", c.BinaryRingSize, binaryRingSize, otherRevision)
 	m.atLeast("bytes of the completion queue", c.CompletionSize, minQueueSize/4, otherRevision)
 	m.atLeast("bytes of the issue queue", c.IssueSize, 4*maxCommandSize, otherRevision)
-	if n := c.FetchQueueSize / fetchEntryBytes; n < 2 || n >= batchEnds {
+	if n := c.FetchQueueSize / max(c.FetchEntry, 1); n < 2 || n >= batchEnds {
 		m.add("entries of the prefetch queue", fmt.Sprint(n), fmt.Sprintf("fewer than %d", batchEnds), otherRevision)
 	}
 	m.addresses(c)

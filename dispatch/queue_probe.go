@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -26,7 +28,9 @@ func (q *Queue) probe(ctx context.Context) error {
 	b := cq.NewBuilder(d.layout(), q.stream.buf[:0])
 	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
 	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.goWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.workers})
+	// Flags that mean something else to this firmware don't wait, or wait forever.
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.workers})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.workers + 1})
 	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})
 	cmds, err := b.Finish()
 	if err != nil {
@@ -42,10 +46,22 @@ func (q *Queue) probe(ctx context.Context) error {
 			return err
 		}
 		if err := w.pause(ctx); err != nil {
-			return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: err, Queue: q.id, Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
+			return q.silentLocked(err)
 		}
 	}
+	if n, err := d.kd.Read32(q.dispatcher.at, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {
+		return err
+	} else if n != 0 {
+		return q.silentLocked(fmt.Errorf("%w: workers' reports are still counted after they were cleared: %d", errWrongAnswer, n))
+	}
 	return q.rings.fetch.poll()
+}
+
+var errWrongAnswer = errors.New("wrong answer")
+
+func (q *Queue) silentLocked(why error) error {
+	d := q.d
+	return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: why, Queue: q.id, Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
 }
 
 const probeAnswer = 0xA5

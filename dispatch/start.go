@@ -25,7 +25,7 @@ type hostKernel struct {
 
 // startQueue starts a queue on its cores.
 func (d *Device) startQueue(id int) (*Queue, error) {
-	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
+	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared, movedWaits: d.ctl.WaitStream == movedWaitStream, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
 	return q, q.start()
 }
 
@@ -63,7 +63,7 @@ func (q *Queue) start() error {
 	}
 	low := uint32(noc)
 	q.rings.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
-	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / fetchEntryBytes, base: bells.fetch, rdAddr: bells.fetchRd}
+	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / d.ctl.FetchEntry, log: d.ctl.FetchEntry / 2, base: bells.fetch, rdAddr: bells.fetchRd}
 	q.rings.fetch.lastR = q.rings.fetch.initialRead()
 	q.comp.ring = completionRing{
 		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,

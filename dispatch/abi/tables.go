@@ -209,12 +209,12 @@ func may() revisionTable {
 }
 
 // mayQueues returns the forms of May 2026. Entries of the prefetch queue have 4 bytes since tt-metal's pull request 44039, which was
-// merged that month. When the flags of a WAIT moved to make room for CLEAR_MEMORY isn't known.
+// merged that month. When the flags of a WAIT moved to make room for CLEAR_MEMORY isn't known; code doesn't tell, debug information
+// does.
 func mayQueues() []QueueForm {
 	return []QueueForm{
 		{FetchEntry: 4, Progress: true, WaitStream: 8, ClearStream: 16},
 		{FetchEntry: 2, Progress: true, WaitStream: 8, ClearStream: 16},
-		{FetchEntry: 4, Progress: true, WaitStream: 16, ClearStream: 32},
 	}
 }
 
