@@ -26,12 +26,14 @@ import (
 // metalDir names what tests on tt-metal's firmware run. Nothing of it is in this repository.
 var metalDir = flag.String("metal", "", "`folder` with base firmware and kernels that tt-metal built, laid out as its kernel cache")
 
-// metalChips have the numbers of banks that firmware is built for.
-var metalChips = []struct {
+type metalChip struct {
 	arch     chip.Arch
 	dram, l1 int
 	chip.Harvesting
-}{
+}
+
+// metalChips have the numbers of banks that firmware is built for.
+var metalChips = []metalChip{
 	{chip.Blackhole, 8, 130, chip.Harvesting{}},
 	{chip.Wormhole, 12, 72, chip.Harvesting{}},
 }
