@@ -143,6 +143,9 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 		}
 		return &OpenError{Device: d.Given, Err: err}
 	}
+	if d, err = d.WithMetal(ctx, cfg.Firmware.Workers, cfg.Firmware.Queues); err != nil {
+		return fmt.Errorf("hwtest: %w", err)
+	}
 	b := &bench{device: d, config: &settings{
 		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, victim: cfg.Victim, firmware: cfg.Firmware, property: seededProperty,
 		compare: func(*target.Device) *target.Device { return cfg.Compare },

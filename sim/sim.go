@@ -71,8 +71,8 @@ func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true }
 // RefuseCounters refuses counters of requests and streams that count wrong, and half-configured windows.
 func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = true } }
 
-// Waive lets the code of single programs rely on what Strict refuses to all others, such as tt-metal's firmware. Without a
-// strict option it does nothing.
+// Waive lets the code of single programs, such as tt-metal's firmware, rely on what Strict refuses to all others, and Delay
+// doesn't give them (emu.SentIsRead). Without such options it does nothing.
 func Waive(w ...emu.Waiver) Option {
 	return func(c *config) { c.chip.Waivers = append(c.chip.Waivers, w...) }
 }

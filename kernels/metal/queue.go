@@ -87,6 +87,31 @@ func kindOf(path string) (kind, bool) {
 	return 0, false
 }
 
+// QueueKernelFiles returns the ELF files under a folder with cq_prefetch, cq_dispatch or cq_dispatch_subordinate in their paths
+// below it, ordered by path. The error is the context's or one of package io/fs.
+func QueueKernelFiles(ctx context.Context, dir string) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil || e.IsDir() {
+			return err
+		}
+		if _, ok := kindBelow(dir, path); ok {
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files, err
+}
+
+// kindBelow tells the kind of a kernel under a folder.
+func kindBelow(dir, path string) (kind, bool) {
+	rel, err := filepath.Rel(dir, path)
+	if err != nil {
+		return 0, false
+	}
+	return kindOf(rel)
+}
+
 // OpenQueueFirmware reads the command-queue kernels under a folder: that of a cache of tt-metal, or any other in which
 // cq_prefetch, cq_dispatch and cq_dispatch_subordinate are in the files' paths. Their constants are in their debug information; if
 // one of them has none, it returns the kernels without constants, by kind.
@@ -95,27 +120,8 @@ func kindOf(path string) (kind, bool) {
 // The error is the context's, or wraps [ErrNoQueueFirmware], [ErrSplitQueue], [ErrSeveralQueues],
 // [ErrNoFirmware], a [*ConstantError], an error of [kernels.LoadMetal] or one of package io/fs.
 func OpenQueueFirmware(ctx context.Context, dir string) (*QueueFirmware, error) {
-	var found [3][]QueueKernel
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err = cmp.Or(err, context.Cause(ctx)); err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		k, ok := kindOf(rel)
-		if !ok {
-			return nil
-		}
-		kernel, err := openQueueKernel(path)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		found[k] = append(found[k], kernel)
-		return nil
-	})
 	fw := &QueueFirmware{Dir: dir}
+	found, err := openQueueKernels(ctx, dir)
 	if err == nil {
 		err = fw.match(found)
 	}
@@ -152,6 +158,23 @@ func stripped(found [3][]QueueKernel) bool {
 func missingKernels(found [3][]QueueKernel) error {
 	return fmt.Errorf("%w: %d of cq_prefetch, %d of cq_dispatch, %d of cq_dispatch_subordinate: run a program with tt-metal's fast dispatch to have them built",
 		ErrNoQueueFirmware, len(found[prefetch]), len(found[dispatch]), len(found[subordinate]))
+}
+
+// openQueueKernels reads the kernels under a folder, by kind.
+func openQueueKernels(ctx context.Context, dir string) (found [3][]QueueKernel, err error) {
+	files, err := QueueKernelFiles(ctx, dir)
+	if err != nil {
+		return found, err
+	}
+	for _, path := range files {
+		kernel, err := openQueueKernel(path)
+		if err != nil {
+			return found, fmt.Errorf("%s: %w", path, err)
+		}
+		k, _ := kindBelow(dir, path)
+		found[k] = append(found[k], kernel)
+	}
+	return found, nil
 }
 
 // findBase returns the base firmware that all kernels were linked with: of the folder, otherwise of the build in whose cache the

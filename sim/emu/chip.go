@@ -59,7 +59,7 @@ type Config struct {
 	// range; and an access through a TLB window of which only some configuration words were stored.
 	RefuseCounters bool
 
-	// Waivers let single programs rely on what these checks refuse to all others.
+	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't give them.
 	Waivers []Waiver
 
 	// Identity is what the chip and its firmware call it; zero values are those of a card with one chip.

@@ -53,6 +53,9 @@ type orderKey struct {
 	rect      [4]uint8
 }
 
+// sentInOrder is no virtual channel: it stands for all of an NIU.
+const sentInOrder = 0xFF
+
 // path is what the request has in common with those that it neither overtakes nor is overtaken by, if it is ordered.
 func (q *request) path() orderKey {
 	k := orderKey{q.tile, q.noc, q.vc, q.multicast, q.to, q.rect}
@@ -62,7 +65,8 @@ func (q *request) path() orderKey {
 	return k
 }
 
-// delay puts a request in flight.
+// delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when their data are read, in the
+// order in which they were started.
 func (c *Chip) delay(q *request) {
 	f := *q
 	f.data = nil
@@ -76,6 +80,14 @@ func (c *Chip) delay(q *request) {
 	drain := leave
 	if q.kind == reqWrite {
 		drain += c.someTime()
+	}
+	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.assumes(SentIsRead) {
+		k := orderKey{tile: q.tile, noc: q.noc, vc: sentInOrder}
+		sent := max(drain, c.order[k])
+		c.order[k], leave, drain = sent, sent, sent
+		if q.kind == reqInline { // counted as sent when it is accepted
+			accept = sent
+		}
 	}
 	if q.ordered {
 		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain

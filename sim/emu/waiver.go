@@ -16,8 +16,9 @@ const (
 	StoresInOrder Assumptions = 1 << iota
 	// SentIsRead: a write that is counted as sent (NIU_MST_NONPOSTED_WR_REQ_SENT, NIU_MST_POSTED_WR_REQ_SENT) has read its
 	// source, and writes are sent in the order in which they were started. Documents count a write before its data are read
-	// (tt-isa-documentation WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count, and the
-	// dispatcher returns pages of its ring by it.
+	// (tt-isa-documentation WormholeB0/NoC/Counters.md). tt-metal's noc_async_writes_flushed waits for that count. By it the
+	// dispatcher returns pages of its ring, and stores the next write pointer of the completion queue to the word from which
+	// it has just sent one: if that write still were to read it, the host would be told of data that are not there yet.
 	SentIsRead
 	// CountedAtOnce: a request is in its id's counter of unanswered requests (NIU_MST_REQS_OUTSTANDING_ID) when a load of the
 	// counter follows its start. Documents let the load overtake the store that starts the request. tt-metal's
