@@ -20,7 +20,7 @@ type options struct {
 }
 
 func defaults() options {
-	return options{seed: 2011, epochs: 8, batch: 96, rate: 4e-3, rise: 100, decay: 0.02}
+	return options{seed: 2011, epochs: 4, batch: 96, rate: 4e-3, rise: 100, decay: 0.02}
 }
 
 // shares is the number of parts of a batch that may run at the same time. Their gradients are added in order, so that it is part of
