@@ -29,6 +29,7 @@ const (
 
 type cli struct {
 	Demo     demoCmd     `cmd:"" help:"Classify handwritten digits on a device: eagerly, then by replaying a recorded trace."`
+	Generate generateCmd `cmd:"" help:"Invent English words by a small transformer on a device, token by token."`
 	Inspect  inspectCmd  `cmd:"" help:"Print a dump of a hang or a recorded session."`
 	Ls       lsCmd       `cmd:"" help:"List the cards of this machine."`
 	Topology topologyCmd `cmd:"" help:"Show how the chips of a machine are linked."`

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// maxTokens is how many tokens a run makes at most.
+const maxTokens = 1_000_000
+
+type generateCmd struct {
+	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Tokens      int     `help:"How many tokens to make, letters and ends of words." default:"100"`
+	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
+	Temperature float64 `help:"What the model's logits are divided by, from 0.0625 to 16: lower ones give more usual words." default:"1"`
+	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+
+	target kmd.Target // what Device names
+}
+
+// Validate checks what can be checked without a device. Package kong calls it.
+func (c *generateCmd) Validate() error {
+	if c.Tokens < 1 || c.Tokens > maxTokens {
+		return &flagError{flag: "--tokens", value: strconv.Itoa(c.Tokens), why: "it isn't a number of tokens", hint: fmt.Sprintf("give 1 to %d", maxTokens)}
+	}
+	if _, err := c.sampling().Start(); err != nil || c.Temperature == 0 {
+		return &flagError{flag: "--temperature", value: fmt.Sprint(c.Temperature), why: "it isn't a temperature", hint: "give a number from 0.0625 to 16"}
+	}
+	var err error
+	c.target, err = parseTarget(c.Device)
+	return err
+}
+
+func (c *generateCmd) sampling() transformer.Sampling {
+	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
+}
+
+// generated is the result; its JSON form is for scripts. The figures at the top are those of the first run.
+type generated struct {
+	Device      string  `json:"device"`
+	Arch        string  `json:"arch"`
+	Seed        uint64  `json:"seed"`
+	Temperature float64 `json:"temperature"`
+	Parameters  int     `json:"parameters"`
+	Programs    int     `json:"programs"` // of a token
+	generation
+	Runs []generation `json:"runs"`
+
+	Words []string `json:"words"` // that have ended
+	// How many of the words are in the list: in the part that the network was trained on, and in the part held back.
+	Trained       int     `json:"words_trained"`
+	HeldBack      int     `json:"words_held_back"`
+	HeldBackShare float64 `json:"held_back_share"`
+	Mismatches    int     `json:"mismatches"` // tokens that differ from the host's
+	Seconds       float64 `json:"seconds"`
+}
+
+// generation is a way to make the tokens, and what it took.
+type generation struct {
+	Mode        string  `json:"mode"` // replay: a replay of a trace for each token; eager: all programs for each token
+	Tokens      int     `json:"tokens"`
+	Submissions int     `json:"submissions"` // programs or replays
+	HostBytes   int     `json:"host_bytes"`  // of their commands
+	PerSecond   float64 `json:"tokens_per_second"`
+}
+
+// tokenError says that a device made another token than the host.
+type tokenError struct {
+	count, at int
+	mode      string
+	got, want uint8
+}
+
+func (e *tokenError) Error() string {
+	return fmt.Sprintf("%d tokens differ; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d", e.count, e.at, e.mode, e.got, e.want)
+}
+
+func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
+	start := time.Now()
+	net, err := transformer.Trained()
+	if err != nil {
+		return err
+	}
+	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
+	if err != nil {
+		return openError(c.Device, err)
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	d := ops.New(dev)
+	defer func() { err = errors.Join(err, d.Release(context.WithoutCancel(ctx))) }()
+	m, err := transformer.Load(ctx, d, net, c.Tokens)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+
+	show := &wordWriter{w: s.out}
+	if c.JSON {
+		show.w = io.Discard
+	}
+	g := &generator{dev: dev, model: m, sampling: c.sampling()}
+	if err := g.compile(ctx); err != nil {
+		return err
+	}
+	replay, tokens, err := g.run(ctx, "replay", show)
+	if err := errors.Join(err, show.end()); err != nil {
+		return err
+	}
+	eager, again, err := g.run(ctx, "eager", &wordWriter{w: io.Discard})
+	if err != nil {
+		return err
+	}
+	want, err := onHost(dev, net, c.sampling())
+	if err != nil {
+		return err
+	}
+	res := &generated{
+		Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature, Parameters: net.Parameters(), Programs: g.programs,
+		generation: replay, Runs: []generation{replay, eager}, Words: words.Decode(tokens),
+	}
+	wrong := res.compare(nil, "replay", tokens, want)
+	wrong = res.compare(wrong, "eager", again, want)
+	if err := res.count(); err != nil {
+		return err
+	}
+	res.Seconds = time.Since(start).Seconds()
+	var failed error
+	if wrong != nil {
+		wrong.count = res.Mismatches
+		failed = wrong
+	}
+	// Tokens that differ from the host's are still worth printing, with an error after them.
+	if c.JSON {
+		enc := json.NewEncoder(s.out)
+		enc.SetIndent("", "  ")
+		return errors.Join(enc.Encode(res), failed)
+	}
+	return errors.Join(res.print(s.out), failed)
+}
+
+// compare counts tokens that differ, and returns the first one if none is known.
+func (r *generated) compare(first *tokenError, mode string, got, want []uint8) *tokenError {
+	for i, t := range got {
+		if t == want[i] {
+			continue
+		}
+		r.Mismatches++
+		if first == nil {
+			first = &tokenError{at: i, mode: mode, got: t, want: want[i]}
+		}
+	}
+	return first
+}
+
+// count counts the words that are in the list.
+func (r *generated) count() error {
+	all, err := words.All()
+	if err != nil {
+		return err
+	}
+	training, heldBack := words.Split(all)
+	has := func(list []string, w string) bool { _, ok := slices.BinarySearch(list, w); return ok }
+	for _, w := range r.Words {
+		switch {
+		case has(training, w):
+			r.Trained++
+		case has(heldBack, w):
+			r.HeldBack++
+		}
+	}
+	if len(r.Words) > 0 {
+		r.HeldBackShare = float64(r.HeldBack) / float64(len(r.Words))
+	}
+	return nil
+}
+
+// onHost returns the tokens that the host computes.
+func onHost(dev *reprise.Device, net *transformer.Network, s transformer.Sampling) ([]uint8, error) {
+	m, err := reference.New(dev.Arch(), net, s)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []uint8
+	for m.Step() {
+		tokens = append(tokens, uint8(m.State().Token))
+	}
+	return tokens, nil
+}
+
+// generator makes tokens in several ways.
+type generator struct {
+	dev      *reprise.Device
+	model    *transformer.Model
+	sampling transformer.Sampling
+	programs int // of a token
+}
+
+// compile makes a token to load all programs, and counts them.
+func (g *generator) compile(ctx context.Context) error {
+	if err := g.model.Start(ctx, g.sampling); err != nil {
+		return err
+	}
+	var cost submissions
+	stop := g.dev.Observe(&cost)
+	defer stop()
+	err := g.model.Step(ctx)
+	g.programs = cost.count
+	return err
+}
+
+// tokensAtOnce is how many tokens are submitted before those that were made are read.
+const tokensAtOnce = 8
+
+// run makes all tokens, and shows words as they come.
+func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
+	step := g.model.Step
+	if mode == "replay" {
+		trace, failed := g.dev.Queue(0).Capture(ctx, "token", g.model.Record)
+		if failed != nil {
+			return r, nil, failed
+		}
+		defer func() { err = errors.Join(err, trace.Release(context.WithoutCancel(ctx))) }()
+		step = trace.Replay
+	}
+	if err := g.model.Start(ctx, g.sampling); err != nil {
+		return r, nil, err
+	}
+	var cost submissions
+	stop := g.dev.Observe(&cost)
+	defer stop()
+	start := time.Now()
+	for len(tokens) < g.sampling.Tokens {
+		n := min(tokensAtOnce, g.sampling.Tokens-len(tokens))
+		for range n {
+			if err := step(ctx); err != nil {
+				return r, nil, err
+			}
+		}
+		made, err := g.model.Tokens(ctx, len(tokens), n)
+		if err != nil {
+			return r, nil, err
+		}
+		if err := show.add(made); err != nil {
+			return r, nil, err
+		}
+		tokens = append(tokens, made...)
+	}
+	took := time.Since(start)
+	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
+}
+
+// submissions is an Observer that counts what is submitted to run, and the bytes of its commands.
+type submissions struct{ count, bytes int }
+
+// Begin implements reprise.Observer.
+func (s *submissions) Begin(context.Context, *reprise.Call) {}
+
+// End implements reprise.Observer.
+func (s *submissions) End(_ context.Context, c *reprise.Call) {
+	switch c.Kind {
+	case reprise.CallRun:
+		s.count++
+		s.bytes += c.Object.(*reprise.Executable).CommandBytes()
+	case reprise.CallReplay:
+		s.count++
+		for _, p := range c.Object.(*reprise.Trace).Parts() {
+			s.bytes += p.ReplayBytes
+		}
+	}
+}

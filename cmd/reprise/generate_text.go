@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/examples/words"
+)
+
+// lineWidth is the most columns of a line of words.
+const lineWidth = 100
+
+// wordWriter writes words as they come, several on a line.
+type wordWriter struct {
+	w      io.Writer
+	word   []byte
+	column int
+}
+
+// add writes the words that end with some tokens.
+func (s *wordWriter) add(tokens []uint8) error {
+	var b bytes.Buffer
+	for _, t := range tokens {
+		if t != words.End {
+			s.word = append(s.word, words.Letter(t))
+			continue
+		}
+		switch {
+		case s.column == 0:
+		case s.column+1+len(s.word) > lineWidth:
+			b.WriteByte('\n')
+			s.column = 0
+		default:
+			b.WriteByte(' ')
+			s.column++
+		}
+		b.Write(s.word)
+		s.column += len(s.word)
+		s.word = s.word[:0]
+	}
+	_, err := s.w.Write(b.Bytes())
+	return err
+}
+
+// end ends the line.
+func (s *wordWriter) end() error {
+	if s.column == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(s.w)
+	return err
+}
+
+// print writes what is said after the words.
+func (r *generated) print(w io.Writer) error {
+	var b bytes.Buffer
+	n := len(r.Words)
+	fmt.Fprintf(&b, "\n%s: %d words of %d tokens, seed %d, by a transformer of %s parameters, %d programs a token\n",
+		r.Device, n, r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
+	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n", r.Trained, r.HeldBack, 100*r.HeldBackShare)
+	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %d mismatches\n\n", r.Mismatches)
+	fmt.Fprintf(&b, "%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
+	for _, g := range r.Runs {
+		fmt.Fprintf(&b, "%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), humanize.Comma(int64(g.HostBytes))+" B", g.PerSecond)
+	}
+	fmt.Fprintf(&b, "\ntook %.1f s\n", r.Seconds)
+	_, err := w.Write(b.Bytes())
+	return err
+}
