@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/stream"
 )
 
@@ -94,4 +96,134 @@ func TestEcho(t *testing.T) {
 			b.Must(errors.Join(in.Release(b.Ctx), out.Release(b.Ctx)))
 		}
 	})
+}
+
+// What can't be a stream is refused with a reason, and leaves nothing allocated.
+func TestConfigs(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		h, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096, Name: "shared"})
+		b.Must(err)
+		other := devtest.Open(b.T, sim.Blackhole())
+		before := b.Allocated()
+		for _, c := range []struct {
+			c    stream.Config
+			says string
+		}{
+			{stream.Config{Direction: 2}, "Direction(2)"},
+			{stream.Config{Size: 100}, "power of two"},
+			{stream.Config{Size: 64}, "power of two"},
+			{stream.Config{Size: -128}, "power of two"},
+			{stream.Config{First: 4}, "multiple of 64"},
+			{stream.Config{Offset: 64}, "without memory"},
+			{stream.Config{Size: 4096, Memory: h}, "4224 B"},
+			{stream.Config{Size: 128, Memory: h, Offset: 3968}, "inside"},
+			{stream.Config{Size: 128, Memory: h, Offset: 32}, "multiple of 64"},
+			{stream.Config{Size: 128, Memory: h, Offset: -64}, "inside"},
+			{stream.Config{Queue: other.Queue}, "another device"},
+		} {
+			c.c.Name = "it"
+			_, err := stream.New(b.Dev, c.c)
+			var refused *stream.ConfigError
+			if !errors.As(err, &refused) {
+				t.Errorf("%+v: %v", c.c, err)
+				continue
+			}
+			b.Says(err, `"it"`, c.says)
+		}
+		if after := b.Allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("allocated before: %v, after: %v", before, after)
+		}
+		s := open(b, stream.Config{Name: "it", Size: 1024, Memory: h, Offset: 128})
+		if s.Name() != "it" || s.Direction() != stream.ToHost || s.Size() != 1024 || s.Longest() != 960 || len(s.Args()) != 5 || s.Args()[1] != s.ID() {
+			t.Errorf("%s, %v, %d B, messages of %d B, %#x", s.Name(), s.Direction(), s.Size(), s.Longest(), s.Args())
+		}
+		if err := s.Write(b.Ctx, nil); !errors.Is(err, stream.ErrDirection) {
+			t.Errorf("write: %v", err)
+		}
+		if _, err := s.TryWrite(nil); !errors.Is(err, stream.ErrDirection) {
+			t.Errorf("try to write: %v", err)
+		}
+		b.Must(s.Release(b.Ctx))
+		b.Must(h.Release(b.Ctx))
+		if after := b.Allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
+			t.Errorf("allocated before: %v, after Release: %v", before, after)
+		}
+	})
+}
+
+// Once messages are there, or room, reads and writes allocate nothing.
+func TestNoAllocations(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	in, out := open(b, stream.Config{Direction: stream.ToDevice}), open(b, stream.Config{})
+	x := echo(b, in, out, chip.BRISC, chip.Core{}, room(b, 1<<16))
+	const n = 200
+	p := make([]byte, 4)
+	write := testing.AllocsPerRun(n, func() { b.Must(in.Write(b.Ctx, p)) })
+	b.Must(in.Close(b.Ctx))
+	b.Must(b.Queue.Run(b.Ctx, x))
+	b.Must(b.Queue.Wait(b.Ctx))
+	read := testing.AllocsPerRun(n, func() {
+		_, err := out.Read(b.Ctx, p)
+		b.Must(err)
+	})
+	if write != 0 || read != 0 {
+		t.Errorf("a write allocates %v times, a read %v times", write, read)
+	}
+	if _, err := out.Read(b.Ctx, p); err != io.EOF {
+		t.Error(err)
+	}
+}
+
+// Reads, writes and the end of the device from several goroutines: each ends, in an error that says why.
+func TestDeviceIsClosed(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		dev, err := reprise.Open(b.Ctx, sim.Wormhole())
+		b.Must(err)
+		in, err := stream.New(dev, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 128})
+		b.Must(err)
+		out, err := stream.New(dev, stream.Config{Name: "out"})
+		b.Must(err)
+		ended := make(chan error, 4)
+		for range 2 {
+			go func() {
+				_, err := out.Read(b.Ctx, nil)
+				ended <- err
+			}()
+			go func() {
+				var err error
+				for err == nil {
+					err = in.Write(b.Ctx, nil)
+				}
+				ended <- err
+			}()
+		}
+		time.Sleep(5 * time.Millisecond)
+		b.Must(dev.Close(b.Ctx))
+		for range 4 {
+			if err := <-ended; !errors.Is(err, reprise.ErrClosed) {
+				t.Errorf("error %v, want %v", err, reprise.ErrClosed)
+			}
+		}
+		if _, ok, err := out.TryRead(nil); ok || !errors.Is(err, reprise.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	})
+}
+
+// Two kernels at one end are found out.
+func TestDamage(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	h, err := b.Dev.NewHostBuffer(reprise.HostBufferConfig{Size: 4096, Name: "h"})
+	b.Must(err)
+	out := open(b, stream.Config{Name: "out", Size: 128, Memory: h})
+	h.Bytes()[0], h.Bytes()[128+12] = 64, 1 // a position, and a message of another one
+	_, err = out.Read(b.Ctx, nil)
+	var damaged *stream.DamagedError
+	if !errors.As(err, &damaged) {
+		t.Errorf("error %v", err)
+	}
+	b.Must(out.Reset(b.Ctx))
+	if _, ok, err := out.TryRead(nil); ok || err != nil {
+		t.Errorf("after Reset: %v, %v", ok, err)
+	}
 }
