@@ -84,6 +84,7 @@ var families = [...]family{
 	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
 	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
 	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
+	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
 	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
 	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
 	{"open", "opening and closing the device", opensOwn, measureOpen},

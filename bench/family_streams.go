@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/stream"
+)
+
+// streamSizes are bytes of messages: those for which tt-metal publishes the rates of its sockets between device and host.
+var streamSizes = []int{1216, 39936}
+
+// measureStreams measures messages between the host and a kernel that runs all the while: a word to the kernel and back,
+// and messages in either direction, one after the other as fast as both ends and the ring allow. Reading a buffer through the
+// queue is measured beside them.
+func measureStreams(ctx context.Context, s *session) error {
+	for _, p := range paces[:2] {
+		err := s.with(ctx, func() error { return s.roundTrip(ctx, p.name) }, reprise.WithPace(p.spin, p.longest))
+		if errors.Is(err, reprise.ErrRemoteChip) {
+			s.leaveOut("streams", "", err.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.with(ctx, func() error {
+		for _, n := range streamSizes {
+			for _, measure := range []func(context.Context, int) error{s.toHost, s.toDevice, s.readBeside} {
+				if err := measure(ctx, n); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// streamRing is the bytes of a ring, streamBytes those of a sample: so many more that what is in the ring when a sample begins
+// counts for little.
+const (
+	streamRing  = 256 << 10
+	streamBytes = 4 << 20
+)
+
+// streaming runs a kernel with streams on a core while measure runs; end makes the kernel end.
+func (s *session) streaming(ctx context.Context, image string, n int, args func(room uint32) []uint32, ss []*stream.Stream, measure func() error, end func(context.Context) error) (err error) {
+	defer func() {
+		for _, t := range ss {
+			err = errors.Join(err, t.Release(ctx))
+		}
+	}()
+	room, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n * s.dev.Grid().Size(), PageSize: n, Name: "room"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, room.Release()) }()
+	q := s.dev.Queue(0)
+	if err := q.Write(ctx, room, 0, make([]byte, room.Size())); err != nil {
+		return err
+	}
+	im, err := kernels.Prebuilt(s.dev.Arch(), image)
+	if err != nil {
+		return err
+	}
+	a := args(room.Addr())
+	p := &reprise.Program{Name: image, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
+		Name: image, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()}, Args: func(chip.Core) []uint32 { return a },
+	}}}
+	for _, t := range ss {
+		t.AddTo(p)
+	}
+	x, err := s.dev.Load(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.Release(ctx)) }()
+	if err := q.Run(ctx, x); err != nil {
+		return err
+	}
+	return errors.Join(measure(), end(ctx), q.Wait(ctx))
+}
+
+func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, error) {
+	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
+}
+
+func (s *session) roundTrip(ctx context.Context, pace string) error {
+	in, err := s.newStream(stream.ToDevice, "in")
+	if err != nil {
+		return err
+	}
+	out, err := s.newStream(stream.ToHost, "out")
+	if err != nil {
+		return errors.Join(err, in.Release(ctx))
+	}
+	const n = 64
+	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
+	word := make([]byte, 4)
+	return s.streaming(ctx, kernels.StreamEcho, n, args, []*stream.Stream{in, out}, func() error {
+		return s.measure(ctx, "streams", &job{name: "round_trip", params: []Param{param("bytes", len(word)), {"pace", pace}}, per: 1, burst: 16, op: func(ctx context.Context, n int) error {
+			for range n {
+				if err := in.Write(ctx, word); err != nil {
+					return err
+				}
+				if _, err := out.Read(ctx, word); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}, in.Close)
+}
+
+func (s *session) toHost(ctx context.Context, n int) error {
+	out, err := s.newStream(stream.ToHost, "out")
+	if err != nil {
+		return err
+	}
+	args := func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }
+	return s.streaming(ctx, kernels.StreamSource, n, args, []*stream.Stream{out}, func() error {
+		p := make([]byte, n)
+		return s.measure(ctx, "streams", &job{name: "to_host", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+			for range n {
+				if _, err := out.Read(ctx, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}, out.Close)
+}
+
+func (s *session) toDevice(ctx context.Context, n int) error {
+	in, err := s.newStream(stream.ToDevice, "in")
+	if err != nil {
+		return err
+	}
+	args := func(room uint32) []uint32 { return append(in.Args(), room, uint32(n), room, 0) }
+	return s.streaming(ctx, kernels.StreamSink, n, args, []*stream.Stream{in}, func() error {
+		p := make([]byte, n)
+		return s.measure(ctx, "streams", &job{name: "to_device", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+			for range n {
+				if err := in.Write(ctx, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	}, in.Close)
+}
+
+func (s *session) readBeside(ctx context.Context, n int) error {
+	b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, Name: "read"})
+	if err != nil {
+		return err
+	}
+	q, p := s.dev.Queue(0), make([]byte, n)
+	err = s.measure(ctx, "streams", &job{name: "queue_read", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+		for range n {
+			if err := q.Read(ctx, b, 0, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	return errors.Join(err, b.Release())
+}
