@@ -10,12 +10,15 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/stream"
 )
 
 // maxTokens is how many tokens a run makes at most.
@@ -102,7 +105,12 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	d := ops.New(dev)
 	defer func() { err = errors.Join(err, d.Release(context.WithoutCancel(ctx))) }()
-	m, err := transformer.Load(ctx, d, net, c.Tokens)
+	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, made.Release(context.WithoutCancel(ctx))) }()
+	m, err := transformer.Load(ctx, d, net, c.Tokens, transformer.WithStream(made))
 	if err != nil {
 		return err
 	}
@@ -112,7 +120,7 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.JSON {
 		show.w = io.Discard
 	}
-	g := &generator{dev: dev, model: m, sampling: c.sampling()}
+	g := &generator{dev: dev, model: m, made: made, sampling: c.sampling()}
 	if err := g.compile(ctx); err != nil {
 		return err
 	}
@@ -205,25 +213,40 @@ func onHost(dev *reprise.Device, net *transformer.Network, s transformer.Samplin
 type generator struct {
 	dev      *reprise.Device
 	model    *transformer.Model
+	made     *stream.Stream // of tokens
 	sampling transformer.Sampling
 	programs int // of a token
 }
 
 // compile makes a token to load all programs, and counts them.
 func (g *generator) compile(ctx context.Context) error {
-	if err := g.model.Start(ctx, g.sampling); err != nil {
+	one := g.sampling
+	one.Tokens = 1
+	if err := g.model.Start(ctx, one); err != nil {
 		return err
 	}
 	var cost submissions
 	stop := g.dev.Observe(&cost)
 	defer stop()
-	err := g.model.Step(ctx)
+	if err := g.model.Step(ctx); err != nil {
+		return err
+	}
 	g.programs = cost.count
-	return err
+	return g.read(ctx, func(uint8) error { return nil })
 }
 
-// tokensAtOnce is how many tokens are submitted before those that were made are read.
-const tokensAtOnce = 8
+// read calls f for each token until the last one.
+func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
+	for message, err := range g.made.Messages(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := f(message[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // run makes all tokens, and shows words as they come.
 func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
@@ -243,21 +266,24 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	stop := g.dev.Observe(&cost)
 	defer stop()
 	start := time.Now()
-	for len(tokens) < g.sampling.Tokens {
-		n := min(tokensAtOnce, g.sampling.Tokens-len(tokens))
-		for range n {
+	// The host submits all tokens while those that are made arrive.
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		for range g.sampling.Tokens {
 			if err := step(ctx); err != nil {
-				return r, nil, err
+				return err
 			}
 		}
-		made, err := g.model.Tokens(ctx, len(tokens), n)
-		if err != nil {
-			return r, nil, err
-		}
-		if err := show.add(made); err != nil {
-			return r, nil, err
-		}
-		tokens = append(tokens, made...)
+		return nil
+	})
+	both.Go(func() error {
+		return g.read(ctx, func(token uint8) error {
+			tokens = append(tokens, token)
+			return show.add(token)
+		})
+	})
+	if err := both.Wait(); err != nil {
+		return r, nil, err
 	}
 	took := time.Since(start)
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil

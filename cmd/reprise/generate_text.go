@@ -20,28 +20,22 @@ type wordWriter struct {
 	column int
 }
 
-// add writes the words that end with some tokens.
-func (s *wordWriter) add(tokens []uint8) error {
-	var b bytes.Buffer
-	for _, t := range tokens {
-		if t != words.End {
-			s.word = append(s.word, words.Letter(t))
-			continue
-		}
-		switch {
-		case s.column == 0:
-		case s.column+1+len(s.word) > lineWidth:
-			b.WriteByte('\n')
-			s.column = 0
-		default:
-			b.WriteByte(' ')
-			s.column++
-		}
-		b.Write(s.word)
-		s.column += len(s.word)
-		s.word = s.word[:0]
+// add adds a token, and writes the word that it ends.
+func (s *wordWriter) add(token uint8) error {
+	if token != words.End {
+		s.word = append(s.word, words.Letter(token))
+		return nil
 	}
-	_, err := s.w.Write(b.Bytes())
+	before := " "
+	switch {
+	case s.column == 0:
+		before = ""
+	case s.column+1+len(s.word) > lineWidth:
+		before, s.column = "\n", 0
+	}
+	n, err := fmt.Fprintf(s.w, "%s%s", before, s.word)
+	s.column += n
+	s.word = s.word[:0]
 	return err
 }
 

@@ -24,8 +24,9 @@ const listPage = 1024
 // kernelRoom is the L1 that the kernels use, at most.
 const kernelRoom = 1024
 
-// kernelProgram returns a program of a kernel of this package, on one core, which takes the addresses of buffers as arguments.
-func kernelProgram(a chip.Arch, name string, buffers ...*reprise.Buffer) (*reprise.Program, error) {
+// kernelProgram returns a program of a kernel of this package, on one core, which takes the addresses of buffers as arguments, and
+// then others.
+func kernelProgram(a chip.Arch, name string, buffers []*reprise.Buffer, others []uint32) (*reprise.Program, error) {
 	file, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, name))
 	if err != nil {
 		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, ErrNoKernels)
@@ -44,5 +45,6 @@ func kernelProgram(a chip.Arch, name string, buffers ...*reprise.Buffer) (*repri
 	for _, b := range buffers {
 		p.Kernels[0].Common = append(p.Kernels[0].Common, b.Addr())
 	}
+	p.Kernels[0].Common = append(p.Kernels[0].Common, others...)
 	return p, nil
 }

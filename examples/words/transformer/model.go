@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/stream"
 )
 
 // Model is a network on a device that makes tokens, one with each step. A step is always the same programs with the same arguments:
@@ -17,16 +18,18 @@ import (
 type Model struct {
 	dev    *ops.Device
 	tokens int // that the list has room for
+	stream *stream.Stream
 
 	buffers []*reprise.Buffer
 	tensors []*ops.Tensor
+	begin   *reprise.Executable
 	sample  *reprise.Executable
 	state   *reprise.Buffer
 	list    *reprise.Buffer
 
 	input, mask       *ops.Tensor
 	embedding, logits *ops.Tensor
-	stream            [2]*ops.Tensor // the residual stream: what a layer takes, and what attention leaves
+	residual          [2]*ops.Tensor // the residual stream: what a layer takes, and what attention leaves
 	normal            *ops.Tensor    // it normalised
 	heads             *ops.Tensor    // queries, keys and values
 	queries           *ops.Tensor
@@ -54,10 +57,20 @@ func tiles(shape ...int) ops.Spec {
 	return ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)}
 }
 
+// Option configures a Model.
+type Option func(*Model)
+
+// WithStream also sends tokens to the host as they are made, each as a message of four bytes. The stream ends after the last one. It
+// stays the caller's, and can be released after the model is closed.
+func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
+
 // Load allocates the tensors and writes the weights, for up to so many tokens between two calls of [Model.Start]. After an error
 // nothing stays allocated.
-func Load(ctx context.Context, d *ops.Device, n *Network, tokens int) (*Model, error) {
+func Load(ctx context.Context, d *ops.Device, n *Network, tokens int, opts ...Option) (*Model, error) {
 	m := &Model{dev: d, tokens: tokens}
+	for _, o := range opts {
+		o(m)
+	}
 	if err := m.load(ctx, n); err != nil {
 		return nil, errors.Join(fmt.Errorf("transformer: load: %w", err), m.Close(context.WithoutCancel(ctx)))
 	}
@@ -72,7 +85,7 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 	m.state = l.buffer("state", StateBytes, StateBytes)
 	m.list = l.buffer("tokens", (4*m.tokens+listPage-1)/listPage*listPage, listPage)
 	m.input, m.mask = l.zeros("input", 1, 1, 1, Slots+Positions), l.zeros("mask", 1, 1, 1, Positions)
-	m.stream = [2]*ops.Tensor{l.zeros("stream", 1, 1, 1, Width), l.zeros("stream after attention", 1, 1, 1, Width)}
+	m.residual = [2]*ops.Tensor{l.zeros("stream", 1, 1, 1, Width), l.zeros("stream after attention", 1, 1, 1, Width)}
 	m.normal, m.hidden = l.zeros("normalised", 1, 1, 1, Width), l.zeros("hidden", 1, 1, 1, Hidden)
 	m.heads, m.queries = l.zeros("heads", 1, 1, 1, 3*Heads*headTile), l.zeros("queries", 1, Heads, 1, headTile)
 	m.attended = l.zeros("attention", 1, Heads, 1, headTile)
@@ -84,9 +97,19 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 		to.heads, to.project = l.weights(wide(from.Query, from.Key, from.Value)), l.weights(high(from.Project))
 		to.up, to.down = l.weights(from.Up), l.weights(from.Down)
 		to.keys, to.values = l.zeros("keys", 1, Heads, Positions, headTile), l.zeros("values", 1, Heads, Positions, headTile)
-		to.deal = l.program("heads", m.state, m.heads, m.queries, to.keys, to.values)
+		if l.err != nil {
+			return l.err
+		}
+		to.deal = l.program("heads", nil, m.state, m.heads.Buffer(), m.queries.Buffer(), to.keys.Buffer(), to.values.Buffer())
 	}
-	m.sample = l.program("sample", m.state, m.scores, m.list, m.input, m.mask)
+	if l.err != nil {
+		return l.err
+	}
+	m.begin = l.program("begin", nil, m.state)
+	if l.err != nil {
+		return l.err
+	}
+	m.sample = l.program("sample", m.stream, m.state, m.scores.Buffer(), m.list, m.input.Buffer(), m.mask.Buffer())
 	return l.err
 }
 
@@ -183,25 +206,20 @@ func (l *loader) weights(m Matrix) *ops.Tensor {
 	return l.add(l.m.dev.ToDevice(l.ctx, h, ops.Tile, ops.Interleaved(allocator.DRAM)))
 }
 
-// program loads a program of a kernel of this package for buffers, or tensors in them.
-func (l *loader) program(name string, memory ...any) *reprise.Executable {
-	if l.err != nil {
-		return nil
-	}
-	var buffers []*reprise.Buffer
-	for _, v := range memory {
-		switch v := v.(type) {
-		case *reprise.Buffer:
-			buffers = append(buffers, v)
-		case *ops.Tensor:
-			buffers = append(buffers, v.Buffer())
-		}
-	}
+// program loads a program of a kernel of this package for buffers, and for a stream unless it is nil.
+func (l *loader) program(name string, to *stream.Stream, buffers ...*reprise.Buffer) *reprise.Executable {
 	dev := l.m.dev.Device()
-	p, err := kernelProgram(dev.Arch(), name, buffers...)
+	args := []uint32{0}
+	if to != nil {
+		args = append([]uint32{1}, to.Args()...)
+	}
+	p, err := kernelProgram(dev.Arch(), name, buffers, args)
 	if err != nil {
 		l.err = err
 		return nil
+	}
+	if to != nil {
+		to.AddTo(p)
 	}
 	x, err := dev.Load(l.ctx, p)
 	l.err = err
@@ -248,9 +266,16 @@ func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
 	return m.dev.Record(ctx, r, func(ctx context.Context) error { return m.step(ctx, r.Run) })
 }
 
+// Begin begins a word: after the end of the one before it says that the word goes on, in the state. Steps make tokens with and
+// without it; it is for a loop over words around one over the tokens of each.
+func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0).Run(ctx, m.begin) }
+
+// RecordBegin records [Model.Begin].
+func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
+
 // step runs a step's programs, those of this package by run.
 func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {
-	x, y := m.stream[0], m.stream[1]
+	x, y := m.residual[0], m.residual[1]
 	s := &sequence{ctx: ctx, d: m.dev}
 	s.linear(x, m.input, m.embedding, nil)
 	for i := range m.layers {
@@ -347,7 +372,7 @@ func (m *Model) Scores(ctx context.Context) ([Slots]BFloat16, error) {
 // Close does nothing.
 func (m *Model) Close(ctx context.Context) error {
 	var errs []error
-	for _, x := range append([]*reprise.Executable{m.sample}, m.deals()...) {
+	for _, x := range append([]*reprise.Executable{m.begin, m.sample}, m.deals()...) {
 		if x != nil {
 			errs = append(errs, x.Release(ctx))
 		}
@@ -358,7 +383,7 @@ func (m *Model) Close(ctx context.Context) error {
 	for _, b := range m.buffers {
 		errs = append(errs, b.Release())
 	}
-	m.sample, m.layers, m.tensors, m.buffers = nil, [Layers]layer{}, nil, nil
+	m.begin, m.sample, m.layers, m.tensors, m.buffers = nil, nil, [Layers]layer{}, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
@@ -51,4 +52,48 @@ func TestStepsAndReplaysMakeTheSameTokens(t *testing.T) {
 	if got := generate(t, sim.Wormhole(), s, 1); !slices.Equal(got, want) {
 		t.Errorf("tokens %v, want %v", got, want)
 	}
+}
+
+// A loop over words around one over tokens, as a trace may have it, makes the same tokens.
+func TestWordsBegin(t *testing.T) {
+	ctx := t.Context()
+	n, err := transformer.Trained()
+	devtest.Must(t, err)
+	dev, err := reprise.Open(ctx, sim.Blackhole())
+	devtest.Must(t, err)
+	d := ops.New(dev)
+	s := transformer.Sampling{Seed: 6, Tokens: 15, Temperature: 4} // words of a few letters
+	m, err := transformer.Load(ctx, d, n, s.Tokens)
+	devtest.Must(t, err)
+	state := func() transformer.State {
+		s, err := m.State(ctx)
+		devtest.Must(t, err)
+		return s
+	}
+	devtest.Must(t, m.Start(ctx, s))
+	for state().Left != 0 {
+		devtest.Must(t, m.Begin(ctx))
+		if now := state(); now.More != 1 || now.Position != 0 {
+			t.Fatalf("a word begins: %+v", now)
+		}
+		for state().More != 0 {
+			devtest.Must(t, m.Step(ctx))
+		}
+		if now := state(); now.Token != 0 && now.Left != 0 {
+			t.Fatalf("a word ends: %+v", now)
+		}
+	}
+	got, err := m.Tokens(ctx, 0, s.Tokens)
+	devtest.Must(t, err)
+	want, err := reference.New(dev.Arch(), n, s)
+	devtest.Must(t, err)
+	for i, token := range got {
+		if want.Step(); want.State().Token != uint32(token) {
+			t.Fatalf("token %d is %d, want %d", i, token, want.State().Token)
+		}
+	}
+	devtest.Must(t, m.Close(ctx))
+	devtest.Must(t, m.Close(ctx)) // does nothing
+	devtest.Must(t, d.Release(ctx))
+	devtest.Must(t, dev.Close(ctx))
 }

@@ -3,8 +3,10 @@
 //
 // Common arguments: addresses of interleaved DRAM buffers: 0 state, 1 a row of logits, a tile, 2 the list of tokens, 3 input: a tile
 // with a one in the column of the token, and a tile with a one in that of its position, 4 mask: a tile with 0 in the columns up to
-// the position and the lowest number in the others. Only row 0 of tiles is used. Circular buffer 0 is only used as memory in L1.
+// the position and the lowest number in the others. Only row 0 of tiles is used. 5 whether tokens also go to a stream, each in a
+// message of 4 bytes, which the last one closes; 6 the stream's arguments. Circular buffer 0 is only used as memory in L1.
 #include "layout.h"
+#include "reprise/stream.h"
 
 constexpr uint32_t kOne = 0x3F80, kLowest = 0xFF7F;  // of bf16
 
@@ -28,7 +30,7 @@ static uint32_t half(uint64_t x) {
         return 0;
     }
     // The power series of the fraction, by Horner's scheme: powers of the logarithm of 2, divided by factorials.
-    constexpr uint32_t series[] = {87, 630, 3638, 15743, 45426, 65536};
+    constexpr uint32_t series[] = {10, 87, 630, 3638, 15743, 45426, 65536};
     const uint32_t fraction = x & 0xFFFF;
     uint32_t sum = 0;
     for (uint32_t c : series) {
@@ -113,5 +115,13 @@ void kernel_main() {
     write(rows, input, 0, [&](uint32_t i) { return i == token ? kOne : 0; });
     write(rows + kAligned, input, 1, [&](uint32_t i) { return i == to ? kOne : 0; });
     write(rows + 2 * kAligned, mask, 0, [&](uint32_t i) { return i <= to ? 0 : kLowest; });
+    if (get_common_arg_val<uint32_t>(5) != 0) {
+        stream tokens;
+        stream_open_common(&tokens, 6);
+        stream_push_word(&tokens, token);
+        if (state[kLeft] == 0) {
+            stream_close(&tokens);
+        }
+    }
     noc_async_write_barrier();
 }

@@ -68,9 +68,19 @@ func agrees(t *testing.T, a chip.Arch, target kmd.Target, samplings ...transform
 }
 
 func TestEmulatorsAgreeBitForBit(t *testing.T) {
-	s := []transformer.Sampling{{Seed: 1, Tokens: 14}, {Seed: 2, Tokens: 10, Temperature: 0.5}}
+	s := []transformer.Sampling{{Seed: 1, Tokens: 25}, {Seed: 2, Tokens: 15, Temperature: 0.5}, {Seed: 3, Tokens: 10, Temperature: 2}}
 	t.Run("wormhole", func(t *testing.T) { agrees(t, chip.Wormhole, sim.Wormhole(), s...) })
 	t.Run("blackhole", func(t *testing.T) { agrees(t, chip.Blackhole, sim.Blackhole(), s...) })
+}
+
+// Emulators that refuse what is undefined on silicon.
+func TestStrict(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a token takes seconds under the race detector")
+	}
+	s := transformer.Sampling{Seed: 4, Tokens: strictTokens}
+	t.Run("wormhole", func(t *testing.T) { agrees(t, chip.Wormhole, sim.Wormhole(sim.Strict(11)), s) })
+	t.Run("blackhole", func(t *testing.T) { agrees(t, chip.Blackhole, sim.Blackhole(sim.Strict(12)), s) })
 }
 
 func TestVendorsSimulatorAgreesBitForBit(t *testing.T) {

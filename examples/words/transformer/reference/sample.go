@@ -31,7 +31,7 @@ func half(x uint64) uint32 {
 		return 0
 	}
 	fraction, sum := uint32(x&0xFFFF), uint32(0)
-	for _, c := range [...]uint32{87, 630, 3638, 15743, 45426, 65536} {
+	for _, c := range [...]uint32{10, 87, 630, 3638, 15743, 45426, 65536} {
 		sum = c - sum*fraction>>16
 	}
 	return sum << 8 >> (x >> 16)

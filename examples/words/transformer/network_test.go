@@ -1,0 +1,88 @@
+package transformer
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/safetensors"
+)
+
+// The committed file is what its weights make.
+func TestWeightsAreTheirFile(t *testing.T) {
+	n, err := Trained()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := n.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(b, weightsFile) {
+		t.Errorf("%d bytes that differ from the %d of the file", len(b), len(weightsFile))
+	}
+	if got := n.Parameters(); got != 137_216 {
+		t.Errorf("%d parameters", got)
+	}
+}
+
+// Files of other weights, and damaged ones, are refused.
+func TestDecodeRefuses(t *testing.T) {
+	file := func(t *testing.T, change func(map[string]*ops.Host)) []byte {
+		t.Helper()
+		f, err := safetensors.NewFile(bytes.NewReader(weightsFile), int64(len(weightsFile)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]*ops.Host{}
+		for _, info := range f.Tensors() {
+			if all[info.Name], err = f.Tensor(info.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(all)
+		var b bytes.Buffer
+		if err := safetensors.Write(&b, all, nil); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	for name, c := range map[string]struct {
+		file []byte
+		want error
+	}{
+		"cut":              {weightsFile[:len(weightsFile)-1], safetensors.ErrFormat},
+		"without a tensor": {file(t, func(m map[string]*ops.Host) { delete(m, "layers.3.down") }), safetensors.ErrNoTensor},
+		"another shape":    {file(t, func(m map[string]*ops.Host) { m["logits"].Shape = []int{32, 64} }), ErrShape},
+		"another type":     {file(t, func(m map[string]*ops.Host) { m["logits"].DType = ops.UInt16 }), ErrShape},
+	} {
+		if _, err := Decode(c.file); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := New(nil); !errors.Is(err, ErrShape) {
+		t.Errorf("no weights: %v", err)
+	}
+}
+
+func TestSampling(t *testing.T) {
+	for _, s := range []Sampling{{Tokens: -1}, {Tokens: 1, Temperature: 0.01}, {Tokens: 1, Temperature: 17}, {Tokens: 1, Temperature: -1}} {
+		if _, err := s.Start(); !errors.Is(err, ErrSampling) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+	s, err := Sampling{Seed: 1, Tokens: 3}.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.More != 1 || s.Left != 3 || s.Sharpness != 94548 { // log2(e) times 2^16
+		t.Errorf("state %+v", s)
+	}
+	if got := decodeState(s.Encode()); got != s {
+		t.Errorf("%+v becomes %+v", s, got)
+	}
+	if s, err = (Sampling{}).Start(); err != nil || s.More != 0 {
+		t.Errorf("no tokens: state %+v, error %v", s, err)
+	}
+}
