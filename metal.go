@@ -28,7 +28,7 @@ func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err e
 
 // baseFirmware returns base firmware as package dispatch takes it.
 func baseFirmware(m *metal.Firmware) *dispatch.Firmware {
-	f := &dispatch.Firmware{Layout: m.Layout, DRAMBanks: m.DRAMBanks, L1Banks: m.L1Banks}
+	f := &dispatch.Firmware{Layout: m.Layout, DRAMBanks: m.DRAMBanks, L1Banks: m.L1Banks, CountsArgs: m.CountsArgs()}
 	for p := range m.Base {
 		for _, s := range m.Base[p].Segments {
 			if len(s.Data) > 0 {

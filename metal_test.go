@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,7 +130,7 @@ func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernel
 		if err != nil || b.firmware.CheckProcessor(im, p) != nil {
 			continue
 		}
-		if log, err := os.ReadFile(strings.TrimSuffix(k.Path, ".elf") + ".log"); err == nil && bytes.Contains(log, []byte("NOC_INDEX=")) && !bytes.Contains(log, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
+		if logs := logsIn(filepath.Dir(k.Path)); bytes.Contains(logs, []byte("NOC_INDEX=")) && !bytes.Contains(logs, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
 			continue
 		}
 		found = im
@@ -138,6 +139,22 @@ func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernel
 		b.Skipf("%s has no kernel %s for %v that was linked with %s", *metalDir, name, p, b.firmware.Dir)
 	}
 	return found
+}
+
+// logsIn returns what compilers left in a folder.
+func logsIn(dir string) []byte {
+	var all []byte
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, log := range logs {
+		text, _ := os.ReadFile(log)
+		all = append(all, text...)
+	}
+	return all
+}
+
+// watched reports whether the firmware was built with the watcher, as logs beside it say.
+func (b *metalBench) watched() bool {
+	return bytes.Contains(logsIn(filepath.Join(b.firmware.Dir, "brisc")), []byte("-DWATCHER_ENABLED"))
 }
 
 // perWorker is an L1 buffer with 16 B on each worker.
@@ -456,11 +473,26 @@ func TestMetalRecovers(t *testing.T) {
 		p.Name, p.Kernels = "no writer", p.Kernels[:1]
 		b.must(b.queue.Run(b.ctx, b.load(p)))
 		h := b.hang(b.queue.Wait(b.ctx))
+		reader := "runs a kernel"
+		if b.watched() {
+			reader = "waits for room in a circular buffer"
+		}
 		for _, c := range h.Cores {
 			if want := c.Core == at; c.Kind == "worker" && c.Busy() != want {
 				b.Errorf("%v, busy: %v, want %v", c, c.Busy(), want)
-			} else if want && (c.Firmware != b.firmware.Layout.Revision.Name || c.Explain(chip.NCRISC) != "runs a kernel" || c.Explain(chip.TRISC1) != "waits for work") {
+			} else if want && (c.Firmware != b.firmware.Layout.Revision.Name || c.Explain(chip.NCRISC) != reader || c.Explain(chip.TRISC1) != "waits for work") {
 				b.Errorf("%v: NCRISC %s, TRISC1 %s", c, c.Explain(chip.NCRISC), c.Explain(chip.TRISC1))
+			}
+			if c.Kind != "worker" && b.watched() && c.Firmware != "" {
+				kernels := map[chip.Processor]string{chip.BRISC: "waits for an entry in the prefetch queue"}
+				if c.Kind == "dispatch" {
+					kernels = map[chip.Processor]string{chip.BRISC: "waits for workers, or for a word of its L1 to reach a value", chip.NCRISC: "waits for commands from the prefetcher"}
+				}
+				for p, want := range kernels {
+					if c.Busy() && c.Explain(p) != want {
+						b.Errorf("%v: %v %s, want %s", c, p, c.Explain(p), want)
+					}
+				}
 			}
 		}
 		b.must(b.dev.Recover(b.ctx))

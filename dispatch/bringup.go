@@ -37,6 +37,16 @@ type Firmware struct {
 	Segments [chip.NumProcessors][]Segment // by processor
 	// DRAMBanks and L1Banks are the numbers of banks that it was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
+	// CountsArgs says that it wants the number of arguments in a word before them: tt-metal's watcher checks kernels' accesses to them.
+	CountsArgs bool
+}
+
+// countBytes returns the bytes before each block of arguments.
+func (f *Firmware) countBytes() uint32 {
+	if f != nil && f.CountsArgs {
+		return 4
+	}
+	return 0
 }
 
 // FirmwareError is returned for base firmware that doesn't fit the chip.
@@ -194,9 +204,8 @@ func (d *Device) loadFirmware(f *Firmware, cores chip.Range) error {
 			return fmt.Errorf("dispatch: bring-up: write %s: %w", w.what, err)
 		}
 	}
-	w, h := d.ch.Grid()
 	for c := range cores.Cores() {
-		if err := d.write(c, l1.CoreInfo, f.Layout.EncodeInfo(c, chip.Core{X: w, Y: h}, d.grid.Contains(c))); err != nil {
+		if err := d.write(c, l1.CoreInfo, f.Layout.EncodeInfo(d.ch, c, d.grid.Contains(c))); err != nil {
 			return fmt.Errorf("dispatch: bring-up: write core information of %v: %w", c, err)
 		}
 	}

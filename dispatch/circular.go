@@ -6,7 +6,7 @@ import "slices"
 // p is the program that the image was compiled from. On each core that has the buffer there must be a kernel with common
 // arguments: the configuration of its circular buffers follows them. The error is a *ProgramError.
 func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
-	lay := layoutSlot(p, nil)
+	lay := layoutSlot(p, nil, im.argCount)
 	n := len(dst)
 	for i := range p.CircularBuffers {
 		b := &p.CircularBuffers[i]
@@ -22,7 +22,7 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 		}
 		for k := range p.Kernels {
 			// Common arguments of a core begin at those of its first processor.
-			after := lay.cbs + 16*uint32(index) - lay.common[p.Kernels[k].Processor]
+			after := lay.cbs + 16*uint32(index) - lay.common[p.Kernels[k].Processor] - lay.count
 			for _, at := range im.args[k].common {
 				if word := int(at) + int(after); !slices.Contains(dst[n:], word) {
 					dst = append(dst, word)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -42,6 +43,7 @@ type group struct {
 type slotLayout struct {
 	args, common         [chip.NumProcessors]uint32
 	argBytes, commonSize [chip.NumProcessors]uint32
+	count                uint32 // bytes of the number of arguments before each block of them
 	sems, cbs            uint32
 	size                 uint32 // of all that, the program's slot
 	text                 uint32 // of the kernels, which lie elsewhere
@@ -54,7 +56,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 		return nil, err
 	}
 	groups := d.groups(p)
-	lay := layoutSlot(p, groups)
+	lay := layoutSlot(p, groups, d.opts.Firmware.countBytes())
 	if n := alignSlot(lay.size) + alignSlot(lay.text); n > l1.KernelConfigSize {
 		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", n, l1.KernelConfigSize)
 	}
@@ -83,7 +85,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &d.worker.L1
 	im := &Image{
-		name: p.Name, slotSize: lay.size, textSize: lay.text, bounds: bounds(groups),
+		name: p.Name, slotSize: lay.size, textSize: lay.text, argCount: lay.count, bounds: bounds(groups),
 		layout: d.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
 		stream: uint16(d.pr.Stream.FirstDispatch), cores: countCores(groups),
 	}
@@ -218,15 +220,48 @@ func coverCores(cores []chip.Core) []chip.Range {
 	return out
 }
 
-func layoutSlot(p *Program, groups []*group) slotLayout {
-	var s slotLayout
+// bytesOf returns the size of a block of arguments.
+func (s *slotLayout) bytesOf(args []uint32) uint32 {
+	if len(args) == 0 {
+		return 0
+	}
+	return s.count + uint32(4*len(args))
+}
+
+// putArgs writes a block of arguments.
+func (s *slotLayout) putArgs(b []byte, args []uint32) {
+	if len(args) == 0 {
+		return
+	}
+	if s.count > 0 {
+		binary.LittleEndian.PutUint32(b, uint32(len(args)))
+	}
+	for i, v := range args {
+		binary.LittleEndian.PutUint32(b[s.count+uint32(4*i):], v)
+	}
+}
+
+// argsAt returns what a launch message says of a block of arguments of some bytes at an offset.
+func (s *slotLayout) argsAt(off, size uint32) uint16 {
+	if s.count > 0 && size == 0 {
+		return noArgs
+	}
+	return uint16(off)
+}
+
+// noArgs is the offset of arguments that there are none of, to firmware that checks their number. Source: tt-metal rta_constants.h
+// (RTA_CRTA_NO_ARGS_SENTINEL).
+const noArgs = 0xFFFF
+
+func layoutSlot(p *Program, groups []*group, count uint32) slotLayout {
+	s := slotLayout{count: count}
 	maxCB, maxSem := -1, -1
 	for i := range p.Kernels {
 		k := &p.Kernels[i]
 		for _, a := range k.Args {
-			s.argBytes[k.Processor] = max(s.argBytes[k.Processor], uint32(4*len(a.Args)))
+			s.argBytes[k.Processor] = max(s.argBytes[k.Processor], s.bytesOf(a.Args))
 		}
-		s.commonSize[k.Processor] = max(s.commonSize[k.Processor], uint32(4*len(k.Common)))
+		s.commonSize[k.Processor] = max(s.commonSize[k.Processor], s.bytesOf(k.Common))
 	}
 	for _, b := range p.CircularBuffers {
 		maxCB = max(maxCB, b.Index)

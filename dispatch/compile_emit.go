@@ -113,10 +113,7 @@ func (c *compiler) args(of []processorArgs) {
 			w.Cores = append(w.Cores, c.coreXY(cores[i].Core))
 			data := make([]byte, slot)
 			for _, p := range of {
-				at := c.lay.args[p.proc] - from
-				for n, v := range p.list[i].Args {
-					binary.LittleEndian.PutUint32(data[at+uint32(4*n):], v)
-				}
+				c.lay.putArgs(data[c.lay.args[p.proc]-from:], p.list[i].Args)
 			}
 			w.Data = append(w.Data, data...)
 		}
@@ -133,7 +130,7 @@ func (c *compiler) args(of []processorArgs) {
 		for _, p := range of {
 			for i, a := range p.list[begin:end] {
 				args := &c.im.args[a.kernel]
-				at := packed.Slot(i) + int(c.lay.args[p.proc]-from)
+				at := packed.Slot(i) + int(c.lay.args[p.proc]-from+c.lay.count)
 				args.unique = append(args.unique, coreArgs{core: a.Core, at: int32(at), n: int32(len(a.Args))})
 			}
 		}
@@ -206,7 +203,7 @@ func (c *compiler) commonAt(g *group, at int) {
 		k := &c.p.Kernels[i]
 		if g.kernels[k.Processor] == k && len(k.Common) > 0 {
 			args := &c.im.args[i]
-			args.common = append(args.common, int32(at)+int32(c.lay.common[k.Processor]-c.lay.common[0]))
+			args.common = append(args.common, int32(at)+int32(c.lay.common[k.Processor]-c.lay.common[0]+c.lay.count))
 		}
 	}
 }
@@ -218,9 +215,7 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	base := c.lay.common[0]
 	for proc, k := range g.kernels {
 		if k != nil {
-			for i, v := range k.Common {
-				le.PutUint32(b[c.lay.common[proc]-base+uint32(4*i):], v)
-			}
+			c.lay.putArgs(b[c.lay.common[proc]-base:], k.Common)
 		}
 	}
 	for _, s := range g.sems {
@@ -320,8 +315,8 @@ func (c *compiler) launchMessage(g *group) []byte {
 		b[int(l.CBMask)+cb.Index/8] |= 1 << (cb.Index % 8)
 	}
 	for proc, k := range g.kernels {
-		le.PutUint16(b[int(l.Args)+4*proc:], uint16(c.lay.args[proc]))
-		le.PutUint16(b[int(l.Args)+4*proc+2:], uint16(c.lay.common[proc]))
+		le.PutUint16(b[int(l.Args)+4*proc:], c.lay.argsAt(c.lay.args[proc], c.lay.argBytes[proc]))
+		le.PutUint16(b[int(l.Args)+4*proc+2:], c.lay.argsAt(c.lay.common[proc], c.lay.commonSize[proc]))
 		if k == nil {
 			continue
 		}

@@ -53,7 +53,38 @@ var metalPlaces = map[string]place{
 	"NTD":  {"reports that the program is done", ""},
 	"NKFW": {"waits for its requests to the NoC to end", ""},
 	"RSET": {"waits for BRISC to restart it in its instruction RAM", ""},
+	"NSW":  {"waits for a semaphore to have a value", ""},
+	"NSMW": {"waits for a semaphore to reach a value", ""},
+	"NARW": {"waits for the network interface to take a read, or the watcher has refused it", ""},
+	"NAWW": {"waits for the network interface to take a write, or the watcher has refused it", ""},
+	"NWPW": {"waits for the network interface to take a write, or the watcher has refused it", ""},
+	"NSIW": {"waits for the network interface to take an atomic, or the watcher has refused it", ""},
 }
+
+// metalPrefetchPlaces, metalDispatchPlaces and metalSubordinatePlaces are the waypoints of tt-metal's command-queue kernels. Source:
+// tt-metal tt_metal/impl/dispatch/kernels/{cq_prefetch.cpp,cq_dispatch.cpp,cq_dispatch_subordinate.cpp,cq_common.hpp}.
+var (
+	metalPrefetchPlaces = map[string]place{
+		"HQW":  {"waits for an entry in the prefetch queue", ""},
+		"DAPW": {"waits for room in a dispatcher's ring: that dispatcher doesn't get on", ""},
+		"PSW":  {"waits for the dispatcher's notification that a STALL is waiting for", ""},
+		"TAPW": {"ends, and waits for the dispatchers to give their rings back", ""},
+		"!CMD": {"has stopped for good at a command it doesn't know", ""},
+	}
+	metalDispatchPlaces = map[string]place{
+		"UAPW": {"waits for commands from the prefetcher", ""},
+		"QRBW": {"waits for the host to take reports out of the completion queue", ""},
+		"PWW":  {"waits for workers, or for a word of its L1 to reach a value", ""},
+		"WCW":  {"waits for workers before it sends a go signal", ""},
+		"CBRW": {"waits for its writes to leave before it releases pages of its ring", ""},
+		"!CMD": {"has stopped for good at a command it doesn't know", ""},
+	}
+	metalSubordinatePlaces = map[string]place{
+		"DAPW": {"waits for commands from the prefetcher", ""},
+		"DCW":  {"waits for the dispatcher's permission to send a go signal", ""},
+		"WCW":  {"waits for workers before it sends a go signal", ""},
+	}
+)
 
 // stopPlaces are those in which a command-queue kernel stops for good. Source: firmware/src/cq/cq_core.h.
 var stopPlaces = map[string]place{
@@ -97,22 +128,14 @@ func (s CoreState) Explain(p chip.Processor) string {
 	}
 	at := &s.Processors[p]
 	if s.Firmware != "" {
-		for _, m := range []map[string]place{metalPlaces, firmwarePlaces} {
+		for _, m := range []map[string]place{s.queuePlaces(p, metalPrefetchPlaces, metalDispatchPlaces, metalSubordinatePlaces), metalPlaces, firmwarePlaces} {
 			if w, ok := m[at.Waypoint]; ok {
 				return w.text
 			}
 		}
 		return "is at a waypoint of its kernel's own"
 	}
-	var own map[string]place
-	switch {
-	case s.Kind == kindPrefetch && p == chip.BRISC:
-		own = prefetchPlaces
-	case s.Kind == kindDispatch && p == chip.BRISC:
-		own = dispatchPlaces
-	case s.Kind == kindDispatch && p == chip.NCRISC:
-		own = subordinatePlaces
-	}
+	own := s.queuePlaces(p, prefetchPlaces, dispatchPlaces, subordinatePlaces)
 	if own != nil && at.Waypoint == "WRKR" {
 		return fmt.Sprintf("waits for workers: completion stream %d to reach %d (modulo %#x)", at.Detail>>24, at.Detail&0xFFFFFF, 1<<24)
 	}
@@ -130,6 +153,19 @@ func (s CoreState) Explain(p chip.Processor) string {
 		}
 	}
 	return fmt.Sprintf("is at a waypoint of its kernel's own, detail %#x", at.Detail)
+}
+
+// queuePlaces returns the waypoints of the command-queue kernel that a processor of the core runs; nil if it runs none.
+func (s CoreState) queuePlaces(p chip.Processor, prefetch, dispatch, subordinate map[string]place) map[string]place {
+	switch {
+	case s.Kind == kindPrefetch && p == chip.BRISC:
+		return prefetch
+	case s.Kind == kindDispatch && p == chip.BRISC:
+		return dispatch
+	case s.Kind == kindDispatch && p == chip.NCRISC:
+		return subordinate
+	}
+	return nil
 }
 
 // awaitedWord names what is counted in a word of the dispatch core that a WAIT polls; empty if it isn't a word of this

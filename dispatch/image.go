@@ -17,6 +17,7 @@ type Image struct {
 	layout     cq.Layout
 	slotSize   uint32 // bytes of arguments and configuration
 	textSize   uint32 // bytes of kernels in each core's memory
+	argCount   uint32 // bytes before each block of arguments
 	configBase uint32 // L1 address of the kernel-config memory
 	launchBase uint32 // L1 address of the first launch message
 	launchSize uint32

@@ -198,6 +198,13 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores)
 	le.PutUint32(msg[launch.ConfigBase:], l1.KernelConfig)
 	le.PutUint16(msg[launch.Semaphores:], uint16(semOff))
 	msg[launch.Mode] = 1 // host mode
+	var lay slotLayout
+	if fw := d.opts.QueueFirmware; fw != nil {
+		lay.count = fw.Base.countBytes()
+	}
+	for proc := range uint32(chip.NumProcessors) { // common arguments
+		le.PutUint16(msg[launch.Args+4*proc+2:], lay.argsAt(0, 0))
+	}
 	var enables uint32
 	for _, k := range ks {
 		image := k.image
@@ -207,10 +214,7 @@ func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores)
 				return err
 			}
 		}
-		args := slot[slotArgs*int(k.proc):]
-		for i, v := range k.args {
-			le.PutUint32(args[4*i:], v)
-		}
+		lay.putArgs(slot[slotArgs*int(k.proc):], k.args)
 		for len(slot)%slotAlign != 0 {
 			slot = append(slot, 0)
 		}

@@ -159,11 +159,15 @@ func TestBoot(t *testing.T) {
 		t.Errorf("the own bank table: % x", b)
 	}
 	core := chip.Core{X: 3, Y: 4}
-	info := metal.EncodeInfo(core, chip.Core{X: 12, Y: 10}, true)
-	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || le.Uint32(info[0xF0:]) != 0x50EC09A3 || le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0xDF] != 5 {
+	p100a, err := chip.New(chip.Blackhole, chip.Harvesting{Tensix: 0x3, DRAM: 0x80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := metal.EncodeInfo(p100a, core, true)
+	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || le.Uint32(info[0xF0:]) != 0x50EC09A3 || le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0x88] != 5 {
 		t.Errorf("core information: % x", info)
 	}
-	if b := own.EncodeInfo(core, chip.Core{}, false); !slices.Equal(b[:8], []byte{'R', 'P', 'R', '1', 3, 4, 1, 0}) || len(b) != 64 {
+	if b := own.EncodeInfo(p100a, core, false); !slices.Equal(b[:8], []byte{'R', 'P', 'R', '1', 3, 4, 1, 0}) || len(b) != 64 {
 		t.Errorf("own core information: % x", b)
 	}
 	box := metal.Mailbox()

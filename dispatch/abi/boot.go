@@ -122,15 +122,22 @@ type CoreInfo struct {
 	NOCSize        uint32 // u8 x, u8 y: the grid of tiles
 	Workers        uint32 // u8 x, u8 y: the logical grid
 	Unreserved     uint32 // u32: L1Map.Unreserved
-	// Unknown and UnknownEnd bound tables of three bytes for each tile that is no worker, which only the watcher reads. They
-	// are filled with coordinates that are no tile's.
-	Unknown, UnknownEnd uint32
+	Watched        WatchedTiles
 }
 
-// EncodeInfo returns the core information of a core. grid is the size of the logical grid; worker says whether programs may
-// use the core.
-func (l *Layout) EncodeInfo(c, grid chip.Core, worker bool) []byte {
-	p, f := l.Arch.Params(), &l.Info
+// WatchedTiles has the offsets, in bytes, of what the watcher checks requests to the NoC by. Only firmware and kernels that were
+// built with the watcher read it.
+type WatchedTiles struct {
+	Bounds    uint32 // u64 each: first and last address of host memory, then of DRAM; Absent for a revision without
+	Physical  uint32 // tiles that are no workers by their coordinates on NoC 0: u8 x, u8 y, u8 kind
+	Virtual   uint32 // by virtual coordinates
+	Harvested uint32 // up to Virtual rows or columns: u8 each, by coordinates on NoC 0, then as many by virtual ones
+	End       uint32
+}
+
+// EncodeInfo returns the core information of a core. worker says whether programs may use the core.
+func (l *Layout) EncodeInfo(ch *chip.Chip, c chip.Core, worker bool) []byte {
+	p, f := ch.Params(), &l.Info
 	b := make([]byte, l.L1.CoreInfoSize)
 	le := binary.LittleEndian
 	le.PutUint32(b[f.MagicAt:], f.Magic)
@@ -142,18 +149,17 @@ func (l *Layout) EncodeInfo(c, grid chip.Core, worker bool) []byte {
 		b[f.NOCSize], b[f.NOCSize+1] = uint8(p.GridWidth), uint8(p.GridHeight)
 	}
 	if f.Workers != Absent {
-		b[f.Workers], b[f.Workers+1] = uint8(grid.X), uint8(grid.Y)
+		w, h := ch.Grid()
+		b[f.Workers], b[f.Workers+1] = uint8(w), uint8(h)
 	}
 	if f.Unreserved != Absent {
 		le.PutUint32(b[f.Unreserved:], l.L1.Unreserved)
 	}
-	for at := f.Unknown; at < f.UnknownEnd; at += 3 {
-		b[at], b[at+1], b[at+2] = 0xFF, 0xFF, unknownTile
+	if f.Watched.Bounds != Absent {
+		f.Watched.encode(b, ch)
 	}
 	return b
 }
-
-const unknownTile = 5 // AddressableCoreType::UNKNOWN
 
 // Go signals that the host writes. Source: tt-metal dev_msgs.h.
 const signalInit = 0x40

@@ -34,7 +34,7 @@ func (t *revisionTable) layout(arch chip.Arch) *Layout {
 		Banks: BankTable{Fields: []BankField{DRAMPlaces, L1Places, DRAMOffsets, L1Offsets}},
 		Info: CoreInfo{
 			Magic: 0x50EC09A3, MagicAt: 0xF0, Logical: 0xE8, Dispatch: Absent, NOCSize: 0xE4, Workers: 0xE6, Unreserved: 0xEC,
-			Unknown: 0x20, UnknownEnd: 0xE0,
+			Watched: WatchedTiles{Bounds: 0, Physical: 0x20, Virtual: 0x89, Harvested: 0xE0, End: 0xE4},
 		},
 	}
 	var a *archTable

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -175,4 +176,10 @@ func (f *Firmware) Segments() iter.Seq2[uint32, []byte] {
 			}
 		}
 	}
+}
+
+// CountsArgs reports whether the firmware and its kernels want the number of runtime arguments in a word before them: tt-metal's, of
+// March 2026 or later, that was built with the watcher.
+func (f *Firmware) CountsArgs() bool {
+	return slices.ContainsFunc(f.Base[chip.BRISC].Variables, func(v kernels.MetalVariable) bool { return v.Name == "rta_count" })
 }
