@@ -17,12 +17,16 @@ const module = "github.com/reprise-tt/reprise"
 const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
-examples/digits            -> chip examples/digits/internal/*  # a network for digits: its data and parameters
+examples/digits            -> chip examples/internal/*  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a network of operations for digits
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
-examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/digits/internal/*  # training of digits, on the host
-examples/digits/internal/* -> examples/digits  # what the packages of digits share
+examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
+examples/words             -> examples/internal/*  # English words, and tokens for them
+examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator chip examples/internal/*  # a language model of operations
+examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
+examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
+examples/internal/*        -> nothing  # what examples share
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases

@@ -2,8 +2,8 @@
 package rng
 
 // Source is the SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014); its
-// value is its state. The split and the trainer use it because weights.bin must stay reproducible, which the standard library's
-// sequences don't promise.
+// value is its state. The examples' splits and trainers use it because files of weights must stay reproducible, which the standard
+// library's sequences don't promise.
 type Source uint64
 
 // Uint64 returns the next 64 bits.
