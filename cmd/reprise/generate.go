@@ -104,17 +104,18 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	d := ops.New(dev)
-	defer func() { err = errors.Join(err, d.Release(context.WithoutCancel(ctx))) }()
+	// After an interrupt nothing waits for the rest of the tokens: closing the device ends the work and frees everything.
+	defer func() { err = errors.Join(err, d.Release(ctx)) }()
 	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, made.Release(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, made.Release(ctx)) }()
 	m, err := transformer.Load(ctx, d, net, c.Tokens, transformer.WithStream(made))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 
 	show := &wordWriter{w: s.out}
 	if c.JSON {
@@ -256,7 +257,7 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 		if failed != nil {
 			return r, nil, failed
 		}
-		defer func() { err = errors.Join(err, trace.Release(context.WithoutCancel(ctx))) }()
+		defer func() { err = errors.Join(err, trace.Release(ctx)) }()
 		step = trace.Replay
 	}
 	if err := g.model.Start(ctx, g.sampling); err != nil {
@@ -267,17 +268,17 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	defer stop()
 	start := time.Now()
 	// The host submits all tokens while those that are made arrive.
-	both, ctx := errgroup.WithContext(ctx)
+	both, running := errgroup.WithContext(ctx)
 	both.Go(func() error {
 		for range g.sampling.Tokens {
-			if err := step(ctx); err != nil {
+			if err := step(running); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	both.Go(func() error {
-		return g.read(ctx, func(token uint8) error {
+		return g.read(running, func(token uint8) error {
 			tokens = append(tokens, token)
 			return show.add(token)
 		})
