@@ -20,8 +20,6 @@ var (
 	ErrReleased = errors.New("it has been released already")
 	// ErrRecovering is returned by what a Recover ends, and by what is put into a queue before it is through.
 	ErrRecovering = errors.New("the device is being recovered")
-	// ErrOtherChip is returned by Recover when another chip has taken the place of the one that was opened.
-	ErrOtherChip = dispatch.ErrOtherChip
 	// ErrLayout is returned for a part of a buffer where only a whole one will do: in the place of a loaded trace's.
 	ErrLayout = errors.New("only a whole buffer can be used")
 	// ErrWrongDevice is returned when a buffer, executable or trace of one device is used with another.
@@ -46,12 +44,6 @@ var (
 	ErrNoParam = tracebuf.ErrNoParam
 	// ErrOtherQueue is returned for a queue that a trace or a capture has no part on.
 	ErrOtherQueue = errors.New("it belongs to another queue")
-	// ErrNotRecorded is returned when an event is waited for that was never recorded.
-	ErrNotRecorded = dispatch.ErrNotRecorded
-	// ErrLost is returned when an event is waited for whose recording went with its queue's commands, in a Recover.
-	ErrLost = dispatch.ErrLost
-	// ErrAbandoned is returned for a read that was given up before: by Pending.Abandon, or by a Wait that failed.
-	ErrAbandoned = dispatch.ErrAbandoned
 
 	// ErrEmptyTrace is returned when a capture recorded nothing.
 	ErrEmptyTrace = tracebuf.ErrEmpty
@@ -64,18 +56,12 @@ var (
 	ErrOutOfMemory = allocator.ErrOutOfMemory
 	// ErrTimeout is the cause of a *dispatch.HangError when nothing else is known.
 	ErrTimeout = dispatch.ErrTimeout
-	// ErrRemoteChip is returned for what needs a chip's own PCI interface, such as pinned host memory, on a remote chip, which
-	// has none. ErrLink is returned when the Ethernet link to such a chip can't carry its command queues.
-	ErrRemoteChip = dispatch.ErrRemoteChip
-	ErrLink       = dispatch.ErrLink
 	// ErrNoDevice is returned when there is no device at a path: the card is absent or the driver isn't loaded.
 	ErrNoDevice = kmd.ErrNoDevice
 	// ErrPermission is returned when a device node exists and this user may not open it.
 	ErrPermission = kmd.ErrPermission
 	// ErrBusy is returned when what users of a card share is taken: ranges of host memory, windows.
 	ErrBusy = kmd.ErrBusy
-	// ErrNotContiguous is returned when host memory can't be pinned without an IOMMU that translates, or huge pages.
-	ErrNotContiguous = kmd.ErrNotContiguous
 	// ErrDeviceLost is returned when the device is gone, or was reset under the runtime.
 	ErrDeviceLost = kmd.ErrDeviceLost
 )

@@ -179,7 +179,7 @@ func TestWaitsThatNothingEnds(t *testing.T) {
 		`reprise: query: dispatch: query event "never" at event_test.go:`:            second(e.Query()),
 	} {
 		var ee *dispatch.EventError
-		if !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Event != "never" || ee.Recorder != -1 {
+		if !errors.Is(err, dispatch.ErrNotRecorded) || !errors.As(err, &ee) || ee.Event != "never" || ee.Recorder != -1 {
 			t.Errorf("%s: %v", what, err)
 		}
 		b.says(err, what, "never recorded")
@@ -218,7 +218,7 @@ func TestEventsOverARecovery(t *testing.T) {
 		}
 		b.must(b.dev.Recover(b.ctx))
 		err := b.dev.Queue(1).WaitEvent(b.ctx, lost)
-		if !errors.Is(err, reprise.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
+		if !errors.Is(err, dispatch.ErrLost) || !errors.Is(err, reprise.ErrRecovering) {
 			b.Errorf("wait for a lost recording: %v", err)
 		}
 		b.says(err, `queue 1: wait for event "lost" at event_test.go:`, "recorded on queue 0 at event_test.go:", "record it again")
@@ -272,7 +272,7 @@ func TestStartedReads(t *testing.T) {
 		p.Abandon()
 		b.must(q.Write(b.ctx, word, 0, words(word.Size(), 1)))
 		b.must(b.queue.Wait(b.ctx))
-		if err := p.Wait(b.ctx); !errors.Is(err, reprise.ErrAbandoned) {
+		if err := p.Wait(b.ctx); !errors.Is(err, dispatch.ErrAbandoned) {
 			b.Errorf("wait for what was given up: %v", err)
 		}
 		if diff := cmp.Diff(make([]byte, len(dst)), dst); diff != "" {

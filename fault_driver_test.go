@@ -4,6 +4,7 @@ package reprise_test
 
 import (
 	"errors"
+	"github.com/reprise-tt/reprise/dispatch"
 	"io/fs"
 	"slices"
 	"sync"
@@ -196,8 +197,8 @@ func TestRecoverRefusesAnotherChip(t *testing.T) {
 	b.must(err)
 	b.must(second(m.drv.Plug(0, other)))
 	err = b.dev.Recover(b.ctx)
-	if !errors.Is(err, reprise.ErrOtherChip) {
-		t.Errorf("%v, want %v", err, reprise.ErrOtherChip)
+	if !errors.Is(err, dispatch.ErrOtherChip) {
+		t.Errorf("%v, want %v", err, dispatch.ErrOtherChip)
 	}
 	b.says(err, "reprise: recover", "start", "open it anew")
 	b.must(m.drv.Unplug(0))

@@ -44,7 +44,7 @@ type HostBufferConfig struct {
 
 // NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card share; the queues' own
 // memory has one too. Without an IOMMU that translates, the memory is of huge pages, and each takes a range. The error
-// matches ErrBusy if ranges or addresses are taken, and ErrNotContiguous without an IOMMU and enough huge pages.
+// matches ErrBusy if ranges or addresses are taken, and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
 func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err := d.usable("new host buffer"); err != nil {
 		return nil, err

@@ -103,7 +103,7 @@ func TestOverlapIsRefusedExactly(t *testing.T) {
 			case 6, 7:
 				err := q[i].WaitEvent(b.ctx, events[e])
 				if recorded[e] < 0 {
-					if !errors.Is(err, reprise.ErrNotRecorded) {
+					if !errors.Is(err, dispatch.ErrNotRecorded) {
 						t.Fatalf("wait for what was never recorded: %v", err)
 					}
 					continue

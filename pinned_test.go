@@ -267,7 +267,7 @@ func TestFreeWaitsForPinnedTransfers(t *testing.T) {
 		if !bytes.Equal(mem, want) {
 			b.Error("Free came before the data")
 		}
-		if err := p.Wait(b.ctx); !errors.Is(err, reprise.ErrAbandoned) {
+		if err := p.Wait(b.ctx); !errors.Is(err, dispatch.ErrAbandoned) {
 			b.Errorf("abandoned: %v", err)
 		}
 	}, reprise.WithQueues(2))

@@ -30,6 +30,29 @@ type Queue struct {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.q.ID() }
 
+// Abort ends the replays of traces that the queue was given so far where an iteration of a loop ends, and waits until the
+// queue has finished. Replays without loops run to their end. It returns how many replays it has ended.
+func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
+	fail := func(err error) (int, error) {
+		return 0, q.d.failed(fmt.Sprintf("abort queue %d", q.ID()), err)
+	}
+	before, err := q.q.Aborted()
+	if err != nil {
+		return fail(err)
+	}
+	if err := q.q.Abort(); err != nil {
+		return fail(err)
+	}
+	if err := q.Wait(ctx); err != nil {
+		return 0, err
+	}
+	after, err := q.q.Aborted()
+	if err != nil {
+		return fail(err)
+	}
+	return int(after - before), nil
+}
+
 // Workers returns the workers that the queue starts: what its programs may use.
 func (q *Queue) Workers() chip.Range { return q.q.Workers() }
 

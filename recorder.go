@@ -1,7 +1,9 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,6 +26,7 @@ type Recorder struct {
 	prior   dispatch.State      // before what was recorded last
 	held    []int               // by part.programs: buffers of the program that the part holds
 	index   map[*Executable]int // place in part.programs, once there are many
+	flow    flow                // loops and branches
 	edges   *edges              // of a device on which the capture has several queues
 }
 
@@ -88,7 +91,10 @@ func (r *Recorder) run(x *Executable) error {
 	if err != nil {
 		return err
 	}
-	r.prior = r.state
+	if len(r.flow.open) > 0 {
+		return r.recordInsideLocked(x, i)
+	}
+	r.prior, r.flow.last = r.state, -1
 	if r.rec.Len() == 0 {
 		r.borrowScratch()
 	}
@@ -170,7 +176,8 @@ func (r *Recorder) keep(bs []*Buffer) error {
 
 // Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A name that was given
 // before gets the arguments added, in this run or another: all of them change together, so all must have the same value
-// when they are recorded. An error ends the capture.
+// when they are recorded. Without arguments, right after a [Recorder.Loop], it names the loop's number of iterations. An error
+// ends the capture.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
@@ -191,17 +198,23 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	r.rec.Own() // the commands change
-	steps := r.rec.Steps()
-	switch {
-	case r.c.ended.Load():
+	if r.c.ended.Load() {
 		return ErrCaptureEnded
-	case len(steps) == 0:
-		return fmt.Errorf("nothing was recorded yet: name arguments after the run that they belong to")
 	}
 	if kind == tracebuf.BufferAddr {
 		if err := b.checkDevice(r.d); err != nil {
 			return err
 		}
+	}
+	if len(r.flow.open) > 0 {
+		return r.paramInsideLocked(name, kind, b, args)
+	}
+	steps := r.rec.Steps()
+	if len(steps) == 0 {
+		return fmt.Errorf("nothing was recorded yet: name arguments after the run that they belong to")
+	}
+	if last := r.flow.last; len(args) == 0 && r.flow.used && last >= 0 {
+		return r.part.params.add(r.part, r.rec.Bytes(), name, kind, b, []int{steps[last].Offset + cq.AtLoopCount})
 	}
 	s := &steps[len(steps)-1]
 	if s.Program < 0 {
@@ -232,14 +245,29 @@ func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, arg
 
 // refused is the error of a method of the Recorder. The capture fails with it.
 func (r *Recorder) refused(op string, err error) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.refusedLocked(op, err)
+}
+
+func (r *Recorder) refusedLocked(op string, err error) error {
 	at := callSite()
 	err = &CaptureError{Trace: r.c.name, Op: op, File: at.File, Line: at.Line, Err: err}
-	r.c.fail(err)
+	r.c.err = cmp.Or(r.c.err, err)
 	return err
 }
 
 // finish makes an image of what was recorded.
 func (r *Recorder) finish() error {
+	if len(r.flow.open) > 0 {
+		return errors.New("a loop or a branch is still being recorded: end the capture after its function has returned")
+	}
+	if r.flow.used {
+		// An aborted replay leaves the queue in the same state.
+		if err := r.reset(false); err != nil {
+			return err
+		}
+	}
 	if err := r.appendEnd(); err != nil {
 		return err
 	}

@@ -90,6 +90,8 @@ func (r *Recorder) checkEvent(e *Event, add func() error) error {
 		return errOneQueue
 	case r.c.ended.Load():
 		return ErrCaptureEnded
+	case r.flow.used || len(r.flow.open) > 0:
+		return errFlowEdges
 	}
 	return add()
 }

@@ -74,7 +74,7 @@ func (d *Device) recover(ctx context.Context) *RecoverError {
 	}
 	contents := d.contents()
 	err := d.disp.Restart(ctx, contents)
-	if err != nil && !wasReset && ctx.Err() == nil && !errors.Is(err, ErrOtherChip) {
+	if err != nil && !wasReset && ctx.Err() == nil && !errors.Is(err, dispatch.ErrOtherChip) {
 		// What a core does can keep it, or the network, from ever answering: then only a reset of the chip helps.
 		if e := d.reset(ctx, err); e != nil {
 			return &RecoverError{Step: "reset", Err: errors.Join(err, e)}

@@ -129,6 +129,11 @@ func (t *Trace) replayObserved(ctx context.Context) (err error) {
 func (t *Trace) replay(ctx context.Context) error {
 	changed := false
 	for _, p := range t.parts {
+		for _, o := range p.callees {
+			if err := o.flushAll(ctx); err != nil {
+				return t.replayError(err)
+			}
+		}
 		if p.q.d.capturing.Load() != 0 {
 			if err := p.q.d.refuse(ctx, p.q, opReplay, t.name); err != nil {
 				return err
@@ -239,6 +244,14 @@ func (t *Trace) Release(ctx context.Context) (err error) {
 	t.use.done()
 	return nil
 }
+
+// hasControl reports whether the trace has loops, branches or calls.
+func (t *Trace) hasControl() bool {
+	return slices.ContainsFunc(t.parts, func(p *part) bool { return p.image.HasControl() })
+}
+
+// errControl is the error of what takes traces without control flow only.
+var errControl = fmt.Errorf("the trace has loops, branches or calls: %w", errors.ErrUnsupported)
 
 // Name returns the trace's name.
 func (t *Trace) Name() string { return t.name }

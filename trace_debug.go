@@ -68,6 +68,9 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	if err := dev.usable(what); err != nil {
 		return err
 	}
+	if t.hasControl() {
+		return fmt.Errorf("reprise: %s: %w", what, errControl)
+	}
 	if len(t.calls) > 1 {
 		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w", what, len(t.calls), errors.ErrUnsupported)
 	}

@@ -222,6 +222,19 @@ func (p *part) replayChanged(ctx context.Context) error {
 	return nil
 }
 
+// flushAll is flush for a part that others call, and for those that it calls.
+func (p *part) flushAll(ctx context.Context) error {
+	for _, o := range p.callees {
+		if err := o.flushAll(ctx); err != nil {
+			return err
+		}
+	}
+	if !p.params.changed.Load() {
+		return nil
+	}
+	return p.flush(ctx)
+}
+
 // flush writes changed parameters to the trace without a replay.
 func (p *part) flush(ctx context.Context) error {
 	ps := &p.params

@@ -25,6 +25,10 @@ type part struct {
 	holding  map[*Buffer]struct{}
 	params   params
 
+	callees []*part // whose commands it calls
+	depth   int     // of calls that it makes
+	loops   int     // that it nests, with those of callees
+
 	loaded      bool            // from a file, so that there are only the recorded commands
 	fileBuffers []*Buffer       // of the first part of a device: the buffers of a loaded trace, by their number in the file
 	fileOwned   []*Buffer       // those of them that loading allocated
@@ -38,7 +42,9 @@ type part struct {
 	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
 	written bool                   // the queue was told to write there
 
-	released bool // guarded by params.mu
+	released bool // guarded by params.mu, as the next two
+	callers  int  // parts that call it and are not dropped
+	leaving  bool // nobody may use it any more but its callers
 }
 
 // where names the part in errors of a trace that has others.
@@ -89,15 +95,20 @@ func (p *part) holdProgram(x *Executable) error {
 		}
 		p.hosts = append(p.hosts, h)
 	}
-	if x.cbEnd <= p.cbEnd {
+	return p.holdCircular(x.cbEnd)
+}
+
+// holdCircular makes the part keep the room of circular buffers up to an address.
+func (p *part) holdCircular(end uint64) error {
+	if end <= p.cbEnd {
 		return nil
 	}
 	// The larger end is taken before the smaller one is released, so that nothing is allocated in between.
-	if err := p.q.d.cbs.grow(x.cbEnd); err != nil {
+	if err := p.q.d.cbs.grow(end); err != nil {
 		return err
 	}
 	old := p.cbEnd
-	p.cbEnd = x.cbEnd
+	p.cbEnd = end
 	if old != 0 {
 		return p.q.d.cbs.shrink(old)
 	}
@@ -203,7 +214,7 @@ func (p *part) replayError(err error) error {
 
 // release ends the part once its queue has finished. It does nothing if that was done before.
 func (p *part) release(ctx context.Context) error {
-	if p.isReleased() {
+	if p.isReleased() || p.isLeaving() {
 		return nil
 	}
 	d := p.q.d
@@ -214,11 +225,45 @@ func (p *part) release(ctx context.Context) error {
 		return d.failed(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
 	}
 	p.params.mu.Lock()
-	p.released = true
+	p.leaving = true
+	kept := p.callers > 0
+	p.released = !kept
 	p.params.mu.Unlock()
+	if kept {
+		return nil
+	}
+	return p.end()
+}
+
+// end gives back all that a released part has.
+func (p *part) end() error {
 	p.unregister()
 	if err := p.drop(); err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", p.name, err)
+	}
+	return nil
+}
+
+// retain keeps the part for one that calls it.
+func (p *part) retain() error {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	if p.released || p.leaving {
+		return ErrReleased
+	}
+	p.callers++
+	return nil
+}
+
+// let is called when one that called the part is dropped.
+func (p *part) let() error {
+	p.params.mu.Lock()
+	p.callers--
+	last := p.callers == 0 && p.leaving
+	p.released = p.released || last
+	p.params.mu.Unlock()
+	if last {
+		return p.end()
 	}
 	return nil
 }
@@ -228,6 +273,13 @@ func (p *part) extents() []tracebuf.Extent {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
+}
+
+// isLeaving reports whether it was released and only its callers keep it.
+func (p *part) isLeaving() bool {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.leaving
 }
 
 func (p *part) isReleased() bool {
@@ -263,6 +315,10 @@ func (p *part) drop() error {
 	if p.cbEnd != 0 {
 		errs = append(errs, p.q.d.cbs.shrink(p.cbEnd))
 	}
+	for _, o := range p.callees {
+		errs = append(errs, o.let())
+	}
+	p.callees = nil
 	for _, b := range p.fileOwned {
 		if !b.freed.Swap(true) {
 			errs = append(errs, mem.Free(b.ext))

@@ -48,6 +48,9 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 	for _, opt := range opts {
 		opt(&o)
 	}
+	if t.hasControl() {
+		return errControl
+	}
 	leave, err := t.enter("save")
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"github.com/reprise-tt/reprise/dispatch"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -25,7 +26,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 			return err
 		}
 		h, err := s.dev.NewHostBuffer(reprise.HostBufferConfig{Size: t.size, Strict: true, Name: "transfer"})
-		if errors.Is(err, reprise.ErrRemoteChip) {
+		if errors.Is(err, dispatch.ErrRemoteChip) {
 			h, unreachable = nil, err
 		} else if err != nil {
 			return err

@@ -411,6 +411,7 @@ func (b *Batch) announceLocked(i *int) {
 func (p *batchPart) settleLocked() {
 	q := p.Queue
 	q.rings.issue.prefetch()
+	q.stream.replays++
 	if q.stream.lastPrepared != p.Prepared {
 		q.submittedLocked(p.Prepared)
 	}

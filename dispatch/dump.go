@@ -77,22 +77,24 @@ type HostRings struct {
 
 // DeviceRings are the words by which the command-queue kernels and the host tell each other where they are.
 type DeviceRings struct {
-	Read               bool     `json:"read"` // whether the rest could be read
-	PrefetchReset      uint32   `json:"prefetch_reset"`
-	DispatchReset      uint32   `json:"dispatch_reset"`   // soft reset registers
-	FetchRead          uint32   `json:"fetch_read"`       // prefetch core: address of the entry taken last
-	IssueRead          uint32   `json:"issue_read"`       // prefetch core: NoC address up to which commands have arrived
-	DispatchCredits    uint32   `json:"dispatch_credits"` // prefetch core: pages it may ever have used
-	SubordinateCredits uint32   `json:"subordinate_credits"`
-	Syncs              uint32   `json:"syncs"` // prefetch core: notifications that STALLs have counted on
-	DispatchPages      uint32   `json:"dispatch_pages"`
-	SubordinatePages   uint32   `json:"subordinate_pages"` // dispatch core: pages ever published in its rings
-	CompletionWr       uint32   `json:"completion_wr"`
-	CompletionRd       uint32   `json:"completion_rd"`
-	LastEvents         []uint32 `json:"last_events"`
-	GoSyncs            []uint32 `json:"go_syncs"` // notifications of the dispatcher to its subordinate
-	Streams            []uint32 `json:"streams"`  // completions counted on the dispatch core
-	FirstStream        int      `json:"first_stream"`
+	Read               bool        `json:"read"` // whether the rest could be read
+	PrefetchReset      uint32      `json:"prefetch_reset"`
+	DispatchReset      uint32      `json:"dispatch_reset"`   // soft reset registers
+	FetchRead          uint32      `json:"fetch_read"`       // prefetch core: address of the entry taken last
+	IssueRead          uint32      `json:"issue_read"`       // prefetch core: NoC address up to which commands have arrived
+	DispatchCredits    uint32      `json:"dispatch_credits"` // prefetch core: pages it may ever have used
+	SubordinateCredits uint32      `json:"subordinate_credits"`
+	Syncs              uint32      `json:"syncs"` // prefetch core: notifications that STALLs have counted on
+	DispatchPages      uint32      `json:"dispatch_pages"`
+	SubordinatePages   uint32      `json:"subordinate_pages"` // dispatch core: pages ever published in its rings
+	CompletionWr       uint32      `json:"completion_wr"`
+	CompletionRd       uint32      `json:"completion_rd"`
+	LastEvents         []uint32    `json:"last_events"`
+	GoSyncs            []uint32    `json:"go_syncs"` // notifications of the dispatcher to its subordinate
+	Streams            []uint32    `json:"streams"`  // completions counted on the dispatch core
+	FirstStream        int         `json:"first_stream"`
+	Replays            uint32      `json:"replays"`         // of traces that the prefetcher has begun since the queue was started
+	Loops              []LoopState `json:"loops,omitempty"` // that it is in, outermost first
 }
 
 // FetchState is one entry of the prefetch queue and its commands.

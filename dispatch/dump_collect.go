@@ -178,6 +178,9 @@ func (q *Queue) dumpDevice(dump *Dump, out *QueueDump) {
 		CompletionRd:       control(core, ctl.CompletionRead),
 		FirstStream:        d.pr.Stream.FirstDispatch,
 	}
+	if b := make([]byte, controlSize); ctl.control != 0 && d.read(q.tiles.prefetch, ctl.control, b) == nil {
+		r.Replays, r.Loops = le.Uint32(b[controlReplays:]), parseLoops(b)
+	}
 	for _, a := range ctl.LastEvent {
 		r.LastEvents = append(r.LastEvents, control(core, a))
 	}

@@ -89,6 +89,9 @@ func (p *dumpPrinter) rings(q *QueueDump) {
 		}
 	}
 	p.printf(" (modulo %#x)\n", 1<<chip.StreamCounterBits)
+	for _, l := range r.Loops {
+		p.printf("  in a loop         %v\n", l)
+	}
 	p.printf("  notifications     %d for STALLs, %v for go signals; last events %v\n", r.Syncs, r.GoSyncs, r.LastEvents)
 	for _, c := range []struct {
 		core  chip.Core

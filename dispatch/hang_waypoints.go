@@ -92,6 +92,7 @@ var stopPlaces = map[string]place{
 	"BADL": {"has stopped for good at a command whose length can't be", "word %#08x"},
 	"BADE": {"has stopped for good at an impossible prefetch queue entry", "%#04x"},
 	"BADS": {"has stopped for good: a stall entry without a trace, or a trace without a stall entry", "word %#08x"},
+	"LOOP": {"has stopped for good: a loop with a condition began an iteration more than its limit", "it is loop %d of its trace"},
 	"BADT": {"has stopped for good: a trace ended without its end command", "row %#x"},
 }
 

@@ -55,6 +55,7 @@ type streamState struct {
 	state        State
 	lastPrepared *Prepared // whose After state is, if it was submitted last and state hasn't changed since
 	runs         uint16    // programs run, as their host id
+	replays      uint32    // of traces, as the prefetcher counts them
 	event        cq.Seq    // last event recorded
 	waits        uint64    // for other queues
 	end          partEnd   // the event after the newest part of a batch with linked queues
@@ -277,6 +278,7 @@ func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 		q.rollbackLocked()
 		return err
 	}
+	q.stream.replays++
 	if q.stream.lastPrepared != p {
 		q.submittedLocked(p)
 	}

@@ -76,7 +76,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Variant) error {
 	return r.with(opRun, &im.name, func(q *Queue) (err error) {
 		st := q.stream.state
-		if q.stream.buf, err = im.appendAgain(q.stream.buf[:0], run, v, &st, q.dispatcher, q.stream.runs); err != nil {
+		if q.stream.buf, _, err = im.AppendAgain(q.stream.buf[:0], run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
 		if err := q.sendPiecesLocked(ctx, q.stream.buf, im.name); err != nil {

@@ -32,7 +32,7 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 // start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, cq.Seq(d.opts.FirstEvent)
+	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays, q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)

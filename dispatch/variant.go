@@ -62,14 +62,15 @@ func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, i
 	return im.build(dst, main, &p, dispatcher, id), im.variant(im, &p)
 }
 
-// appendAgain appends a run with the runtime arguments of one that was appended before, whatever has been changed since.
-func (im *Image) appendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, error) {
+// AppendAgain appends a run with the runtime arguments of one that was appended before, whatever has been changed since: run
+// are its commands, v says how they were encoded. It returns how the new ones are.
+func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant, error) {
 	if want := im.runBytes(v); len(run) != want {
-		return dst, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
+		return dst, v, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
 	}
 	f := im.form(v)
 	p := f.place(st, dispatcher)
-	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id), nil
+	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id), im.variant(f, &p), nil
 }
 
 // MainOffset returns where, in the commands of a run, those begin that CommandBytes counts: the offsets of arguments count

@@ -68,12 +68,12 @@ func TestVariantsOfARun(t *testing.T) {
 	p, v = run()
 	check("run with other arguments", p, v, 0, 0x5678)
 	st = d.ReplayState()
-	p, err = im.appendAgain(nil, old, 0, &st, dispatcher, 0)
+	p, _, err = im.AppendAgain(nil, old, 0, &st, dispatcher, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check("old run again", p, withTexts, withTexts, 0x1234)
-	if _, err := im.appendAgain(nil, old[1:], 0, &st, dispatcher, 0); err == nil {
+	if _, _, err := im.AppendAgain(nil, old[1:], 0, &st, dispatcher, 0); err == nil {
 		t.Error("a run that is too short was appended again")
 	}
 }

@@ -197,14 +197,14 @@ func neverRecorded(t *fixture) {
 	e := t.dev.NewEvent("never")
 	for i, q := range t.both() {
 		var ee *dispatch.EventError
-		if err := q.WaitEvent(t.ctx, e); !errors.Is(err, reprise.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
+		if err := q.WaitEvent(t.ctx, e); !errors.Is(err, dispatch.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
 			t.Errorf("wait on queue %d: %v", i, err)
 		}
 	}
-	if err := e.Wait(t.ctx); !errors.Is(err, reprise.ErrNotRecorded) {
+	if err := e.Wait(t.ctx); !errors.Is(err, dispatch.ErrNotRecorded) {
 		t.Errorf("synchronize: %v", err)
 	}
-	if _, err := e.Query(); !errors.Is(err, reprise.ErrNotRecorded) {
+	if _, err := e.Query(); !errors.Is(err, dispatch.ErrNotRecorded) {
 		t.Errorf("query: %v", err)
 	}
 	t.finishBoth()

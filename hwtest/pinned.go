@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/dispatch"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -53,7 +54,7 @@ func (t *fixture) pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
 	t.Helper()
 	c.Name = "pinned"
 	h, err := t.dev.NewHostBuffer(c)
-	if errors.Is(err, reprise.ErrRemoteChip) {
+	if errors.Is(err, dispatch.ErrRemoteChip) {
 		t.Skip("the chip reaches no memory of the host")
 	}
 	t.ok(err)

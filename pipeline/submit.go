@@ -172,7 +172,7 @@ func (s *script) wait(q *reprise.Queue, e *reprise.Event) {
 
 // waitPrevious waits for an event of an earlier input. If Recover has dropped that input, there is nothing to wait for.
 func (s *script) waitPrevious(q *reprise.Queue, e *reprise.Event) {
-	if s.wait(q, e); errors.Is(s.err, reprise.ErrLost) {
+	if s.wait(q, e); errors.Is(s.err, dispatch.ErrLost) {
 		s.err = nil
 	}
 }

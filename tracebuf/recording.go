@@ -24,15 +24,16 @@ var ErrEmpty = errors.New("nothing was recorded")
 // process.
 var ErrHostMemory = errors.New("it is memory of this process, which a file can't have")
 
-// Step is one recorded program, or an edge between the parts of a trace over several queues.
+// Step is one recorded program, an edge between the parts of a trace over several queues, or a step of control flow.
 type Step struct {
 	Name   string
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
 
-	Program int   // which of Image.Programs it runs; NoProgram if it is an edge
-	Edge    Edge  // to other parts of the trace
-	Variant uint8 // how the recorder encoded the program's run; not in the file
+	Program int     // which of Image.Programs it runs; NoProgram if it is an edge or control flow
+	Edge    Edge    // to other parts of the trace
+	Control Control // flow of the trace
+	Variant uint8   // how the recorder encoded the program's run; not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.

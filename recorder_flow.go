@@ -1,0 +1,393 @@
+package reprise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer,
+// compared with a constant as unsigned numbers. The word is read once all programs recorded before are done and their
+// results are in memory.
+type Cond struct {
+	Buffer *Buffer // in DRAM or L1
+	Offset int     // of the word in the buffer, in bytes, a multiple of 4
+	Is     cq.Compare
+	Value  uint32
+}
+
+// flow is the control flow that a Recorder is recording. What is inside of a loop or a branch is kept until the outermost one
+// ends: only then it is known which kernels can stay on the workers.
+type flow struct {
+	open  []*[]flowNode // what is being recorded, innermost last
+	deep  int           // loops of them
+	loops int           // so far, in the whole trace
+	used  bool          // the trace has control flow
+	last  int           // step of the loop that was recorded last, outside of all others; -1 if something came after it
+}
+
+// flowNode is a part of what is recorded inside of control flow.
+type flowNode struct {
+	name string
+
+	run *flowRun
+
+	loop  int        // its number
+	count uint32     // iterations, or the most that there may be
+	cond  *flowCond  // of a loop that has one
+	cases []flowCase // of a branch; the last one may have no condition
+	body  []flowNode // of a loop
+	call  *part
+
+	params []flowParam
+	kind   tracebuf.ControlKind // ControlNone for a run, ControlLoop, ControlBranch or ControlCall
+}
+
+// flowRun is a run of a program.
+type flowRun struct {
+	program  int // in part.programs
+	commands []byte
+	variant  dispatch.Variant
+}
+
+type flowCond struct {
+	noc, addr uint32
+	is        cq.Compare
+	value     uint32
+}
+
+type flowCase struct {
+	cond *flowCond // nil: otherwise
+	body []flowNode
+}
+
+// flowParam names arguments of a run, or the count of a loop, once it is known where they lie.
+type flowParam struct {
+	name string
+	kind tracebuf.ParamKind
+	buf  *Buffer
+	at   []int // from the start of the run's main commands; of a loop from its first command
+}
+
+// Loop records a loop of n iterations of what body records; body is called once. Of a parameter that [Recorder.Param] names
+// after it, without arguments, n is the value. 0 iterations run nothing.
+//
+// Every iteration begins when all programs before are done. Kernels of the body are sent once, before the loop, if all of
+// them have room in the workers' kernel-config memory. Loops nest up to cq.MaxLoops deep. An error of body, or any other,
+// ends the capture.
+func (r *Recorder) Loop(n uint32, body func() error) error {
+	node := flowNode{name: fmt.Sprintf("loop of %d", n), kind: tracebuf.ControlLoop, count: n}
+	return r.control("loop", node, nil, func(n *flowNode) error { return r.loopOf(n, body) })
+}
+
+// While records a loop that goes on as long as a condition holds, which is tested before each iteration, and of at most limit
+// iterations: one more stops the queue with a [*dispatch.HangError] that names the loop.
+func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
+	node := flowNode{name: "while " + c.text(), kind: tracebuf.ControlLoop, count: limit}
+	if limit == 0 {
+		return r.refused("while", errors.New("its limit is 0 iterations: give the most that there may be"))
+	}
+	return r.control("while", node, []Cond{c}, func(n *flowNode) error { return r.loopOf(n, body) })
+}
+
+// If records what then records, to be run if a condition holds, and what otherwise records, to be run if not. otherwise may be
+// nil.
+func (r *Recorder) If(c Cond, then, otherwise func() error) error {
+	return r.branch("if", "if "+c.text(), []Cond{c}, []func() error{then}, otherwise)
+}
+
+// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any other word.
+func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
+	conds := make([]Cond, len(bodies))
+	for i := range conds {
+		conds[i] = Cond{Buffer: b, Offset: offset, Is: cq.Equal, Value: uint32(i)}
+	}
+	return r.branch("switch", "switch of "+bufferName(b), conds, bodies, nil)
+}
+
+func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, otherwise func() error) error {
+	node := flowNode{name: name, kind: tracebuf.ControlBranch}
+	return r.control(op, node, conds, func(n *flowNode) error {
+		for i := range bodies {
+			if err := r.bodyOf(&n.cases[i].body, bodies[i]); err != nil {
+				return err
+			}
+		}
+		if otherwise == nil {
+			return nil
+		}
+		n.cases = append(n.cases, flowCase{})
+		return r.bodyOf(&n.cases[len(n.cases)-1].body, otherwise)
+	})
+}
+
+// Call records that another trace runs here, as it is on this queue, with the parameters that it has at each replay. It must be
+// captured on one queue of the device, this one. The trace that is being recorded keeps what the other one has; both may be
+// released in any order. Calls nest up to cq.MaxCalls deep.
+func (r *Recorder) Call(t *Trace) error {
+	if err := r.call(t); err != nil {
+		op := "call"
+		if t != nil {
+			op = fmt.Sprintf("call trace %q", t.name)
+		}
+		return r.refused(op, err)
+	}
+	return nil
+}
+
+func (r *Recorder) call(t *Trace) error {
+	if t == nil {
+		return errors.New("no trace: it is nil")
+	}
+	if err := r.flowAllowed(); err != nil {
+		return err
+	}
+	leave, err := t.enter("call")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	i := slices.IndexFunc(t.parts, func(p *part) bool { return p.q == r.q })
+	if i < 0 || len(t.partsOn(r.d)) != 1 {
+		return fmt.Errorf("it has no part on queue %d of %s, or parts on other queues of the device as well: %w", r.q.ID(), r.d.name, ErrOtherQueue)
+	}
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if r.c.ended.Load() {
+		return ErrCaptureEnded
+	}
+	callee := t.parts[i]
+	if d := callee.depth + 1; d > cq.MaxCalls {
+		return fmt.Errorf("calls would nest %d deep, at most %d are possible", d, cq.MaxCalls)
+	}
+	if err := r.deepLocked(callee.loops); err != nil {
+		return err
+	}
+	if err := r.part.holdCallee(callee); err != nil {
+		return err
+	}
+	return r.addNodeLocked(flowNode{name: "call " + t.name, kind: tracebuf.ControlCall, call: callee})
+}
+
+// holdCallee makes the part keep another one, with all that it holds.
+func (p *part) holdCallee(o *part) error {
+	if slices.Contains(p.callees, o) {
+		return nil
+	}
+	if err := o.retain(); err != nil {
+		return err
+	}
+	p.callees = append(p.callees, o)
+	p.depth = max(p.depth, o.depth+1)
+	return nil
+}
+
+// flowAllowed returns why the trace can't have control flow; nil if it can.
+func (r *Recorder) flowAllowed() error {
+	if r.edges != nil && r.edges.any() {
+		return errFlowEdges
+	}
+	return r.q.q.ControlFlow()
+}
+
+var errFlowEdges = fmt.Errorf("a trace can't have both control flow and events between its queues: %w", ErrInCapture)
+
+// control records a loop or a branch.
+func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flowNode) error) error {
+	err := r.beginControl(&n, conds)
+	if err == nil {
+		err = record(&n)
+	}
+	if err == nil {
+		r.c.mu.Lock()
+		defer r.c.mu.Unlock()
+		if r.c.err != nil {
+			return r.c.err
+		}
+		err = r.addNodeLocked(n)
+	}
+	if err != nil {
+		if c := (*CaptureError)(nil); errors.As(err, &c) {
+			return err // of what is inside
+		}
+		return r.refusedLocked(op, err)
+	}
+	return nil
+}
+
+func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	if r.c.ended.Load() {
+		return ErrCaptureEnded
+	}
+	if err := r.flowAllowed(); err != nil {
+		return err
+	}
+	for _, c := range conds {
+		fc, err := r.condLocked(c)
+		if err != nil {
+			return err
+		}
+		if n.kind == tracebuf.ControlLoop {
+			n.cond = fc
+		} else {
+			n.cases = append(n.cases, flowCase{cond: fc})
+		}
+	}
+	if n.kind == tracebuf.ControlLoop {
+		n.loop = r.flow.loops
+		r.flow.loops++
+	}
+	return nil
+}
+
+// condLocked finds where the word of a condition lies, and holds its buffer.
+func (r *Recorder) condLocked(c Cond) (*flowCond, error) {
+	if err := c.Buffer.checkDevice(r.d); err != nil {
+		return nil, err
+	}
+	b := c.Buffer
+	if !c.Is.Valid() || c.Is == cq.Never {
+		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
+	}
+	if c.Offset < 0 || c.Offset%4 != 0 || c.Offset+4 > b.Size() {
+		return nil, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", c.Offset, b.name, b.Size())
+	}
+	at, _ := b.Page(c.Offset / b.PageSize())
+	addr := at.Addr + uint32(c.Offset%b.PageSize())
+	xy, err := r.d.Virtual(at.Core)
+	if b.Kind() == allocator.DRAM {
+		bank := r.d.disp.Chip().DRAMBanks()[at.Bank]
+		xy, err = bank.Endpoint[0], nil
+		addr += uint32(bank.Offset)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.part.hold(b); err != nil {
+		return nil, err
+	}
+	return &flowCond{noc: r.d.Arch().NOCXY(xy), addr: addr, is: c.Is, value: c.Value}, nil
+}
+
+// loopOf has a function record the body of a loop.
+func (r *Recorder) loopOf(n *flowNode, body func() error) error {
+	enter := func(by int) error {
+		r.c.mu.Lock()
+		defer r.c.mu.Unlock()
+		r.flow.deep += by
+		return r.deepLocked(0)
+	}
+	err := enter(1)
+	if err == nil {
+		err = r.bodyOf(&n.body, body)
+	}
+	_ = enter(-1)
+	return err
+}
+
+// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the prefetcher has room for.
+func (r *Recorder) deepLocked(more int) error {
+	n := r.flow.deep + more
+	if n > cq.MaxLoops {
+		return fmt.Errorf("loops would nest %d deep, at most %d are possible", n, cq.MaxLoops)
+	}
+	r.part.loops = max(r.part.loops, n)
+	return nil
+}
+
+// bodyOf has a function record into a body.
+func (r *Recorder) bodyOf(into *[]flowNode, record func() error) error {
+	if record == nil {
+		return errors.New("no function to record with: it is nil")
+	}
+	r.c.mu.Lock()
+	r.flow.open = append(r.flow.open, into)
+	r.c.mu.Unlock()
+	defer func() {
+		r.c.mu.Lock()
+		defer r.c.mu.Unlock()
+		r.flow.open = r.flow.open[:len(r.flow.open)-1]
+	}()
+	return record()
+}
+
+// addNodeLocked adds to the innermost body, or encodes what has no other one around it.
+func (r *Recorder) addNodeLocked(n flowNode) error {
+	if k := len(r.flow.open); k > 0 {
+		into := r.flow.open[k-1]
+		*into = append(*into, n)
+		return nil
+	}
+	if !r.flow.used {
+		r.flow.used = true
+		r.rec.Own()
+		if r.rec.Len() == 0 {
+			r.borrowScratch()
+		}
+	}
+	if err := r.encode(&n); err != nil {
+		return err
+	}
+	r.flow.last = -1
+	if n.kind == tracebuf.ControlLoop {
+		r.flow.last = slices.IndexFunc(r.rec.Steps(), func(s tracebuf.Step) bool {
+			return s.Control.Kind == tracebuf.ControlLoop && s.Control.Loop == n.loop
+		})
+	}
+	return nil
+}
+
+// recordInsideLocked records a run of the program i inside of control flow.
+func (r *Recorder) recordInsideLocked(x *Executable, i int) error {
+	st := r.d.disp.ReplayState()
+	cmds, v := x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
+	return r.addNodeLocked(flowNode{name: x.Name(), run: &flowRun{program: i, commands: cmds, variant: v}})
+}
+
+// paramInsideLocked names arguments of the run, or the count of the loop, that was recorded last inside of control flow.
+func (r *Recorder) paramInsideLocked(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+	body := *r.flow.open[len(r.flow.open)-1]
+	if len(body) == 0 {
+		return fmt.Errorf("nothing was recorded here yet: name arguments after the run that they belong to")
+	}
+	n := &body[len(body)-1]
+	if len(args) == 0 && n.kind == tracebuf.ControlLoop && n.cond == nil {
+		n.params = append(n.params, flowParam{name: name, at: []int{cq.AtLoopCount}})
+		return nil
+	}
+	if n.run == nil {
+		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", n.name)
+	}
+	x := r.part.programs[n.run.program]
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	at, err := x.words(args)
+	if err != nil {
+		return err
+	}
+	if !n.run.variant.Inline() {
+		st := r.d.disp.ReplayState()
+		n.run.commands, n.run.variant = x.image.AppendInlineRun(nil, &st, r.q.q.Dispatcher(), 0)
+	}
+	n.params = append(n.params, flowParam{name: name, kind: kind, buf: b, at: slices.Clone(at)})
+	return nil
+}
+
+// text is as "state[4] != 0".
+func (c Cond) text() string {
+	return fmt.Sprintf("%s[%d] %v %d", bufferName(c.Buffer), c.Offset, c.Is, c.Value)
+}
+
+func bufferName(b *Buffer) string {
+	if b == nil {
+		return "nil"
+	}
+	return b.name
+}
