@@ -1,0 +1,780 @@
+package hwtest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// controlCases test traces that decide. What a trace does is written down as statements, which are recorded and, on the
+// host, carried out: words of L1 tell which programs ran and in which order, and counters in DRAM are what conditions
+// read.
+func controlCases() []testCase {
+	cs := controlForms()
+	for seed := range uint64(12) {
+		cs = append(cs, testCase{
+			name:     fmt.Sprintf("random control flow, seed %d", seed),
+			protects: "any nest of loops, conditions, branches and calls runs what it says, in order",
+			fn:       func(t *fixture) { randomControl(t, seed) },
+		})
+	}
+	for c := cq.Equal; c.Valid(); c++ {
+		cs = append(cs, testCase{
+			name:     fmt.Sprintf("comparison %v", c),
+			protects: "a condition compares words as unsigned numbers",
+			fn:       func(t *fixture) { comparison(t, c) },
+		})
+	}
+	return append(cs, []testCase{
+		{name: "words anywhere", protects: "a condition may read any word of a buffer in DRAM or L1", fn: wordsAnywhere},
+		{name: "long bodies", protects: "bodies that are longer than what the prefetcher holds are read again in each iteration", fn: longBodies},
+		{name: "kernels without room", protects: "bodies whose kernels can't all stay on the workers bring them again", fn: kernelsWithoutRoom},
+		{name: "number of iterations as a parameter", protects: "replays have the numbers of iterations that were set before them", fn: iterationsAsParameter},
+		{name: "arguments in loops as parameters", protects: "arguments of runs inside of loops can be set", fn: parametersInLoops},
+		{name: "calls have parameters of the callee", protects: "a trace that is called has the parameters that were set last", fn: calleeParameters},
+		{name: "callee released first", protects: "a trace keeps what it calls", fn: calleeReleased},
+		{name: "host writes between replays", protects: "a condition finds what the host wrote before the replay", fn: hostWrites},
+		{name: "runs between replays", protects: "programs and replays with control flow take turns on a queue", fn: runsBetween},
+		{name: "abort", protects: "a replay ends between two iterations, and what comes after it runs", fn: abortReplay},
+		{name: "abort of several replays", protects: "all replays that were given before end, and none after", fn: abortSeveral},
+		{name: "abort of a callee", protects: "a replay ends inside of what it calls", fn: abortCallee},
+		{name: "abort without loops", protects: "replays without loops run to their end", fn: abortStraight},
+		{name: "released memory", protects: "traces with control flow hold what they use and give it back", fn: controlMemory},
+		{name: "refusals", protects: "what can't be recorded is refused, and the queue is as before", fn: controlRefusals},
+		{name: "limit", needs: needSimulator, protects: "a loop that doesn't end stops at its limit, with a report; a recovery makes the device usable", fn: loopLimit},
+		{name: "recover in the middle", needs: needSimulator, protects: "a device recovers from a hang inside of a loop, and the trace runs again", fn: recoverInLoop},
+		{name: "stock wire format", protects: "control flow works without shared pages", fn: stockControl},
+		{name: "replays allocate nothing", alone: true, protects: "a replay with control flow allocates nothing", fn: controlAllocates},
+	}...)
+}
+
+// stmt is a part of a trace.
+type stmt struct {
+	op      stmtOp
+	n       uint32     // number that is mixed in or added; iterations; value of a condition
+	counter int        // that is added to or read
+	is      cq.Compare // of a condition
+	bodies  [][]stmt   // of a branch
+	body    []stmt     // of a loop, or of what is called
+	size    int        // bytes of the kernel that mixes
+	limit   uint32     // of a while
+}
+
+type stmtOp int
+
+const (
+	opMix stmtOp = iota
+	opAdd
+	opLoop
+	opWhile
+	opIf
+	opSwitch
+	opCall
+)
+
+func mix(n uint32) stmt                  { return stmt{op: opMix, n: n} }
+func count(counter int, n uint32) stmt   { return stmt{op: opAdd, counter: counter, n: n} }
+func loop(n uint32, body ...stmt) stmt   { return stmt{op: opLoop, n: n, body: body} }
+func called(body ...stmt) stmt           { return stmt{op: opCall, body: body} }
+func choose(c int, bs ...[]stmt) stmt    { return stmt{op: opSwitch, counter: c, bodies: bs} }
+func below(c int, n uint32) (s stmt)     { s.counter, s.is, s.n = c, cq.Less, n; return s }
+func when(c stmt, bodies ...[]stmt) stmt { c.op, c.bodies = opIf, bodies; return c }
+func while(c stmt, body ...stmt) stmt    { c.op, c.body, c.limit = opWhile, body, 200; return c }
+
+// control records statements, and carries them out on the host.
+type control struct {
+	t        *fixture
+	f        *follow
+	on       chip.Range
+	counters *reprise.Buffer // a page each
+	values   []uint32        // of the counters
+	mixers   map[[2]uint32]*reprise.Executable
+	adders   map[[2]uint32]*reprise.Executable
+	runs     int // of programs, on the host
+	callees  []*reprise.Trace
+}
+
+const controlCounters = 4
+
+func (t *fixture) control() *control {
+	t.Helper()
+	c := &control{
+		t: t, f: t.follow(), on: chip.Range{End: chip.Core{X: 2, Y: 2}}, counters: t.buffer(allocator.DRAM, 64*controlCounters, 64),
+		values: make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
+	}
+	t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
+	return c
+}
+
+// cond is the condition of a statement: another word of the counter's page for each value.
+func (c *control) cond(s *stmt) reprise.Cond {
+	return reprise.Cond{Buffer: c.counters, Offset: 64*s.counter + int(s.n%16)*4, Is: s.is, Value: s.n}
+}
+
+func (c *control) mixer(s *stmt) *reprise.Executable {
+	key := [2]uint32{s.n, uint32(s.size)}
+	if c.mixers[key] == nil {
+		c.mixers[key] = c.t.load(c.t.mixProgram(fmt.Sprintf("mix %d", s.n), c.on, c.f.b, s.n, s.size))
+	}
+	return c.mixers[key]
+}
+
+func (c *control) adder(s *stmt) *reprise.Executable {
+	key := [2]uint32{uint32(s.counter), s.n}
+	if c.adders[key] == nil {
+		p := c.t.addProgram("add", chip.Core{X: s.counter, Y: 3}, c.counters, c.counters, s.n)
+		for i := range p.Kernels {
+			args := p.Kernels[i].Args
+			p.Kernels[i].Args = func(at chip.Core) []uint32 {
+				a := slices.Clone(args(at)) // of all pages
+				if i == 1 {
+					a[2] = 1
+				} else {
+					a[1], a[2] = uint32(s.counter), 1
+				}
+				return a
+			}
+		}
+		c.adders[key] = c.t.load(p)
+	}
+	return c.adders[key]
+}
+
+// load loads the programs of statements, which a capture can't, and captures what they call.
+func (c *control) load(ss []stmt) {
+	for i := range ss {
+		s := &ss[i]
+		switch s.op {
+		case opMix:
+			c.mixer(s)
+		case opAdd:
+			c.adder(s)
+		}
+		c.load(s.body)
+		for _, b := range s.bodies {
+			c.load(b)
+		}
+		if s.op == opCall {
+			c.callees = append(c.callees, c.captured(s.body))
+			s.n = uint32(len(c.callees) - 1)
+		}
+	}
+}
+
+// record records statements.
+func (c *control) record(r *reprise.Recorder, ss []stmt) error {
+	for i := range ss {
+		s := &ss[i]
+		body := func() error { return c.record(r, s.body) }
+		var bodies []func() error
+		for _, b := range s.bodies {
+			bodies = append(bodies, func() error { return c.record(r, b) })
+		}
+		var err error
+		switch s.op {
+		case opMix:
+			err = r.Run(c.mixer(s))
+		case opAdd:
+			err = r.Run(c.adder(s))
+		case opLoop:
+			err = r.Loop(s.n, body)
+		case opWhile:
+			err = r.While(c.cond(s), s.limit, body)
+		case opIf:
+			err = r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
+		case opSwitch:
+			err = r.Switch(c.counters, 64*s.counter, bodies...)
+		case opCall:
+			err = r.Call(c.callees[s.n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run carries statements out on the host.
+func (c *control) run(ss []stmt) {
+	for i := range ss {
+		s := &ss[i]
+		v := c.values[s.counter]
+		switch s.op {
+		case opMix:
+			c.runs++
+			c.f.run(s.n, c.on)
+		case opAdd:
+			c.runs++
+			c.values[s.counter] += s.n
+		case opLoop:
+			for range s.n {
+				c.run(s.body)
+			}
+		case opWhile:
+			for s.is.Holds(c.values[s.counter], s.n) {
+				c.run(s.body)
+			}
+		case opIf:
+			if s.is.Holds(v, s.n) {
+				c.run(s.bodies[0])
+			} else if len(s.bodies) > 1 {
+				c.run(s.bodies[1])
+			}
+		case opSwitch:
+			if uint64(v) < uint64(len(s.bodies)) {
+				c.run(s.bodies[v])
+			}
+		case opCall:
+			c.run(s.body)
+		}
+	}
+}
+
+// captured captures statements.
+func (c *control) captured(ss []stmt) *reprise.Trace {
+	c.t.Helper()
+	c.load(ss)
+	tr, err := c.t.rq.Capture(c.t.ctx, "control", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
+	c.t.ok(err)
+	c.t.closing(tr.Release)
+	return tr
+}
+
+// check compares the device with the host.
+func (c *control) check(what string) {
+	c.t.Helper()
+	c.f.check(what)
+	got := c.t.readAll(c.counters)
+	for i, want := range c.values {
+		if v := binary.LittleEndian.Uint32(got[64*i:]); v != want {
+			c.t.Errorf("%s: counter %d is %d, want %d", what, i, v, want)
+		}
+	}
+}
+
+// replays replays statements, with counters that start from 0.
+func (t *fixture) replays(n int, ss ...stmt) {
+	t.Helper()
+	c := t.control()
+	tr := c.captured(ss)
+	for i := range n {
+		t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		clear(c.values)
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+		c.check(fmt.Sprintf("replay %d", i))
+	}
+}
+
+// controlForms are statements that are replayed twice.
+func controlForms() []testCase {
+	deep := func(n int, wrap func(...stmt) stmt) stmt {
+		s := mix(7)
+		for range n {
+			s = wrap(s)
+		}
+		return s
+	}
+	deepWhile := func() []stmt {
+		ss := []stmt{mix(1)}
+		for i := range controlCounters {
+			ss = []stmt{while(below(i, 2), append(slices.Clone(ss), count(i, 1))...)}
+		}
+		return ss
+	}
+	var eight []stmt
+	for i := range uint32(8) {
+		eight = append(eight, mix(i))
+	}
+	forms := []struct {
+		name, protects string
+		ss             []stmt
+	}{
+		{"loop of one", "a body that runs once is the straight line", []stmt{loop(1, mix(1))}},
+		{"loop of none", "a body that runs never changes nothing, and what is around it runs", []stmt{mix(1), loop(0, mix(2)), mix(3)}},
+		{"only a loop of none", "a trace may come down to nothing", []stmt{loop(0, mix(1))}},
+		{"loop of many", "iterations follow each other", []stmt{loop(100, mix(1))}},
+		{"loops one after another", "each loop begins anew", []stmt{loop(3, mix(1)), loop(4, mix(2)), loop(3, mix(1))}},
+		{"loop at the start and at the end", "a loop may be first and last", []stmt{loop(2, mix(1)), mix(2), loop(2, mix(3))}},
+		{"empty body", "iterations without programs end", []stmt{mix(1), loop(50), mix(2)}},
+		{"eight launches", "an iteration may use all launch messages", []stmt{loop(5, eight...)}},
+		{"nine launches", "an iteration may use launch messages again", []stmt{loop(5, append(slices.Clone(eight), mix(9))...)}},
+		{"seven before", "a loop may begin at any launch message", append(slices.Clone(eight[:7]), loop(4, mix(1), mix(2)), mix(5))},
+		{"nested twice", "an inner loop begins anew in each iteration", []stmt{loop(3, mix(1), loop(4, mix(2)), mix(3))}},
+		{"nested eight deep", "loops nest", []stmt{deep(8, func(s ...stmt) stmt { return loop(2, s...) })}},
+		{"nested as deep as possible", "the stack of loops has room for what is promised", []stmt{deep(cq.MaxLoops, func(s ...stmt) stmt { return loop(1, s...) })}},
+		{"inner loop of none", "an inner loop may run never", []stmt{loop(3, mix(1), loop(0, mix(2)), mix(3))}},
+		{"several inner loops", "inner loops are independent", []stmt{loop(3, loop(2, mix(1)), mix(2), loop(3, mix(3), mix(4)))}},
+		{"while", "a loop ends when its condition is false", []stmt{while(below(0, 5), count(0, 1), mix(1))}},
+		{"while that is false at once", "a condition is tested before the first iteration", []stmt{mix(1), while(below(0, 0), mix(2)), mix(3)}},
+		{"while in a loop", "a condition is tested anew", []stmt{loop(3, while(below(0, 9), count(0, 2), mix(1)), count(0, ^uint32(3)), mix(2))}},
+		{"loop in a while", "an iteration with a condition may have loops", []stmt{while(below(0, 3), loop(2, mix(1)), count(0, 1))}},
+		{"while in whiles", "conditions nest", deepWhile()},
+		{"if true", "what a condition holds for runs", []stmt{when(below(0, 1), []stmt{mix(1)}), mix(2)}},
+		{"if false", "what a condition doesn't hold for doesn't run", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}), mix(2)}},
+		{"otherwise", "the other branch runs", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(3), mix(4)}), mix(2)}},
+		{"if in if", "branches nest", []stmt{when(below(0, 1), []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(2)})}, []stmt{mix(3)}), mix(4)}},
+		{"if in a loop", "each iteration decides", []stmt{loop(6, when(below(0, 3), []stmt{mix(1)}, []stmt{mix(2), mix(3)}), count(0, 1))}},
+		{"loop in if", "a branch may have loops", []stmt{when(below(0, 1), []stmt{loop(3, mix(1))}, []stmt{loop(2, mix(2))}), mix(3)}},
+		{"empty branches", "a branch may have nothing", []stmt{when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, []stmt{mix(2)})}},
+		{"switch", "the branch of the word runs", []stmt{count(0, 2), choose(0, []stmt{mix(1)}, []stmt{mix(2)}, []stmt{mix(3)}), mix(4)}},
+		{"switch without a branch", "no branch runs for other words", []stmt{count(0, 7), choose(0, []stmt{mix(1)}, []stmt{mix(2)}), mix(4)}},
+		{"switch in a loop", "a state machine in memory", []stmt{loop(5, choose(0, []stmt{mix(1), count(0, 2)}, []stmt{mix(2), count(0, ^uint32(0))}, []stmt{mix(3), count(0, ^uint32(0))}))}},
+		{"call", "a trace runs another one", []stmt{mix(1), called(mix(2), mix(3)), mix(4)}},
+		{"call in a loop", "a trace is called again and again", []stmt{loop(4, mix(1), called(mix(2), mix(3)))}},
+		{"call of a trace with loops", "what is called may have loops", []stmt{loop(2, called(loop(3, mix(1)), mix(2)), mix(3))}},
+		{"call in a branch", "a branch may call", []stmt{when(below(0, 1), []stmt{called(mix(1))}, []stmt{called(mix(2))}), mix(3)}},
+		{"calls in calls", "calls nest", []stmt{deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append([]stmt{mix(2)}, s...)...) })}},
+		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9000}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
+	}
+	var cs []testCase
+	for _, f := range forms {
+		cs = append(cs, testCase{name: f.name, protects: f.protects, fn: func(t *fixture) { t.replays(2, f.ss...) }})
+	}
+	return cs
+}
+
+// randomControl replays random statements that end after not too many runs.
+func randomControl(t *fixture, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for round := 0; round < t.size(4, 2); {
+		ss := randomStmts(rng, 3)
+		c := &control{t: t, f: &follow{t: t, words: make([]uint32, t.grid().Size())}, values: make([]uint32, controlCounters)}
+		if c.run(ss); c.runs < 3 || c.runs > t.size(120, 40) {
+			continue
+		}
+		round++
+		t.replays(2, ss...)
+	}
+}
+
+func randomStmts(rng *rand.Rand, depth int) []stmt {
+	var ss []stmt
+	for range 1 + rng.IntN(3) {
+		counter := rng.IntN(controlCounters)
+		kind := rng.IntN(9)
+		if depth == 0 {
+			kind = rng.IntN(3)
+		}
+		inner := func() []stmt { return randomStmts(rng, depth-1) }
+		switch kind {
+		case 0, 1:
+			ss = append(ss, stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3)})
+		case 2:
+			ss = append(ss, count(counter, rng.Uint32N(3)))
+		case 3, 4:
+			ss = append(ss, loop(rng.Uint32N(4), inner()...))
+		case 5:
+			ss = append(ss, while(below(counter, rng.Uint32N(6)), append(inner(), count(counter, 1))...))
+		case 6:
+			c := stmt{counter: counter, is: cq.Equal + cq.Compare(rng.IntN(int(cq.NoneSet))), n: rng.Uint32N(4)}
+			ss = append(ss, when(c, inner(), inner()))
+		case 7:
+			ss = append(ss, choose(counter, inner(), inner()))
+		case 8:
+			ss = append(ss, called(inner()...))
+		}
+	}
+	return ss
+}
+
+// comparison tests one around the values at which it changes.
+func comparison(t *fixture, is cq.Compare) {
+	c := t.control()
+	const value = 0x80000001
+	ss := []stmt{when(stmt{is: is, n: value}, []stmt{mix(1)}, []stmt{mix(2)})}
+	tr := c.captured(ss)
+	page := make([]byte, 64)
+	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
+		for i := 0; i < len(page); i += 4 {
+			binary.LittleEndian.PutUint32(page[i:], v)
+		}
+		t.ok(t.rq.Write(t.ctx, c.counters, 0, page))
+		c.values[0] = v
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
+	}
+}
+
+func wordsAnywhere(t *fixture) {
+	f := t.follow()
+	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
+	x := t.load(t.mixProgram("x", on, f.b, 3, 0))
+	for _, b := range []*reprise.Buffer{
+		t.buffer(allocator.DRAM, 32*64, 64), t.buffer(allocator.DRAM, 5*2048, 2048), t.buffer(allocator.L1, 12*48, 48), t.buffer(allocator.DRAM, 40*32, 32),
+	} {
+		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
+			data := pattern(uint32(off), b.Size())
+			word := binary.LittleEndian.Uint32(data[off:])
+			t.ok(t.rq.Write(t.ctx, b, 0, data))
+			tr, err := t.rq.Capture(t.ctx, "word", func(_ context.Context, r *reprise.Recorder) error {
+				return errors.Join(
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, func() error { return r.Run(x) }, nil),
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, func() error { return r.Run(x) }, nil),
+				)
+			})
+			t.ok(err)
+			t.ok(tr.Replay(t.ctx))
+			f.run(3, on)
+			f.check(fmt.Sprintf("word %d of a buffer of %v", off, b.Kind()))
+			t.ok(tr.Release(t.ctx))
+		}
+	}
+}
+
+func longBodies(t *fixture) {
+	var long []stmt
+	for i := range uint32(t.size(700, 250)) {
+		long = append(long, mix(i%5))
+	}
+	t.replays(2, mix(1), loop(3, long...), mix(2), loop(2, append(slices.Clone(long[:40]), loop(3, long[:100]...))...))
+}
+
+func kernelsWithoutRoom(t *fixture) {
+	var large []stmt
+	for i := range uint32(6) {
+		large = append(large, stmt{op: opMix, n: i, size: 16000})
+	}
+	t.replays(2, loop(3, append(slices.Clone(large), loop(2, large[0], large[1]), mix(9))...), mix(8))
+}
+
+func iterationsAsParameter(t *fixture) {
+	c := t.control()
+	c.load([]stmt{mix(1), mix(2)})
+	one, two := mix(1), mix(2)
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Loop(2, func() error {
+			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
+		}), r.Param("outer"))
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
+		t.ok(errors.Join(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.ctx)))
+		c.run([]stmt{loop(n[0], one, loop(n[1], two))})
+	}
+	c.check("after all replays")
+}
+
+func parametersInLoops(t *fixture) {
+	f := t.follow()
+	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
+	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Loop(3, func() error {
+			return errors.Join(r.Run(x), r.Param("first", number), r.Run(x), r.Param("second", number), r.Run(x), r.Param("first", number))
+		})
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
+		t.ok(errors.Join(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.ctx)))
+		for range 3 {
+			f.run(v[0], t.grid())
+			f.run(v[1], t.grid())
+			f.run(v[0], t.grid())
+		}
+	}
+	f.check("after all replays")
+}
+
+func calleeParameters(t *fixture) {
+	f := t.follow()
+	x := t.load(t.mixProgram("x", t.grid(), f.b, 5, 0))
+	inner, err := t.rq.Capture(t.ctx, "inner", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("n", number))
+	})
+	t.ok(err)
+	t.closing(inner.Release)
+	outer, err := t.rq.Capture(t.ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
+	})
+	t.ok(err)
+	t.closing(outer.Release)
+	for _, v := range []uint32{5, 6, 7} {
+		t.ok(errors.Join(inner.Set("n", v), outer.Replay(t.ctx), inner.Replay(t.ctx)))
+		for _, n := range []uint32{v, v, 5, v} {
+			f.run(n, t.grid())
+		}
+	}
+	f.check("after all replays")
+}
+
+func calleeReleased(t *fixture) {
+	c := t.control()
+	inner := []stmt{loop(3, mix(1)), mix(2)}
+	ss := []stmt{called(inner...), mix(3), called(inner...)}
+	tr := c.captured(ss)
+	for _, callee := range c.callees {
+		t.ok(callee.Release(t.ctx))
+	}
+	for _, x := range c.mixers {
+		t.ok(x.Release(t.ctx))
+	}
+	taken := t.buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
+	t.ok(t.rq.Write(t.ctx, taken, 0, make([]byte, taken.Size())))
+	for range 2 {
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+	}
+	c.check("after the callees were released")
+	if err := c.callees[0].Replay(t.ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replay of a released callee: %v, want ErrReleased", err)
+	}
+}
+
+func hostWrites(t *fixture) {
+	c := t.control()
+	ss := []stmt{while(below(1, 9), count(1, 1), mix(1)), when(below(2, 5), []stmt{mix(2)}, []stmt{mix(3)})}
+	tr := c.captured(ss)
+	for i := range uint32(6) {
+		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
+			page := make([]byte, 64)
+			for at := 0; at < len(page); at += 4 {
+				binary.LittleEndian.PutUint32(page[at:], v)
+			}
+			c.values[k] = v
+			t.ok(t.rq.Write(t.ctx, c.counters, 64*k, page))
+		}
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+	}
+	c.check("after all replays")
+}
+
+func runsBetween(t *fixture) {
+	c := t.control()
+	ss := []stmt{loop(3, mix(1), mix(2)), mix(1)}
+	tr := c.captured(ss)
+	straight := c.captured([]stmt{mix(2), mix(1)})
+	one := mix(1)
+	for i := range t.size(12, 4) {
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+		for range i % 4 {
+			t.ok(t.rq.Run(t.ctx, c.mixer(&one)))
+			c.run([]stmt{one})
+		}
+		t.ok(straight.Replay(t.ctx))
+		c.run([]stmt{mix(2), mix(1)})
+	}
+	c.check("after all replays")
+}
+
+// manyTimes is more iterations than anybody waits for.
+const manyTimes = 1 << 30
+
+// ended checks that an Abort has ended that many replays.
+func (t *fixture) ended(want int) {
+	t.Helper()
+	n, err := t.rq.Abort(t.ctx)
+	t.ok(err)
+	if n != want {
+		t.Errorf("Abort has ended %d replays, want %d", n, want)
+	}
+}
+
+// aborted brings the host to where a replay was aborted: iterations are whole.
+func (c *control) aborted(counter int) {
+	c.t.Helper()
+	got := c.t.readAll(c.counters)
+	c.values[counter] = binary.LittleEndian.Uint32(got[64*counter:])
+}
+
+func abortReplay(t *fixture) {
+	c := t.control()
+	endless := c.captured([]stmt{count(1, 1), loop(manyTimes, count(0, 1), count(0, 1)), count(2, 1)})
+	ss := []stmt{mix(1), loop(3, mix(2)), count(1, 5)}
+	after := c.captured(ss)
+	for i := range uint32(3) {
+		t.ok(endless.Replay(t.ctx))
+		t.ended(1)
+		t.ok(after.Replay(t.ctx))
+		c.run(ss)
+		c.values[1]++
+		c.aborted(0)
+		if v := c.values[0]; v%2 != 0 {
+			t.Errorf("%d programs ran: an iteration was cut in two", v)
+		}
+		c.check(fmt.Sprintf("abort %d", i))
+	}
+	t.ended(0)
+}
+
+func abortSeveral(t *fixture) {
+	c := t.control()
+	endless := c.captured([]stmt{loop(manyTimes, loop(2, count(0, 1)))})
+	ss := []stmt{loop(40, mix(1))}
+	after := c.captured(ss)
+	t.ok(errors.Join(endless.Replay(t.ctx), endless.Replay(t.ctx), endless.Replay(t.ctx)))
+	t.ended(3)
+	t.ok(after.Replay(t.ctx))
+	c.run(ss)
+	c.aborted(0)
+	c.check("after the abort")
+}
+
+func abortCallee(t *fixture) {
+	c := t.control()
+	endless := c.captured([]stmt{count(1, 1), loop(2, called(loop(manyTimes, count(0, 1)), count(2, 1)), count(2, 1))})
+	for range 2 {
+		t.ok(endless.Replay(t.ctx))
+		t.ended(1)
+		c.values[1]++
+		c.aborted(0)
+	}
+	c.check("after the aborts")
+}
+
+func abortStraight(t *fixture) {
+	c := t.control()
+	ss := []stmt{mix(1), mix(2), when(below(0, 1), []stmt{mix(3)})}
+	tr := c.captured(ss)
+	t.ok(errors.Join(tr.Replay(t.ctx), tr.Replay(t.ctx)))
+	t.ended(0)
+	c.run(ss)
+	c.run(ss)
+	c.check("after an abort that ends nothing")
+}
+
+func controlMemory(t *fixture) {
+	before := t.allocated()
+	c := t.control()
+	ss := []stmt{loop(3, mix(1), called(mix(2), while(below(0, 4), count(0, 1)))), mix(3)}
+	c.load(ss)
+	held := t.allocated()
+	for range 3 {
+		tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
+		t.ok(err)
+		t.ok(tr.Replay(t.ctx))
+		c.run(ss)
+		t.ok(tr.Release(t.ctx))
+	}
+	if now := t.allocated(); now != held {
+		t.Errorf("after three traces %+v are allocated, before them %+v", now, held)
+	}
+	c.check("after all replays")
+	if before == held {
+		t.Errorf("nothing was allocated: %+v", held)
+	}
+}
+
+func controlRefusals(t *fixture) {
+	c := t.control()
+	one := mix(1)
+	x := c.mixer(&one)
+	run := func(r *reprise.Recorder) func() error { return func() error { return r.Run(x) } }
+	cond := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 3}
+	var deep func(r *reprise.Recorder, n int) error
+	deep = func(r *reprise.Recorder, n int) error {
+		if n == 0 {
+			return r.Run(x)
+		}
+		return r.Loop(1, func() error { return deep(r, n-1) })
+	}
+	before := t.allocated()
+	for name, tc := range map[string]struct {
+		record func(r *reprise.Recorder) error
+		says   string
+	}{
+		"no body":          {func(r *reprise.Recorder) error { return r.Loop(2, nil) }, "no function"},
+		"too deep":         {func(r *reprise.Recorder) error { return deep(r, cq.MaxLoops+1) }, "deep"},
+		"no limit":         {func(r *reprise.Recorder) error { return r.While(cond, 0, run(r)) }, "limit is 0"},
+		"no buffer":        {func(r *reprise.Recorder) error { return r.If(reprise.Cond{Is: cq.Equal}, run(r), nil) }, "nil"},
+		"outside":          {func(r *reprise.Recorder) error { return r.Switch(c.counters, c.counters.Size(), run(r)) }, "offset"},
+		"call of none":     {func(r *reprise.Recorder) error { return r.Call(nil) }, "nil"},
+		"an error ignored": {func(r *reprise.Recorder) error { return r.Loop(2, func() error { _ = r.Run(nil); return nil }) }, "run program"},
+	} {
+		tr, err := t.rq.Capture(t.ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
+		if tr != nil || err == nil {
+			t.Errorf("%s: it was recorded", name)
+			continue
+		}
+		t.says(err, tc.says)
+	}
+	if now := t.allocated(); now != before {
+		t.Errorf("after the refusals %+v are allocated, before them %+v", now, before)
+	}
+	t.replays(1, loop(2, mix(1)))
+}
+
+func loopLimit(t *fixture) {
+	t = t.short()
+	c := t.control()
+	ss := []stmt{loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: []stmt{count(0, 1)}})}
+	tr := c.captured(ss)
+	t.ok(tr.Replay(t.ctx))
+	c.run(ss)
+	c.check("within the limit")
+	zero := ss[0].body[1]
+	zero.body = []stmt{mix(5)} // which never makes the condition false
+	endless := c.captured([]stmt{loop(3, zero)})
+	t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, 64)))
+	c.values[0] = 0
+	t.ok(endless.Replay(t.ctx))
+	var hang *dispatch.HangError
+	if err := t.rq.Wait(t.ctx); !errors.As(err, &hang) {
+		t.Fatalf("a loop beyond its limit: %v, want a hang", err)
+	}
+	t.says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4")
+	t.ok(t.dev.Recover(t.ctx))
+	t.ok(t.rq.Write(t.ctx, c.f.b, 0, make([]byte, c.f.b.Size())))
+	clear(c.f.words)
+	t.ok(tr.Replay(t.ctx))
+	c.run(ss)
+	c.check("after the recovery")
+}
+
+func recoverInLoop(t *fixture) {
+	t = t.short()
+	c := t.control()
+	word := t.perWorker(16)
+	spin := t.load(t.spin(word, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	one := mix(1)
+	x := c.mixer(&one)
+	tr, err := t.rq.Capture(t.ctx, "spins", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Loop(3, func() error { return errors.Join(r.Run(x), r.Loop(2, func() error { return r.Run(spin) })) })
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	t.ok(tr.Replay(t.ctx))
+	var hang *dispatch.HangError
+	if err := t.rq.Wait(t.ctx); !errors.As(err, &hang) {
+		t.Fatalf("a program that spins in a loop: %v, want a hang", err)
+	}
+	t.says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace")
+	t.ok(t.dev.Recover(t.ctx))
+	data := pattern(1, word.Size())
+	for i := 0; i < len(data); i += 16 {
+		binary.LittleEndian.PutUint32(data[i:], 0x12345678) // lets it end
+	}
+	t.ok(t.rq.Write(t.ctx, word, 0, data))
+	t.ok(t.rq.Write(t.ctx, c.f.b, 0, make([]byte, c.f.b.Size())))
+	t.ok(tr.Replay(t.ctx))
+	c.run([]stmt{loop(3, one)})
+	c.check("after the recovery")
+}
+
+func stockControl(t *fixture) {
+	t = t.full(t.device.Open(), reprise.WithStockWireFormat())
+	t.replays(2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), []stmt{mix(4)}, []stmt{mix(5)})), called(loop(2, mix(6))))
+}
+
+func controlAllocates(t *fixture) {
+	c := t.control()
+	tr := c.captured([]stmt{loop(2, mix(1), called(mix(2)))})
+	t.ok(errors.Join(tr.Replay(t.ctx), t.rq.Wait(t.ctx)))
+	if n := allocations(20, func() { t.ok(tr.Replay(t.ctx)) }); n != 0 {
+		t.Errorf("a replay allocates %v times", n)
+	}
+	t.ok(t.rq.Wait(t.ctx))
+}
