@@ -7,6 +7,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/stream"
 )
@@ -20,7 +21,7 @@ var streamSizes = []int{1216, 39936}
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
 		err := s.with(ctx, func() error { return s.roundTrip(ctx, p.name) }, reprise.WithPace(p.spin, p.longest))
-		if errors.Is(err, reprise.ErrRemoteChip) {
+		if errors.Is(err, dispatch.ErrRemoteChip) {
 			s.leaveOut("streams", "", err.Error())
 			return nil
 		}

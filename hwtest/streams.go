@@ -63,7 +63,7 @@ func streamCases() []testCase {
 func (t *fixture) stream(c stream.Config) *stream.Stream {
 	t.Helper()
 	s, err := stream.New(t.dev, c)
-	if errors.Is(err, reprise.ErrRemoteChip) {
+	if errors.Is(err, dispatch.ErrRemoteChip) {
 		t.Skip("the chip reaches no memory of the host")
 	}
 	t.ok(err)
