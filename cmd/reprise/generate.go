@@ -74,7 +74,7 @@ type generated struct {
 
 // generation is a way to make the tokens, and what it took.
 type generation struct {
-	Mode        string  `json:"mode"` // replay: a replay of a trace for each token; eager: all programs for each token
+	Mode        string  `json:"mode"` // loop: a trace that loops; replay: a replay of a trace for each token; eager: all programs for each token
 	Tokens      int     `json:"tokens"`
 	Submissions int     `json:"submissions"` // programs or replays
 	HostBytes   int     `json:"host_bytes"`  // of their commands
@@ -125,24 +125,26 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 	if err := g.compile(ctx); err != nil {
 		return err
 	}
-	replay, tokens, err := g.run(ctx, "replay", show)
-	if err := errors.Join(err, show.end()); err != nil {
-		return err
-	}
-	eager, again, err := g.run(ctx, "eager", &wordWriter{w: io.Discard})
-	if err != nil {
-		return err
-	}
 	want, err := onHost(dev, net, c.sampling())
 	if err != nil {
 		return err
 	}
 	res := &generated{
 		Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature, Parameters: net.Parameters(), Programs: g.programs,
-		generation: replay, Runs: []generation{replay, eager}, Words: words.Decode(tokens),
 	}
-	wrong := res.compare(nil, "replay", tokens, want)
-	wrong = res.compare(wrong, "eager", again, want)
+	var wrong *tokenError
+	for i, mode := range []string{"loop", "replay", "eager"} {
+		r, tokens, err := g.run(ctx, mode, show)
+		if err := errors.Join(err, show.end()); err != nil {
+			return err
+		}
+		if i == 0 {
+			res.generation, res.Words = r, words.Decode(tokens)
+			show = &wordWriter{w: io.Discard} // the others make the same words
+		}
+		res.Runs = append(res.Runs, r)
+		wrong = res.compare(wrong, mode, tokens, want)
+	}
 	if err := res.count(); err != nil {
 		return err
 	}
@@ -233,6 +235,9 @@ func (g *generator) compile(ctx context.Context) error {
 		return err
 	}
 	g.programs = cost.count
+	if err := g.model.Begin(ctx); err != nil {
+		return err
+	}
 	return g.read(ctx, func(uint8) error { return nil })
 }
 
@@ -251,9 +256,12 @@ func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
 
 // run makes all tokens, and shows words as they come.
 func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
-	step := g.model.Step
-	if mode == "replay" {
-		trace, failed := g.dev.Queue(0).Capture(ctx, "token", g.model.Record)
+	step, times, record := g.model.Step, g.sampling.Tokens, g.model.Record
+	if mode == "loop" {
+		times, record = 1, g.model.RecordAll
+	}
+	if mode != "eager" {
+		trace, failed := g.dev.Queue(0).Capture(ctx, "tokens", record)
 		if failed != nil {
 			return r, nil, failed
 		}
@@ -270,7 +278,7 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 	// The host submits all tokens while those that are made arrive.
 	both, running := errgroup.WithContext(ctx)
 	both.Go(func() error {
-		for range g.sampling.Tokens {
+		for range times {
 			if err := step(running); err != nil {
 				return err
 			}
@@ -284,10 +292,19 @@ func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r g
 		})
 	})
 	if err := both.Wait(); err != nil {
-		return r, nil, err
+		return r, nil, errors.Join(err, g.abort(context.WithoutCancel(ctx)))
 	}
 	took := time.Since(start)
 	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
+}
+
+// abort ends a loop that is under way at the end of an iteration. Until then its kernels find a stream that nobody reads.
+func (g *generator) abort(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := g.made.Close(ctx)
+	_, failed := g.dev.Queue(0).Abort(ctx)
+	return errors.Join(err, failed)
 }
 
 // submissions is an Observer that counts what is submitted to run, and the bytes of its commands.

@@ -23,7 +23,7 @@ examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
 examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
 examples/words             -> examples/internal/*  # English words, and tokens for them
-examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator chip examples/internal/*  # a language model of operations
+examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/*  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
 examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
 examples/internal/*        -> nothing  # what examples share

@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/stream"
 )
@@ -272,6 +273,20 @@ func (m *Model) Begin(ctx context.Context) error { return m.dev.Device().Queue(0
 
 // RecordBegin records [Model.Begin].
 func (m *Model) RecordBegin(r *reprise.Recorder) error { return r.Run(m.begin) }
+
+// RecordAll records all tokens, up to as many as the list has room for: a loop over words, as long as there are tokens left to make,
+// and in it one over the tokens of a word. The programs must have run before: see [Model.Step] and [Model.Begin]. It is a function
+// for reprise.Queue.Capture.
+func (m *Model) RecordAll(ctx context.Context, r *reprise.Recorder) error {
+	left := reprise.Cond{Buffer: m.state, Offset: LeftOffset, Is: cq.NotEqual}
+	more := reprise.Cond{Buffer: m.state, Offset: MoreOffset, Is: cq.NotEqual}
+	return r.While(left, uint32(m.tokens), func() error {
+		if err := m.RecordBegin(r); err != nil {
+			return err
+		}
+		return r.While(more, Positions, func() error { return m.Record(ctx, r) })
+	})
+}
 
 // step runs a step's programs, those of this package by run.
 func (m *Model) step(ctx context.Context, run func(*reprise.Executable) error) error {

@@ -97,3 +97,48 @@ func TestWordsBegin(t *testing.T) {
 	devtest.Must(t, d.Release(ctx))
 	devtest.Must(t, dev.Close(ctx))
 }
+
+// One submission of one trace makes as many tokens as the state says, and the words that the host computes.
+func TestLoopMakesAllTokens(t *testing.T) {
+	for name, target := range map[string]kmd.Target{"wormhole": sim.Wormhole(), "blackhole": sim.Blackhole()} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			n, err := transformer.Trained()
+			devtest.Must(t, err)
+			dev, err := reprise.Open(ctx, target)
+			devtest.Must(t, err)
+			d := ops.New(dev)
+			m, err := transformer.Load(ctx, d, n, 40)
+			devtest.Must(t, err)
+			devtest.Must(t, m.Start(ctx, transformer.Sampling{Tokens: 1}))
+			devtest.Must(t, m.Begin(ctx))
+			devtest.Must(t, m.Step(ctx))
+			trace, err := dev.Queue(0).Capture(ctx, "tokens", m.RecordAll)
+			devtest.Must(t, err)
+			for _, s := range []transformer.Sampling{{Seed: 8, Tokens: 20}, {Seed: 9}, {Seed: 10, Tokens: 3}, {Seed: 11, Tokens: 17, Temperature: 8}} {
+				devtest.Must(t, m.Start(ctx, s))
+				devtest.Must(t, trace.Replay(ctx))
+				want, err := reference.New(dev.Arch(), n, s)
+				devtest.Must(t, err)
+				var tokens []uint8
+				for want.Step() {
+					tokens = append(tokens, uint8(want.State().Token))
+				}
+				got, err := m.Tokens(ctx, 0, s.Tokens)
+				devtest.Must(t, err)
+				if !slices.Equal(got, tokens) {
+					t.Errorf("seed %d: tokens %v, want %v", s.Seed, got, tokens)
+				}
+				state, err := m.State(ctx)
+				devtest.Must(t, err)
+				if state != want.State() {
+					t.Errorf("seed %d: state %+v, want %+v", s.Seed, state, want.State())
+				}
+			}
+			devtest.Must(t, trace.Release(ctx))
+			devtest.Must(t, m.Close(ctx))
+			devtest.Must(t, d.Release(ctx))
+			devtest.Must(t, dev.Close(ctx))
+		})
+	}
+}
