@@ -13,7 +13,8 @@
 // What it costs, on silicon, where a read of host memory over PCIe takes about a microsecond and a write doesn't wait:
 //   stream_open   one read
 //   stream_push   two writes, three above 48 bytes; one read where the room that the kernel knows of is used up
-//   stream_pop    one read of up to 48 bytes, two above, and one write; one more where it knows of no message
+//   stream_pop    the time of one read, and a write; that of one more where the kernel knows of no message, and where a message of
+//                 more than 48 bytes is longer than the last one or its end wasn't there yet
 //   a wait        a read for each poll
 // A position in the ring is asked for only when what the kernel last saw of it isn't enough.
 //
@@ -59,6 +60,7 @@ struct stream {
     uint32_t peer;     // of the host's, as last seen
     uint32_t stopped;  // the host reads no more, as last seen
     uint32_t code;     // of STREAM_FAILED
+    uint32_t last;     // bytes of the last message that was read and has data after its first line
 };
 
 RP_INLINE uint64_t stream_address(const struct stream* s, uint32_t offset) {
@@ -88,7 +90,7 @@ static inline __attribute__((unused)) void stream_open_at(struct stream* s, uint
     s->hi = rp_load(args + 8);
     s->size = rp_load(args + 12);
     s->l1 = rp_load(args + 16);
-    s->code = 0;
+    s->code = s->last = 0;
     stream_fetch(s, 0, s->l1, 2 * STREAM_LINE);
     s->pos = rp_load(s->l1);
     s->peer = rp_load(s->l1 + STREAM_HOST_LINE);
@@ -199,12 +201,26 @@ RP_INLINE int stream_fail(struct stream* s, uint32_t code) {
     return r;
 }
 
+// stream_stopped asks whether the host reads no more, where a kernel shouldn't go on until the ring is full.
+static inline __attribute__((unused)) int stream_stopped(struct stream* s) {
+    stream_ask(s);
+    return s->stopped != 0;
+}
+
 // --- reading ---------------------------------------------------------------------------------------------------
 // stream_drop ends the message at this end's position.
 static inline __attribute__((unused)) void stream_drop(struct stream* s, uint32_t bytes) {
     s->pos += bytes;
     rp_noc_write_state(s->noc, RP_BUF_WRITE, RP_WRITE, s->coord, s->hi);
     stream_publish(s, 4);
+}
+
+// stream_read_data starts to read the data of the message at this end's position.
+static inline __attribute__((unused)) void stream_read_data(const struct stream* s, uint32_t l1, uint32_t bytes) {
+    uint32_t at = (s->pos + STREAM_LINE) & (s->size - 1), first = s->size - at;
+    first = first < bytes ? first : bytes;
+    rp_noc_read(s->noc, s->coord, stream_address(s, STREAM_RING + at), l1, first);
+    rp_noc_read(s->noc, s->coord, stream_address(s, STREAM_RING), l1 + first, bytes - first);
 }
 
 static inline __attribute__((unused)) int stream_take(struct stream* s, uint32_t l1, uint32_t max, uint32_t* bytes, int wait) {
@@ -222,8 +238,13 @@ static inline __attribute__((unused)) int stream_take(struct stream* s, uint32_t
     if (asked == 2) {
         rp_waypoint("RUN ");
     }
-    uint32_t mask = s->size - 1;
-    stream_fetch(s, STREAM_RING + (s->pos & mask), s->l1, STREAM_LINE);
+    // Together with the first line, the data of a message that is as long as the last one.
+    uint32_t have = 0;
+    if (s->last <= max && s->peer - s->pos >= STREAM_LINE + s->last && l1 % RP_PCIE_ALIGNMENT == 0) {
+        have = s->last;
+    }
+    stream_read_data(s, l1, have);
+    stream_fetch(s, STREAM_RING + (s->pos & (s->size - 1)), s->l1, STREAM_LINE);
     uint32_t n = rp_load(s->l1), kind = rp_load(s->l1 + 4);
     *bytes = n;
     if (rp_load(s->l1 + 12) != s->pos || n > s->size - STREAM_LINE) {
@@ -247,18 +268,18 @@ static inline __attribute__((unused)) int stream_take(struct stream* s, uint32_t
         stream_drop(s, STREAM_LINE);
         return STREAM_OK;
     }
-    uint32_t at = (s->pos + STREAM_LINE) & mask, first = s->size - at;
-    first = first < n ? first : n;
-    rp_noc_read(s->noc, s->coord, stream_address(s, STREAM_RING + at), l1, first);
-    rp_noc_read(s->noc, s->coord, stream_address(s, STREAM_RING), l1 + first, n - first);
-    rp_noc_read_barrier(s->noc);
+    if (n > have) {
+        stream_read_data(s, l1, n);
+        rp_noc_read_barrier(s->noc);
+    }
+    s->last = n;
     stream_drop(s, STREAM_LINE + ((n + STREAM_LINE - 1) & ~(STREAM_LINE - 1)));
     return STREAM_OK;
 }
 
 // stream_pop waits for the next message and reads it to L1, where there is room for max bytes, a multiple of 4. l1 is a multiple
-// of 4, and for messages of more than 48 bytes of RP_PCIE_ALIGNMENT. *bytes is the message's length. STREAM_OK, STREAM_END,
-// STREAM_FAILED, STREAM_TOO_LONG or STREAM_DAMAGED.
+// of 4, and for messages of more than 48 bytes of RP_PCIE_ALIGNMENT. *bytes is the message's length; what lies after it in the
+// room may have changed. STREAM_OK, STREAM_END, STREAM_FAILED, STREAM_TOO_LONG or STREAM_DAMAGED.
 RP_INLINE int stream_pop(struct stream* s, uint32_t l1, uint32_t max, uint32_t* bytes) {
     return stream_take(s, l1, max, bytes, 1);
 }
