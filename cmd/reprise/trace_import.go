@@ -27,7 +27,9 @@ import (
 
 type traceImportCmd struct {
 	Source   string   `arg:"" help:"Device in whose DRAM tt-metal left the trace; or a file of its raw commands, with --memory." placeholder:"DEVICE|FILE"`
-	Addr     uint64   `help:"Address of the trace in every DRAM bank, for a device." placeholder:"ADDRESS"`
+	Scan     bool     `help:"List what may be traces at the top of the device's DRAM banks, and import none."`
+	Window   uint64   `help:"Bytes at the top of each bank in which traces are looked for." default:"134217728" placeholder:"BYTES"`
+	Addr     uint64   `help:"Address of the trace in every DRAM bank, for a device; with --pages. Without them it is looked for." placeholder:"ADDRESS"`
 	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
 	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
 	Revision string   `help:"Protocol revision of the commands, if it isn't clear from them: one of ${revisions}." placeholder:"NAME"`
@@ -61,6 +63,15 @@ func (c *traceImportCmd) Validate() error {
 	}
 	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
 		return &flagError{flag: "--pages", value: fmt.Sprint(c.Pages), why: "no trace is that large", hint: "give the pages that its EXEC_BUF names"}
+	}
+	if c.Scan && c.Pages != 0 {
+		return &flagError{flag: "--scan", why: "--pages says where the trace is", hint: "give one of them"}
+	}
+	if c.Scan {
+		return nil
+	}
+	if c.Addr != 0 && c.Pages == 0 {
+		return &flagError{flag: "--addr", value: fmt.Sprintf("%#x", c.Addr), why: "nothing says how long the trace is", hint: "give --pages too, or neither to look for it"}
 	}
 	if c.Output == "" && !c.DryRun {
 		return &flagError{flag: "--output", why: "there is no file to write to", hint: "give one, or --dry-run"}
@@ -150,7 +161,11 @@ func (c *traceImportCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	err = c.run(ctx, s, src)
+	if c.Scan {
+		err = c.list(ctx, s, src)
+	} else {
+		err = c.run(ctx, s, src)
+	}
 	return errors.Join(err, src.close())
 }
 
@@ -341,27 +356,48 @@ func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Pages == 0 {
-		return nil, fmt.Errorf("trace import: %s is a device: say where in its DRAM the trace lies: --addr, --pages and --page-size, as in the EXEC_BUF that replays it", c.Source)
-	}
 	s := &importSource{ctx: ctx}
 	if s.dev, s.ch, err = openChip(ctx, d.Open()); err != nil {
 		return nil, fmt.Errorf("trace import: %s: %w", c.Source, err)
 	}
-	banks := s.ch.DRAMBanks()
-	rows := uint64((c.Pages + len(banks) - 1) / len(banks))
-	if size := banks[0].Size; c.Addr > size || rows*uint64(c.PageSize) > size-c.Addr {
-		return nil, errors.Join(fmt.Errorf("trace import: %s: %d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", c.Source, c.Pages, c.PageSize, len(banks), c.Addr, size), s.close())
+	if c.Scan {
+		return s, nil
 	}
-	s.commands = make([]byte, c.Pages*c.PageSize)
-	if err := metaltrace.ReadInterleaved(s, len(banks), c.Addr, c.PageSize, 0, s.commands); err != nil {
+	if err := c.readCommands(ctx, s); err != nil {
 		return nil, errors.Join(fmt.Errorf("trace import: %s: %w", c.Source, err), s.close())
 	}
 	return s, nil
 }
 
+// readCommands reads the commands of a device's trace, which is looked for if the flags don't say where it is.
+func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) error {
+	banks := s.ch.DRAMBanks()
+	addr, pages, pageSize := c.Addr, c.Pages, c.PageSize
+	if pages == 0 {
+		found, err := s.scan(ctx, c.Window)
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return fmt.Errorf("no trace is in the upper %d B of its DRAM banks; give --addr, --pages and --page-size, as in the EXEC_BUF that replays it, or a larger --window", c.Window)
+		case len(found) > 1:
+			return fmt.Errorf("%d traces may be in its DRAM, the first at %#x and %#x: --scan lists them; give --addr, --pages and --page-size of one", len(found), found[0].Addr, found[1].Addr)
+		}
+		addr, pages, pageSize = found[0].Addr, found[0].Pages, found[0].PageSize
+	}
+	rows := uint64((pages + len(banks) - 1) / len(banks))
+	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
+		return fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks), addr, size)
+	}
+	s.commands = make([]byte, pages*pageSize)
+	return metaltrace.ReadInterleaved(s, len(banks), addr, pageSize, 0, s.commands)
+}
+
 // openFile reads raw commands from a file; kernels are in copies of DRAM.
 func (c *traceImportCmd) openFile(ctx context.Context) (*importSource, error) {
+	if c.Scan {
+		return nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
+	}
 	if c.Memory == "" || c.Like == "" {
 		return nil, fmt.Errorf("trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, and --like, a device of its kind", c.Source)
 	}

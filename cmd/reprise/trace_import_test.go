@@ -41,6 +41,11 @@ func TestTraceImport(t *testing.T) {
 			defer func() { b.Must(dev.Close()) }()
 			dir := t.TempDir()
 			memory := &importSource{ctx: b.Ctx, ch: ch, dev: dev}
+			found, err := memory.scan(b.Ctx, 1<<20)
+			b.Must(err)
+			if len(found) != 1 || found[0].Addr != trace.Parts()[0].Extents[0].Start || found[0].Programs != 2 || found[0].Size != saved.Image.Size {
+				t.Errorf("the scan finds %+v, want 2 programs of %d B at %#x", found, saved.Image.Size, trace.Parts()[0].Extents[0].Start)
+			}
 			copyBank := func(bank int, addr uint64, n int) {
 				data := make([]byte, n)
 				b.Must(memory.ReadDRAM(bank, addr, data))

@@ -1,0 +1,160 @@
+package metaltrace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+const (
+	scanBlock = 1 << 20  // bytes of a bank that are read at once
+	maxScan   = 64 << 20 // bytes of commands of the largest trace that is followed
+)
+
+// pageSizes that a trace of tt-metal may have, the smallest first.
+var pageSizes = [...]int{1024, 2048, 4096, 8192}
+
+// Candidate is what may be a trace in DRAM: from its address on, a chain of commands is valid in a revision of the protocol, begins
+// with the SET_WRITE_OFFSET of a program that waits for no program before it, and ends with an EXEC_BUF_END after which the last
+// page is zero.
+type Candidate struct {
+	Addr      uint64   // in every bank
+	Pages     int      // of the interleaved buffer
+	PageSize  int      // bytes
+	Size      int      // bytes of the commands
+	Programs  int      // go signals
+	Revisions []string // of the protocol, those in which the commands are valid
+}
+
+// Scan looks for traces in the top window bytes of banks DRAM banks, which have size bytes each: tt-metal keeps them in a region at
+// the top of each bank, or allocates them from the top down. A trace begins in bank 0, at a multiple of the DRAM alignment. Kernels
+// aren't read, so a trace that was released and not overwritten is found too. The result is in the order of addresses. The error is
+// the context's or that of m.
+func Scan(ctx context.Context, m Memory, banks int, l cq.Layout, size, window uint64) ([]Candidate, error) {
+	s := scanner{ctx: ctx, m: m, banks: banks, layout: l, size: size}
+	align := uint64(l.DRAMAlign())
+	at := (size - min(window, size) + align - 1) / align * align
+	var found []Candidate
+	block := make([]byte, scanBlock+cq.SlotStride(cq.HeaderSize))
+	for ; at < size; at += scanBlock {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		b := block[:min(uint64(len(block)), size-at)]
+		if err := m.ReadDRAM(0, at, b); err != nil {
+			return nil, err
+		}
+		for off := 0; off < scanBlock && off+2*cq.HeaderSize <= len(b); off += int(align) {
+			if b[off] != byte(cq.PrefetchRelayInline) || b[off+cq.HeaderSize] != byte(cq.DispatchSetWriteOffset) {
+				continue
+			}
+			c, err := s.candidate(at + uint64(off))
+			if err != nil {
+				return nil, err
+			}
+			if c != nil {
+				found = append(found, *c)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Candidate) int { return cmp.Compare(a.Addr, b.Addr) })
+	return found, nil
+}
+
+type scanner struct {
+	ctx    context.Context
+	m      Memory
+	banks  int
+	layout cq.Layout
+	size   uint64 // of a bank
+}
+
+// candidate returns the trace at an address, with the smallest pages that make one; nil if there is none.
+func (s *scanner) candidate(addr uint64) (*Candidate, error) {
+	for _, page := range pageSizes {
+		var c *Candidate
+		for _, v := range cq.Revisions() {
+			found, err := s.follow(addr, page, v)
+			switch {
+			case err != nil:
+				return nil, err
+			case found == nil:
+			case c == nil:
+				c = found
+			default:
+				c.Revisions = append(c.Revisions, v.Name)
+			}
+		}
+		if c != nil {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// follow reads commands in a revision until their end; nil if they aren't a trace's.
+func (s *scanner) follow(addr uint64, page int, v *cq.Revision) (*Candidate, error) {
+	room := int(min((s.size-addr)/uint64(page)*uint64(s.banks)*uint64(page), maxScan))
+	var b []byte
+	for n := max(page, 8192); ; n *= 2 {
+		if s.ctx.Err() != nil {
+			return nil, context.Cause(s.ctx)
+		}
+		n = min(n, room) / page * page
+		if n <= len(b) {
+			return nil, nil
+		}
+		more := make([]byte, n-len(b))
+		if err := ReadInterleaved(s.m, s.banks, addr, page, len(b)/page, more); err != nil {
+			return nil, err
+		}
+		b = append(b, more...)
+		readings, err := v.Read(s.layout, b)
+		if len(readings) == 0 {
+			if err != nil && !errors.Is(err, cq.ErrTruncated) {
+				return nil, nil
+			}
+			continue
+		}
+		last := &readings[len(readings)-1]
+		end := last.Offset + last.Size
+		if last.Name == "EXEC_BUF_END" {
+			return candidateOf(addr, page, end, v, readings, b), nil
+		}
+		if !start(readings) || err != nil && !errors.Is(err, cq.ErrTruncated) && end < len(b) {
+			return nil, nil
+		}
+	}
+}
+
+// start reports whether readings begin a trace, as far as they go: the first go signal waits for nothing.
+func start(readings []cq.Reading) bool {
+	if readings[0].Name != "SET_WRITE_OFFSET" {
+		return false
+	}
+	for i := range readings {
+		if readings[i].Name == "SEND_GO_SIGNAL" {
+			return number(&readings[i], "wait_count") == 0
+		}
+	}
+	return true
+}
+
+// candidateOf returns what commands are that end with an EXEC_BUF_END; nil if the rest of the page isn't zero or no program is in
+// them.
+func candidateOf(addr uint64, page, size int, v *cq.Revision, readings []cq.Reading, b []byte) *Candidate {
+	c := &Candidate{Addr: addr, Pages: (size + page - 1) / page, PageSize: page, Size: size, Revisions: []string{v.Name}}
+	for i := range readings {
+		if readings[i].Name == "SEND_GO_SIGNAL" {
+			c.Programs++
+		}
+	}
+	rest := b[size : c.Pages*page]
+	if !start(readings) || c.Programs == 0 || slices.ContainsFunc(rest, func(x byte) bool { return x != 0 }) {
+		return nil
+	}
+	return c
+}

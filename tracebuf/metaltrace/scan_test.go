@@ -1,0 +1,119 @@
+package metaltrace_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
+)
+
+// sparse is DRAM whose pages have been written, and is zero elsewhere.
+type sparse struct {
+	banks int
+	pages map[[2]uint64][]byte // by bank and address, of 64 B
+	fail  error
+}
+
+func (s *sparse) ReadDRAM(bank int, addr uint64, b []byte) error {
+	if s.fail != nil {
+		return s.fail
+	}
+	for i := range b {
+		b[i] = 0
+		at := addr + uint64(i)
+		if p := s.pages[[2]uint64{uint64(bank), at &^ 63}]; p != nil {
+			b[i] = p[at&63]
+		}
+	}
+	return nil
+}
+
+func (s *sparse) write(bank int, addr uint64, b []byte) {
+	for i, v := range b {
+		at := addr + uint64(i)
+		key := [2]uint64{uint64(bank), at &^ 63}
+		if s.pages[key] == nil {
+			s.pages[key] = make([]byte, 64)
+		}
+		s.pages[key][at&63] = v
+	}
+}
+
+// trace writes an interleaved buffer.
+func (s *sparse) trace(addr uint64, page int, b []byte) {
+	for p := 0; len(b) > 0; p++ {
+		n := min(page, len(b))
+		s.write(p%s.banks, addr+uint64(p/s.banks*page), b[:n])
+		b = b[n:]
+	}
+}
+
+func metalCommands(t *testing.T, arch chip.Arch, programs int) []byte {
+	m := newMetalStream(t, arch)
+	for range programs {
+		m.program()
+	}
+	b := m.bytes()
+	return b[:len(b)-100]
+}
+
+// Traces are found wherever they are aligned, with their page size, and nothing else is taken for one.
+func TestScanFindsTraces(t *testing.T) {
+	const size, window = 1 << 30, 3 << 20
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			s := &sparse{banks: 8, pages: map[[2]uint64][]byte{}}
+			top := uint64(size - window)
+			one, many := metalCommands(t, arch, 1), metalCommands(t, arch, 40)
+			s.trace(top+64, 2048, one)
+			s.trace(top+1<<20+192, 1024, many)                 // over the end of a block
+			s.trace(top+2<<20, 8192, many)                     // fewer pages than banks
+			s.trace(top-1<<20, 2048, one)                      // below the window
+			s.write(0, top+1<<19, many[:len(many)*3/4])        // without an end
+			s.write(0, top+3<<18, append(bytes.Clone(one), 1)) // something follows
+			s.write(1, top+4096, one)                          // a trace begins in bank 0
+			got, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Layout(arch), size, window)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got {
+				if len(got[i].Revisions) == 0 {
+					t.Errorf("candidate %d is of no revision", i)
+				}
+				got[i].Revisions = nil
+			}
+			pages := func(n, page int) int { return (n + page - 1) / page }
+			want := []metaltrace.Candidate{
+				{Addr: top + 64, Pages: 1, PageSize: 1024, Size: len(one), Programs: 1},
+				{Addr: top + 1<<20 + 192, Pages: pages(len(many), 1024), PageSize: 1024, Size: len(many), Programs: 40},
+				{Addr: top + 2<<20, Pages: pages(len(many), 8192), PageSize: 8192, Size: len(many), Programs: 40},
+			}
+			if len(one) > 1024 {
+				want[0].PageSize = 2048
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("candidates (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The scan ends with its context, and with an error of the memory.
+func TestScanEnds(t *testing.T) {
+	s := &sparse{banks: 8}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := metaltrace.Scan(ctx, s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, context.Canceled) {
+		t.Errorf("with its context ended: %v", err)
+	}
+	s.fail = errFar
+	if _, err := metaltrace.Scan(t.Context(), s, s.banks, cq.Blackhole, 1<<30, 1<<20); !errors.Is(err, errFar) {
+		t.Errorf("of memory that can't be read: %v", err)
+	}
+}
