@@ -33,25 +33,29 @@ func (w writer) String() string {
 	return s
 }
 
-// writers records for each line of a tile's L1 how often it was changed, and which agent changed it last.
+// codeShift gives the bytes of L1 whose changes are told apart for code: half of a line of 64, since tt-metal's data may begin in
+// the line in which its code ends. Caches take 16 bytes at a time (tt-isa-documentation WormholeB0/TensixTile/L1.md).
+const codeShift = 5
+
+// writers records for each half line of a tile's L1 how often it was changed, and which agent changed it last.
 type writers struct {
 	version []uint32
 	last    []writer
 }
 
-func newWriters(t *tile) *writers { return &writers{version: make([]uint32, t.size>>lineShift)} }
+func newWriters(t *tile) *writers { return &writers{version: make([]uint32, t.size>>codeShift)} }
 
 func (w *writers) note(by writer, addr uint32, n int) {
 	if w.last == nil {
 		w.last = make([]writer, len(w.version))
 	}
-	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+	for line := addr >> codeShift; line <= (addr+uint32(n)-1)>>codeShift; line++ {
 		w.version[line]++
 		w.last[line] = by
 	}
 }
 
-// instructionCache holds what a processor may have in its instruction cache: every line that it has executed, or that
+// instructionCache holds what a processor may have in its instruction cache: every half line that it has executed, or that
 // the prefetcher may have taken along, since its cache was last emptied (tt-isa-documentation
 // */TensixTile/BabyRISCV/InstructionCache.md). It never forgets a line for lack of room: which lines silicon drops
 // depends on what else runs, so no program may rely on it.
@@ -76,7 +80,7 @@ func newInstructionCache(p chip.Processor) *instructionCache {
 	if p == chip.TRISC1 || p == chip.NCRISC {
 		size = 512
 	}
-	return &instructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> lineShift)}
+	return &instructionCache{lines: map[uint32]cachedLine{}, prefetch: uint32(size >> codeShift)}
 }
 
 func (i *instructionCache) invalidate() {
@@ -86,7 +90,7 @@ func (i *instructionCache) invalidate() {
 
 // fetch notes that core k fetches the instruction at its pc, and refuses one that may be an old one.
 func (i *instructionCache) fetch(k *core) bool {
-	w, line := k.tile.writers, k.pc>>lineShift
+	w, line := k.tile.writers, k.pc>>codeShift
 	v := w.version[line]
 	if i.valid && i.line == line && i.version == v {
 		return true
@@ -107,6 +111,9 @@ func (i *instructionCache) fetch(k *core) bool {
 		return true
 	}
 	i.lines[line] = cachedLine{v, true}
+	if _, ok := i.lines[line^1]; !ok { // the other half came along
+		i.lines[line^1] = cachedLine{version: w.version[line^1]}
+	}
 	first, last := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
 	if i.lines[line-1].executed {
 		first = last // the lines between came along with that one
