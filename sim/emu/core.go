@@ -80,7 +80,7 @@ type core struct {
 	cache      *dataCache
 	icache     *instructionCache
 	agent      *agent
-	waived     map[uint32]waived // by pc
+	assumed    map[uint32]waived // by pc
 	share      *sharing          // once it has left reset
 	localKnown []uint64          // one bit per word of local RAM that was ever written
 }

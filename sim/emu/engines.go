@@ -40,6 +40,7 @@ type engineOp struct {
 	arrived bool  // what the core has stored before has arrived
 	at, v   uint32
 	pc      uint32
+	assume  tensix.Assumptions // what the code that pushes it relies on
 }
 
 // opQueue is ops that wait.
@@ -204,6 +205,7 @@ func (e *engines) take(op *engineOp) {
 	n := int(op.thread)
 	switch op.kind {
 	case opPush:
+		e.Assume(n, op.assume)
 		if op.arrived {
 			e.Arrived(n, tensix.Configuration)
 			e.Arrived(n, tensix.GPRs)
@@ -215,10 +217,10 @@ func (e *engines) take(op *engineOp) {
 		e.StoreMOP(n, int(op.at), op.v)
 	case opStoreGPR:
 		e.SetGPR(n, int(op.at), op.v)
-		e.StoredTo(n, tensix.GPRs)
+		e.StoredTo(n, tensix.GPRs, op.at)
 	case opStoreConfig:
 		if e.StoreConfig(op.at, op.v) && op.hw != 0 {
-			e.StoredTo(n, tensix.Configuration)
+			e.StoredTo(n, tensix.Configuration, op.at)
 		}
 	case opSemaphore:
 		e.ran = true

@@ -327,6 +327,9 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 		return slowHalt
 	}
 	op.arrived = t.chip.now(o)-t.tensix.stored[op.thread] > arrival
+	if t.chip.cfg.RefuseRaces {
+		op.assume = tensix.Assumptions(o.core.waived() >> engineAssumptions)
+	}
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
 		t.release(o, pcBufBase)

@@ -3,10 +3,12 @@ package emu
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
 // Assumptions is a set of things that no document promises and that programs rely on all the same.
-type Assumptions uint8
+type Assumptions uint16
 
 const (
 	// StoresInOrder: a processor's store to L1 is there when a later one of its stores to a register takes effect: it starts
@@ -29,13 +31,24 @@ const (
 	// BRISC firmware stores the signal of the go message, and then loads the message for the dispatcher's coordinates.
 	PassedBytesUnused
 
+	// What tensix.Assumptions of the same names are, for the instructions that the program pushes.
+	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
+	ZeroedAtOnce  = Assumptions(tensix.ZeroedAtOnce) << engineAssumptions
+	BootIsOver    = Assumptions(tensix.BootIsOver) << engineAssumptions
+
+	// MetalCompute is what tt-metal's compute kernels rely on.
+	MetalCompute = ContextIsRead | ZeroedAtOnce
+
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue what its command-queue firmware does:
 	// prefetcher, dispatcher and subordinate.
-	MetalFirmware = StoresInOrder | PassedBytesUnused
+	MetalFirmware = StoresInOrder | PassedBytesUnused | BootIsOver
 	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ContextIsRead | ZeroedAtOnce | BootIsOver
 )
+
+// engineAssumptions is the place of the first assumption of the Tensix engines.
+const engineAssumptions = 8
 
 // Waiver lets the instructions of one program rely on assumptions that the checks by option refuse to all others.
 type Waiver struct {
@@ -65,7 +78,7 @@ func newWaivers(list []Waiver) ([]waiver, error) {
 	var out []waiver
 	for _, w := range list {
 		if w.Assume == 0 || w.Assume&^allAssumptions != 0 {
-			return nil, fmt.Errorf("emu: %w: waiver for %s: unknown assumptions %#x", ErrConfig, w.Name, uint8(w.Assume))
+			return nil, fmt.Errorf("emu: %w: waiver for %s: unknown assumptions %#x", ErrConfig, w.Name, uint16(w.Assume))
 		}
 		if len(w.Text) < 4*leastWaived {
 			return nil, fmt.Errorf("emu: %w: waiver for %s: %d bytes of text, want at least %d", ErrConfig, w.Name, len(w.Text), 4*leastWaived)
@@ -103,16 +116,19 @@ type waived struct {
 }
 
 // assumes reports whether the instruction that the processor executes may rely on a.
-func (c *core) assumes(a Assumptions) bool {
+func (c *core) assumes(a Assumptions) bool { return c.waived()&a == a }
+
+// waived returns what the instruction that the processor executes may rely on.
+func (c *core) waived() Assumptions {
 	list := c.tile.chip.waivers
 	if len(list) == 0 {
-		return false
+		return 0
 	}
 	var around [waiverSpan]uint32
 	for i := range around {
 		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
 	}
-	have, ok := c.waived[c.pc]
+	have, ok := c.assumed[c.pc]
 	if !ok || have.around != around {
 		have = waived{around: around}
 		for i := range list {
@@ -120,12 +136,12 @@ func (c *core) assumes(a Assumptions) bool {
 				have.assume |= list[i].assume
 			}
 		}
-		if c.waived == nil {
-			c.waived = map[uint32]waived{}
+		if c.assumed == nil {
+			c.assumed = map[uint32]waived{}
 		}
-		c.waived[c.pc] = have
+		c.assumed[c.pc] = have
 	}
-	return have.assume&a == a
+	return have.assume
 }
 
 // instruction returns the word at pc, or 0 where the processor fetches nothing.

@@ -274,15 +274,17 @@ func (e *Engine) issue(t *thread, w uint32) bool {
 	if e.hazards == nil {
 		return e.execute(t, w)
 	}
+	h := &e.hazards.threads[t.index]
+	h.begins(t)
 	if w == nop {
-		e.hazards.threads[t.index].done(e, t, w, 0)
+		h.done(e, t, w, 0)
 		return true
 	}
 	row := t.dstRow(w & 0x3FF) // where matrix instructions start, before they move on
 	if !e.hazard(t, w) || !e.execute(t, w) {
 		return false
 	}
-	e.hazards.threads[t.index].done(e, t, w, row)
+	h.done(e, t, w, row)
 	return true
 }
 

@@ -85,7 +85,11 @@ func (t *thread) enqueue(w uint32) {
 		return
 	}
 	q := &t.queue
-	q.words[(q.first+q.n)%queueSize] = w
+	at := (q.first + q.n) % queueSize
+	q.words[at] = w
+	if h := t.e.hazards; h != nil {
+		h.threads[t.index].pushes(at)
+	}
 	q.n++
 	if q.n == queueSize {
 		t.e.refuse(UnimplementedFunctionality, "the queue holds %d instructions: stores to it must wait for the engine", queueSize-1)

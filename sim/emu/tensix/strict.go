@@ -1,5 +1,7 @@
 package tensix
 
+import "slices"
+
 // Hazards: what is right here, where every instruction completes at once, and wrong on silicon, where units are busy for a
 // while and don't wait for each other (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
 
@@ -49,6 +51,25 @@ type hazard struct {
 	results  uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once
 	shuffles bool      // the vector unit's last instruction shuffled lanes, which takes another cycle
 	config   wordRange // of the configuration, that the last instruction writes one cycle late
+
+	pushed Assumptions           // of what the core pushes
+	stored unit                  // stores since the core has pushed an instruction
+	queue  [queueSize]pushedNote // what belongs to the instructions in the queue
+	popped uint64                // instructions of the queue that were executed
+	over   []storeOver
+}
+
+// pushedNote belongs to an instruction in a thread's queue.
+type pushedNote struct {
+	assume Assumptions
+	stored unit // stores of the core before it has pushed the instruction, and after the one before
+}
+
+// storeOver is a store of the core while instructions that it pushed before are still in the queue.
+type storeOver struct {
+	to   Place
+	at   uint32
+	last uint64 // the first of the queue's instructions that was pushed later
 }
 
 // dstUse is rows of Dst; moved is set if a MOVA2D or MOVB2D has written them.
@@ -73,9 +94,14 @@ type wordRange struct{ first, end uint32 }
 //   - use, by SFPLOAD, packers, MOVD2A, MOVD2B, products, pooling and accumulating sums, of columns of such a row that were not
 //     written when SFPSTORE or an unpacker wrote others.
 //
+// An instruction that a T core pushed before it stored to a word of the configuration or a GPR that the instruction uses is
+// refused if it is executed after the store: it may find the old value or the new one.
+//
+// [Engine.Assume] makes exceptions for single instructions.
+//
 // Not refused, since documents define them, or leave them to what the program means: formats of SrcA and SrcB that differ from
 // those of the data but mean the same to the matrix unit (0 and bf16), STALLWAIT for a unit without blocking that unit, and
-// configuration that a T core stores while earlier instructions that use it may not have begun.
+// configuration that a T core stores while earlier instructions that use it have left the queue but may not have begun.
 func (e *Engine) RefuseHazards() {
 	e.hazards = new(hazards)
 	if e.wormhole {
@@ -116,18 +142,71 @@ const (
 
 func (p Place) stores() unit { return configStores << p }
 
-// StoredTo tells that T core n has stored to a place.
-func (e *Engine) StoredTo(n int, p Place) {
-	if e.hazards != nil {
-		e.hazards.threads[n].busy |= p.stores()
+func (p Place) String() string {
+	if p == GPRs {
+		return "GPR"
+	}
+	return "configuration word"
+}
+
+// StoredTo tells that T core n has stored to a place: to a word of the configuration, or to a GPR, by its number.
+func (e *Engine) StoredTo(n int, p Place, at uint32) {
+	if e.hazards == nil {
+		return
+	}
+	h := &e.hazards.threads[n]
+	h.stored |= p.stores()
+	if q := &e.threads[n].queue; q.n > 0 {
+		h.over = slices.DeleteFunc(h.over, func(s storeOver) bool { return s.to == p && s.at == at || s.last <= h.popped })
+		h.over = append(h.over, storeOver{p, at, h.popped + uint64(q.n)})
 	}
 }
 
 // Arrived tells that T core n can know that its stores to a place have arrived, because it has loaded from there.
 func (e *Engine) Arrived(n int, p Place) {
 	if e.hazards != nil {
-		e.hazards.threads[n].busy &^= p.stores()
+		e.hazards.threads[n].arrived(&e.threads[n].queue, p.stores())
 	}
+}
+
+// arrived drops stores.
+func (h *hazard) arrived(q *queue, u unit) {
+	h.busy &^= u
+	h.stored &^= u
+	for i := range q.n {
+		h.queue[(q.first+i)%queueSize].stored &^= u
+	}
+}
+
+// pushes notes what belongs to an instruction that is put into the queue.
+func (h *hazard) pushes(at uint32) {
+	h.queue[at] = pushedNote{h.pushed, h.stored}
+	h.stored = 0
+}
+
+// begins takes into account what the core stored before it pushed the instruction that is executed next.
+func (h *hazard) begins(t *thread) {
+	from := &h.stored
+	if q := &t.queue; q.n > 0 {
+		from = &h.queue[q.first].stored
+	}
+	h.busy |= *from
+	*from = 0
+}
+
+// overwritten returns the store of the core after which the first instruction of the queue may find the old or the new value of
+// what it uses.
+func (e *Engine) overwritten(t *thread, w uint32) (storeOver, bool) {
+	h := &e.hazards.threads[t.index]
+	if t.queue.n == 0 {
+		h.over = h.over[:0]
+	}
+	for _, s := range h.over {
+		if s.last > h.popped && (s.to == GPRs && e.readsGPR(w, s.at) || s.to == Configuration && e.uses(t, w, wordRange{s.at, s.at + 1})) {
+			return s, true
+		}
+	}
+	return storeOver{}, false
 }
 
 // Synced tells that T core n has waited until its thread has executed everything.
@@ -166,9 +245,12 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		h.busy &^= h.waits
 		h.blocked, h.waits = 0, 0
 	}
+	if s, ok := e.overwritten(t, w); ok {
+		return e.refuse(UndefinedBehavior, "the T core has stored to %v %d since it pushed this instruction, which may find the old or the new value", s.to, s.at)
+	}
 	switch op := w >> 24; {
-	case (op == opSEMPOST || op == opSEMGET) && h.busy&^stores != 0:
-		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked", h.busy&^stores)
+	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
+		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked", h.tells(t, op))
 	case h.busy&reads(w) != 0:
 		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
 	case op == opSFPLOAD && h.overlaps(t.dstRow(w&0x3FF)):
@@ -181,6 +263,21 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first, h.config.end-1)
 	}
 	return !e.wormhole || e.lateHazard(t, h, w, u)
+}
+
+// tells returns the units of whose work a SEMPOST or SEMGET tells others too early.
+func (h *hazard) tells(t *thread, op uint32) unit {
+	busy := h.busy &^ stores
+	if op == opSEMGET && h.assumes(t, ContextIsRead) {
+		busy &^= unitUnpack
+	}
+	return busy
+}
+
+// takenAsDone reports whether an instruction may rely on being done at once, as far as others are told of it.
+func (h *hazard) takenAsDone(t *thread, w uint32) bool {
+	op := w >> 24
+	return h.assumes(t, BootIsOver) || (op == opZEROACC || op == opZEROSRC) && h.assumes(t, ZeroedAtOnce)
 }
 
 // lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the one before it. On Blackhole
@@ -292,8 +389,11 @@ func (e *Engine) unpackerUses(t *thread, unit configField, in func(configField) 
 
 // done notes an instruction that has been done.
 func (h *hazard) done(e *Engine, t *thread, w, row uint32) {
+	if t.queue.n > 0 {
+		h.popped++
+	}
 	u := unitOf(w)
-	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 {
+	if u&(unitUnpack|unitPack|unitMatrix|unitVector) != 0 && !h.takenAsDone(t, w) {
 		h.busy |= u
 	}
 	if w>>24 == opSTALLWAIT {
@@ -367,6 +467,26 @@ func reads(w uint32) unit {
 		return configStores
 	}
 	return 0
+}
+
+// readsGPR reports whether an instruction reads a GPR.
+func (e *Engine) readsGPR(w, gpr uint32) bool {
+	switch w >> 24 {
+	case opWRCFG:
+		a := e.decodeWRCFG(w)
+		return gpr == a.gpr || a.wide != 0 && gpr&^3 == a.gpr&^3
+	case opREG2FLOP:
+		return gpr == e.decodeREG2FLOP(w).gpr
+	case opSTOREREG:
+		return gpr == e.decodeSTOREREG(w).gpr
+	case opADDDMAREG:
+		a := e.decodeADDDMAREG(w)
+		return gpr == a.a || gpr == a.b
+	case opMULDMAREG:
+		a := e.decodeMULDMAREG(w)
+		return gpr == a.a || gpr == a.b
+	}
+	return false
 }
 
 // lateResults are the LRegs that an instruction writes in its second cycle.

@@ -49,10 +49,10 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			{name: "a post after a wait for it", list: []uint32{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
 			{name: "a wait that blocks another unit", list: []uint32{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
 			{name: "a post after the core has waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: []uint32{semPost1}},
-			{name: "configuration that a core has just stored", before: func(e *Engine) { e.StoredTo(1, Configuration) }, list: []uint32{readConfig}, want: "stores to configuration"},
-			{name: "configuration that has been waited for", before: func(e *Engine) { e.StoredTo(1, Configuration) }, list: []uint32{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
-			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration); e.Arrived(1, Configuration) }, list: []uint32{readConfig}},
-			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration) }, list: []uint32{readConfig}},
+			{name: "configuration that a core has just stored", before: func(e *Engine) { e.StoredTo(1, Configuration, 0) }, list: []uint32{readConfig}, want: "stores to configuration"},
+			{name: "configuration that has been waited for", before: func(e *Engine) { e.StoredTo(1, Configuration, 0) }, list: []uint32{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
+			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: []uint32{readConfig}},
+			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration, 0) }, list: []uint32{readConfig}},
 			{name: "a result used at once", list: []uint32{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
 			{name: "a result used after SFPNOP", list: []uint32{sfpMad, sfpNop, sfpMov}},
 			{name: "another register used at once", list: []uint32{sfpMad, sfpMovElse}},
@@ -79,6 +79,58 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 				t.Errorf("%v: %s: %v", arch, tt.name, f)
 			case want != "" && (f == nil || !strings.Contains(f.Detail, want) || f.Category != UndefinedBehavior):
 				t.Errorf("%v: %s: %v, want %q", arch, tt.name, f, want)
+			}
+		}
+	}
+}
+
+// A core stores to configuration or GPRs while instructions that it has pushed before are still in the queue. Those may not use
+// what it stores to; those that it pushes later must wait for the store.
+func TestStoresAfterPushes(t *testing.T) {
+	const (
+		waitForPost = opSEMWAIT<<24 | 2<<15 | 1<<3<<2 | 1 // sync unit; semaphore 3; while it is 0
+		early, late = "since it pushed this instruction", "may not have arrived"
+		readGPR     = opADDDMAREG << 24
+	)
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, c := range []struct {
+			name   string
+			to     Place
+			word   uint32
+			queued uint32
+			later  func(e *Engine)
+			want   string
+		}{
+			{"another word's reader before", Configuration, 64, readConfig, func(*Engine) {}, ""},
+			{"the word's reader before", Configuration, 64, readConfig | 64, func(*Engine) {}, "configuration word 64 " + early},
+			{"the word's reader before, and the store has arrived", Configuration, 64, readConfig | 64, func(e *Engine) { e.Arrived(1, Configuration) }, early},
+			{"a reader of the configuration word with the GPR's number before", GPRs, 64, readConfig | 64, func(*Engine) {}, ""},
+			{"another GPR's reader before", GPRs, 5, readGPR | 4, func(*Engine) {}, ""},
+			{"the GPR's reader before", GPRs, 5, readGPR | 5, func(*Engine) {}, "GPR 5 " + early},
+			{"a reader of four GPRs before", GPRs, 5, opWRCFG<<24 | 1<<15 | 4<<16 | 64, func(*Engine) {}, "GPR 5 " + early},
+			{"the preceding GPR's reader before", GPRs, 5, opWRCFG<<24 | 4<<16 | 64, func(*Engine) {}, ""},
+			{"another word's reader before, a reader after the store", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64) }, late},
+			{"a reader after the store and a wait", Configuration, 64, readConfig, func(e *Engine) {
+				run(e, opSTALLWAIT<<24|0x80<<15|map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}[arch], readConfig|64)
+			}, ""},
+			{"a reader after the store, which is read back while it is in the queue", Configuration, 64, readConfig, func(e *Engine) { run(e, readConfig|64); e.Arrived(1, Configuration) }, ""},
+			{"a reader after the store, which is read back first", Configuration, 64, readConfig, func(e *Engine) { e.Arrived(1, Configuration); run(e, readConfig|64) }, ""},
+		} {
+			e := New(arch, newTestTile(arch))
+			e.RefuseHazards()
+			if f := run(e, opSEMINIT<<24|15<<20|1<<3<<2, waitForPost, c.queued); f != nil || e.Queued(1) == 0 {
+				t.Fatalf("%v: %v, %d instructions wait", arch, f, e.Queued(1))
+			}
+			e.StoredTo(1, c.to, c.word)
+			c.later(e)
+			e.PostSemaphore(3)
+			for e.Step() > 0 {
+			}
+			switch f := e.Fault(); {
+			case c.want == "" && (f != nil || e.Queued(1) != 0):
+				t.Errorf("%v: %s: %v, %d instructions wait", arch, c.name, f, e.Queued(1))
+			case c.want != "" && (f == nil || !strings.Contains(f.Detail, c.want)):
+				t.Errorf("%v: %s: %v, want %q", arch, c.name, f, c.want)
 			}
 		}
 	}
