@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -323,10 +325,14 @@ func TestMetalMulticast(t *testing.T) {
 	})
 }
 
-// compute returns a compute kernel that was linked with the firmware, for TRISC0, 1 and 2.
-func (b *metalBench) compute(name string) [3]*kernels.Image {
+// compute is a compute kernel for TRISC0, 1 and 2.
+type compute [3]*kernels.Image
+
+// computeKernels yields the compute kernels of a name that were linked with the firmware, in the order of the hash of what they were
+// compiled with.
+func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 	b.Helper()
-	byHash := map[string]*[3]*kernels.Image{}
+	all := map[string]compute{}
 	for i := range b.cache.Kernels {
 		k := &b.cache.Kernels[i]
 		if k.Name != name || k.Processor < chip.TRISC0 {
@@ -336,34 +342,36 @@ func (b *metalBench) compute(name string) [3]*kernels.Image {
 		if err != nil || b.firmware.CheckProcessor(im, k.Processor) != nil {
 			continue
 		}
-		all := byHash[k.Hash]
-		if all == nil {
-			all = new([3]*kernels.Image)
-			byHash[k.Hash] = all
-		}
-		all[k.Processor-chip.TRISC0] = im
-		if !slices.Contains(all[:], nil) {
-			return *all
+		c := all[k.Hash]
+		c[k.Processor-chip.TRISC0] = im
+		all[k.Hash] = c
+	}
+	maps.DeleteFunc(all, func(_ string, c compute) bool { return slices.Contains(c[:], nil) })
+	b.Logf("%s: %d compute kernels", name, len(all))
+	return func(yield func(string, compute) bool) {
+		for _, hash := range slices.Sorted(maps.Keys(all)) {
+			if !yield(hash, all[hash]) {
+				return
+			}
 		}
 	}
-	b.Skipf("%s has no compute kernel %s that was linked with %s", *metalDir, name, b.firmware.Dir)
-	return [3]*kernels.Image{}
 }
 
 // computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16 tiles.
-func (b *metalBench) computes(name, reader string, args []uint32, out *reprise.Buffer, bufs ...*reprise.Buffer) *reprise.Executable {
+func (b *metalBench) computes(name string, kernel compute, args []uint32, reader string, readerArgs []uint32, out *reprise.Buffer, bufs ...*reprise.Buffer) *reprise.Executable {
 	b.Helper()
 	on := []chip.Range{chip.Single(1, 1)}
 	tiles := uint32(out.Size() / metalTile)
 	p := &reprise.Program{Name: name, Buffers: append(bufs, out), Kernels: []reprise.Kernel{
-		{Name: "reader", Image: b.kernel(reader, chip.NCRISC, chip.NOC0), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return args }},
+		{Name: "reader", Image: b.kernel(reader, chip.NCRISC, chip.NOC0), Processor: chip.NCRISC, Cores: on, Args: func(chip.Core) []uint32 { return readerArgs }},
 		{Name: "writer", Image: b.kernel("writer_unary_8bank", chip.BRISC, chip.NOC1), Processor: chip.BRISC, NOC: chip.NOC1, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 0, tiles} }},
 	}}
-	for i, im := range b.compute(name) {
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("compute %d", i), Image: im, Processor: chip.TRISC0 + chip.Processor(i), Cores: on})
+	for i, im := range kernel {
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("compute %d", i), Image: im, Processor: chip.TRISC0 + chip.Processor(i), Cores: on,
+			Args: func(chip.Core) []uint32 { return args }})
 	}
 	for _, index := range []int{0, 1, 16} {
-		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: metalTile, Pages: 2})
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: metalTile, Pages: 8})
 	}
 	return b.load(p)
 }
@@ -385,51 +393,108 @@ func inTiles(b []byte, wide, row, column int) float64 {
 	return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*at:])) << 16))
 }
 
-// Compute kernels of tt-metal run on the Tensix engines: a copy and absolute values of tiles, and a product of matrices whose
-// elements are small enough to be exact in every fidelity.
+// Compute kernels of tt-metal run on the Tensix engines, with every check too: copies, absolute values, sums, differences and
+// products of tiles, tilizing, and a product of matrices whose elements are small enough to be exact in every fidelity.
 func TestMetalCompute(t *testing.T) {
 	onMetal(t, func(b *metalBench) {
-		if strings.HasSuffix(b.Name(), "/strict") {
-			b.Skip("checks refuse the SEMGET with which tt-llk's unpack code releases its context: no STALLWAIT comes before it, and no waiver is for engines yet")
-		}
-		for _, name := range []string{"eltwise_copy", "sfpu_abs"} {
-			in, out := b.tiles("in", 8), b.tiles("out", 8)
-			x := b.computes(name, "reader_unary_8bank", []uint32{in.Addr(), 0, 0, 8}, out, in)
-			data := smallTiles(8, 1)
-			b.must(b.queue.Write(b.ctx, in, 0, data))
-			b.must(b.queue.Run(b.ctx, x))
-			if name == "sfpu_abs" {
-				for i := 1; i < len(data); i += 2 {
-					data[i] &= 0x7F
+		const tiles = 8
+		in0, in1, out := b.tiles("A", tiles), b.tiles("B", tiles), b.tiles("C", tiles)
+		data0, data1 := smallTiles(tiles, 1), smallTiles(tiles, 2)
+		b.must(b.queue.Write(b.ctx, in0, 0, data0))
+		b.must(b.queue.Write(b.ctx, in1, 0, data1))
+		one := []uint32{in0.Addr(), 0, 0, tiles}
+		for _, c := range []struct {
+			name string
+			want []byte
+		}{
+			{"eltwise_copy", data0},
+			{"sfpu_abs", eachBF16(data0, data0, func(x, _ float32) float32 { return float32(math.Abs(float64(x))) })},
+			{"tilize", tilized(data0, 4)},
+		} {
+			for hash, kernel := range b.computeKernels(c.name) {
+				b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
+				b.must(b.queue.Run(b.ctx, b.computes(c.name, kernel, nil, "reader_unary_8bank", one, out, in0)))
+				if !bytes.Equal(b.read(out), c.want) {
+					b.Errorf("%s/%s differs", c.name, hash)
 				}
 			}
-			if got := b.read(out); !bytes.Equal(got, data) {
-				b.Errorf("%s differs", name)
-			}
 		}
-		const m, k, n = 2, 3, 2 // tiles
-		in0, in1, out := b.tiles("A", m*k), b.tiles("B", k*n), b.tiles("C", m*n)
-		x := b.computes("bmm", "reader_mm", []uint32{in0.Addr(), in1.Addr(), m, k, n}, out, in0, in1)
-		trace := b.capture("matmul", x, x)
-		for seed := range uint64(3) {
-			data0, data1 := smallTiles(m*k, 2*seed+10), smallTiles(k*n, 2*seed+11)
-			b.must(b.queue.Write(b.ctx, in0, 0, data0))
-			b.must(b.queue.Write(b.ctx, in1, 0, data1))
-			b.must(trace.Replay(b.ctx))
-			got := b.read(out)
-			for row := range 32 * m {
-				for column := range 32 * n {
-					want := 0.0
-					for i := range 32 * k {
-						want += inTiles(data0, k, row, i) * inTiles(data1, n, i, column)
-					}
-					if v := inTiles(got, n, row, column); v != want {
-						b.Fatalf("row %d, column %d is %v, want %v", row, column, v, want)
-					}
+		// A file doesn't say which of these it is.
+		results := map[string][]byte{
+			"add": eachBF16(data0, data1, func(x, y float32) float32 { return x + y }),
+			"sub": eachBF16(data0, data1, func(x, y float32) float32 { return x - y }),
+			"mul": eachBF16(data0, data1, func(x, y float32) float32 { return x * y }),
+		}
+		found := map[string]bool{}
+		for hash, kernel := range b.computeKernels("eltwise_binary") {
+			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
+			b.must(b.queue.Run(b.ctx, b.computes("binary", kernel, []uint32{tiles, 1, 0}, "reader2", []uint32{in0.Addr(), in1.Addr(), tiles}, out, in0, in1)))
+			got, is := b.read(out), ""
+			for op, want := range results {
+				if bytes.Equal(got, want) {
+					is = op
 				}
 			}
+			if is == "" || found[is] {
+				b.Errorf("eltwise_binary/%s: %q: want a sum, a difference or a product, each once", hash, is)
+			}
+			found[is] = true
+		}
+		for _, kernel := range b.computeKernels("bmm") {
+			b.multiplies(kernel)
 		}
 	})
+}
+
+// multiplies runs a product of matrices as a trace.
+func (b *metalBench) multiplies(kernel compute) {
+	b.Helper()
+	const m, k, n = 2, 3, 2 // tiles
+	in0, in1, out := b.tiles("A", m*k), b.tiles("B", k*n), b.tiles("C", m*n)
+	x := b.computes("bmm", kernel, nil, "reader_mm", []uint32{in0.Addr(), in1.Addr(), m, k, n}, out, in0, in1)
+	trace := b.capture("matmul", x, x)
+	for seed := range uint64(3) {
+		data0, data1 := smallTiles(m*k, 2*seed+10), smallTiles(k*n, 2*seed+11)
+		b.must(b.queue.Write(b.ctx, in0, 0, data0))
+		b.must(b.queue.Write(b.ctx, in1, 0, data1))
+		b.must(trace.Replay(b.ctx))
+		got := b.read(out)
+		for row := range 32 * m {
+			for column := range 32 * n {
+				want := 0.0
+				for i := range 32 * k {
+					want += inTiles(data0, k, row, i) * inTiles(data1, n, i, column)
+				}
+				if v := inTiles(got, n, row, column); v != want {
+					b.Fatalf("row %d, column %d is %v, want %v", row, column, v, want)
+				}
+			}
+		}
+	}
+}
+
+// eachBF16 applies a function to pairs of bfloat16 elements whose results bfloat16 has. There is one zero.
+func eachBF16(a, b []byte, f func(x, y float32) float32) []byte {
+	out := make([]byte, 0, len(a))
+	at := func(p []byte, i int) float32 {
+		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(p[i:])) << 16)
+	}
+	for i := 0; i < len(a); i += 2 {
+		out = binary.LittleEndian.AppendUint16(out, uint16(math.Float32bits(f(at(a, i), at(b, i))+0)>>16))
+	}
+	return out
+}
+
+// tilized turns blocks of 32 rows, wide tiles each, into tiles.
+func tilized(rows []byte, wide int) []byte {
+	out := make([]byte, len(rows))
+	for i := 0; i < len(rows); i += 2 {
+		row, column := i/2/(32*wide), i/2%(32*wide)
+		face := row/16%2*2 + column/16%2
+		at := ((row/32*wide+column/32)*4+face)*256 + row%16*16 + column%16
+		copy(out[2*at:], rows[i:i+2])
+	}
+	return out
 }
 
 // Two queues run programs at the same time, each on its own workers, and an event orders them.

@@ -12,8 +12,9 @@ import (
 )
 
 // MetalWaivers are the named exceptions with which an emulated card with every check, or with slow networks, runs tt-metal's
-// firmware from a folder, such as its kernel cache or one that reprise.WithQueueFirmware takes: what its base firmware and its command-queue
-// firmware rely on. Worker kernels have none. The errors are those of [metal.OpenCache] and of reading the files.
+// firmware from a folder, such as its kernel cache or one that reprise.WithQueueFirmware takes: what its base firmware, its
+// command-queue firmware and its compute kernels rely on. Kernels that move data have none. The errors are those of
+// [metal.OpenCache] and of reading the files.
 func MetalWaivers(ctx context.Context, dir string) ([]emu.Waiver, error) {
 	files, err := metal.QueueKernelFiles(ctx, dir)
 	if err != nil {
@@ -38,6 +39,17 @@ func MetalWaivers(ctx context.Context, dir string) ([]emu.Waiver, error) {
 			return nil, fmt.Errorf("target: %s: %w", path, err)
 		}
 		out = append(out, emu.Waiver{Name: path, Text: im.Text, Assume: emu.MetalQueue})
+	}
+	for i := range cache.Kernels {
+		k := &cache.Kernels[i]
+		if k.Processor < chip.TRISC0 {
+			continue
+		}
+		im, err := k.Load()
+		if err != nil {
+			return nil, fmt.Errorf("target: %s: %w", k.Path, err)
+		}
+		out = append(out, emu.Waiver{Name: k.Path, Text: im.Text, Assume: emu.MetalCompute})
 	}
 	return out, nil
 }
