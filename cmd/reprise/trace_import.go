@@ -39,6 +39,7 @@ type traceImportCmd struct {
 	Firmware string   `help:"Folder with the base firmware of the kernels, if the cache has several that could be it." placeholder:"DIR"`
 	Trust    bool     `help:"Import kernels that the cache doesn't have; nothing proves then that --firmware is theirs. Without --cache and --firmware the workers run this runtime's own."`
 	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. For each of them once." placeholder:"BUFFER" sep:"none"`
+	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. For each of them once." placeholder:"PARAM" sep:"none"`
 	Data     bool     `help:"Save what the DRAM buffers hold now."`
 	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
 	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
@@ -46,6 +47,7 @@ type traceImportCmd struct {
 	JSON     bool     `help:"Print one JSON object instead of text." name:"json"`
 
 	buffers []tracebuf.Buffer
+	params  []importParam
 }
 
 // Help is shown by --help.
@@ -86,6 +88,14 @@ func (c *traceImportCmd) Validate() error {
 			return err
 		}
 		c.buffers = append(c.buffers, b)
+	}
+	c.params = nil
+	for _, s := range c.Param {
+		p, err := parseImportParam(s)
+		if err != nil {
+			return err
+		}
+		c.params = append(c.params, p)
 	}
 	return nil
 }
@@ -153,6 +163,9 @@ type importKernel struct {
 	Name      string `json:"name"` // empty if it isn't in the cache
 	Processor string `json:"processor"`
 	Addr      uint32 `json:"addr"` // in L1
+	// Args and Common are its runtime arguments on the first of the cores; zeros may follow them.
+	Args   []uint32 `json:"args"`
+	Common []uint32 `json:"common_args"`
 }
 
 // Run imports the trace.
@@ -267,6 +280,13 @@ func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *impor
 		}
 		o.Data = append(o.Data, tracebuf.Data{Buffer: i, Bytes: data})
 	}
+	for i := range c.params {
+		args, err := c.params[i].arguments(t)
+		if err != nil {
+			return nil, err
+		}
+		o.Arguments = append(o.Arguments, args...)
+	}
 	file, err := t.File(o)
 	if err != nil {
 		return nil, err
@@ -305,7 +325,7 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 				launch.Cores += "-" + l.End.String()
 			}
 			for _, k := range l.Kernels {
-				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr})
+				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...), append([]uint32{}, k.Common...)})
 			}
 			p.Launches = append(p.Launches, launch)
 		}
@@ -329,6 +349,11 @@ func (j *importJSON) print(to io.Writer) error {
 				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"), kernel.Processor)
 			}
 			fmt.Fprintln(w)
+			for _, kernel := range l.Kernels {
+				if args := argumentText(kernel.Args, kernel.Common); args != "" {
+					fmt.Fprintf(w, "    %s:%s\n", kernel.Processor, args)
+				}
+			}
 		}
 	}
 	if j.File != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -65,12 +67,12 @@ func TestTraceImport(t *testing.T) {
 			raw := filepath.Join(dir, "trace.bin")
 			b.Must(os.WriteFile(raw, saved.Image.Bytes, 0o600))
 			c := traceImportCmd{Source: raw, PageSize: 4096, Revision: saved.Target.Revision, Memory: dir, Like: "emu:" + ch.Arch().String(), Trust: true, Name: "sum", Data: true,
-				Output: filepath.Join(dir, "sum.trace"),
+				Output: filepath.Join(dir, "sum.trace"), Param: []string{"addend=trisc0:3", "src=brisc:0,program=0,buffer=in"},
 				Buffer: []string{fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()), fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(), out.Size(), out.PageSize())}}
 			b.Must(c.Validate())
 			var text strings.Builder
 			b.Must(c.Run(b.Ctx, streams{out: &text}))
-			for _, want := range []string{"protocol revision 2026-03", "2 programs", "a kernel that isn't in the cache on BRISC", "written to "} {
+			for _, want := range []string{"protocol revision 2026-03", "2 programs", "a kernel that isn't in the cache on BRISC", fmt.Sprintf("    BRISC: arguments %#x 0x0 0x4 0x40 0x0", in.Addr()), "written to "} {
 				if !strings.Contains(text.String(), want) {
 					t.Errorf("no %q in\n%s", want, text.String())
 				}
@@ -80,15 +82,33 @@ func TestTraceImport(t *testing.T) {
 			b.Must(err)
 			defer func() { b.Must(on.Close(context.WithoutCancel(b.Ctx))) }()
 			b.Must(loaded.Replay(b.Ctx))
-			for _, buf := range loaded.Buffers() {
-				if buf.Name() != "out" {
-					continue
+			check := func(want []byte) {
+				t.Helper()
+				for _, buf := range loaded.Buffers() {
+					if buf.Name() != "out" {
+						continue
+					}
+					got := make([]byte, buf.Size())
+					b.Must(on.Queue(0).Read(b.Ctx, buf, 0, got))
+					if !bytes.Equal(got, want) {
+						t.Errorf("the replay gives % x..., want % x...", got[:8], want[:8])
+					}
 				}
-				got := make([]byte, buf.Size())
-				b.Must(on.Queue(0).Read(b.Ctx, buf, 0, got))
-				if want := devtest.Words(buf.Size(), 12); !bytes.Equal(got, want) {
-					t.Errorf("the replay gives % x..., want % x...", got[:8], want[:8])
+			}
+			check(devtest.Words(out.Size(), 12))
+			b.Must(loaded.Set("addend", 9))
+			b.Must(loaded.Replay(b.Ctx))
+			check(devtest.Words(out.Size(), 16))
+			sum := sha256.Sum256(devtest.Words(out.Size(), 16))
+			for _, step := range []bool{false, true} {
+				text.Reset()
+				b.Must((&traceRunCmd{File: c.Output, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}).Run(b.Ctx, streams{out: &text}))
+				if want := hex.EncodeToString(sum[:8]); !strings.Contains(text.String(), want) {
+					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())
 				}
+			}
+			if err := (&traceRunCmd{File: c.Output, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx, streams{out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
+				t.Errorf("trace run --set of no parameter: %v", err)
 			}
 			imported, err := readTraceFile(b.Ctx, c.Output)
 			b.Must(err)

@@ -19,16 +19,17 @@ import (
 )
 
 type traceRunCmd struct {
-	File     string `arg:"" help:"Trace file to run." type:"existingfile"`
-	Device   string `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
-	Firmware string `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
-	Replays  int    `help:"How often to replay it." default:"1"`
-	Step     bool   `help:"Run it program by program instead, and wait for each." xor:"mode"`
-	Split    *int   `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
-	Bisect   bool   `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
-	Check    bool   `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
-	JSON     bool   `help:"Print one JSON object instead of text." name:"json"`
-	DumpDir  string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+	File     string            `arg:"" help:"Trace file to run." type:"existingfile"`
+	Device   string            `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string            `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	Replays  int               `help:"How often to replay it." default:"1"`
+	Set      map[string]uint32 `help:"Value of a parameter, instead of the one in the file. For each of them once." placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `help:"Run it program by program instead, and wait for each." xor:"mode"`
+	Split    *int              `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
+	Bisect   bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
+	Check    bool              `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
+	JSON     bool              `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir  string            `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
 
 // Help is shown by --help.
@@ -116,6 +117,11 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}
+	for name, v := range c.Set {
+		if err := t.Set(name, v); err != nil {
+			return err
+		}
+	}
 	begin := time.Now()
 	// The trace's faults are printed after everything else.
 	var wrong error

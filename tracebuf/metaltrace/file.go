@@ -30,11 +30,14 @@ type FileOptions struct {
 	Buffers []tracebuf.Buffer
 	// Data and Results are contents of Buffers, as in a tracebuf.File.
 	Data, Results []tracebuf.Data
+	// Arguments become parameters of the file's trace.
+	Arguments []Argument
 }
 
 // File makes a trace file of the trace, whose launches have been found. Commands get the pinned revision's form, kernels come from
 // DRAM in each run, and go signals name the target's dispatch core; launch messages, arguments and configuration stay as they are.
-// The result passes tracebuf's validation; the error wraps an *ImportError or a *tracebuf.FileError.
+// The result passes tracebuf's validation; the error wraps an *ImportError, an *ArgumentError or a
+// *tracebuf.FileError.
 func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	w := writer{trace: t, target: &o.Target, index: map[[sha256.Size]byte]int{}}
 	rec := tracebuf.NewRecording(t.Layout)
@@ -61,6 +64,9 @@ func (t *Trace) File(o FileOptions) (*tracebuf.File, error) {
 	for i := range w.programs {
 		p := &w.programs[i]
 		im.Programs = append(im.Programs, tracebuf.Program{Name: p.name, Binary: p.binary, Pages: len(p.binary) / binaryPage})
+	}
+	if im.Params, err = t.params(im, o.Buffers, o.Arguments); err != nil {
+		return nil, err
 	}
 	f := tracebuf.NewFile(o.Name, []tracebuf.Part{{Target: o.Target, Image: *im}}, o.Buffers)
 	f.Data, f.Results = o.Data, o.Results

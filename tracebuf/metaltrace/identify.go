@@ -141,8 +141,9 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 		if len(messages) == 0 {
 			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i), Err: ErrNotTrace}
 		}
+		config := s.config(t.Layout)
 		for _, msg := range messages {
-			launch, err := msg.launch(workers, &m)
+			launch, err := msg.launch(workers, &m, config)
 			if err != nil {
 				return err
 			}
@@ -196,7 +197,7 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 }
 
 // launch finds what the message starts.
-func (msg *message) launch(workers *abi.Layout, m *l1Memory) (Launch, error) {
+func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrites) (Launch, error) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	out := Launch{Start: msg.start, End: msg.end}
 	base, enables := le.Uint32(b[at.ConfigBase:]), le.Uint32(b[at.Enables:])
@@ -210,7 +211,10 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory) (Launch, error) {
 			return out, &ImportError{Offset: msg.offset, Command: "WRITE_PACKED", Err: ErrNotTrace,
 				Why: fmt.Sprintf("%v of %v starts at %#x of L1, where the trace puts no kernel", p, msg.start, addr)}
 		}
-		out.Kernels = append(out.Kernels, Kernel{Processor: p, Addr: addr, Text: text})
+		k := Kernel{Processor: p, Addr: addr, Text: text}
+		k.args, k.common = msg.arguments(workers, p)
+		k.Args, k.Common = config.words(msg.start, k.args), config.words(msg.start, k.common)
+		out.Kernels = append(out.Kernels, k)
 	}
 	mask := uint64(le.Uint32(b[at.CBMask:]))
 	if at.CircularBuffers > 32 {
@@ -218,10 +222,10 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory) (Launch, error) {
 	}
 	circular := base + uint32(le.Uint16(b[at.Circular:]))
 	if mask != 0 {
-		config := m.read(msg.start, circular)
+		sizes := m.read(msg.start, circular)
 		for i := range at.CircularBuffers {
-			if mask>>i&1 != 0 && len(config) >= 16*i+8 {
-				out.Circular = append(out.Circular, CircularBuffer{le.Uint32(config[16*i:]), le.Uint32(config[16*i+4:])})
+			if mask>>i&1 != 0 && len(sizes) >= 16*i+8 {
+				out.Circular = append(out.Circular, CircularBuffer{le.Uint32(sizes[16*i:]), le.Uint32(sizes[16*i+4:])})
 			}
 		}
 	}

@@ -105,3 +105,69 @@ func TestImportComputesTheSame(t *testing.T) {
 		})
 	}
 }
+
+// Parameters of an imported trace change what its replays compute, and where its buffers are.
+func TestImportedParametersAreSet(t *testing.T) {
+	for _, card := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
+		t.Run(card.String(), func(t *testing.T) {
+			b := devtest.Open(t, card, reprise.WithStockWireFormat())
+			m := openMemory(t, card)
+			b.Pages("low", 1024) // so that no other argument looks like an address
+			in, out := b.Pages("in", 4), b.Pages("out", 4)
+			x := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, out, 5))
+			trace, err := b.Queue.Capture(b.Ctx, "sum", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+			b.Must(err)
+			b.Must(b.Queue.Wait(b.Ctx))
+			saved := save(b, trace)
+			im := &saved.Image
+			commands := make([]byte, len(im.Bytes))
+			b.Must(metaltrace.ReadInterleaved(m, len(m.ch.DRAMBanks()), trace.Parts()[0].Extents[0].Start, im.PageSize, 0, commands))
+			read, err := metaltrace.Read(m, len(m.ch.DRAMBanks()), im.Layout, commands, cq.Pinned)
+			b.Must(err)
+			b.Must(read.FindLaunches(abi.Own(b.Dev.Arch())))
+			var args []metaltrace.Argument
+			for step := range read.Steps {
+				for _, k := range read.Steps[step].Launches[0].Kernels {
+					if k.Processor == chip.TRISC0 && (len(k.Args) < 4 || k.Args[3] != 5) {
+						t.Errorf("program %d: %v has arguments %v, want 5 as the fourth", step, k.Processor, k.Args)
+					}
+				}
+				args = append(args, metaltrace.Argument{Name: "addend", Step: step, Processor: chip.TRISC0, Index: 3},
+					metaltrace.Argument{Name: "from", Step: step, Processor: chip.BRISC, Index: 0, Buffer: "in"},
+					metaltrace.Argument{Name: "to", Step: step, Processor: chip.NCRISC, Index: 0, Buffer: "out"})
+			}
+			f, err := read.File(metaltrace.FileOptions{Name: "imported", Target: saved.Target, Buffers: im.Buffers, Arguments: args})
+			b.Must(err)
+			file, err := metaltrace.Write(f)
+			b.Must(err)
+			b.Must(trace.Release(b.Ctx))
+			b.Must(x.Release(b.Ctx))
+			// The old addresses stay taken: the trace gets buffers of its own.
+			loaded, err := b.Dev.LoadTrace(b.Ctx, bytes.NewReader(file))
+			b.Must(err)
+			buffers := map[string]*reprise.Buffer{}
+			for _, buf := range loaded.Buffers() {
+				buffers[buf.Name()] = buf
+			}
+			if buffers["in"].Addr() == in.Addr() || buffers["out"].Addr() == out.Addr() {
+				t.Errorf("buffers at %#x and %#x, where others are", in.Addr(), out.Addr())
+			}
+			replay := func(addend uint32, to *reprise.Buffer) {
+				t.Helper()
+				b.Must(b.Queue.Write(b.Ctx, buffers["in"], 0, devtest.Words(in.Size(), 100)))
+				b.Must(loaded.Replay(b.Ctx))
+				got := make([]byte, to.Size())
+				b.Must(b.Queue.Read(b.Ctx, to, 0, got))
+				if want := devtest.Words(to.Size(), 100+addend); !bytes.Equal(got, want) {
+					t.Errorf("with %d: % x..., want % x...", addend, got[:8], want[:8])
+				}
+			}
+			replay(5, buffers["out"])
+			b.Must(loaded.Set("addend", 77))
+			replay(77, buffers["out"])
+			b.Must(loaded.SetBuffer("to", out))
+			replay(77, out)
+			b.Must(loaded.Release(b.Ctx))
+		})
+	}
+}

@@ -90,6 +90,12 @@ type Kernel struct {
 	Addr      uint32 // of its text in L1
 	Name      string // in the kernel cache; empty if it isn't there
 	Text      []byte // its text and initial data; up to the end of what was written there if it isn't in the cache
+	// Args and Common are its unique and its common runtime arguments on the core at the launch's Start. A trace doesn't say how many
+	// they are, so zeros may follow that fill a multiple of 16 bytes. A kernel without arguments may seem to have those of the next
+	// processor's kernel.
+	Args, Common []uint32
+
+	args, common region // of its runtime arguments in L1
 }
 
 // command is a dispatcher's command, as the pinned revision has it.

@@ -101,6 +101,9 @@ func (m *metalStream) launch() {
 	msg := make([]byte, cq.SlotStride(int(l1.LaunchSize)))
 	le := binary.LittleEndian
 	le.PutUint32(msg[at.ConfigBase:], l1.KernelConfig)
+	le.PutUint16(msg[at.Args+2:], 16) // common arguments; unique ones are first
+	le.PutUint16(msg[at.Semaphores:], 32)
+	le.PutUint16(msg[at.Circular:], 64)
 	le.PutUint32(msg[at.Text:], 4096)
 	le.PutUint32(msg[at.Enables:], 1)
 	m.b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + m.runs%l1.LaunchEntries*l1.LaunchSize,

@@ -1,0 +1,133 @@
+package metaltrace
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// noArguments is the offset of arguments in a launch message for a kernel without any (tt-metal RTA_CRTA_NO_ARGS_SENTINEL).
+const noArguments = 0xFFFF
+
+// region is a part of a core's L1, [start, end). One without arguments is empty.
+type region struct{ start, end uint64 }
+
+// arguments returns where a launch message says that the arguments of a processor's kernel are: up to the next part of the program's
+// memory that it names.
+func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, common region) {
+	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
+	base := uint64(le.Uint32(b[at.ConfigBase:]))
+	parts := []uint64{uint64(le.Uint16(b[at.Semaphores:])), uint64(le.Uint16(b[at.Circular:]))}
+	enables := le.Uint32(b[at.Enables:])
+	for q := range uint32(chip.NumProcessors) {
+		if enables>>q&1 == 0 {
+			continue
+		}
+		parts = append(parts, uint64(le.Uint32(b[at.Text+4*q:])))
+		for _, of := range []uint32{0, 2} {
+			if offset := le.Uint16(b[at.Args+4*q+of:]); offset != noArguments {
+				parts = append(parts, uint64(offset))
+			}
+		}
+	}
+	slices.Sort(parts)
+	of := func(offset uint16) region {
+		if offset == noArguments {
+			return region{}
+		}
+		r := region{base + uint64(offset), base + noArguments}
+		if i, _ := slices.BinarySearch(parts, uint64(offset)+1); i < len(parts) {
+			r.end = base + parts[i]
+		}
+		return r
+	}
+	args := b[at.Args+4*uint32(p):]
+	return of(le.Uint16(args)), of(le.Uint16(args[2:]))
+}
+
+// configWrite is bytes that a command writes to the program's memory of all cores of a rectangle: arguments, or configuration.
+type configWrite struct {
+	x0, y0, x1, y1 uint8
+	addr           uint64 // in L1
+	data           []byte
+	at             int // of the data in what was decoded
+}
+
+// configWrites are the writes of a step to the program's memory, oldest first.
+type configWrites struct {
+	layout cq.Layout
+	base   uint32 // write offset
+	list   []configWrite
+}
+
+// add notes what a command writes, whose data are at an offset.
+func (ws *configWrites) add(c cq.DispatchCommand, at int) {
+	switch c := c.(type) {
+	case cq.SetWriteOffset:
+		ws.base = c.Offsets[1]
+	case cq.WritePacked:
+		if c.OffsetIndex != 1 {
+			return
+		}
+		start := 0
+		for _, xy := range c.Cores {
+			x, y, ok := ws.layout.SplitXY(xy)
+			if end := start + int(c.Size); ok && end <= len(c.Data) {
+				ws.list = append(ws.list, configWrite{x, y, x, y, uint64(ws.base) + uint64(c.Addr), c.Data[start:end], at + start})
+			}
+			if !c.NoStride {
+				start += cq.SlotStride(int(c.Size))
+			}
+		}
+	case cq.WritePackedLarge:
+		if c.OffsetIndex != 1 {
+			return
+		}
+		start, align := 0, max(int(c.Alignment), 1)
+		for _, s := range c.Subs {
+			x0, y0, x1, y1, ok := ws.layout.SplitRect(s.NOC)
+			if end := start + int(s.Length); ok && end <= len(c.Data) {
+				ws.list = append(ws.list, configWrite{x0, y0, x1, y1, uint64(ws.base) + uint64(s.Addr), c.Data[start:end], at + start})
+			}
+			start += (int(s.Length) + align - 1) / align * align
+		}
+	}
+}
+
+// find returns the last write of the word at addr of a core's L1, and the word's offset in its data; nil if no command writes it.
+func (ws *configWrites) find(core chip.XY, addr uint64) (*configWrite, int) {
+	for i := len(ws.list) - 1; i >= 0; i-- {
+		w := &ws.list[i]
+		if w.x0 <= core.X && core.X <= w.x1 && w.y0 <= core.Y && core.Y <= w.y1 && w.addr <= addr && addr+4 <= w.addr+uint64(len(w.data)) {
+			return w, int(addr - w.addr)
+		}
+	}
+	return nil, 0
+}
+
+// words returns the words of a region of a core's L1 as far as commands write them.
+func (ws *configWrites) words(core chip.XY, r region) []uint32 {
+	var out []uint32
+	for addr := r.start; addr+4 <= r.end; addr += 4 {
+		w, at := ws.find(core, addr)
+		if w == nil {
+			break
+		}
+		out = append(out, binary.LittleEndian.Uint32(w.data[at:]))
+	}
+	return out
+}
+
+// config returns the writes of the step as they were read.
+func (s *Step) config(l cq.Layout) *configWrites {
+	ws := &configWrites{layout: l}
+	for i := range s.commands {
+		if c := &s.commands[i]; !c.header {
+			ws.add(c.cmd, 0)
+		}
+	}
+	return ws
+}
