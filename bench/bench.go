@@ -80,6 +80,7 @@ var families = [...]family{
 	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
 	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
 	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", opensOwn, measureControl},
 	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
 	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
 	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},

@@ -60,14 +60,9 @@ func TestCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.kernelBytes > 0 {
-				for i := range prog.Kernels {
-					k := &prog.Kernels[i]
-					text := append(make([]byte, 0, c.kernelBytes), k.Image.Text...)
-					im := *k.Image
-					im.Text = text[:c.kernelBytes]
-					k.Image = &im
-				}
+			for i := range prog.Kernels {
+				k := &prog.Kernels[i]
+				k.Image = padded(k.Image, c.kernelBytes)
 			}
 			if err := s.counts(ctx, &out, c.name, prog); err != nil {
 				t.Errorf("%s: %v", c.name, err)

@@ -67,12 +67,7 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	if err != nil {
 		t.Fatal(err)
 	}
-	retired := func() (n [3]uint64) {
-		for i, c := range queueProcessors(t, arch, h) {
-			n[i] = card.Chip().Retired(c.xy, c.processor)
-		}
-		return n
-	}
+	retired := func() [3]uint64 { return retiredByQueue(t, card, arch, h) }
 	// A whole number of rounds of launch messages, so that each kind of step is there in proportion.
 	const short, long = 32, 64
 	replay := func(programs int) (n [3]float64) {
@@ -104,6 +99,15 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 		each[i] = (b[i] - a[i]) / (long - short)
 	}
 	return each, one
+}
+
+// retiredByQueue returns what the processors of queue 0 have retired.
+func retiredByQueue(t *testing.T, card *sim.Card, arch chip.Arch, lacks chip.Harvesting) (n [3]uint64) {
+	t.Helper()
+	for i, c := range queueProcessors(t, arch, lacks) {
+		n[i] = card.Chip().Retired(c.xy, c.processor)
+	}
+	return n
 }
 
 type queueProcessor struct {

@@ -62,6 +62,16 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 	return out, nil
 }
 
+// padded returns the image with text of so many bytes, or as it is if that has as many.
+func padded(im *kernels.Image, bytes int) *kernels.Image {
+	if bytes <= len(im.Text) {
+		return im
+	}
+	longer := *im
+	longer.Text = append(make([]byte, 0, bytes), im.Text...)[:bytes]
+	return &longer
+}
+
 // split cuts a rectangle into n rectangles of whole rows, or as many as there are rows.
 func split(r chip.Range, n int) []chip.Range {
 	rows := r.End.Y - r.Start.Y + 1

@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// What the cores of the queue retire and read for an iteration of a loop is as it was when testdata/control.txt was written,
+// and less than for a replay of the loop's body. A chip that runs in one goroutine does the same every time; its cores'
+// waiting is in the counts, a few rounds of each loop.
+func TestControlInstructions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of replays on chips that run in one goroutine")
+	}
+	var out strings.Builder
+	fmt.Fprintln(&out, "# Instructions that the cores of a queue retire on the synchronous emulator, and bytes of commands that the prefetcher takes,\n"+
+		"# for an iteration of a loop and for a replay of its body. Write anew: go test ./bench -run TestControlInstructions -update-counts")
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		fmt.Fprintf(&out, "\n%-28v %30s | %30s\n%-28s %8s %8s %6s %6s | %8s %8s %6s %6s\n", arch, "iteration", "replay",
+			"body", "prefetch", "dispatch", "sub", "bytes", "prefetch", "dispatch", "sub", "bytes")
+		for _, b := range loopBodies {
+			iteration, replay := controlCosts(t, arch, b)
+			fmt.Fprintf(&out, "%-28s %8.1f %8.1f %6.1f %6.0f | %8.1f %8.1f %6.1f %6.0f\n", b.name,
+				iteration[0], iteration[1], iteration[2], iteration[3], replay[0], replay[1], replay[2], replay[3])
+			// Of the dispatcher that is given kernels in each iteration, the most is waiting for them.
+			waits := b.name == loopBodies[len(loopBodies)-1].name
+			if iteration[0] > replay[0] || iteration[3] > replay[3] || !waits && iteration[1] > replay[1] {
+				t.Errorf("%v, %s: an iteration costs more than a replay: %.0f against %.0f", arch, b.name, iteration, replay)
+			}
+		}
+	}
+	unchanged(t, "control.txt", out.String())
+}
+
+// controlCosts returns the instructions of prefetcher, dispatcher and subordinate, and the bytes of commands, for an iteration
+// of a loop and for a replay of its body.
+func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [4]float64) {
+	t.Helper()
+	ctx := t.Context()
+	card, dev := openSynchronous(t, arch, chip.Harvesting{})
+	defer dev.Close(ctx)
+	s := &session{dev: dev}
+	body, release, err := s.loopBody(ctx, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const short, long = 32, 96
+	// replays returns what all of them retire, the time after all is warm.
+	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
+		for range 2 {
+			before := retiredByQueue(t, card, arch, chip.Harvesting{})
+			for range times {
+				if err := tr.Replay(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.finish(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range retiredByQueue(t, card, arch, chip.Harvesting{}) {
+				n[i] = float64(v - before[i])
+			}
+		}
+		return n
+	}
+	difference := func(of *[4]float64, a, b [3]float64) {
+		for i := range a {
+			of[i] = (b[i] - a[i]) / (long - short)
+		}
+	}
+	one, err := s.captureBody(ctx, 0, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	difference(&replay, replays(one, short), replays(one, long))
+	part := one.Parts()[0]
+	replay[3] = float64(part.ReplayBytes + stepBytes(part.Steps))
+	var counts [2][3]float64
+	for i, n := range []uint32{short, long} {
+		loop, err := s.captureBody(ctx, n, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[i] = replays(loop, 1)
+		steps := loop.Parts()[0].Steps
+		first := 0
+		for steps[first].Control.Kind != tracebuf.ControlLoop {
+			first++
+		}
+		iteration[3] = float64(stepBytes(steps[first+1:]))
+		if err := loop.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	difference(&iteration, counts[0], counts[1])
+	if err := one.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	return iteration, replay
+}
+
+func stepBytes(steps []tracebuf.Step) (n int) {
+	for _, s := range steps {
+		n += s.Size
+	}
+	return n
+}
+
+// A loop's time is that of all its iterations, and each is measured beside a replay.
+func TestControlFigures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of replays")
+	}
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Figures) != 2*len(loopBodies) {
+		t.Fatalf("%d figures of %d bodies", len(r.Figures), len(loopBodies))
+	}
+	for _, f := range r.Figures {
+		if f.P50 <= 0 || f.PerSample != controlIterations || (f.Name == "iteration") != (len(f.Ratios) == 1) {
+			t.Errorf("%s: %v ns, %d in a sample, %d ratios", f.ID(), f.P50, f.PerSample, len(f.Ratios))
+		}
+	}
+}
