@@ -28,14 +28,25 @@ const (
 	capPower   = 0x40
 	capMSI     = 0x50
 	capExpress = 0x70
+	capErrors  = 0x100 // extended capabilities start here
 
 	commandMaster  = 1 << 2
 	commandNoIRQ   = 1 << 10
 	commandMask    = 1<<1 | commandMaster | 1<<6 | 1<<8 | commandNoIRQ
 	statusIRQ      = 1 << 3
 	statusCaps     = 1 << 4
+	statusErrors   = 0xF900
 	msiEnable      = 1 << 0
 	expressNoReset = 0x7FFF // device control without the function level reset, which the cards don't have
+
+	// Errors that advanced error reporting knows, and what the specification masks or makes fatal after power-on.
+	uncorrectable      = 0x005F_F030
+	uncorrectableMask  = 0x0040_0000
+	uncorrectableFatal = 0x0046_2030
+	correctable        = 0x71C1
+	correctableMask    = 0x6000
+	errorsChecksums    = 1<<5 | 1<<7 // checksums of packets can be made and checked,
+	errorsChecksumsOn  = 1<<6 | 1<<8 // if these are set
 
 	// A store to the interface timer with this bit makes the firmware reset the chip (tt-kmd pcie.c).
 	timerControl = 0x930
@@ -49,6 +60,7 @@ type space struct {
 	start   [spaceSize]byte // after power-on
 	now     [spaceSize]byte
 	mask    [spaceSize]byte // bits that stores change
+	clear   [spaceSize]byte // bits that a store of 1 clears
 	barSize [6]uint64
 }
 
@@ -115,6 +127,17 @@ func newSpace(p *chip.Params, board uint16) (*space, error) {
 	put16(capExpress+0x28, 0, 0x001F)                 // device control 2
 	put32(capExpress+0x2C, uint32(1<<(speed+1)-2), 0) // speeds
 	put16(capExpress+0x30, speed, 0x007F)             // link control 2
+	errors16 := func(off int, bits uint16) { order.PutUint16(s.clear[off:], bits) }
+	errors32 := func(off int, bits uint32) { order.PutUint32(s.clear[off:], bits) }
+	errors16(regStatus, statusErrors)
+	errors16(capExpress+0x0A, 0x000F)       // device status
+	put32(capErrors, 1|2<<16, 0)            // version 2, the last one
+	errors32(capErrors+0x04, uncorrectable) // status
+	put32(capErrors+0x08, uncorrectableMask, uncorrectable)
+	put32(capErrors+0x0C, uncorrectableFatal, uncorrectable)
+	errors32(capErrors+0x10, correctable) // status
+	put32(capErrors+0x14, correctableMask, correctable)
+	put32(capErrors+0x18, errorsChecksums, errorsChecksumsOn)
 	put32(timerControl, 0, ^uint32(0))
 	put32(timerTarget, 0, ^uint32(0))
 	s.now = s.start
@@ -134,7 +157,7 @@ func (s *space) write(off int, p []byte) (reset bool) {
 	defer s.mu.Unlock()
 	for i, v := range p {
 		m := s.mask[off+i]
-		s.now[off+i] = s.now[off+i]&^m | v&m
+		s.now[off+i] = (s.now[off+i]&^m | v&m) &^ (v & s.clear[off+i])
 	}
 	return off <= timerControl && off+len(p) > timerControl && s.now[timerControl]&timerPending != 0
 }

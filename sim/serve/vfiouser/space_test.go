@@ -1,0 +1,104 @@
+package vfiouser
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// chains lists where a function's capabilities are, by id: those of the first 256 bytes, and the extended ones.
+func chains(s *space) (plain, extended map[uint16]int) {
+	plain, extended = map[uint16]int{}, map[uint16]int{}
+	word := func(off int) uint32 {
+		var p [4]byte
+		s.read(off, p[:])
+		return order.Uint32(p[:])
+	}
+	for at := int(word(regCaps) & 0xFC); at != 0; at = int(word(at) >> 8 & 0xFC) {
+		plain[uint16(word(at)&0xFF)] = at
+	}
+	for at := 0x100; at != 0; at = int(word(at) >> 20) {
+		extended[uint16(word(at))] = at
+	}
+	return plain, extended
+}
+
+// A card has the capabilities that the kernel and the vendor's software look for, where the cards have them.
+func TestCapabilities(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		s, err := newSpace(arch.Params(), 0x40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, extended := chains(s)
+		for id, at := range map[uint16]int{0x01: 0x40, 0x05: 0x50, 0x10: 0x70} {
+			if plain[id] != at {
+				t.Errorf("%v: capability %#x is at %#x, want %#x", arch, id, plain[id], at)
+			}
+		}
+		if extended[1] != 0x100 {
+			t.Errorf("%v: advanced error reporting is at %#x, want 0x100", arch, extended[1])
+		}
+	}
+}
+
+// A store of 1 clears a bit of a status register, masks and severities keep what is stored, and a reset restores them.
+func TestErrorReporting(t *testing.T) {
+	s, err := newSpace(chip.Blackhole.Params(), 0x40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(off int) uint32 {
+		var p [4]byte
+		s.read(off, p[:])
+		return order.Uint32(p[:])
+	}
+	store := func(off int, v uint32) {
+		var p [4]byte
+		order.PutUint32(p[:], v)
+		if s.write(off, p[:]) {
+			t.Fatalf("a store of %#x to %#x asks for a reset", v, off)
+		}
+	}
+	const unsupported = 1 << 20
+	for _, off := range []int{capErrors + 0x04, capErrors + 0x10} {
+		order.PutUint32(s.now[off:], unsupported|1<<12|1<<6)
+		store(off, 0)
+		store(off, 1<<31) // which no error has
+		if v := read(off); v != unsupported|1<<12|1<<6 {
+			t.Errorf("status %#x is %#x after stores of bits that aren't set", off, v)
+		}
+		store(off, 1<<12)
+		if v := read(off); v != unsupported|1<<6 {
+			t.Errorf("status %#x is %#x after a store of bit 12", off, v)
+		}
+	}
+	s.now[capExpress+0x0A] = 0x0F
+	store(capExpress+0x08, 0x5810|1<<16)
+	if v := read(capExpress + 0x08); v != 0x5810|0xE<<16 {
+		t.Errorf("device control and status are %#x", v)
+	}
+	for _, r := range []struct {
+		off            int
+		start, changed uint32
+	}{
+		{capErrors + 0x00, 0x00020001, 0x00020001},
+		{capErrors + 0x08, 0x00400000, 0x005FF030},
+		{capErrors + 0x0C, 0x00462030, 0x005FF030},
+		{capErrors + 0x14, 0x00006000, 0x000071C1},
+		{capErrors + 0x18, 0x000000A0, 0x000001E0},
+		{capErrors + 0x1C, 0, 0},
+	} {
+		if v := read(r.off); v != r.start {
+			t.Errorf("register %#x starts as %#x, want %#x", r.off, v, r.start)
+		}
+		store(r.off, ^uint32(0))
+		if v := read(r.off); v != r.changed {
+			t.Errorf("register %#x is %#x after a store of ones, want %#x", r.off, v, r.changed)
+		}
+	}
+	s.reset()
+	if v := read(capErrors + 0x08); v != uncorrectableMask {
+		t.Errorf("the mask is %#x after a reset", v)
+	}
+}
