@@ -363,6 +363,9 @@ func (t *fixture) corners() []chip.Core {
 	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
 }
 
+// circularBuffers is how many circular buffers a core has for kernels of this runtime.
+func (t *fixture) circularBuffers() int { return abi.Own(t.p.Arch).Launch.CircularBuffers }
+
 func (t *fixture) grid() chip.Range {
 	switch {
 	case t.disp != nil:

@@ -228,20 +228,26 @@ func kernelChain(t *fixture, via []chip.Processor, size, pages, depth int) {
 	t.ok(t.rq.Write(t.ctx, in, 0, data))
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
+	cb := func(i int) uint32 { // in turn from the first and from the last that a core has
+		if i%2 == 0 {
+			return uint32(i)
+		}
+		return uint32(t.circularBuffers() - i)
+	}
 	prog := &reprise.Program{Name: "pipeline", Buffers: []*reprise.Buffer{in, out}}
 	prog.Kernels = []reprise.Kernel{
 		{Name: "reader", Image: t.kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: on, Args: func(c chip.Core) []uint32 {
-			return []uint32{in.Addr(), first(c), uint32(per), in.PageStride(), 0}
+			return []uint32{in.Addr(), first(c), uint32(per), in.PageStride(), cb(0)}
 		}},
 		{Name: "writer", Image: t.kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: on, Args: func(c chip.Core) []uint32 {
-			return []uint32{out.Addr(), first(c), uint32(per), out.PageStride(), uint32(len(via))}
+			return []uint32{out.Addr(), first(c), uint32(per), out.PageStride(), cb(len(via))}
 		}},
 	}
-	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: 0, Cores: on, PageSize: size, Pages: depth})
+	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(0)), Cores: on, PageSize: size, Pages: depth})
 	for i, p := range via {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.kernel(kernels.Add), Processor: p, Cores: on,
-			Args: func(chip.Core) []uint32 { return []uint32{uint32(i), uint32(i + 1), uint32(per), 1} }})
-		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: i + 1, Cores: on, PageSize: size, Pages: depth})
+			Args: func(chip.Core) []uint32 { return []uint32{cb(i), cb(i + 1), uint32(per), 1} }})
+		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size, Pages: depth})
 	}
 	x := t.load(prog)
 	for range 2 {
