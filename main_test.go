@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"flag"
-	"strings"
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -16,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
@@ -66,28 +66,51 @@ type bench struct {
 	queue *reprise.Queue
 }
 
-// queueFirmware are folders of tt-metal's command-queue firmware, by what is in the names of targets that are to run it.
-var queueFirmware = map[string]string{}
+// queueFirmware is tt-metal's command-queue firmware that every device of an architecture is to run, if any is given.
+var queueFirmware = map[chip.Arch]*metal.QueueFirmware{}
 
 func init() {
-	flag.Func("metal-queues", "TARGET=DIR: run devices whose name has TARGET, such as wormhole, with tt-metal's command-queue firmware", func(v string) error {
-		target, dir, ok := strings.Cut(v, "=")
-		if !ok {
-			return errors.New("give TARGET=DIR")
+	flag.Func("metal-queues", "`folder` with tt-metal's command-queue firmware, which all devices of its architecture run; once for each architecture", func(dir string) error {
+		fw, err := metal.OpenQueueFirmware(context.Background(), dir)
+		if err != nil {
+			return err
 		}
-		queueFirmware[target] = dir
+		arch := fw.Base.Layout.Arch
+		if other := queueFirmware[arch]; other != nil {
+			return fmt.Errorf("%s is for %v, as %s is", dir, arch, other.Dir)
+		}
+		queueFirmware[arch] = fw
 		return nil
 	})
 }
 
-// open opens a device that is closed when the test ends.
+// withQueueFirmware adds the option for the queue firmware that the flag names. A device of an architecture without some is skipped.
+func withQueueFirmware(t *testing.T, target kmd.Target, opts []reprise.Option) []reprise.Option {
+	t.Helper()
+	if len(queueFirmware) == 0 {
+		return opts
+	}
+	d, err := kmd.Open(t.Context(), target)
+	devtest.Must(t, err)
+	arch := d.Arch()
+	devtest.Must(t, d.Close())
+	fw := queueFirmware[arch]
+	if fw == nil {
+		t.Skipf("-metal-queues names no folder for %v", arch)
+	}
+	t.Logf("%v runs the queues of %s: %v", target, fw.Dir, fw.Base.Layout.Revision)
+	return append([]reprise.Option{reprise.WithQueueFirmware(fw.Dir)}, opts...)
+}
+
+// open opens a device that is closed when the test ends. It runs the queue firmware that the flag names, if any.
 func open(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
 	t.Helper()
-	for name, dir := range queueFirmware {
-		if strings.Contains(target.String(), name) {
-			opts = append([]reprise.Option{reprise.WithQueueFirmware(dir)}, opts...)
-		}
-	}
+	return openAs(t, target, withQueueFirmware(t, target, opts)...)
+}
+
+// openAs opens a device with the options alone.
+func openAs(t *testing.T, target kmd.Target, opts ...reprise.Option) *bench {
+	t.Helper()
 	b := &bench{T: t, ctx: t.Context()}
 	var err error
 	b.dev, err = reprise.Open(b.ctx, target, opts...)

@@ -13,7 +13,7 @@ import (
 // result to the other queue by an event, and does so again after a recovery.
 func TestQueueFirmware(t *testing.T) {
 	if len(queueFirmware) == 0 {
-		t.Skip("no -metal-queues TARGET=DIR: folders with command-queue firmware of two queues that tt-metal built")
+		t.Skip("no -metal-queues DIR: folders with command-queue firmware of two queues that tt-metal built")
 	}
 	onAll(t, func(b *bench) {
 		const programs = 100

@@ -63,6 +63,9 @@ func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 			{"ttsim", func(t *testing.T) kmd.Target { return ttsimWith(t, f) }},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
+				if q := queueFirmware[f.Layout.Arch]; q != nil && (q.Base.Layout.Revision.Name != f.Layout.Revision.Name || q.Base.L1Banks != f.L1Banks) {
+					t.Skipf("-metal-queues names those of %v for %d workers", q.Base.Layout.Revision, q.Base.L1Banks)
+				}
 				target := c.target(t)
 				run(&metalBench{open(t, target, append([]reprise.Option{reprise.WithFirmware(f.Dir)}, opts...)...), cache, f})
 			})
@@ -90,6 +93,13 @@ func strictWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	waivers, err := target.MetalWaivers(t.Context(), *metalDir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if q := queueFirmware[f.Layout.Arch]; q != nil {
+		more, err := target.MetalWaivers(t.Context(), q.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waivers = append(waivers, more...)
 	}
 	return emulatorWith(t, f, sim.Strict(1), sim.Waive(waivers...))
 }
@@ -278,7 +288,7 @@ func TestMetalTrace(t *testing.T) {
 			return
 		}
 		target, _ := b.targetOf()
-		own := open(b.T, target)
+		own := openAs(b.T, target)
 		_, err = own.dev.LoadTrace(b.ctx, bytes.NewReader(saved))
 		b.says(err, "load trace", "base firmware of the workers", b.firmware.Layout.Revision.Name, "this runtime's own")
 		if !errors.Is(err, reprise.ErrOtherTarget) {
@@ -497,9 +507,14 @@ func tilized(rows []byte, wide int) []byte {
 	return out
 }
 
-// Two queues run programs at the same time, each on its own workers, and an event orders them.
+// Two queues run programs at the same time, each on its own workers, and an event orders them. tt-metal's command-queue firmware
+// has all workers on both.
 func TestMetalQueues(t *testing.T) {
-	top, rest := chip.Range{End: chip.Core{X: 3, Y: 1}}, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}
+	opts := []reprise.Option{reprise.WithQueues(2)}
+	if len(queueFirmware) == 0 {
+		opts = append(opts, reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 3, Y: 1}}),
+			reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}))
+	}
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8
 		var first, second = b.dev.Queue(0), b.dev.Queue(1)
@@ -520,7 +535,31 @@ func TestMetalQueues(t *testing.T) {
 				b.Errorf("round %d differs", i)
 			}
 		}
-	}, reprise.WithQueues(2), reprise.WithQueueWorkers(0, top), reprise.WithQueueWorkers(1, rest))
+	}, opts...)
+}
+
+// A trace of 100 programs, on one worker, on some and on all, is replayed with other data each time, also after a recovery.
+func TestMetalLongTrace(t *testing.T) {
+	onMetal(t, func(b *metalBench) {
+		const tiles, programs = 4, 100
+		in, out := b.tiles("in", tiles), b.tiles("out", tiles)
+		blank := b.kernel("blank", chip.BRISC, chip.NOC0)
+		var xs []*reprise.Executable
+		for i := range programs - 1 {
+			on := chip.Range{End: chip.Core{X: i % 7, Y: i / 7 % 6}}
+			if i%10 == 9 {
+				on = b.dev.Grid()
+			}
+			xs = append(xs, b.load(&reprise.Program{Name: fmt.Sprint("blank ", i), Kernels: []reprise.Kernel{{Name: "blank", Image: blank, Processor: chip.BRISC, Cores: []chip.Range{on}}}}))
+		}
+		trace := b.capture("100 programs", append(xs, b.load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles)))...)
+		for i := range uint64(6) {
+			if i == 3 {
+				b.must(b.dev.Recover(b.ctx))
+			}
+			b.copies(in, out, i, func() { b.must(trace.Replay(b.ctx)) })
+		}
+	})
 }
 
 // A program that hangs is reported with the states of its processors, and the device recovers with its firmware.
@@ -586,7 +625,7 @@ func TestMetalRefusals(t *testing.T) {
 		if _, err = b.dev.Load(b.ctx, program(blank, chip.NCRISC)); !errors.As(err, &processor) {
 			b.Errorf("BRISC's kernel on NCRISC: %v", err)
 		}
-		own := open(b.T, target)
+		own := openAs(b.T, target)
 		if _, err = own.dev.Load(b.ctx, program(blank, chip.BRISC)); !errors.Is(err, metal.ErrOwnFirmware) {
 			b.Errorf("a kernel of tt-metal on this runtime's own firmware: %v", err)
 		}
