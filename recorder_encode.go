@@ -120,6 +120,12 @@ func (r *Recorder) command(name string, c tracebuf.Control, p cq.PrefetchCommand
 	return r.rec.AddControl(name, c, cmds), nil
 }
 
+// readWord notes that the next command reads the word of a condition.
+func (r *Recorder) readWord(c *flowCond) {
+	c.word.at = len(r.rec.Bytes())
+	r.part.conds = append(r.part.conds, c.word)
+}
+
 // next is the index of the next step.
 func (r *Recorder) next() int { return r.rec.Len() }
 
@@ -139,6 +145,7 @@ func (r *Recorder) encodeLoop(n *flowNode) error {
 	first, branch := r.next(), -1
 	if n.cond != nil {
 		c := cq.Branch{Compare: n.cond.is, NOC: n.cond.noc, Addr: n.cond.addr, Value: n.cond.value, Leave: true, Limited: true}
+		r.readWord(n.cond)
 		if branch, err = r.command("condition of "+n.name, tracebuf.Control{Kind: tracebuf.ControlBranch, Loop: n.loop}, c); err != nil {
 			return err
 		}
@@ -181,7 +188,8 @@ func (r *Recorder) keepKernels(n *flowNode) {
 	}
 	for _, im := range images {
 		if cmds := im.AppendKernels(nil, &r.state, r.q.q.Dispatcher()); len(cmds) > 0 {
-			r.rec.AddControl("kernels of "+im.Name(), tracebuf.Control{Kind: tracebuf.ControlKernels}, cmds)
+			program := slices.IndexFunc(r.part.programs, func(x *Executable) bool { return x.image == im })
+			r.rec.AddControl("kernels of "+im.Name(), tracebuf.Control{Kind: tracebuf.ControlKernels, Program: program}, cmds)
 		}
 	}
 }
@@ -217,6 +225,7 @@ func (r *Recorder) encodeBranch(n *flowNode) error {
 		if c.cond != nil {
 			b := cq.Branch{Compare: c.cond.is, Same: i > 0, NOC: c.cond.noc, Addr: c.cond.addr, Value: c.cond.value}
 			var err error
+			r.readWord(c.cond)
 			if branch, err = r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlBranch}, b); err != nil {
 				return err
 			}
@@ -256,7 +265,7 @@ func (r *Recorder) encodeCall(n *flowNode) error {
 	p := n.call
 	c := p.q.replayConfig(p.image, p.ext)
 	exec := cq.CallTrace{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)}
-	if _, err := r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlCall}, exec); err != nil {
+	if _, err := r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlCall, Callee: slices.Index(r.part.callees, p)}, exec); err != nil {
 		return err
 	}
 	r.state = p.prep.After

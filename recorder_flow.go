@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -59,6 +60,14 @@ type flowCond struct {
 	noc, addr uint32
 	is        cq.Compare
 	value     uint32
+	word      condWord
+}
+
+// condWord is a word of a buffer that a condition reads.
+type condWord struct {
+	at  int // offset of the BRANCH in the commands
+	buf *Buffer
+	off int // in the whole buffer, in bytes
 }
 
 type flowCase struct {
@@ -259,21 +268,27 @@ func (r *Recorder) condLocked(c Cond) (*flowCond, error) {
 	if c.Offset < 0 || c.Offset%4 != 0 || c.Offset+4 > b.Size() {
 		return nil, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", c.Offset, b.name, b.Size())
 	}
-	at, _ := b.Page(c.Offset / b.PageSize())
-	addr := at.Addr + uint32(c.Offset%b.PageSize())
-	xy, err := r.d.Virtual(at.Core)
-	if b.Kind() == allocator.DRAM {
-		bank := r.d.disp.Chip().DRAMBanks()[at.Bank]
-		xy, err = bank.Endpoint[0], nil
-		addr += uint32(bank.Offset)
-	}
+	noc, addr, err := b.word(c.Offset)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.part.hold(b); err != nil {
 		return nil, err
 	}
-	return &flowCond{noc: r.d.Arch().NOCXY(xy), addr: addr, is: c.Is, value: c.Value}, nil
+	word := condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + c.Offset}
+	return &flowCond{noc: noc, addr: addr, is: c.Is, value: c.Value, word: word}, nil
+}
+
+// word returns where a prefetcher reads the word at an offset of the buffer.
+func (b *Buffer) word(off int) (noc, addr uint32, err error) {
+	at, _ := b.Page(off / b.PageSize())
+	addr = at.Addr + uint32(off%b.PageSize())
+	if b.Kind() == allocator.DRAM {
+		bank := b.d.disp.Chip().DRAMBanks()[at.Bank]
+		return b.d.Arch().NOCXY(bank.Endpoint[chip.NOC0]), addr + uint32(bank.Offset), nil
+	}
+	xy, err := b.d.Virtual(at.Core)
+	return b.d.Arch().NOCXY(xy), addr, err
 }
 
 // loopOf has a function record the body of a loop.

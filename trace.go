@@ -321,8 +321,8 @@ func (t *Trace) Streams() (n, bytes int) {
 	return n, bytes
 }
 
-// Buffers returns the buffers that the trace's programs use, in order of first use, and those that [Trace.SetBuffer] has
-// put in their place: the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are gone
+// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that [Trace.SetBuffer] has
+// put in their place, then those of the traces that it calls: the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are gone
 // when it is released.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
@@ -334,7 +334,7 @@ func buffersOf(parts []*part, d *Device) []*Buffer {
 	}
 	var out []*Buffer
 	seen := map[place]bool{}
-	for _, p := range parts {
+	for _, p := range append(slices.Clip(parts), allCallees(parts...)...) {
 		if d != nil && p.q.d != d {
 			continue
 		}

@@ -115,6 +115,7 @@ type loading struct {
 	d     *Device
 	f     *tracebuf.File
 	parts []*part           // as in the file
+	every []*part           // the same, each after what it calls
 	made  []*Buffer         // the file's buffers
 	plans []*Buffer         // the same, without memory
 	here  []tracebuf.Target // what the parts' queues are
@@ -131,7 +132,15 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 	}
 	images := f.Images()
 	for i, p := range f.Parts() {
-		l.parts = append(l.parts, &part{q: d.queueFor(p.Target.Workers), name: f.Name, image: images[i], loaded: true})
+		q, im := d.queueFor(p.Target.Workers), images[i]
+		var callees []*part
+		for k := range im.Callees {
+			c := &im.Callees[k]
+			callees = append(callees, newLoaded(q, c.Name, &c.Image, callees))
+			callees[k].leaving = true // only what calls it keeps it
+		}
+		l.parts = append(l.parts, newLoaded(q, f.Name, im, callees))
+		l.every = append(append(l.every, callees...), l.parts[i])
 	}
 	return l
 }
@@ -154,17 +163,17 @@ func (l *loading) load(ctx context.Context) error {
 	if err := l.loadBuffers(); err != nil {
 		return err
 	}
-	for _, t := range l.parts {
+	for _, t := range l.every {
 		for i := range t.image.Programs {
 			if err := t.loadKernels(ctx, &t.image.Programs[i]); err != nil {
 				return err
 			}
 		}
 	}
-	if err := l.f.Relocate(l.here); err != nil {
+	if err := l.relocate(); err != nil {
 		return err
 	}
-	for _, t := range l.parts {
+	for _, t := range l.every {
 		if err := t.params.restore(t, l.made); err != nil {
 			return err
 		}
@@ -186,15 +195,17 @@ func (l *loading) load(ctx context.Context) error {
 		}
 	}
 	first.fileBuffers, first.results = l.made, l.f.Results
-	for i, t := range l.parts {
-		if err := t.allocate(); err != nil {
-			return err
+	for i, t := range l.every {
+		if t.ext.IsZero() {
+			if err := t.allocate(); err != nil {
+				return err
+			}
 		}
 		if err := t.place(ctx, afters[i]); err != nil {
 			return err
 		}
 	}
-	for _, t := range l.parts {
+	for _, t := range l.every {
 		if err := t.register(); err != nil {
 			return err
 		}
@@ -202,7 +213,8 @@ func (l *loading) load(ctx context.Context) error {
 	return nil
 }
 
-// match finds out whether the trace is for this device, and takes the memory that its circular buffers need.
+// match finds out whether the trace is for this device, and takes the memory that its circular buffers need. It returns the
+// states of the queues after each of l.every.
 func (l *loading) match() (afters []dispatch.State, err error) {
 	for i, p := range l.f.Parts() {
 		t := l.parts[i]
@@ -217,7 +229,14 @@ func (l *loading) match() (afters []dispatch.State, err error) {
 			here.Word = t.q.q.EdgeWord()
 		}
 		l.here = append(l.here, here)
-		after, err := t.q.q.ParseDetached(t.image.After, t.image.Runs())
+	}
+	for _, t := range l.every {
+		if t.image.HasControl() {
+			if err := t.q.q.ControlFlow(); err != nil {
+				return nil, err
+			}
+		}
+		after, err := t.q.q.ParseDetached(t.image.After, t.image.Counted())
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,11 +85,12 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	return out
 }
 
-// Set gives a parameter a value from the next replay on, in all parts that have one of that name. Replays that are in a
+// Set gives a parameter a value from the next replay on, in all parts that have one of that name, or, if the trace has none,
+// in what it calls. Replays that are in a
 // queue keep the one they have. The next replay writes the words that have changed to the trace, and only these; until
 // then it costs nothing.
 func (t *Trace) Set(name string, v uint32) error {
-	if len(t.parts) == 1 {
+	if t.ownParam(name) {
 		return t.parts[0].set(name, v)
 	}
 	return t.set(name, func(p *part) error { return p.set(name, v) })
@@ -98,10 +100,15 @@ func (t *Trace) Set(name string, v uint32) error {
 // buffer must be of the same kind and have the same pages as the one before, and at least its size. The trace holds it in
 // place of that one.
 func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
-	if len(t.parts) == 1 {
+	if t.ownParam(name) {
 		return t.parts[0].setOneBuffer(name, bufs)
 	}
 	return t.set(name, func(p *part) error { return p.setOneBuffer(name, bufs) })
+}
+
+// ownParam reports whether a parameter can only be one of the trace's single part.
+func (t *Trace) ownParam(name string) bool {
+	return len(t.parts) == 1 && (len(t.parts[0].callees) == 0 || t.parts[0].params.has(name))
 }
 
 func (p *part) setOneBuffer(name string, bufs []*Buffer) error {
@@ -128,14 +135,21 @@ func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	return nil, fmt.Errorf("%d buffers are given, and none is on %s: %w", len(bufs), d.name, ErrWrongDevice)
 }
 
-// set calls f for the parts that have a parameter.
+// set calls f for the parts that have a parameter, or for what they call.
 func (t *Trace) set(name string, f func(*part) error) error {
 	errs, found := make([]error, len(t.parts)), false
-	for i, p := range t.parts {
-		if p.params.has(name) {
-			found = true
-			errs[i] = f(p)
+	try := func(in func(*part) []*part) {
+		for i, p := range t.parts {
+			for _, o := range in(p) {
+				if o.params.has(name) {
+					found = true
+					errs[i] = cmp.Or(errs[i], f(o))
+				}
+			}
 		}
+	}
+	if try(func(p *part) []*part { return []*part{p} }); !found {
+		try(func(p *part) []*part { return allCallees(p) })
 	}
 	if !found {
 		return fmt.Errorf("reprise: trace %q: set parameter %q: %w", t.name, name, ErrNoParam)

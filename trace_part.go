@@ -25,9 +25,10 @@ type part struct {
 	holding  map[*Buffer]struct{}
 	params   params
 
-	callees []*part // whose commands it calls
-	depth   int     // of calls that it makes
-	loops   int     // that it nests, with those of callees
+	callees []*part    // whose commands it calls
+	conds   []condWord // in the order of the commands
+	depth   int        // of calls that it makes
+	loops   int        // that it nests, with those of callees
 
 	loaded      bool            // from a file, so that there are only the recorded commands
 	fileBuffers []*Buffer       // of the first part of a device: the buffers of a loaded trace, by their number in the file
@@ -45,6 +46,24 @@ type part struct {
 	released bool // guarded by params.mu, as the next two
 	callers  int  // parts that call it and are not dropped
 	leaving  bool // nobody may use it any more but its callers
+}
+
+// allCallees returns the parts that parts call, and those that these call, each after what it calls itself.
+func allCallees(parts ...*part) []*part {
+	var out []*part
+	var visit func(p *part)
+	visit = func(p *part) {
+		for _, o := range p.callees {
+			if !slices.Contains(out, o) {
+				visit(o)
+				out = append(out, o)
+			}
+		}
+	}
+	for _, p := range parts {
+		visit(p)
+	}
+	return out
 }
 
 // where names the part in errors of a trace that has others.
@@ -292,7 +311,8 @@ func (p *part) isReleased() bool {
 // it any more: its own, or others.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
-	if p.written || len(others) > 0 {
+	written := func(p *part) bool { return p.written }
+	if slices.ContainsFunc(append(allCallees(p), p), written) || len(others) > 0 {
 		return p.q.d.freeAfter(ctx, p.drop, append(others, p.q)...)
 	}
 	return p.drop()

@@ -48,9 +48,6 @@ func (t *Trace) save(ctx context.Context, w io.Writer, opts []SaveOption) error 
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if t.hasControl() {
-		return errControl
-	}
 	leave, err := t.enter("save")
 	if err != nil {
 		return err
@@ -98,10 +95,12 @@ func (t *Trace) partsOn(d *Device) []*part {
 func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
-	for _, p := range parts {
+	for _, p := range append(slices.Clip(parts), allCallees(parts...)...) {
 		if len(p.hosts) > 0 {
 			return nil, fmt.Errorf("host buffer %q: %w", p.hosts[0].name, tracebuf.ErrHostMemory)
 		}
+	}
+	for _, p := range parts {
 		target, err := p.q.fingerprint()
 		if err != nil {
 			return nil, err
@@ -109,7 +108,12 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		if len(parts) > 1 {
 			target.Word = p.q.q.EdgeWord()
 		}
-		described = append(described, tracebuf.Part{Target: target, Image: p.file(bufs)})
+		callees := allCallees(p)
+		im := p.file(bufs, callees)
+		for _, o := range callees {
+			im.Callees = append(im.Callees, tracebuf.Callee{Name: o.name, Addr: o.ext.Addr, Image: o.file(bufs, callees)})
+		}
+		described = append(described, tracebuf.Part{Target: target, Image: im})
 	}
 	var buffers []tracebuf.Buffer
 	for i, b := range bufs {
@@ -125,10 +129,11 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	return tracebuf.NewFile(name, described, buffers), nil
 }
 
-// file describes what of a trace runs on the queue, without its buffers, which are bufs.
-func (t *part) file(bufs []*Buffer) tracebuf.Image {
+// file describes what of a trace runs on the queue, without its buffers, which are bufs, and what it calls, which is among
+// callees.
+func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im := *t.image
-	im.Programs, im.Buffers = nil, nil
+	im.Programs, im.Buffers, im.Callees, im.Conds = nil, nil, nil, nil
 	im.Bytes, im.Params = t.commands(), t.params.describe(bufs)
 	for _, x := range t.programs {
 		bin := x.image.Binary()
@@ -136,6 +141,20 @@ func (t *part) file(bufs []*Buffer) tracebuf.Image {
 	}
 	if im.Relocs == nil {
 		im.Relocs = t.relocations()
+	}
+	if im.HasControl() {
+		im.Steps = slices.Clone(im.Steps)
+	}
+	for i := range im.Steps {
+		switch s := &im.Steps[i]; s.Control.Kind {
+		case tracebuf.ControlLoop: // a parameter may have changed it
+			s.Control.Count = cq.Get32(im.Bytes, s.Offset+cq.AtLoopCount)
+		case tracebuf.ControlCall:
+			s.Control.Callee = slices.Index(callees, t.callees[s.Control.Callee])
+		}
+	}
+	for _, c := range t.conds {
+		im.Conds = append(im.Conds, tracebuf.Cond{At: c.at, Buffer: slices.IndexFunc(bufs, func(b *Buffer) bool { return b.ext == c.buf.ext }), Offset: c.off})
 	}
 	im.L1End, im.After = t.cbEnd, t.prep.After.AppendDetached(nil)
 	return im
@@ -165,6 +184,9 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
+		if c := &s.Control; c.Kind == tracebuf.ControlKernels {
+			return t.programs[c.Program].image.KernelPages()
+		}
 		return t.programs[s.Program].image.RelayedPages(dispatch.Variant(s.Variant))
 	})
 }

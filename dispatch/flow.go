@@ -78,6 +78,15 @@ func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []b
 	return dst
 }
 
+// KernelPages is RelayedPages for the commands of AppendKernels.
+func (im *Image) KernelPages() []int {
+	var pages []int
+	for _, r := range im.text.relays {
+		pages = append(pages, r.page)
+	}
+	return pages
+}
+
 // ControlFlow returns nil if traces of the queue may have loops, conditions and calls, and [ErrQueueFirmware] otherwise.
 func (q *Queue) ControlFlow() error {
 	if q.d.ctl.control == 0 {

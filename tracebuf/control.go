@@ -40,16 +40,51 @@ func (k ControlKind) String() string {
 
 // Control is what a step does that belongs to the control flow of its trace. Other steps have the zero Control.
 type Control struct {
-	Kind   ControlKind
-	Loop   int    // of a ControlLoop, its ControlEnd and its conditions: the number of the loop in the trace
-	Target int    // step that a ControlLoop, a ControlEnd or a ControlBranch goes to
-	Count  uint32 // of a ControlLoop: iterations, or the most that there may be
-	At     int    // offset in the step of the command that goes to Target
+	Kind    ControlKind
+	Loop    int    // of a ControlLoop, its ControlEnd and its conditions: the number of the loop in the trace
+	Target  int    // step that a ControlLoop, a ControlEnd or a ControlBranch goes to; the number of steps for the end
+	Count   uint32 // of a ControlLoop, as recorded: iterations, or the most that there may be
+	At      int    // offset in the step of the command that goes to Target
+	Program int    // of a ControlKernels: whose kernels, as an index in Image.Programs
+	Callee  int    // of a ControlCall: which trace, as an index in the Callees of a file's part, or of the part that was recorded
+}
+
+// Cond is a condition in the commands: a BRANCH that compares a word of a buffer.
+type Cond struct {
+	At     int // offset of the BRANCH in Image.Bytes
+	Buffer int // index in the trace's Buffers
+	Offset int // of the word in the buffer, in bytes, a multiple of 4
+}
+
+// Callee is a trace that the part of another one calls, on the same queue.
+type Callee struct {
+	Name string
+	Addr uint64 // in every DRAM bank
+	// Image has no Buffers, which are those of the file's first part, and no Callees: what it calls are those of the part that
+	// come before it.
+	Image Image
 }
 
 // HasControl reports whether the trace has loops, branches or calls.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != ControlNone })
+}
+
+// Counted returns how many programs a queue counts as run when the trace has ended: none with control flow, which ends in a
+// reset.
+func (im *Image) Counted() int {
+	if im.HasControl() {
+		return 0
+	}
+	return im.Runs()
+}
+
+// program returns the index of the program whose kernels a step reads, NoProgram if it reads none.
+func (s *Step) program() int {
+	if s.Control.Kind == ControlKernels {
+		return s.Control.Program
+	}
+	return s.Program
 }
 
 // AddControl records a step of control flow, with its commands.

@@ -3,6 +3,7 @@ package tracebuf
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
@@ -51,12 +52,13 @@ type Data struct {
 const FileMagic = "RPRTRACE"
 
 // FileVersion is the newest version of trace files. DecodeAll reads all from 1 on. EncodeAll writes version 2 for a trace
-// of one device, and this one for a trace over several.
-const FileVersion = devicesVersion
+// of one device, 3 for a trace over several, and this one for a trace with control flow.
+const FileVersion = controlVersion
 
 const (
 	deviceVersion  = 2 // of one device
 	devicesVersion = 3 // of several
+	controlVersion = 4 // with control flow, of one device or several
 )
 
 // Limits of a trace file. They are far beyond any use, and keep sums of sizes and offsets from overflowing. Decode
@@ -69,6 +71,7 @@ const (
 	maxParts    = 8       // queues of a device
 	maxDevices  = 1024    // of a trace
 	maxRank     = 16      // of a sharded buffer's shape
+	maxCallees  = 256     // of a part
 )
 
 var (
@@ -141,6 +144,21 @@ func (f *File) Images() []*Image {
 	}
 	return out
 }
+
+// everyImage returns the images of the parts and of the traces that they call.
+func (f *File) everyImage() []*Image {
+	var out []*Image
+	for _, im := range f.Images() {
+		out = append(out, im)
+		for i := range im.Callees {
+			out = append(out, &im.Callees[i].Image)
+		}
+	}
+	return out
+}
+
+// hasControl reports whether the trace has loops, branches or calls.
+func (f *File) hasControl() bool { return slices.ContainsFunc(f.Images(), (*Image).HasControl) }
 
 // Parts returns the parts of the trace, one for each queue. The first is Target and Image.
 func (f *File) Parts() []Part {

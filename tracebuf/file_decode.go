@@ -117,7 +117,7 @@ func readN(r io.Reader, n int) ([]byte, error) {
 func decodeSections(b []byte, version int) ([]*File, error) {
 	s := sections{b: b, version: version}
 	var files []*File
-	if version < devicesVersion {
+	if version < devicesVersion || version == controlVersion && !s.at(tagDevices) {
 		files = []*File{s.device()}
 	} else {
 		s.take(tagDevices, func(r *reader) { files = r.devices() })
@@ -127,7 +127,13 @@ func decodeSections(b []byte, version int) ([]*File, error) {
 			}
 		}
 	}
-	return files, s.end()
+	if err := s.end(); err != nil {
+		return nil, err
+	}
+	if version == controlVersion && versionOf(files) != controlVersion {
+		return nil, invalid("steps", "none is of control flow, which files of version %d have", version)
+	}
+	return files, nil
 }
 
 // device reads the sections of one device.
@@ -135,6 +141,7 @@ func (s *sections) device() *File {
 	f := &File{}
 	s.take(tagTarget, f.target)
 	s.part(f, &f.Target, &f.Image, true)
+	s.callees(f, &f.Target, &f.Image)
 	for s.version > 1 && s.at(tagPart) {
 		if len(f.Others) == maxParts {
 			s.err = invalid("section "+tagPart, "there are more than %d", maxParts)
@@ -144,6 +151,7 @@ func (s *sections) device() *File {
 		p := &f.Others[len(f.Others)-1]
 		s.take(tagPart, func(r *reader) { r.queue(&p.Target); r.queueWord(&p.Target) })
 		s.part(f, &p.Target, &p.Image, false)
+		s.callees(f, &p.Target, &p.Image)
 	}
 	for s.at(tagData) {
 		s.take(tagData, func(r *reader) { f.Data = append(f.Data, r.data()) })
@@ -212,6 +220,25 @@ func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	}
 	s.take(tagParams, func(r *reader) { im.params(r, f.Image.Buffers) })
 	s.take(tagQueue, im.queue)
+	if s.version < controlVersion {
+		return
+	}
+	im.readControl()
+	s.take(tagConds, im.conds)
+}
+
+// callees reads what a part calls.
+func (s *sections) callees(f *File, t *Target, im *Image) {
+	for s.at(tagCallee) {
+		if s.version < controlVersion || len(im.Callees) == maxCallees {
+			s.err = invalid("section "+tagCallee, "there are more than %d, or the version has none", maxCallees)
+			return
+		}
+		var c Callee
+		s.take(tagCallee, func(r *reader) { c.Name, c.Addr = r.name(), r.number(8) })
+		s.part(f, t, &c.Image, false)
+		im.Callees = append(im.Callees, c)
+	}
 }
 
 // reader takes values from the bytes of a section. After the first error it returns zeros.
@@ -346,7 +373,7 @@ func (im *Image) steps(r *reader) {
 	for range r.count(2 + 4 + 4) {
 		s := Step{Name: r.name(), Program: r.u32(), Offset: at, Size: r.u32()}
 		if r.version > 1 && uint32(s.Program) == 1<<32-1 {
-			s.Program, s.Edge = NoProgram, Edge{Kind: EdgeKind(r.u8()), Queue: int(r.u8()), Number: uint32(r.number(4))}
+			r.withoutProgram(&s)
 		}
 		at += s.Size
 		im.Steps = append(im.Steps, s)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -15,7 +16,8 @@ var le = binary.LittleEndian
 // Sections of a trace file, in their order. The file of a trace of one device has each of them once, except that it has
 // no tagDevices, any number of tagData and tagResult, and for each further part a tagPart and after it the sections from
 // tagCommands to tagQueue without tagBuffers. The file of a trace over several devices has a tagDevices, and after it those
-// sections of each device.
+// sections of each device. In the file of a trace with control flow, each tagQueue is followed by a tagConds, and that of a part
+// by a tagCallee for each trace that the part calls, after which the trace's sections are those of a further part.
 const (
 	tagDevices  = "DEVS"
 	tagTarget   = "TRGT"
@@ -26,6 +28,8 @@ const (
 	tagBuffers  = "BUFF"
 	tagParams   = "PARM"
 	tagQueue    = "QUEU"
+	tagConds    = "COND"
+	tagCallee   = "CALL"
 	tagPart     = "PART"
 	tagData     = "DATA"
 	tagResult   = "RSLT"
@@ -53,16 +57,18 @@ func Encode(w io.Writer, f *File) error { return EncodeAll(w, []*File{f}) }
 // one device are the ones that [Encode] writes. EncodeAll writes nothing that [DecodeAll] would refuse.
 func EncodeAll(w io.Writer, files []*File) error {
 	err := validateAll(files)
-	if err == nil && len(files) == 1 {
-		err = writeSections(w, deviceVersion, files[0].sections())
-	} else if err == nil {
-		sections := []section{{tag: tagDevices, head: encodeDevices(files)}}
+	if err == nil {
+		version := versionOf(files)
+		var sections []section
+		if len(files) > 1 {
+			sections = append(sections, section{tag: tagDevices, head: encodeDevices(files)})
+		}
 		for _, f := range files {
 			if f != nil {
-				sections = append(sections, f.sections()...)
+				sections = append(sections, f.sections(version)...)
 			}
 		}
-		err = writeSections(w, devicesVersion, sections)
+		err = writeSections(w, version, sections)
 	}
 	if err != nil {
 		return fmt.Errorf("tracebuf: encode: %w", err)
@@ -70,12 +76,23 @@ func EncodeAll(w io.Writer, files []*File) error {
 	return nil
 }
 
+// versionOf is the version of a trace's file.
+func versionOf(files []*File) uint32 {
+	switch {
+	case slices.ContainsFunc(files, func(f *File) bool { return f != nil && f.hasControl() }):
+		return controlVersion
+	case len(files) > 1:
+		return devicesVersion
+	}
+	return deviceVersion
+}
+
 // sections returns those of a device.
-func (f *File) sections() []section {
-	out := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(f.Image.encodeBuffers())...)
+func (f *File) sections(version uint32) []section {
+	out := append([]section{{tag: tagTarget, head: f.encodeTarget()}}, f.Image.sections(version, f.Image.encodeBuffers())...)
 	for i := range f.Others {
 		out = append(out, section{tag: tagPart, head: f.Others[i].Target.encodeQueue(nil)})
-		out = append(out, f.Others[i].Image.sections(nil)...)
+		out = append(out, f.Others[i].Image.sections(version, nil)...)
 	}
 	return appendData(appendData(out, tagData, f.Data), tagResult, f.Results)
 }
@@ -120,8 +137,8 @@ func encodeDevices(files []*File) []byte {
 	return b
 }
 
-// sections returns those of a part. buffers is nil for all parts but the first.
-func (im *Image) sections(buffers []byte) []section {
+// sections returns those of a part and of what it calls. buffers is nil for all parts but the first.
+func (im *Image) sections(version uint32, buffers []byte) []section {
 	out := []section{
 		{tag: tagCommands, head: le.AppendUint32(nil, uint32(im.PageSize)), body: im.Bytes[:im.Size]},
 		{tag: tagPrograms, head: im.encodePrograms()},
@@ -131,8 +148,17 @@ func (im *Image) sections(buffers []byte) []section {
 	if buffers != nil {
 		out = append(out, section{tag: tagBuffers, head: buffers})
 	}
-	return append(out, section{tag: tagParams, head: im.encodeParams()},
+	out = append(out, section{tag: tagParams, head: im.encodeParams()},
 		section{tag: tagQueue, head: le.AppendUint64(nil, im.L1End), body: im.After})
+	if version >= controlVersion {
+		out = append(out, section{tag: tagConds, head: im.encodeConds()})
+	}
+	for i := range im.Callees {
+		c := &im.Callees[i]
+		out = append(out, section{tag: tagCallee, head: le.AppendUint64(appendName(nil, c.Name), c.Addr)})
+		out = append(out, c.Image.sections(version, nil)...)
+	}
+	return out
 }
 
 func appendData(to []section, tag string, data []Data) []section {
@@ -194,7 +220,11 @@ func (im *Image) encodeSteps() []byte {
 		s := &im.Steps[i]
 		b = le.AppendUint32(le.AppendUint32(appendName(b, s.Name), uint32(s.Program)), uint32(s.Size))
 		if s.Program == NoProgram {
-			b = le.AppendUint32(append(b, byte(s.Edge.Kind), byte(s.Edge.Queue)), s.Edge.Number)
+			kind, queue, number := byte(s.Edge.Kind), byte(s.Edge.Queue), s.Edge.Number
+			if c := &s.Control; c.Kind != ControlNone {
+				kind, queue, number = byte(c.Kind)+controlMark, 0, c.number()
+			}
+			b = le.AppendUint32(append(b, kind, queue), number)
 		}
 	}
 	return b

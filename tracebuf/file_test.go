@@ -432,6 +432,13 @@ func FuzzDecodeFile(f *testing.F) {
 		f.Add(true, oldFile(f, arch))
 		f.Add(true, encode(f, spanFile(f, arch)))
 		f.Add(true, encodeAll(f, devicesFile(f, arch)))
+		c := controlFile(f, arch)
+		f.Add(true, c)
+		for _, tag := range []string{"STEP", "COND", "CALL"} {
+			c = bytes.Clone(c)
+			c[bytes.Index(c, []byte(tag))+17] ^= 0x41
+			f.Add(true, c)
+		}
 		f.Add(true, b[:len(b)/2])
 		for _, tag := range []string{"TRGT", "CMDS", "PROG", "STEP", "RELO", "BUFF", "PARM", "QUEU", "DATA", "RSLT"} {
 			c := bytes.Clone(b)

@@ -93,27 +93,77 @@ func within(whole string, err error) error {
 
 func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 	p := &parts[i]
-	im := &p.Image
-	if im.Layout != cq.Layout(f.Target.Arch) {
-		return invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
+	if n := len(p.Image.Callees); n > maxCallees {
+		return invalid("calls", "the part calls %d traces, at most %d are possible", n, maxCallees)
 	}
-	if err := im.checkShape(); err != nil {
-		return err
+	var shapes []shape
+	for k := range p.Image.Callees {
+		c := &p.Image.Callees[k]
+		sh, err := f.validateCallee(p, c, shapes, ch)
+		if err != nil {
+			return within(fmt.Sprintf("callee %d %s", k, Printable(c.Name)), err)
+		}
+		shapes = append(shapes, sh)
 	}
-	if err := im.checkPrograms(ch); err != nil {
-		return err
-	}
-	w := walker{im: im, target: &p.Target, ch: ch, l1: &p.Target.layout().L1}
+	var peers []Peer
 	for k := range parts {
 		if k != i {
 			o := &parts[k]
-			w.peers = append(w.peers, Peer{Dispatcher: o.Target.dispatcher(), Recorded: o.Image.Recorded()})
+			peers = append(peers, Peer{Dispatcher: o.Target.dispatcher(), Recorded: o.Image.Recorded()})
 		}
 	}
-	if err := w.walk(); err != nil {
+	if _, err := f.validateImage(p, &p.Image, peers, shapes, ch); err != nil {
 		return err
 	}
-	return w.checkParams(f.Image.Buffers)
+	for k := range p.Image.Callees {
+		if !p.Image.calls(k) {
+			return invalid("calls", "no step calls trace %d %s", k, Printable(p.Image.Callees[k].Name))
+		}
+	}
+	return nil
+}
+
+// calls reports whether a part, or a trace that it calls, calls a trace.
+func (im *Image) calls(callee int) bool {
+	is := func(s Step) bool { return s.Control.Kind == ControlCall && s.Control.Callee == callee }
+	return slices.ContainsFunc(im.Steps, is) || slices.ContainsFunc(im.Callees, func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
+}
+
+// validateCallee checks a trace that a part calls, which may call those of the shapes.
+func (f *File) validateCallee(p *Part, c *Callee, shapes []shape, ch *chip.Chip) (shape, error) {
+	im := &c.Image
+	if len(im.Buffers) > 0 || len(im.Callees) > 0 {
+		return shape{}, invalid("commands", "it has buffers and callees of its own: those of all belong to the part")
+	}
+	sh, err := f.validateImage(p, im, nil, shapes, ch)
+	if err != nil {
+		return sh, err
+	}
+	banks := ch.DRAMBanks()
+	rows := uint64((im.Pages() + len(banks) - 1) / len(banks))
+	if c.Addr%uint64(ch.Params().Align.DRAM()) != 0 || c.Addr > banks[0].Size || rows*uint64(im.PageSize) > banks[0].Size-c.Addr {
+		return sh, invalid("commands", "they lie at %#x, which isn't an address of so many bytes in a bank of %#x", c.Addr, banks[0].Size)
+	}
+	return sh, nil
+}
+
+// validateImage checks a trace on one queue, which may call those callees of the part whose shapes are given.
+func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, ch *chip.Chip) (shape, error) {
+	if im.Layout != cq.Layout(f.Target.Arch) {
+		return shape{}, invalid("commands", "their layout is %v, the target is %v", im.Layout, f.Target.Arch)
+	}
+	if err := im.checkShape(); err != nil {
+		return shape{}, err
+	}
+	if err := im.checkPrograms(ch); err != nil {
+		return shape{}, err
+	}
+	w := walker{im: im, target: &p.Target, ch: ch, l1: &p.Target.layout().L1, peers: peers, buffers: f.Image.Buffers}
+	w.nest.callees, w.nest.shapes = p.Image.Callees, shapes
+	if err := w.walk(); err != nil {
+		return shape{}, err
+	}
+	return w.nest.shape, w.checkParams(f.Image.Buffers)
 }
 
 // checkParts tests that the parts of a trace over several queues are each on a queue of their own.
@@ -188,8 +238,12 @@ func (f *File) checkNames() error {
 	if err := check("trace", f.Name); err != nil {
 		return err
 	}
-	for _, p := range f.Parts() {
-		im := &p.Image
+	for _, im := range f.everyImage() {
+		for i := range im.Callees {
+			if err := check(fmt.Sprintf("callee %d", i), im.Callees[i].Name); err != nil {
+				return err
+			}
+		}
 		for i := range im.Programs {
 			if err := check(fmt.Sprintf("program %d", i), im.Programs[i].Name); err != nil {
 				return err
@@ -239,6 +293,12 @@ func (im *Image) checkShape() error {
 		}
 		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
+		} else if edge && s.Control.Kind != ControlNone {
+			if c := &s.Control; c.Kind > ControlCall || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) || c.Kind == ControlKernels && len(im.Programs) == 0 {
+				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
+			}
+		} else if s.Control != (Control{}) {
+			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and goes to step %d", s.Program, s.Control.Target)
 		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge && s.Edge != (Edge{}) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
 		}

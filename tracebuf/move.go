@@ -14,7 +14,7 @@ import (
 func (f *File) CheckMovable(buffer int, size uint64) error {
 	start := f.Image.Buffers[buffer].Addr
 	inside := func(v uint32) bool { return uint64(v) >= start && uint64(v) < start+size }
-	for _, im := range f.Images() {
+	for _, im := range f.everyImage() {
 		if err := im.checkMovable(inside); err != nil {
 			return err
 		}
@@ -23,10 +23,10 @@ func (f *File) CheckMovable(buffer int, size uint64) error {
 }
 
 // MoveBuffer makes the file's commands use a buffer at another address: it changes Buffers, and every patch point that
-// stands for the buffer with the words that hold it.
+// stands for the buffer with the words that hold it. The words of conditions are for [Image.SetCond].
 func (f *File) MoveBuffer(buffer int, addr uint32) {
 	f.Image.Buffers[buffer].Addr = uint64(addr)
-	for _, im := range f.Images() {
+	for _, im := range f.everyImage() {
 		for i := range im.Params {
 			if p := &im.Params[i]; p.Kind == BufferAddr && p.Buffer == buffer {
 				p.SetValue(im.Bytes, addr)

@@ -123,6 +123,8 @@ type Image struct {
 	Relocs   []Reloc   // where the commands name DRAM of the programs' kernels, by offset
 	Buffers  []Buffer  // that the programs use, in order of first use
 	Params   []Param   // patch points
+	Conds    []Cond    // of branches, by offset
+	Callees  []Callee  // that the trace calls, each after those that it calls itself; known for files only
 	L1End    uint64    // end of the part of every worker's L1 that the programs' circular buffers need
 	After    []byte    // state of a queue after the trace, in the form of package dispatch
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of the
-// RELAY_PAGED_PACKED commands of each step that runs a program. pages returns which page of the program's kernels each of
-// a step's entries starts at, in the order of the entries; further entries of the step are left out.
+// RELAY_PAGED_PACKED commands of each step that runs a program or brings its kernels. pages returns which page of the
+// program's kernels each of a step's entries starts at, in the order of the entries; further entries of the step are left out.
 func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	var out []Reloc
 	step, next := -1, 0 // the step that the command is in, and the entries of it so far
@@ -17,7 +17,7 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
 		for step+1 < len(im.Steps) && e.Offset >= im.Steps[step+1].Offset {
 			step++
-			if starts, next = nil, 0; im.Steps[step].Program != NoProgram {
+			if starts, next = nil, 0; im.Steps[step].program() != NoProgram {
 				starts = pages(step)
 			}
 		}
@@ -27,7 +27,7 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 		}
 		for i := range relay.Subs {
 			if next < len(starts) {
-				out = append(out, Reloc{At: e.Offset + cq.AtPagedSub(i), Program: im.Steps[step].Program, Page: starts[next]})
+				out = append(out, Reloc{At: e.Offset + cq.AtPagedSub(i), Program: im.Steps[step].program(), Page: starts[next]})
 			}
 			next++
 		}
@@ -35,8 +35,8 @@ func (im *Image) FindRelocs(pages func(step int) []int) []Reloc {
 	return out
 }
 
-// Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr) and for the queues that
-// the parts run on now: to has a target for each part, in order.
+// Relocate changes the commands for the present addresses of the programs' kernels (Program.Addr) and of the traces that are
+// called (Callee.Addr), and for the queues that the parts run on now: to has a target for each part, in order.
 func (f *File) Relocate(to []Target) error {
 	if len(to) != 1+len(f.Others) {
 		return fmt.Errorf("tracebuf: relocate: %d targets for %d parts", len(to), 1+len(f.Others))
@@ -49,6 +49,12 @@ func (f *File) Relocate(to []Target) error {
 	relocate := func(i int, t *Target, im *Image) error {
 		*t = to[i]
 		im.relocate(t.Banks, t.Dispatch)
+		im.relocateCalls(im.Callees)
+		for i := range im.Callees {
+			c := &im.Callees[i].Image
+			c.relocate(t.Banks, t.Dispatch)
+			c.relocateCalls(im.Callees)
+		}
 		var peers []Peer
 		for k, p := range f.Parts() {
 			if k != i {
@@ -60,6 +66,9 @@ func (f *File) Relocate(to []Target) error {
 			s := &im.Steps[k]
 			if s.Program != NoProgram {
 				runs++
+				continue
+			}
+			if s.Edge.Kind == EdgeNone {
 				continue
 			}
 			if s.Edge.Kind == EdgeWait {
@@ -102,6 +111,22 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 			}
 		}
 	}
+}
+
+// relocateCalls has the calls run what is called where it lies now.
+func (im *Image) relocateCalls(callees []Callee) {
+	for i := range im.Steps {
+		if s := &im.Steps[i]; s.Control.Kind == ControlCall {
+			cq.Put32(im.Bytes, s.Offset+cq.AtCallBase, uint32(callees[s.Control.Callee].Addr))
+		}
+	}
+}
+
+// SetCond has a condition read its word at an address of the tile with these coordinates, in the form of Layout.NOCXY.
+func (im *Image) SetCond(i int, noc, addr uint32) {
+	at := im.Conds[i].At
+	cq.Put32(im.Bytes, at+cq.AtBranchNOC, noc)
+	cq.Put32(im.Bytes, at+cq.AtBranchAddr, addr)
 }
 
 // place returns how a relay names a page of a program's kernels that are at addr of every bank.

@@ -66,6 +66,11 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 	return r, nil
 }
 
+// call returns the command that calls a trace that lies at an address of every bank.
+func (im *Image) call(addr uint32) cq.CallTrace {
+	return cq.CallTrace{Base: addr, LogPageSize: uint32(bits.TrailingZeros(uint(im.PageSize))), Pages: uint32(im.Pages())}
+}
+
 // SetExpected fills in the counts for a queue that expects that many completions before the replay.
 func (r *Replay) SetExpected(expected, workers uint32) {
 	cq.Put32(r.Bytes, r.GoCount, expected)

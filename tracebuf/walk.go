@@ -17,10 +17,12 @@ type walker struct {
 	ch     *chip.Chip
 	l1     *abi.L1Map
 
-	peers []Peer // the other parts of a trace over several queues
+	peers   []Peer   // the other parts of a trace over several queues
+	buffers []Buffer // of the trace
+	nest    nest
 
 	step     int    // index of the step that the command is in
-	runs     int    // programs before it
+	runs     int    // programs before it, after the last reset
 	recorded uint32 // recordings before it
 	started  bool   // the step's go signal has been seen: nothing may follow it
 	notify   bool   // the subordinate dispatcher was notified of it
@@ -44,7 +46,17 @@ func (w *walker) walk() error {
 		}
 		return &FileError{Part: at, What: err.Error(), Err: err}
 	}
+	if im.HasControl() {
+		if err := w.noted(); err != nil {
+			return err
+		}
+	}
 	for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+		if e.Offset == im.offset(w.step) {
+			if err := w.enter(); err != nil {
+				return err
+			}
+		}
 		if _, ok := e.Command.(cq.ExecBufEnd); ok {
 			if w.step != len(im.Steps) {
 				return w.fail(e.Offset, "EXEC_BUF_END in step %d of %d", w.step, len(im.Steps))
@@ -58,11 +70,20 @@ func (w *walker) walk() error {
 			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.Name(), w.step)
 		}
 		s := &im.Steps[w.step]
+		if s.Control.Kind == ControlKernels {
+			if err := w.command(&e); err != nil {
+				return err
+			}
+		}
 		if s.Program == NoProgram {
 			if e.Offset+len(e.Raw) < s.Offset+s.Size {
 				continue
 			}
-			if err := w.edge(&e, s); err != nil {
+			check := w.edge
+			if s.Control.Kind != ControlNone {
+				check = w.control
+			}
+			if err := check(&e, s); err != nil {
 				return err
 			}
 			w.step++
@@ -82,6 +103,9 @@ func (w *walker) walk() error {
 	}
 	if w.relocs != len(im.Relocs) {
 		return invalid("relocations", "%d relocations, the commands read DRAM at %d places", len(im.Relocs), w.relocs)
+	}
+	if err := w.nested(); err != nil {
+		return err
 	}
 	return w.ended()
 }
@@ -364,8 +388,8 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 		}
 		r := im.Relocs[w.relocs]
 		w.relocs++
-		if r.Program != im.Steps[w.step].Program {
-			return w.fail(entry, "its relocation is for program %d, step %d runs program %d", r.Program, w.step, im.Steps[w.step].Program)
+		if program := im.Steps[w.step].program(); r.Program != program {
+			return w.fail(entry, "its relocation is for program %d, step %d runs program %d", r.Program, w.step, program)
 		}
 		p := &im.Programs[r.Program]
 		if r.Page < 0 || r.Page >= p.Pages || s.LogPageSize != binaryPageLog || r.Page*binaryPage+int(s.Length) > len(p.Binary) {

@@ -110,12 +110,12 @@ const (
 	AtLoopCount  = 8
 	AtLoopBody   = 4 // LOOP_END
 	AtBranchElse = 4 // BRANCH
-	atBranchNOC  = 8
+	AtBranchNOC  = 8
 	AtBranchAddr = 12
 	atBranchWord = 16
-	atCallBase   = 4 // CALL
-	atCallLog    = 8
-	atCallPages  = 12
+	AtCallBase   = 4 // CALL
+	AtCallLog    = 8
+	AtCallPages  = 12
 )
 
 // Flags of LOOP_END and BRANCH.
@@ -218,12 +218,12 @@ func (c Branch) Fields(l Layout) []Field {
 	flags := uint8(w[0] >> 8)
 	f := []Field{text("flags", 1, 1, flags, flagString(uint(flags), branchFlags[:]...)), text("compare", 2, 1, c.Compare, c.Compare.String()),
 		hexa("else", AtBranchElse, 4, c.Else)}
-	return append(f, l.tile("noc", atBranchNOC, c.NOC), hexa("addr", AtBranchAddr, 4, c.Addr), hexa("value", atBranchWord, 4, c.Value))
+	return append(f, l.tile("noc", AtBranchNOC, c.NOC), hexa("addr", AtBranchAddr, 4, c.Addr), hexa("value", atBranchWord, 4, c.Value))
 }
 
 // Fields lists the fields.
 func (c CallTrace) Fields(Layout) []Field {
-	return []Field{hexa("base", atCallBase, 4, c.Base), deci("log2_page", atCallLog, 4, c.LogPageSize), deci("pages", atCallPages, 4, c.Pages)}
+	return []Field{hexa("base", AtCallBase, 4, c.Base), deci("log2_page", AtCallLog, 4, c.LogPageSize), deci("pages", AtCallPages, 4, c.Pages)}
 }
 
 // target tests an offset in a trace.
@@ -261,9 +261,9 @@ func controlForm(id PrefetchID) *form {
 		f = form{head: HeaderSize, fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}}}
 	case PrefetchBranch:
 		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"else", AtBranchElse, 4, asHex},
-			{"noc", atBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
+			{"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
 	case PrefetchCall:
-		f = form{head: HeaderSize, fields: []slot{{"base", atCallBase, 4, asHex}, {"log2_page", atCallLog, 4, asDec}, {"pages", atCallPages, 4, asDec}}}
+		f = form{head: HeaderSize, fields: []slot{{"base", AtCallBase, 4, asHex}, {"log2_page", AtCallLog, 4, asDec}, {"pages", AtCallPages, 4, asDec}}}
 	default:
 		return nil
 	}

@@ -1,0 +1,321 @@
+package tracebuf
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// nest is what is known of the control flow of a trace that is being checked.
+type nest struct {
+	around []int // by step, and for the end: the step that begins the innermost loop around it, -1 for none
+	ends   []int // by step: where the loop ends that begins there, 0 for other steps
+	deep   []int // by step: loops around it
+
+	arriving []int  // by step, and for the end: programs that are counted when commands go there; -1 for none
+	dead     bool   // no command before the present step goes on to it
+	open     []int  // numbers of the loops that are open
+	used     []bool // numbers of loops that were given
+	conds    int    // seen so far
+	callees  []Callee
+	shapes   []shape // of the callees that may be called
+	shape    shape   // of the trace
+}
+
+// shape is how deep a trace nests, with what it calls.
+type shape struct{ loops, calls int }
+
+// noted finds the loops of a trace. Steps that don't nest are refused.
+func (w *walker) noted() error {
+	im, n := w.im, &w.nest
+	steps := len(im.Steps)
+	n.around, n.deep = make([]int, steps+1), make([]int, steps+1)
+	n.ends, n.arriving = make([]int, steps+1), make([]int, steps+1)
+	var open []int
+	for i := range steps + 1 {
+		n.arriving[i], n.around[i], n.deep[i] = -1, -1, len(open)
+		if len(open) > 0 {
+			n.around[i] = open[len(open)-1]
+		}
+		if i == steps {
+			break
+		}
+		switch c := &im.Steps[i].Control; c.Kind {
+		case ControlLoop:
+			open = append(open, i)
+		case ControlEnd:
+			if len(open) == 0 {
+				return w.fail(im.Steps[i].Offset, "step %d ends a loop, and none is open", i)
+			}
+			n.ends[open[len(open)-1]] = i
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return w.fail(im.Steps[open[len(open)-1]].Offset, "the loop that step %d begins has no end", open[len(open)-1])
+	}
+	return nil
+}
+
+// enter is called where a step begins, or the end: whatever the way to it, the same programs are counted there.
+func (w *walker) enter() error {
+	n := &w.nest
+	if n.arriving == nil {
+		return nil
+	}
+	to, at := n.arriving[w.step], w.im.offset(w.step)
+	switch {
+	case n.dead && to < 0:
+		return w.fail(at, "no command goes to step %d", w.step)
+	case n.dead:
+		w.runs, n.dead = to, false
+	case to >= 0 && to != w.runs:
+		return w.fail(at, "step %d begins after %d programs or %d, by the way there", w.step, to, w.runs)
+	}
+	return nil
+}
+
+// offset is where a step begins, or the end.
+func (im *Image) offset(step int) int {
+	if step < len(im.Steps) {
+		return im.Steps[step].Offset
+	}
+	last := &im.Steps[step-1]
+	return last.Offset + last.Size
+}
+
+// arrive notes that commands go from the present step to another one.
+func (w *walker) arrive(step int) error {
+	n := &w.nest
+	if was := n.arriving[step]; was >= 0 && was != w.runs {
+		return w.fail(w.im.offset(w.step), "it goes to step %d after %d programs, another one after %d", step, w.runs, was)
+	}
+	n.arriving[step] = w.runs
+	return nil
+}
+
+// control checks the commands of a step of control flow, whose last one is e.
+func (w *walker) control(e *cq.Entry, s *Step) error {
+	im, n := w.im, &w.nest
+	if end := s.Offset + s.Size; e.Offset+len(e.Raw) != end {
+		return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, end)
+	}
+	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
+	was := s.Control
+	switch was.Kind {
+	case ControlReset:
+		return w.reset(s)
+	case ControlKernels:
+		if w.started || w.notify {
+			return w.fail(e.Offset, "a go signal in step %d, which only brings kernels", w.step)
+		}
+		if was != (Control{Kind: ControlKernels, Program: was.Program}) {
+			return w.fail(s.Offset, "step %d brings kernels, and is a loop or a call as well", w.step)
+		}
+		return nil
+	}
+	if e.Offset != s.Offset {
+		return w.fail(s.Offset, "step %d is of more commands than one", w.step)
+	}
+	ok := false
+	switch c := e.Command.(type) {
+	case cq.LoopBegin:
+		ok = was.Kind == ControlLoop
+	case cq.LoopEnd:
+		ok = was.Kind == ControlEnd
+	case cq.Branch:
+		ok = was.Kind == ControlBranch
+	case cq.CallTrace:
+		if was.Kind == ControlCall {
+			return w.call(s, &c)
+		}
+	}
+	if want := im.controlOf(was, e.Command, n.open); !ok || was != want {
+		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop, e.Command.Name())
+	}
+	n.open = openLoops(n.open, e.Command)
+	switch c := e.Command.(type) {
+	case cq.LoopBegin:
+		return w.loop(s, &c)
+	case cq.LoopEnd:
+		return w.endLoop(s, &c)
+	case cq.Branch:
+		return w.branch(s, &c)
+	}
+	return nil
+}
+
+// reset checks a step that waits for all programs before it, and clears the count of completions or not.
+func (w *walker) reset(s *Step) error {
+	im, t := w.im, w.target
+	if s.Control != (Control{Kind: ControlReset}) {
+		return w.fail(s.Offset, "step %d is a reset, and goes to step %d", w.step, s.Control.Target)
+	}
+	have := im.Bytes[s.Offset : s.Offset+s.Size]
+	c := ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()), Stream: uint16(w.stream())}
+	if cmds, err := AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
+		return nil
+	}
+	for _, c.Packed = range []bool{false, true} {
+		for _, stall := range []bool{false, true} {
+			if cmds, err := AppendReset(nil, c, uint32(w.expected()), stall); err == nil && bytes.Equal(cmds, have) {
+				w.runs = 0
+				return nil
+			}
+		}
+	}
+	return w.fail(s.Offset, "step %d isn't what a reset after %d completions is made of", w.step, uint32(w.expected()))
+}
+
+// clean checks that no programs are counted.
+func (w *walker) clean(s *Step) error {
+	if w.runs != 0 {
+		return w.fail(s.Offset, "step %d, a %v, comes after %d programs without a reset between them", w.step, s.Control.Kind, w.runs)
+	}
+	return nil
+}
+
+func (w *walker) loop(s *Step, c *cq.LoopBegin) error {
+	n := &w.nest
+	if err := w.clean(s); err != nil {
+		return err
+	}
+	for len(n.used) <= int(c.Loop) {
+		n.used = append(n.used, false)
+	}
+	if n.used[c.Loop] {
+		return w.fail(s.Offset, "another loop has number %d", c.Loop)
+	}
+	n.used[c.Loop] = true
+	n.shape.loops = max(n.shape.loops, len(n.open))
+	if after := n.ends[w.step] + 1; s.Control.Target != after {
+		return w.fail(s.Offset, "loop %d exits to step %d, it ends before step %d", c.Loop, s.Control.Target, after)
+	}
+	w.args = append(w.args, ByteRange{s.Offset + cq.AtLoopCount, s.Offset + cq.AtLoopCount + 4})
+	return w.arrive(s.Control.Target)
+}
+
+func (w *walker) endLoop(s *Step, c *cq.LoopEnd) error {
+	if err := w.clean(s); err != nil {
+		return err
+	}
+	first := w.nest.around[w.step] + 1
+	if s.Control.Target != first {
+		return w.fail(s.Offset, "loop %d goes back to step %d, its body begins with step %d", c.Loop, s.Control.Target, first)
+	}
+	if c.Limited != w.im.isCondition(first) {
+		return w.fail(s.Offset, "loop %d has a condition at its start if and only if its end is limited", c.Loop)
+	}
+	w.nest.dead = c.Limited // such a loop is left by its condition
+	return nil
+}
+
+// isCondition reports whether a step is the condition of a loop.
+func (im *Image) isCondition(step int) bool {
+	s := &im.Steps[step]
+	if s.Control.Kind != ControlBranch {
+		return false
+	}
+	c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
+	b, ok := c.(cq.Branch)
+	return ok && b.Limited
+}
+
+func (w *walker) branch(s *Step, c *cq.Branch) error {
+	n, to := &w.nest, s.Control.Target
+	if c.Compare == cq.Never && (c.NOC != 0 || c.Addr != 0 || c.Value != 0 || c.Same) {
+		return w.fail(s.Offset, "a branch without a condition has a word to compare")
+	}
+	if c.Compare != cq.Never {
+		if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != s.Offset {
+			return w.fail(s.Offset, "BRANCH reads a word that no condition names")
+		}
+		if err := w.word(s.Offset, c, &w.im.Conds[n.conds]); err != nil {
+			return err
+		}
+		n.conds++
+	}
+	if c.Leave || c.Limited {
+		if begin := n.around[w.step]; !c.Leave || !c.Limited || begin != w.step-1 || to != n.ends[begin]+1 || c.Compare == cq.Never || c.Same {
+			return w.fail(s.Offset, "a BRANCH that leaves a loop must be its condition, at the start of its body, and go to what follows the loop")
+		}
+		return w.arrive(to)
+	}
+	if to <= w.step || n.around[to] != n.around[w.step] {
+		return w.fail(s.Offset, "BRANCH from step %d to step %d: want a later one in the same loop", w.step, to)
+	}
+	err := w.arrive(to)
+	n.dead = c.Compare == cq.Never
+	return err
+}
+
+// word checks that a condition reads memory of the buffer that it is said to read. How pages are dealt to the cores of L1 and
+// of sharded buffers is for the allocator to say: there it may be any word from the buffer's address on.
+func (w *walker) word(at int, c *cq.Branch, cond *Cond) error {
+	if cond.Buffer < 0 || cond.Buffer >= len(w.buffers) {
+		return w.fail(at, "a condition reads buffer %d of %d", cond.Buffer, len(w.buffers))
+	}
+	b := &w.buffers[cond.Buffer]
+	if cond.Offset < 0 || cond.Offset%4 != 0 || cond.Offset > b.Size-4 {
+		return w.fail(at, "a condition reads a word at %d of buffer %q, which has %d B", cond.Offset, b.Name, b.Size)
+	}
+	inside := false
+	if b.Kind == KindDRAM {
+		page := cond.Offset / b.PageSize
+		for i, bank := range w.ch.DRAMBanks() {
+			xy, row := bank.Endpoint[chip.NOC0], uint64(page/w.target.Banks)
+			if c.NOC != w.im.Layout.NOCXY(xy.X, xy.Y) {
+				continue
+			}
+			if b.Sharding != nil {
+				inside = inside || uint64(c.Addr) >= bank.Offset+b.Addr && uint64(c.Addr)+4 <= bank.Offset+bank.Size
+			} else if i == page%w.target.Banks {
+				inside = inside || uint64(c.Addr) == bank.Offset+b.Addr+row*uint64(b.Stride)+uint64(cond.Offset%b.PageSize)
+			}
+		}
+	} else if x, y, ok := w.im.Layout.SplitXY(c.NOC); ok {
+		_, worker := w.ch.Logical(chip.XY{X: x, Y: y})
+		inside = worker && uint64(c.Addr) >= b.Addr && uint64(c.Addr)+4 <= uint64(w.ch.Params().L1Size)
+	}
+	if !inside {
+		return w.fail(at, "a condition reads %#x of the tile %#x, where buffer %q doesn't have its word at %d", c.Addr, c.NOC, b.Name, cond.Offset)
+	}
+	return nil
+}
+
+func (w *walker) call(s *Step, c *cq.CallTrace) error {
+	n, i := &w.nest, s.Control.Callee
+	if s.Control != (Control{Kind: ControlCall, Callee: i}) || i < 0 || i >= len(n.shapes) {
+		return w.fail(s.Offset, "step %d calls trace %d, before which there are %d in the file", w.step, i, len(n.shapes))
+	}
+	if err := w.clean(s); err != nil {
+		return err
+	}
+	callee := &n.callees[i]
+	want := callee.Image.call(uint32(callee.Addr))
+	if *c != want {
+		return w.fail(s.Offset, "it calls %d pages of 2^%d B at %#x, trace %q has %d of 2^%d B at %#x", c.Pages, c.LogPageSize, c.Base, callee.Name, want.Pages, want.LogPageSize, want.Base)
+	}
+	n.shape.loops = max(n.shape.loops, len(n.open)+n.shapes[i].loops)
+	n.shape.calls = max(n.shape.calls, 1+n.shapes[i].calls)
+	w.runs = callee.Image.Counted()
+	return nil
+}
+
+// nested checks how deep the trace nests, and that it ends where it should.
+func (w *walker) nested() error {
+	n := &w.nest
+	switch {
+	case n.shape.loops > cq.MaxLoops || n.shape.calls > cq.MaxCalls:
+		return invalid("steps", "loops nest %d deep and calls %d deep, %d and %d are possible", n.shape.loops, n.shape.calls, cq.MaxLoops, cq.MaxCalls)
+	case n.conds != len(w.im.Conds):
+		return invalid("conditions", "%d conditions, the commands have %d", len(w.im.Conds), n.conds)
+	case w.im.HasControl() && w.runs != 0:
+		return invalid("steps", "the trace ends after %d programs without a reset", w.runs)
+	case w.im.HasControl() && slices.ContainsFunc(w.im.Steps, func(s Step) bool { return s.Edge.Kind != EdgeNone }):
+		return invalid("steps", "a trace can't have both control flow and edges between its parts")
+	}
+	return nil
+}
