@@ -30,7 +30,7 @@ type metalLsCmd struct {
 
 // Help is shown by --help.
 func (metalLsCmd) Help() string {
-	return "A kernel runs only on the base firmware that it was linked with; the list says which one that is. Nothing is written. " + exitHelp
+	return "A kernel runs only on the base firmware that it was linked with; the list says which one that is. Files for Ethernet cores are listed with their processor; nothing runs them. Nothing is written. " + exitHelp
 }
 
 type metalCheckCmd struct {
@@ -84,10 +84,22 @@ type metalVariableJSON struct {
 	Size    uint32 `json:"size"`
 }
 
+// metalEthernetJSON is a kernel, or base firmware without a name, for one processor of an Ethernet core.
+type metalEthernetJSON struct {
+	File      string `json:"file"`
+	Name      string `json:"name,omitempty"`
+	Hash      string `json:"hash,omitempty"`
+	Build     string `json:"build,omitempty"`
+	Commit    string `json:"commit,omitempty"` // of the cache's folder
+	Processor string `json:"processor"`
+	Firmware  bool   `json:"firmware"`
+}
+
 type metalJSON struct {
 	Roots    []string            `json:"roots"`
 	Firmware []metalFirmwareJSON `json:"firmware"`
 	Kernels  []metalKernelJSON   `json:"kernels"`
+	Ethernet []metalEthernetJSON `json:"ethernet"`
 	Problems []string            `json:"problems"`
 }
 
@@ -97,7 +109,7 @@ func (c *metalLsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Problems: []string{}}
+	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Ethernet: []metalEthernetJSON{}, Problems: []string{}}
 	for _, f := range cache.Firmware {
 		out.Firmware = append(out.Firmware, metalFirmware(f))
 	}
@@ -113,6 +125,10 @@ func (c *metalLsCmd) Run(ctx context.Context, s streams) error {
 			k.Problem = err.Error()
 		}
 		out.Kernels = append(out.Kernels, k)
+	}
+	for i := range cache.Ethernet {
+		e := &cache.Ethernet[i]
+		out.Ethernet = append(out.Ethernet, metalEthernetJSON{File: e.Path, Name: e.Name, Hash: e.Hash, Build: e.Build, Commit: e.Commit, Processor: e.Processor, Firmware: e.Firmware})
 	}
 	for _, p := range cache.Problems {
 		out.Problems = append(out.Problems, p.Error())
@@ -180,11 +196,15 @@ func (j *metalJSON) print(to io.Writer) error {
 			notes = append(notes, k.Problem)
 		}
 	}
+	j.printEthernet(w)
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for i, problem := range notes {
 		notes[i] = j.kernelsWith(problem) + ": " + problem
+	}
+	if len(j.Ethernet) > 0 {
+		notes = append(notes, "Files for Ethernet cores are listed only: Reprise runs nothing of tt-metal's there.")
 	}
 	if notes = append(notes, j.Problems...); len(notes) > 0 {
 		notes[0] = "\n" + notes[0]
@@ -195,6 +215,24 @@ func (j *metalJSON) print(to io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// printEthernet prints what is for Ethernet cores.
+func (j *metalJSON) printEthernet(w io.Writer) {
+	if len(j.Ethernet) == 0 {
+		return
+	}
+	if len(j.Firmware) > 0 || len(j.Kernels) > 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintln(w, "ETHERNET\tHASH\tPROCESSOR\tFILE")
+	for _, e := range j.Ethernet {
+		name := e.Name
+		if e.Firmware {
+			name = "base firmware"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, dash(e.Hash), e.Processor, j.below(e.File))
+	}
 }
 
 // kernelsWith names the kernels that can't run for the same reason: the first one, and how many more there are.

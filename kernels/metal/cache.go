@@ -35,6 +35,8 @@ type Cache struct {
 	Kernels []Kernel
 	// Firmware is all that could be read, ordered by folder.
 	Firmware []*Firmware
+	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs them.
+	Ethernet []EthernetFile
 	// Problems says what was found and can't be used: files that can't be read, base firmware of unknown revisions, links to
 	// folders, which are not followed.
 	Problems []error
@@ -79,8 +81,9 @@ func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 		c.Firmware = append(c.Firmware, f)
 	}
 	slices.SortFunc(c.Kernels, func(a, b Kernel) int { return cmp.Compare(a.Path, b.Path) })
+	sortEthernet(c.Ethernet)
 	slices.SortStableFunc(c.Problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
-	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Problems) == 0 {
+	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Ethernet) == 0 && len(c.Problems) == 0 {
 		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it", strings.Join(roots, ", "), ErrEmpty)
 	}
 	return c, nil
@@ -131,17 +134,24 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 		return fmt.Errorf("%w: at %s", ErrTooMany, path)
 	}
 	p, ok := processorOf(d.Name())
-	if d.Type()&fs.ModeSymlink != 0 && !ok {
+	eth, isEthernet := ethernetOf(d.Name())
+	if d.Type()&fs.ModeSymlink != 0 && !ok && !isEthernet {
 		if inside(d.Name()) {
 			w.problem(&fs.PathError{Op: "follow", Path: path, Err: errors.New("a link to a folder: give that folder itself")})
 		}
 		return nil
 	}
-	if d.IsDir() || !ok {
+	if d.IsDir() || !ok && !isEthernet {
 		return nil
 	}
 	// The root's own path is part of where a file is: it may be a part of a cache.
 	shown := filepath.Join(w.root, rel)
+	if isEthernet {
+		e := ethernetFile(filepath.Join(w.full, rel), eth)
+		e.Path = shown
+		w.cache.Ethernet = append(w.cache.Ethernet, e)
+		return nil
+	}
 	k, inCache := locate(filepath.Join(w.full, rel), p)
 	k.Path = shown
 	if inCache {
@@ -169,10 +179,14 @@ func (w *walker) problem(err error) { w.cache.Problems = append(w.cache.Problems
 
 // inside reports whether a folder of that name is one that tt-metal makes.
 func inside(name string) bool {
-	if _, ok := processorOf(name + ".elf"); ok {
-		return true
-	}
-	return name == "firmware" || name == "kernels"
+	return isProcessor(name+".elf") || name == "firmware" || name == "kernels"
+}
+
+// isProcessor reports whether the file of a processor has that name.
+func isProcessor(name string) bool {
+	_, worker := processorOf(name)
+	_, ethernet := ethernetOf(name)
+	return worker || ethernet
 }
 
 // processorOf returns the processor of a worker whose file has that name.
@@ -199,7 +213,7 @@ func firmwareDir(path string) string {
 func locate(path string, p chip.Processor) (k Kernel, inCache bool) {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	k = Kernel{Name: filepath.Base(firmwareDir(path)), Processor: p}
-	if _, ok := processorOf(parts[len(parts)-1]); !ok {
+	if !isProcessor(parts[len(parts)-1]) {
 		k.Name = strings.TrimSuffix(parts[len(parts)-1], ".elf") // a copy with a name of its own
 	}
 	at := -1
@@ -226,8 +240,12 @@ func isCommit(name string) bool {
 }
 
 // OpenKernel returns a kernel by the name of its file, and a cache of the base firmware of its build if the file is in tt-metal's
-// kernel cache; otherwise the cache is empty.
+// kernel cache; otherwise the cache is empty. The error wraps [ErrEthernet] for a file of an Ethernet core, by its name, or one of
+// [OpenCache].
 func OpenKernel(ctx context.Context, path string) (*Kernel, *Cache, error) {
+	if err := refuseEthernet(path); err != nil {
+		return nil, nil, err
+	}
 	full, err := filepath.Abs(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("metal: %s: %w", path, err)

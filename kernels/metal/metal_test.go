@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -219,7 +220,10 @@ func TestCache(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
 	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf.xip.elf"), []byte("x"), 0o644))
 	must(t, os.WriteFile(filepath.Join(root, "brisc.elf"), []byte("x"), 0o644))
-	must(t, os.MkdirAll(filepath.Join(root, "222", "firmware", "idle_erisc"), 0o755))
+	for _, e := range []string{"222/firmware/idle_erisc", "a4347c0dda/111/kernels/deep/router/5/erisc"} { // of Ethernet cores, which are not read
+		must(t, os.MkdirAll(filepath.Join(root, e), 0o755))
+		must(t, os.WriteFile(filepath.Join(root, e, filepath.Base(e)+".elf"), nil, 0o644))
+	}
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "loop")))
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "firmware")))
 	must(t, os.MkdirAll(filepath.Join(root, "partial", "firmware"), 0o755))
@@ -235,6 +239,17 @@ func TestCache(t *testing.T) {
 		must(t, err)
 		if len(c.Kernels) != 16 || len(c.Firmware) != 3 || len(c.Problems) != 3 {
 			t.Fatalf("%d kernels, %d firmware, problems %v", len(c.Kernels), len(c.Firmware), c.Problems)
+		}
+		want := []EthernetFile{
+			{Path: filepath.Join(at, "222", "firmware", "idle_erisc", "idle_erisc.elf"), Processor: "idle_erisc", Firmware: true, Build: "222"},
+			{Path: filepath.Join(at, "a4347c0dda", "111", "kernels", "deep", "router", "5", "erisc", "erisc.elf"), Processor: "erisc",
+				Name: "deep/router", Hash: "5", Build: "111", Commit: "a4347c0dda"},
+		}
+		if !slices.Equal(c.Ethernet, want) {
+			t.Errorf("%+v", c.Ethernet)
+		}
+		if _, _, err := OpenKernel(t.Context(), want[1].Path); !errors.Is(err, ErrEthernet) {
+			t.Error(err)
 		}
 		for i := range c.Kernels {
 			k := &c.Kernels[i]
