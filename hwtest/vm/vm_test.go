@@ -85,7 +85,8 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 // the suite's cases of the driver's layer, and the demo.
 //
 // REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test. REPRISE_VM_COMMANDS are other commands
-// than these, with semicolons between them.
+// than these, with semicolons between them, and REPRISE_VM_FILES files for them: paths in the machine with "=" and those
+// outside, separated by spaces. The vendor's own programs are run like that.
 func TestWithDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -104,6 +105,10 @@ func TestWithDriver(t *testing.T) {
 				}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
+			}
+			for _, f := range strings.Fields(os.Getenv("REPRISE_VM_FILES")) {
+				to, from, _ := strings.Cut(f, "=")
+				c.Files[to] = from
 			}
 			passes(ctx, t, &c)
 		})

@@ -6,6 +6,8 @@ import "github.com/reprise-tt/reprise/chip"
 // messages, and a telemetry table in its memory (tt-isa-documentation WormholeB0/ARCTile; tt-umd device/arc).
 type arc struct {
 	csm     [arcCSMBytes / 4]uint32
+	values  uint32    // address of the telemetry values
+	beats   [2]uint32 // offsets in csm of words that count up while the firmware runs; 0 for none
 	scratch [8]uint32
 	ram     [16]uint32 // Blackhole: SCRATCH_RAM
 	misc    uint32
@@ -18,49 +20,15 @@ const (
 	arcResetUnit = 0x30000
 
 	// Places in ARC memory. They are chosen here: software finds them through pointers.
-	arcTelemetryTable  = 0x100
-	arcTelemetryValues = 0x300
-	arcQueueControl    = 0x500
-	arcQueues          = 0x600
-	arcQueueCount      = 4
-	arcQueueEntries    = 8
+	arcTelemetryTable = 0x100
+	arcQueueControl   = 0x500
+	arcQueues         = 0x600
+	arcQueueCount     = 4
+	arcQueueEntries   = 8
+
+	// Where Wormhole's firmware has the telemetry of earlier releases (tt-umd smbus_arc_telemetry_reader.hpp).
+	arcFlatTelemetry = 0x78D60
 )
-
-// telemetryEntry is a tag of tt-umd device/types/telemetry.hpp with its value.
-type telemetryEntry struct{ tag, value uint32 }
-
-func (c *Chip) telemetry() []telemetryEntry {
-	wh := c.arch == chip.Wormhole
-	bundle, eth, gddr := uint32(0x12040000), uint32(0xFFFF), uint32(0x555)
-	if !wh {
-		bundle, gddr = 0x12050000, 0x5555
-		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
-	}
-	serial, asic := c.serial(), uint64(1)
-	if id := &c.cfg.Identity; id.Board != 0 {
-		asic = id.ASIC
-	}
-	t := []telemetryEntry{
-		{1, uint32(serial >> 32)}, {2, uint32(serial)}, // board id
-		{3, uint32(asic)},              // ASIC id
-		{4, 0},                         // harvesting state
-		{11, 40 << 16}, {13, 35 << 16}, // temperatures, 16.16 degrees
-		{14, c.aiclk()}, {15, 900}, {16, 540}, // AICLK, AXICLK, ARCCLK in MHz
-		{21, eth}, {22, gddr}, {28, bundle}, {32, 1}, {52, uint32(c.cfg.Identity.Location)},
-	}
-	if !wh {
-		t = append(t,
-			telemetryEntry{34, c.enabledColumns()},
-			telemetryEntry{35, eth},
-			telemetryEntry{36, 0xFF &^ c.cfg.Harvesting.DRAM},
-			telemetryEntry{37, 0xF},
-			telemetryEntry{38, 1}, // PCIe instance 0 is the endpoint
-			telemetryEntry{40, 1}, // coordinates are translated
-			telemetryEntry{61, uint32(asic >> 32)}, telemetryEntry{62, uint32(asic)},
-		)
-	}
-	return t
-}
 
 // serial is the number of the chip's board: of an n150 or a p150 if the chip wasn't given one.
 func (c *Chip) serial() uint64 {
@@ -109,16 +77,9 @@ func (c *Chip) harvestedRows() uint32 {
 
 func (c *Chip) initARC() {
 	a := &c.arc
-	t := c.telemetry()
-	a.csm[arcTelemetryTable/4] = 1
-	a.csm[arcTelemetryTable/4+1] = uint32(len(t))
-	for i, e := range t {
-		a.csm[arcTelemetryTable/4+2+i] = e.tag | uint32(i)<<16
-		a.csm[arcTelemetryValues/4+i] = e.value
-	}
+	values := c.initTelemetry()
 	if c.arch == chip.Wormhole {
-		a.scratch[0] = 0xC0DE0001     // firmware has booted
-		a.csm[49] = t[len(t)-3].value // where old telemetry has the firmware bundle
+		a.scratch[0] = 0xC0DE0001 // firmware has booted
 		// The queues' address counts from the start of the memory there (tt-kmd wormhole.c send_arc_message).
 		a.csm[arcQueueControl/4] = arcQueues
 		a.csm[arcQueueControl/4+1] = arcQueueEntries | arcQueueCount<<8
@@ -126,7 +87,7 @@ func (c *Chip) initARC() {
 	}
 	a.ram[2] = 5 // started, ready for messages
 	a.ram[11] = arcCSMBase + arcQueueControl
-	a.ram[12] = arcCSMBase + arcTelemetryValues
+	a.ram[12] = values
 	a.ram[13] = arcCSMBase + arcTelemetryTable
 	a.csm[arcQueueControl/4] = arcCSMBase + arcQueues
 	a.csm[arcQueueControl/4+1] = arcQueueEntries | arcQueueCount<<8
@@ -142,7 +103,12 @@ func (c *Chip) arcOffset(o origin, where string, addr uint64, n int) (uint64, bo
 		c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the ARC tile outside its bus at %#x", n, uint64(xbar))
 		return 0, false
 	}
-	return addr - xbar, true
+	off := addr - xbar
+	// ARC memory repeats in the reserved range after it: tt-umd reads telemetry there (smbus_arc_telemetry_reader.hpp).
+	if again := uint64(arcCSMBase + 1<<28); off >= again && off < again+arcCSMBytes {
+		off -= 1 << 28
+	}
+	return off, true
 }
 
 func (c *Chip) readARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
@@ -169,6 +135,9 @@ func (c *Chip) readARC(o origin, where string, addr uint64, n int, buf []uint32)
 		if off+uint64(n) > arcCSMBytes {
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes reach beyond ARC memory", n)
 			return false
+		}
+		if o.tile == nil {
+			c.beat(off, n)
 		}
 		copy(buf, c.arc.csm[off>>2:][:span(off, n)])
 		return true
@@ -258,7 +227,7 @@ func (c *Chip) arcLoad(off uint32) (uint32, bool) {
 		case 0x1D0:
 			return arcCSMBase + arcTelemetryTable, true
 		case 0x1D4:
-			return arcCSMBase + arcTelemetryValues, true
+			return c.arc.values, true
 		case 0x1D8:
 			return arcCSMBase + arcQueueControl, true
 		}
@@ -306,7 +275,7 @@ func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, resu
 	wh := c.arch == chip.Wormhole
 	switch {
 	case code == 0x2C && wh: // where old telemetry is
-		*result = 0
+		*result = arcCSMBase + arcFlatTelemetry
 	case code == 0x34 && wh: // AICLK
 		*result = c.aiclk()
 	case code == 0x57: // harvesting

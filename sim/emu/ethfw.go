@@ -38,6 +38,9 @@ const (
 	bhRemote    = 0x7CFE0
 	bhMailbox   = 0x7D000
 
+	whEthVersion = 6<<16 | 14<<12 // 6.14.0
+	bhEthVersion = 1<<16 | 6<<8   // 1.6.0
+
 	whResume    = 0x444 // where an application returns to: the firmware isn't code here, so the processor stays
 	riscvReturn = 0x8067
 	riscvStay   = 0x6F // a jump to itself
@@ -72,7 +75,7 @@ func (e *ethRegs) init(t *tile) {
 	if c.arch == chip.Wormhole {
 		t.fwOwns(0, 0x2000)
 		t.fwOwns(0x11000, 0x18000)
-		t.poke(whVersion, 6<<16|14<<12) // 6.14.0
+		t.poke(whVersion, whEthVersion)
 		t.poke(whYield, 0x440)
 		t.poke(0x440, riscvReturn)
 		t.poke(whResume, riscvStay)
@@ -83,8 +86,8 @@ func (e *ethRegs) init(t *tile) {
 			t.poke(bhFunctions+uint32(4*i), at)
 			t.poke(at, riscvReturn)
 		}
-		t.poke(bhVersion, 1<<16|6<<8) // 1.6.0
-		t.poke(bhStatus, 0xC0DEA000)  // initialised
+		t.poke(bhVersion, bhEthVersion)
+		t.poke(bhStatus, 0xC0DEA000) // initialised
 	}
 	e.noteLink(t)
 	p := t.port()

@@ -1,0 +1,178 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// telemetryEntry is a tag of the firmware's telemetry table with its value.
+type telemetryEntry struct {
+	tag   chip.TelemetryTag
+	value uint32
+}
+
+// Tags that only the emulator's table names (tt-umd device/types/telemetry.hpp, luwen telemetry_tags.rs).
+const (
+	tagUpdatePeriod    chip.TelemetryTag = 5 // milliseconds
+	tagVDDLimits       chip.TelemetryTag = 9 // the higher one in the upper half, millivolts
+	tagShutdown        chip.TelemetryTag = 10
+	tagRegulatorTemp   chip.TelemetryTag = 12
+	tagL2CPUClock      chip.TelemetryTag = 17 // and the next three
+	tagGDDRFirmware    chip.TelemetryTag = 25
+	tagBoardApp        chip.TelemetryTag = 26
+	tagBoardBoot       chip.TelemetryTag = 27
+	tagManagement      chip.TelemetryTag = 29
+	tagL2CPUFirmware   chip.TelemetryTag = 30
+	tagCount           chip.TelemetryTag = 33
+	tagEnabledL2CPU    chip.TelemetryTag = 37
+	tagGDDRTemperature chip.TelemetryTag = 42 // and the next three: two channels each
+	tagGDDRCorrected   chip.TelemetryTag = 46 // and the next three
+	tagGDDRUncorrected chip.TelemetryTag = 50
+	tagGDDRHottest     chip.TelemetryTag = 51
+	tagBoardPower      chip.TelemetryTag = 53 // limit, watts
+	tagInputPower      chip.TelemetryTag = 54
+	tagCurrentLimit    chip.TelemetryTag = 55
+	tagThrottle        chip.TelemetryTag = 56
+	tagFlashTool       chip.TelemetryTag = 58
+	tagThermalTrips    chip.TelemetryTag = 60
+	tagClockLimit      chip.TelemetryTag = 63
+	tagPowerLimit      chip.TelemetryTag = 64
+	tagClockArbiter    chip.TelemetryTag = 65 // and the next one: what bounds AICLK, from below and above
+	tagEnabledArbiters chip.TelemetryTag = 67 // and the next one
+)
+
+// telemetry lists what the firmware of an idle card reports. Measured values, versions and limits are plausible ones;
+// those that describe the chip are its own.
+func (c *Chip) telemetry() []telemetryEntry {
+	wh := c.arch == chip.Wormhole
+	bundle, eth, gddr, speed := uint32(0x12040000), uint32(0xFFFF), uint32(0x555), uint32(12000)
+	core, power, current, throttle, shutdown, limit := uint32(800), uint32(14), uint32(17), uint32(75), uint32(83), uint32(160)
+	if !wh {
+		bundle, gddr, speed = 0x12050000, 0x5555, 16000
+		core, power, current, throttle, shutdown, limit = 700, 21, 30, 83, 90, 300
+		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
+	}
+	serial, asic := c.serial(), uint64(1)
+	if id := &c.cfg.Identity; id.Board != 0 {
+		asic = id.ASIC
+	}
+	ethVersion := uint32(whEthVersion)
+	if !wh {
+		ethVersion = bhEthVersion
+	}
+	const degree = 1 << 16
+	t := []telemetryEntry{
+		{chip.TagBoardIDHigh, uint32(serial >> 32)}, {chip.TagBoardIDLow, uint32(serial)}, {chip.TagASICID, uint32(asic)},
+		{chip.TagHarvesting, 0}, {tagUpdatePeriod, 100},
+		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
+		{tagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
+		{chip.TagASICTemperature, 40 * degree}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
+		{chip.TagAICLK, c.aiclk()}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
+		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
+		{tagGDDRFirmware, 0x0205_0000}, {tagBoardApp, 0x0509_0000}, {tagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
+		{tagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
+		{tagInputPower, power + 10}, {tagCurrentLimit, limit}, {tagThrottle, throttle}, {tagFlashTool, 0x0300_0000},
+		{tagClockLimit, c.aiclk()}, {tagPowerLimit, limit},
+	}
+	if !wh {
+		add := func(tag chip.TelemetryTag, values ...uint32) {
+			for i, v := range values {
+				t = append(t, telemetryEntry{tag + chip.TelemetryTag(i), v})
+			}
+		}
+		add(tagL2CPUClock, 800, 800, 800, 800)
+		add(tagL2CPUFirmware, 0)
+		add(chip.TagEnabledColumns, c.enabledColumns())
+		add(chip.TagEnabledEthernet, eth)
+		add(chip.TagEnabledGDDR, 0xFF&^c.cfg.Harvesting.DRAM)
+		add(tagEnabledL2CPU, 0xF)
+		add(chip.TagPCIeUsage, 1)   // instance 0 is the endpoint
+		add(chip.TagTranslation, 1) // coordinates are translated
+		add(chip.TagFanRPM, 1200)
+		const pair = 44 | 45<<8 | 44<<16 | 45<<24
+		add(tagGDDRTemperature, pair, pair, pair, pair)
+		add(tagGDDRCorrected, 0, 0, 0, 0)
+		add(tagGDDRUncorrected, 0)
+		add(tagGDDRHottest, 45)
+		add(tagBoardPower, limit)
+		add(tagThermalTrips, 0)
+		add(chip.TagASICIDHigh, uint32(asic>>32), uint32(asic))
+		add(tagClockArbiter, c.aiclk(), c.aiclk())
+		add(tagEnabledArbiters, 1, 1)
+	}
+	return append(t, telemetryEntry{tagCount, uint32(len(t) + 1)})
+}
+
+// initTelemetry writes the table of tags and, right after it, that of values, whose address it returns: tt-kmd and tt-umd
+// find the values by their own pointer, luwen by the end of the tags.
+func (c *Chip) initTelemetry() uint32 {
+	a, t := &c.arc, c.telemetry()
+	tags := a.csm[arcTelemetryTable/4:]
+	values := tags[2+len(t):]
+	tags[0], tags[1] = 1, uint32(len(t))
+	a.values = arcCSMBase + arcTelemetryTable + 4*uint32(2+len(t))
+	for i, e := range t {
+		tags[2+i] = uint32(e.tag) | uint32(i)<<16
+		values[i] = e.value
+		if e.tag == chip.TagHeartbeat {
+			a.beats[0] = a.values - arcCSMBase + 4*uint32(i)
+		}
+	}
+	if c.arch == chip.Wormhole {
+		c.initFlatTelemetry(t)
+	}
+	return a.values
+}
+
+// initFlatTelemetry writes what Wormhole's firmware reported before it had tags, and still does (tt-umd
+// device/types/wormhole_telemetry.hpp, luwen wormhole.rs get_telemetry).
+func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
+	of := map[chip.TelemetryTag]uint32{}
+	for _, e := range t {
+		of[e.tag] = e.value
+	}
+	const heartbeat = 19
+	for i, v := range map[int]uint32{
+		0:  0xBA5E0001,
+		1:  uint32(c.params.PCI.Device)<<16 | uint32(c.params.PCI.Vendor),
+		4:  of[chip.TagBoardIDHigh],
+		5:  of[chip.TagBoardIDLow],
+		6:  of[tagManagement],
+		7:  of[tagManagement],
+		8:  of[tagManagement],
+		9:  of[tagManagement],
+		11: of[chip.TagEthernetFW],
+		12: of[tagBoardBoot],
+		13: of[tagBoardApp],
+		14: 0x222222, // four bits for each channel: trained
+		15: 0x11111111,
+		16: 0x11111111,
+		17: 0x11,
+		19: of[chip.TagHeartbeat],
+		23: of[chip.TagFanSpeed],
+		24: of[chip.TagAICLK] | of[tagClockLimit]<<16,
+		25: of[chip.TagAXICLK],
+		26: of[chip.TagARCCLK],
+		28: of[chip.TagVCore],
+		29: of[chip.TagASICTemperature] >> 12, // in sixteenths
+		30: of[tagRegulatorTemp],
+		31: of[chip.TagBoardTemp],
+		32: of[chip.TagPower] | of[tagPowerLimit]<<16,
+		33: of[chip.TagCurrent] | of[tagCurrentLimit]<<16,
+		34: of[tagVDDLimits],
+		35: of[tagThrottle] | of[tagShutdown]<<16,
+		46: of[tagFlashTool],
+		48: of[chip.TagEthernetLive],
+		49: of[chip.TagFirmwareBundle],
+	} {
+		c.arc.csm[arcFlatTelemetry/4+i] = v
+	}
+	c.arc.beats[1] = arcFlatTelemetry + 4*heartbeat
+}
+
+// beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see. The firmware's own runs by
+// itself; here each load finds a new one, so that software that waits for a change goes on.
+func (c *Chip) beat(off uint64, n int) {
+	for _, at := range c.arc.beats {
+		if at := uint64(at); at != 0 && off < at+4 && at < off+uint64(n) {
+			c.arc.csm[at/4]++
+		}
+	}
+}
