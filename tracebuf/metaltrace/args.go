@@ -16,26 +16,32 @@ const noArguments = 0xFFFF
 type region struct{ start, end uint64 }
 
 // arguments returns where a launch message says that the arguments of a processor's kernel are: up to the next part of the program's
-// memory that it names.
+// memory that it names. All unique arguments are first, then all common ones, then the other parts (tt-metal finalize_rt_args): common
+// arguments below unique ones were never set, and no arguments are where another part begins.
 func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, common region) {
 	le, at, b := binary.LittleEndian, &workers.Launch, msg.bytes
 	base := uint64(le.Uint32(b[at.ConfigBase:]))
-	parts := []uint64{uint64(le.Uint16(b[at.Semaphores:])), uint64(le.Uint16(b[at.Circular:]))}
-	enables := le.Uint32(b[at.Enables:])
+	others := []uint64{uint64(le.Uint16(b[at.Semaphores:])), uint64(le.Uint16(b[at.Circular:]))}
+	var parts []uint64
+	enables, lastUnique := le.Uint32(b[at.Enables:]), uint16(0)
 	for q := range uint32(chip.NumProcessors) {
 		if enables>>q&1 == 0 {
 			continue
 		}
-		parts = append(parts, uint64(le.Uint32(b[at.Text+4*q:])))
+		others = append(others, uint64(le.Uint32(b[at.Text+4*q:])))
 		for _, of := range []uint32{0, 2} {
 			if offset := le.Uint16(b[at.Args+4*q+of:]); offset != noArguments {
 				parts = append(parts, uint64(offset))
+				if of == 0 {
+					lastUnique = max(lastUnique, offset)
+				}
 			}
 		}
 	}
+	parts = append(parts, others...)
 	slices.Sort(parts)
 	of := func(offset uint16) region {
-		if offset == noArguments {
+		if offset == noArguments || offset > 0 && slices.Contains(others, uint64(offset)) {
 			return region{}
 		}
 		r := region{base + uint64(offset), base + noArguments}
@@ -45,7 +51,11 @@ func (msg *message) arguments(workers *abi.Layout, p chip.Processor) (unique, co
 		return r
 	}
 	args := b[at.Args+4*uint32(p):]
-	return of(le.Uint16(args)), of(le.Uint16(args[2:]))
+	unique = of(le.Uint16(args))
+	if offset := le.Uint16(args[2:]); offset >= lastUnique {
+		common = of(offset)
+	}
+	return unique, common
 }
 
 // configWrite is bytes that a command writes to the program's memory of all cores of a rectangle: arguments, or configuration.

@@ -48,7 +48,7 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 		switch {
 		case err == nil && found != nil && same(found, f):
 		case err == nil && found != nil:
-			return nil, fmt.Errorf("metaltrace: %w: %s and %s: name one of them", ErrSeveral, found.Dir, f.Dir)
+			return nil, fmt.Errorf("metaltrace: %w: %s of %v and %s of %v: name one of them", ErrSeveral, found.Dir, found.Layout.Revision, f.Dir, f.Layout.Revision)
 		case err == nil:
 			found = f
 		case errors.As(err, &unknown):
@@ -213,7 +213,9 @@ func (msg *message) launch(workers *abi.Layout, m *l1Memory, config *configWrite
 		}
 		k := Kernel{Processor: p, Addr: addr, Text: text}
 		k.args, k.common = msg.arguments(workers, p)
-		k.Args, k.Common = config.words(msg.start, k.args), config.words(msg.start, k.common)
+		if k.Args = config.words(msg.start, k.args); k.common != k.args {
+			k.Common = config.words(msg.start, k.common)
+		}
 		out.Kernels = append(out.Kernels, k)
 	}
 	mask := uint64(le.Uint32(b[at.CBMask:]))

@@ -92,7 +92,7 @@ type Kernel struct {
 	Text      []byte // its text and initial data; up to the end of what was written there if it isn't in the cache
 	// Args and Common are its unique and its common runtime arguments on the core at the launch's Start. A trace doesn't say how many
 	// they are, so zeros may follow that fill a multiple of 16 bytes. A kernel without arguments may seem to have those of the next
-	// processor's kernel.
+	// processor's kernel, and one that only has common ones may have them in Args.
 	Args, Common []uint32
 
 	args, common region // of its runtime arguments in L1
