@@ -22,6 +22,8 @@ type Queue struct {
 	self    []*Queue   // itself, for Calls
 	inOrder sync.Mutex // held by observed calls
 
+	log atomic.Pointer[controlLog] // of control flow, nil without one
+
 	spare atomic.Pointer[Pending] // for the next ReadTo or WriteFrom
 
 	begun, finished atomic.Uint64 // numbers of waits for the queue: the last one that began, and that succeeded

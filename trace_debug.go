@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -24,7 +25,18 @@ func (d debugTrace) Name() string { return d.t.name }
 func (d debugTrace) Parts() []debug.Part {
 	out := make([]debug.Part, len(d.t.parts))
 	for i, p := range d.t.parts {
-		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded}
+		out[i] = p.debugPart()
+	}
+	return out
+}
+
+func (p *part) debugPart() debug.Part {
+	p.params.mu.Lock()
+	out := debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded, Addr: uint32(p.ext.Addr)}
+	callees := slices.Clone(p.callees)
+	p.params.mu.Unlock()
+	for _, o := range callees {
+		out.Calls = append(out.Calls, o.debugPart())
 	}
 	return out
 }

@@ -335,10 +335,13 @@ func (p *part) drop() error {
 	if p.cbEnd != 0 {
 		errs = append(errs, p.q.d.cbs.shrink(p.cbEnd))
 	}
-	for _, o := range p.callees {
+	p.params.mu.Lock()
+	callees := p.callees
+	p.callees = nil
+	p.params.mu.Unlock()
+	for _, o := range callees {
 		errs = append(errs, o.let())
 	}
-	p.callees = nil
 	for _, b := range p.fileOwned {
 		if !b.freed.Swap(true) {
 			errs = append(errs, mem.Free(b.ext))

@@ -121,14 +121,8 @@ func (q *Queue) Abort() (err error) {
 		q.tiles.prefetchL1.Store32(word(controlAbort), q.stream.replays)
 		return nil
 	}
-	q.life.mu.RLock()
-	defer q.life.mu.RUnlock()
-	if err := q.overLocked(false); err != nil {
-		return fmt.Errorf("dispatch: queue %d: abort: %w", q.id, err)
-	}
-	return q.d.kd.Guard(func() error {
+	return q.control("abort", func() {
 		q.tiles.prefetchL1.Store32(word(controlAbort), q.tiles.prefetchL1.Load32(word(controlReplays)))
-		return nil
 	})
 }
 
@@ -137,14 +131,8 @@ func (q *Queue) Aborted() (n uint32, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return 0, err
 	}
-	q.life.mu.RLock()
-	defer q.life.mu.RUnlock()
-	if err := q.overLocked(false); err != nil {
-		return 0, fmt.Errorf("dispatch: queue %d: read how many replays were aborted: %w", q.id, err)
-	}
-	err = q.d.kd.Guard(func() error {
+	err = q.control("read how many replays were aborted", func() {
 		n = q.tiles.prefetchL1.Load32(uint64(q.d.ctl.control + controlAborted))
-		return nil
 	})
 	return n, err
 }

@@ -66,7 +66,7 @@ func newControlBlock(l *abi.Layout) controlBlock {
 // end returns the address after the words that tt-metal doesn't have, which begin with the first edgeWord.
 func (c *controlBlock) end() uint32 { return c.forwarded + forwardedSize }
 
-// controlSize is the size of the prefetcher's struct cq_control: four words, 16 loops of four words, 12 unused words, and a word of
+// controlSize is the size of the prefetcher's struct cq_control: four words, 16 loops of four words, 12 words of the log, and a word of
 // memory with what is around it. Source: firmware, cq_prefetch_control.h.
 const controlSize = 16 + 16*16 + 48 + 64
 

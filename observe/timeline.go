@@ -38,6 +38,8 @@ type Timeline struct {
 	dropped int
 	err     error // the first one
 
+	control controlLogs // of replays of traces with loops, branches or calls
+
 	samplers []*sampler
 	engines  []EngineSpan // in the order of their starts
 }
@@ -162,6 +164,9 @@ func (o timelineObserver) Begin(_ context.Context, c *reprise.Call) {
 	if !room {
 		return // for the reading of the clock neither
 	}
+	if tr, ok := c.Object.(*reprise.Trace); ok && c.Kind == reprise.CallReplay {
+		t.logControl(tr)
+	}
 	now, err := t.read(c.Queues[0])
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,7 +262,7 @@ func (t *Timeline) Stop(ctx context.Context) error {
 		errs = append(errs, t.dev.Queue(id).Wait(ctx))
 	}
 	_, err := t.read(t.dev.Queue(0))
-	errs = append(errs, err)
+	errs = append(errs, err, t.stopControl(ctx))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs = append(errs, t.err)
@@ -287,7 +292,7 @@ func (t *Timeline) stopSamplers() {
 	}
 }
 
-// Dropped returns how many calls, and spans of engines, a timeline had no room for.
+// Dropped returns how many calls, turns of control flow, and spans of engines a timeline had no room for.
 func (t *Timeline) Dropped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -32,7 +32,7 @@ const (
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
-// arrows from calls to what the device made of them. Calls that were made at the same time by several goroutines get
+// arrows from calls to what the device made of them. Loops, iterations, branches and calls of a replay lie inside of it. Calls that were made at the same time by several goroutines get
 // further tracks of the host, and engines that were sampled a track for each of their threads.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
@@ -68,7 +68,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		}
 		e.Process, e.Thread = deviceProcess, s.Queue
 		e.Args = map[string]any{"call": s.Call, "cycles": s.EndCycles - s.StartCycles}
-		body = append(body, e)
+		body = append(append(body, e), t.controlEvents(s)...)
 		if thread, ok := threads[s.Call]; ok {
 			flow := uint64(s.Queue)<<48 | s.Call
 			body = append(body,

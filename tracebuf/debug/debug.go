@@ -31,14 +31,18 @@ type Trace interface {
 	Exclusive(ctx context.Context, op string, f func(Session) error) error
 	// Inside calls f with what lies in device memory while the trace isn't released.
 	Inside(ctx context.Context, op string, f func(Memory) error) error
+	// LogControl implements the Debugger's.
+	LogControl(part, entries int) (ControlLog, error)
 }
 
 // Part is what a trace has on one queue.
 type Part struct {
 	Queue  int
 	Image  *tracebuf.Image
-	Banks  int  // of DRAM of its device
-	Loaded bool // from a file, so that there are only the recorded commands
+	Banks  int    // of DRAM of its device
+	Loaded bool   // from a file, so that there are only the recorded commands
+	Addr   uint32 // in every DRAM bank
+	Calls  []Part // parts of other traces that it calls, on the same queue
 }
 
 // Session is exclusive use of the queues of a trace.

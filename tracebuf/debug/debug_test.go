@@ -83,6 +83,7 @@ func (m *machine) Exclusive(_ context.Context, _ string, f func(debug.Session) e
 	return f(m)
 }
 func (m *machine) Inside(context.Context, string, func(debug.Memory) error) error { return nil }
+func (m *machine) LogControl(int, int) (debug.ControlLog, error)                  { return nil, errors.ErrUnsupported }
 func (m *machine) Restarted() error                                               { return nil }
 func (m *machine) Commands(part int) []byte                                       { return m.parts[part].Image.Bytes }
 func (m *machine) Wait(context.Context, int) error                                { return nil }

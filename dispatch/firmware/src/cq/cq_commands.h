@@ -61,6 +61,7 @@ enum cq_dispatch_id {
     // Not in any revision of tt-metal.
     CQ_DISPATCH_SEQUENCE = 0xE0,
     CQ_DISPATCH_FORWARD_SUBORDINATE = 0xE1,
+    CQ_DISPATCH_STAMP = 0xE4,
 };
 
 // RELAY_PAGED: flags hold the kind of memory and a number of bytes not to forward.
@@ -391,6 +392,31 @@ struct cq_forward_subordinate {
     uint32_t pad1[3];
 };
 
+// An entry of the log of control flow, which the dispatcher writes to DRAM with the time at which it comes to the command:
+// all programs that a WAIT before it waits for are done. Only the prefetcher makes it.
+struct cq_stamp {
+    uint8_t id, pad[3];
+    uint32_t noc_xy;  // of the tile that has the log
+    uint32_t addr;    // of the entry, a multiple of 16
+    uint32_t unused;
+    uint32_t trace;   // the entry: the trace's address in every bank
+    uint32_t what;    // offset of a command in the trace, and an enum cq_turn in its low bits
+    uint32_t time_lo, time_hi;  // cycles of the dispatch tile's clock since reset
+};
+
+// What the prefetcher did at a command of control flow.
+enum cq_turn {
+    CQ_TURN_LOOP = 1,   // LOOP_BEGIN: the first iteration begins
+    CQ_TURN_NEXT = 2,   // LOOP_END: an iteration has ended
+    CQ_TURN_LEAVE = 3,  // BRANCH: the condition of a loop doesn't hold
+    CQ_TURN_TAKE = 4,   // BRANCH: a condition holds
+    CQ_TURN_ELSE = 5,   // BRANCH: it doesn't
+    CQ_TURN_JOIN = 6,   // BRANCH: the end of what a condition was for
+    CQ_TURN_CALL = 7,
+    CQ_TURN_RETURN = 8, // to the command after a CALL
+    CQ_TURN_ABORT = 9,  // LOOP_END: the host ends the replay
+};
+
 #define CQ_AT(type, field, at) RP_STATIC_ASSERT(offsetof(struct type, field) == (at), #type "." #field)
 #define CQ_SIZE(type, bytes) RP_STATIC_ASSERT(sizeof(struct type) == (bytes), #type)
 
@@ -521,6 +547,8 @@ CQ_AT(cq_branch, addr, 12);
 CQ_AT(cq_branch, value, 16);
 CQ_SIZE(cq_forward_subordinate, 16);
 CQ_AT(cq_forward_subordinate, wait, 1);
+CQ_SIZE(cq_stamp, 32);
+CQ_AT(cq_stamp, trace, CQ_HEADER_BYTES);
 
 #undef CQ_AT
 #undef CQ_SIZE

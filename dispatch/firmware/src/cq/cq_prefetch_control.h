@@ -8,6 +8,7 @@
 #define REPRISE_CQ_PREFETCH_CONTROL_H
 
 #include "cq_prefetch_input.h"
+#include "cq_ring.h"
 
 #define MAX_LOOPS 16u
 #define MAX_CALLS 8u
@@ -26,11 +27,18 @@ struct cq_control {
     uint32_t replays;  // begun so far, with the present one
     uint32_t depth;    // of loops
     struct cq_loop loops[MAX_LOOPS];
-    uint32_t unused[12];
+    uint32_t log_limit;     // written by the host: entries that the log has room for; 0 = no log
+    uint32_t log_xy;        // written by the host: the tile that has the log
+    uint32_t log_addr;      // written by the host: where it begins
+    uint32_t logged;        // entries since the host has stored 0 here, with those that there was no room for
+    struct cq_stamp stamp;  // the newest entry, on its way to the dispatcher
     uint8_t word[64];  // where the word of a condition lands, with the same low bits as its address
 };
 
 _Static_assert(offsetof(struct cq_control, word) % 64 == 0, "word is no unit of the NoC");
+_Static_assert(offsetof(struct cq_control, stamp) % 16 == 0, "stamp is not aligned as a page of the ring");
+
+static struct cq_ring_writer master;  // the ring of the dispatcher
 
 // Traces that have called the present one.
 static struct {
@@ -54,6 +62,31 @@ static volatile struct cq_loop* innermost(void) {
 static void set_loop_depth(uint32_t depth) {
     loop_depth = depth;
     control()->depth = depth;
+}
+
+// Has the dispatcher write an entry of the log, with the time at which everything before is done.
+CQ_SHARED void log_entry(enum cq_turn turn) {
+    volatile struct cq_control* s = control();
+    uint32_t n = s->logged;
+    if (n < s->log_limit) {
+        rp_noc_write_flush(NOC);  // the entry before has left
+        *(volatile uint32_t*)&s->stamp = CQ_DISPATCH_STAMP;
+        s->stamp.noc_xy = s->log_xy;
+        s->stamp.addr = s->log_addr + n * (sizeof s->stamp - CQ_HEADER_BYTES);
+        s->stamp.trace = trace.base;
+        s->stamp.what = (trace.at + (commands.ptr - trace.part)) | turn;
+        rp_l1_commit((uint32_t)&s->stamp.what);
+        cq_ring_reserve(&master, sizeof s->stamp);
+        cq_ring_write_short(&master, NOC, (uint32_t)&s->stamp, sizeof s->stamp);
+        cq_ring_finish(&master, NOC);
+    }
+    s->logged = n + 1;
+}
+
+RP_INLINE void log_turn(enum cq_turn turn) {
+    if (control()->log_limit != 0) {
+        log_entry(turn);
+    }
 }
 
 // Goes on at an offset in the trace: in the part at hand, as short loops do, or by reading from there on.
@@ -95,12 +128,14 @@ static void loop_begin(void) {
     l->count = c->count;
     l->replay = trace.base;
     set_loop_depth(loop_depth + 1);
+    log_turn(CQ_TURN_LOOP);
     command_end_bare();
 }
 
 // Ends the replay where an iteration has ended.
 static void abort_replay(void) {
     volatile struct cq_control* s = control();
+    log_turn(CQ_TURN_ABORT);
     s->aborted = s->aborted + 1;
     set_loop_depth(0);
     call_depth = 0;
@@ -117,6 +152,7 @@ static void loop_end(void) {
         abort_replay();
         return;
     }
+    log_turn(CQ_TURN_NEXT);
     uint32_t left = l->left - 1;
     l->left = left;
     if (left == 0 && !limited) {
@@ -174,6 +210,8 @@ static void branch(void) {
             if (l->left == 0) {
                 cq_park(CQ_BAD_LOOP, l->loop);
             }
+        } else {
+            log_turn(CQ_TURN_TAKE);
         }
         command_end_bare();
         return;
@@ -181,6 +219,9 @@ static void branch(void) {
     if (flags & CQ_FLOW_LEAVE) {
         (void)innermost();
         set_loop_depth(loop_depth - 1);
+        log_turn(CQ_TURN_LEAVE);
+    } else {
+        log_turn(how == CQ_NEVER ? CQ_TURN_JOIN : CQ_TURN_ELSE);
     }
     trace_seek(c->otherwise);
 }
@@ -193,6 +234,7 @@ static void call_trace(void) {
     if (call_depth == MAX_CALLS) {
         cq_park(CQ_BAD_LENGTH, first_word());
     }
+    log_turn(CQ_TURN_CALL);
     calls[call_depth].base = trace.base;
     calls[call_depth].page_log = trace.page_log;
     calls[call_depth].count = trace.count;
@@ -218,6 +260,7 @@ static void trace_return(void) {
     trace_read_from(resume >> trace.page_log);
     trace_advance();
     commands.ptr += resume - trace.at;
+    log_turn(CQ_TURN_RETURN);
 }
 
 #endif

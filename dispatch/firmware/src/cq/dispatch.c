@@ -469,6 +469,26 @@ static void delay(void) {
     skip(CQ_HEADER_BYTES);
 }
 
+// Writes an entry of the log of control flow.
+static void stamp(void) {
+    const struct cq_stamp* c = (const struct cq_stamp*)ring.cursor;
+    uint32_t entry = ring.cursor + CQ_HEADER_BYTES;
+    uint64_t now = rp_wall_clock();
+    rp_store((uint32_t)&c->time_lo, (uint32_t)now);
+    rp_store((uint32_t)&c->time_hi, (uint32_t)(now >> 32));
+    rp_l1_commit((uint32_t)&c->time_hi);
+    send_to(c->noc_xy, 0, c->addr, entry, sizeof *c - CQ_HEADER_BYTES);
+    skip(sizeof *c);
+}
+
+// Runs a command that few traces have.
+CQ_SHARED void run_rare_command(void) {
+    if (*(const uint8_t*)ring.cursor != CQ_DISPATCH_STAMP) {
+        bad_command(CQ_BAD_COMMAND);
+    }
+    stamp();
+}
+
 // Runs the command at the cursor. Returns 0 after the last one.
 static int run_command(void) {
     switch (*(const uint8_t*)ring.cursor) {
@@ -523,7 +543,8 @@ static int run_command(void) {
         skip(CQ_HEADER_BYTES);
         return 0;
     default:
-        bad_command(CQ_BAD_COMMAND);
+        run_rare_command();
+        return 1;
     }
 }
 

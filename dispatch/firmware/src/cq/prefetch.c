@@ -12,7 +12,6 @@
 #include "cq_prefetch_source.h"
 #include "cq_ring.h"
 
-static struct cq_ring_writer master;
 static struct cq_ring_writer subordinate;
 
 // The ring buffer cache: offsets from its base.

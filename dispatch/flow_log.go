@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Offsets in the prefetcher's struct cq_control, as in flow.go.
+const (
+	controlLogLimit = controlLoops + 16*controlLoop
+	controlLogXY    = controlLogLimit + 4
+	controlLogAddr  = controlLogLimit + 8
+	controlLogged   = controlLogLimit + 12
+)
+
+// LogControl has the queue log what its prefetcher decides in the replays that are submitted from here on: entries of
+// cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a multiple of 16. It has room for entries of them. 0
+// ends the log: replays that were submitted before may still write to it until the queue has finished.
+func (q *Queue) LogControl(addr uint64, entries uint32) error {
+	if err := q.ControlFlow(); err != nil {
+		return err
+	}
+	bank := &q.d.ch.DRAMBanks()[0]
+	word := func(off uint32) uint64 { return uint64(q.d.ctl.control + off) }
+	return q.control("log control flow", func() {
+		l1 := q.tiles.prefetchL1
+		if entries != 0 {
+			l1.Store32(word(controlLogXY), q.d.ch.Arch().NOCXY(bank.Endpoint[0]))
+			l1.Store32(word(controlLogAddr), uint32(addr+bank.Offset))
+			l1.Store32(word(controlLogged), 0)
+		}
+		l1.Store32(word(controlLogLimit), entries)
+	})
+}
+
+// ReadControlLog reads the log that was begun with LogControl, with the same arguments, once the queue has finished, bypassing
+// the queue. dropped is how many entries the log had no room for.
+func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
+	if err := q.ControlFlow(); err != nil {
+		return nil, 0, err
+	}
+	var n uint32
+	if err := q.control("read the log of control flow", func() {
+		n = q.tiles.prefetchL1.Load32(uint64(q.d.ctl.control + controlLogged))
+	}); err != nil {
+		return nil, 0, err
+	}
+	kept := min(n, entries)
+	b := make([]byte, cq.TurnSize*kept)
+	if kept > 0 {
+		bank := &q.d.ch.DRAMBanks()[0]
+		if err := q.d.kd.Read(bank.Endpoint[0], addr+bank.Offset, b); err != nil {
+			return nil, 0, fmt.Errorf("dispatch: queue %d: read the log of control flow: %w", q.id, err)
+		}
+	}
+	log, err = cq.ParseTurns(b)
+	return log, int(n - kept), err
+}
+
+// control calls a function that uses the prefetch core's memory.
+func (q *Queue) control(op string, f func()) error {
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	if err := q.overLocked(false); err != nil {
+		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+	}
+	return q.d.kd.Guard(func() error {
+		f()
+		return nil
+	})
+}

@@ -1,0 +1,180 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+// mostTurns is how many loops, iterations, branches and calls a queue's log has room for: 1 MiB of each DRAM bank.
+const mostTurns = 1 << 16
+
+// ControlSpan is a time in which a queue was in a loop, an iteration, a branch or a call of a trace. On the device it is a part
+// of the time of the replay with the same Call.
+type ControlSpan struct {
+	tracebuf.ControlSpan // its Start and End are cycles of queue 0's clock
+	Queue                int
+	Call                 uint64 // number of the call of Trace.Replay
+	Trace                string // name of the trace that was replayed
+
+	HostStart, HostEnd time.Duration // since StartTimeline
+}
+
+// controlLogs are the logs of a device's queues.
+type controlLogs struct {
+	mu     sync.Mutex
+	on     map[int]debug.ControlLog // by queue
+	turns  map[int][]cq.TurnEntry   // by queue, once the timeline has stopped
+	traces map[*reprise.Trace]traceImages
+}
+
+// traceImages are the commands of a trace, and of those that it calls, by queue and address.
+type traceImages map[int]map[uint32]*tracebuf.Image
+
+// logControl begins logs for the queues on which a trace has control flow.
+func (t *Timeline) logControl(tr *reprise.Trace) {
+	l := &t.control
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.traces[tr]; ok {
+		return
+	}
+	var dbg *debug.Debugger
+	var images traceImages
+	for i, p := range tr.Parts() {
+		if p.Queue.Device() != t.dev || !slices.ContainsFunc(p.Steps, func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
+			continue
+		}
+		if dbg == nil {
+			dbg, images = tr.Debug(), traceImages{}
+		}
+		id := p.Queue.ID()
+		images[id] = dbg.ControlImages(i)
+		if l.on[id] != nil {
+			continue
+		}
+		log, err := dbg.LogControl(i, mostTurns)
+		if err != nil {
+			t.mu.Lock()
+			t.noteLocked(err)
+			t.mu.Unlock()
+			continue
+		}
+		if l.on == nil {
+			l.on = map[int]debug.ControlLog{}
+		}
+		l.on[id] = log
+	}
+	if l.traces == nil {
+		l.traces = map[*reprise.Trace]traceImages{}
+	}
+	l.traces[tr] = images
+}
+
+// stopControl ends the logs and keeps what is in them.
+func (t *Timeline) stopControl(ctx context.Context) error {
+	l := &t.control
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for id, log := range l.on {
+		turns, dropped, err := log.Stop(ctx)
+		errs = append(errs, err)
+		if l.turns == nil {
+			l.turns = map[int][]cq.TurnEntry{}
+		}
+		for i := range turns {
+			turns[i].Cycles -= uint64(t.shift[id])
+		}
+		l.turns[id] = turns
+		t.mu.Lock()
+		t.dropped += dropped
+		t.mu.Unlock()
+	}
+	l.on = nil
+	return errors.Join(errs...)
+}
+
+// ControlSpans returns the loops, iterations, branches and calls of the replays, by queue, in the order of their starts, and each
+// before those inside. It is complete once Stop has returned, and empty before.
+func (t *Timeline) ControlSpans() []ControlSpan {
+	var out []ControlSpan
+	for _, s := range t.Spans() {
+		out = append(out, t.controlOf(&s)...)
+	}
+	return out
+}
+
+// controlOf returns the spans of one replay.
+func (t *Timeline) controlOf(replay *Span) []ControlSpan {
+	tr, ok := replay.Object.(*reprise.Trace)
+	if !ok || replay.Queue < 0 || replay.Kind != reprise.CallReplay.String() {
+		return nil
+	}
+	l := &t.control
+	l.mu.Lock()
+	turns, images := l.turns[replay.Queue], l.traces[tr][replay.Queue]
+	l.mu.Unlock()
+	at := func(cycles uint64) int { // of the first turn after that
+		i, _ := slices.BinarySearchFunc(turns, cycles, func(e cq.TurnEntry, to uint64) int { return cmp.Compare(e.Cycles, to) })
+		return i
+	}
+	turns = turns[at(replay.StartCycles):at(replay.EndCycles+1)]
+	if len(turns) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []ControlSpan
+	for _, s := range tracebuf.ControlSpans(turns, replay.EndCycles, func(addr uint32) *tracebuf.Image { return images[addr] }) {
+		c := ControlSpan{ControlSpan: s, Queue: replay.Queue, Call: replay.Call, Trace: tr.Name()}
+		c.HostStart = min(max(t.hostTimeLocked(s.Start), replay.Start), replay.End)
+		c.HostEnd = min(max(t.hostTimeLocked(s.End), c.HostStart), replay.End)
+		out = append(out, c)
+	}
+	return out
+}
+
+// title is what a viewer shows.
+func (s *ControlSpan) title() string {
+	switch s.Kind {
+	case tracebuf.SpanIteration:
+		return fmt.Sprintf("iteration %d", s.Number)
+	case tracebuf.SpanBranch:
+		return fmt.Sprintf("%s: body %d", s.Name, s.Number)
+	}
+	return s.Name
+}
+
+// controlEvents are the events of a replay's loops, branches and calls, on the track of its queue.
+func (t *Timeline) controlEvents(replay *Span) []traceEvent {
+	var out []traceEvent
+	for _, s := range t.controlOf(replay) {
+		d := micros(s.HostEnd - s.HostStart)
+		e := traceEvent{Name: s.title(), Category: s.Kind.String(), Phase: "X", Time: micros(s.HostStart), Duration: &d,
+			Process: deviceProcess, Thread: s.Queue, Args: map[string]any{"call": s.Call, "cycles": s.End - s.Start}}
+		switch s.Kind {
+		case tracebuf.SpanLoop:
+			e.Args["iterations"] = s.Number
+		case tracebuf.SpanIteration:
+			e.Args["loop"] = s.Name
+		}
+		if len(s.Programs) > 0 {
+			e.Args["programs"] = s.Programs
+		}
+		if s.Aborted {
+			e.Args["aborted"] = true
+		}
+		out = append(out, e)
+	}
+	return out
+}

@@ -1,0 +1,252 @@
+package tracebuf
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// SpanKind is what a ControlSpan is a time in.
+type SpanKind uint8
+
+const (
+	// SpanLoop is a time in a loop, from before its first iteration to the end of its last one.
+	SpanLoop SpanKind = iota
+	// SpanIteration is an iteration of the loop around it, with the test of its condition.
+	SpanIteration
+	// SpanBranch is a body that a condition has chosen.
+	SpanBranch
+	// SpanCall is a run of another trace.
+	SpanCall
+)
+
+var spanNames = [...]string{"loop", "iteration", "branch", "call"}
+
+// String is the kind in words.
+func (k SpanKind) String() string {
+	if int(k) < len(spanNames) {
+		return spanNames[k]
+	}
+	return fmt.Sprintf("span(%d)", uint8(k))
+}
+
+// ControlSpan is a time in which a queue was in a part of the control flow of a trace, as the queue's log says.
+type ControlSpan struct {
+	Kind  SpanKind
+	Name  string // of the loop, branch or call, as "loop of 5"
+	Depth int    // of spans around it
+	// Number is of a SpanIteration its number in the loop, from 0; of a SpanBranch the number of the body that was chosen,
+	// where the one for all other cases comes after the conditions; of a SpanLoop how many iterations there were.
+	Number   int
+	Programs []string // that its commands run, in order, without those in loops and calls inside
+	Aborted  bool     // the host has ended the replay in it
+	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start. At the End the span's programs
+	// are done, with two exceptions: where programs follow a call or the last body of a branch, the queue doesn't stop in
+	// between. Then a call ends when its last program was launched, and that body where the queue's next decision is.
+	Start, End uint64
+}
+
+// ControlSpans reads the log of one replay, which ended at end, as spans that nest, each one before those in it. trace finds
+// the commands of a trace by its address; what it doesn't know is left out.
+func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image) []ControlSpan {
+	r := spanReader{end: end}
+	for i := range log {
+		e := &log[i]
+		if im := trace(e.Trace); im != nil {
+			if step, ok := im.stepAt(int(e.Offset)); ok {
+				r.turn(e, im, step)
+			}
+		}
+	}
+	r.closeTo(0, end)
+	return r.out
+}
+
+// stepAt returns the index of the step that begins at an offset.
+func (im *Image) stepAt(off int) (int, bool) {
+	return slices.BinarySearchFunc(im.Steps, off, func(s Step, to int) int { return s.Offset - to })
+}
+
+type spanReader struct {
+	out  []ControlSpan
+	open []openSpan
+	end  uint64
+
+	left     int    // a call that has just returned, by its index in out plus 1; 0 without one
+	leftAt   int    // step after it
+	leftFrom *Image // that the step belongs to
+	chain    int    // step that the condition before has gone to, of leftover conditions of one branch
+	skipped  int    // conditions of the branch that didn't hold
+	chainIn  *Image
+}
+
+// openSpan is a span that is under way: a loop, the iteration, ... Only steps lo to hi belong to it.
+type openSpan struct {
+	at     int // in spanReader.out
+	im     *Image
+	lo, hi int
+	kind   SpanKind
+	next   uint64 // of a loop: when its next iteration begins
+	done   uint64 // of a loop: when its last iteration has ended
+}
+
+// turn reads an entry about a step of im.
+func (r *spanReader) turn(e *cq.TurnEntry, im *Image, step int) {
+	s := &im.Steps[step]
+	r.settleCall(im, step, e.Cycles)
+	r.leave(im, step, e.Cycles)
+	switch e.Turn {
+	case cq.TurnLoop:
+		r.iterate()
+		r.push(SpanLoop, s.Name, 0, im, step+1, s.Control.Target, e.Cycles)
+		top := &r.open[len(r.open)-1]
+		top.next, top.done = e.Cycles, e.Cycles
+	case cq.TurnNext, cq.TurnAbort:
+		r.iterate()
+		if k := r.innermost(SpanLoop); k >= 0 {
+			r.closeTo(k+1, e.Cycles)
+			r.open[k].next, r.open[k].done = e.Cycles, e.Cycles
+		}
+		if e.Turn == cq.TurnAbort {
+			for k := range r.open {
+				r.out[r.open[k].at].Aborted, r.open[k].done = true, e.Cycles
+			}
+			r.closeTo(0, e.Cycles)
+		}
+	case cq.TurnLeave:
+		if k := r.innermost(SpanLoop); k >= 0 {
+			r.open[k].done = e.Cycles
+			r.closeTo(k, e.Cycles)
+		}
+	case cq.TurnTake:
+		r.iterate()
+		r.push(SpanBranch, s.Name, r.conditions(im, step), im, step+1, s.Control.Target, e.Cycles)
+	case cq.TurnElse:
+		r.iterate()
+		r.otherwise(im, step, e.Cycles)
+	case cq.TurnJoin:
+		if k := r.innermost(SpanBranch); k >= 0 {
+			r.closeTo(k, e.Cycles)
+		}
+	case cq.TurnCall:
+		r.iterate()
+		r.push(SpanCall, s.Name, 0, nil, 0, 0, e.Cycles)
+	case cq.TurnReturn:
+		if k := r.innermost(SpanCall); k >= 0 {
+			at := r.open[k].at
+			r.closeTo(k, e.Cycles)
+			r.left, r.leftAt, r.leftFrom = at+1, step, im
+		}
+	}
+}
+
+// settleCall has a call that has returned end at the present turn if no program was in between.
+func (r *spanReader) settleCall(im *Image, step int, now uint64) {
+	if r.left > 0 && im == r.leftFrom && step >= r.leftAt && !im.runs(r.leftAt, step) {
+		r.out[r.left-1].End = now
+	}
+	r.left = 0
+}
+
+// runs reports whether some of the steps from lo up to hi run programs or traces.
+func (im *Image) runs(lo, hi int) bool {
+	return slices.ContainsFunc(im.Steps[lo:hi], func(s Step) bool { return s.Program != NoProgram || s.Control.Kind == ControlCall })
+}
+
+// leave closes what the queue has left when it comes to a step.
+func (r *spanReader) leave(im *Image, step int, now uint64) {
+	for k := len(r.open) - 1; k >= 0; k-- {
+		o := &r.open[k]
+		if o.kind == SpanCall {
+			return
+		}
+		if o.im != im || step < o.lo || step >= o.hi {
+			r.closeTo(k, now)
+		}
+	}
+}
+
+// iterate begins an iteration of the innermost open span if that is a loop between two of them.
+func (r *spanReader) iterate() {
+	k := len(r.open) - 1
+	if k < 0 || r.open[k].kind != SpanLoop {
+		return
+	}
+	o := &r.open[k]
+	l := &r.out[o.at]
+	r.push(SpanIteration, l.Name, l.Number, o.im, o.lo, o.hi, o.next)
+	r.out[r.open[k].at].Number++
+}
+
+func (r *spanReader) innermost(kind SpanKind) int {
+	for k := len(r.open) - 1; k >= 0; k-- {
+		if r.open[k].kind == kind {
+			return k
+		}
+	}
+	return -1
+}
+
+// push opens a span of the steps from lo up to hi.
+func (r *spanReader) push(kind SpanKind, name string, number int, im *Image, lo, hi int, start uint64) {
+	s := ControlSpan{Kind: kind, Name: name, Number: number, Depth: len(r.open), Start: start, End: start}
+	if im != nil && kind != SpanLoop {
+		s.Programs = im.programsOf(lo, hi)
+	}
+	r.open = append(r.open, openSpan{at: len(r.out), im: im, lo: lo, hi: hi, kind: kind})
+	r.out = append(r.out, s)
+}
+
+// programsOf returns the names of the programs that steps run, without those in loops among them.
+func (im *Image) programsOf(lo, hi int) []string {
+	var out []string
+	for i := lo; i < hi && i < len(im.Steps); i++ {
+		s := &im.Steps[i]
+		if s.Control.Kind == ControlLoop && s.Control.Target > i {
+			i = s.Control.Target - 1
+			continue
+		}
+		if s.Program != NoProgram {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// conditions returns how many conditions of the branch with this one did not hold, and forgets them.
+func (r *spanReader) conditions(im *Image, step int) int {
+	n := 0
+	if r.chainIn == im && r.chain == step {
+		n = r.skipped
+	}
+	r.chainIn, r.skipped = nil, 0
+	return n
+}
+
+// otherwise reads that a condition doesn't hold. If it was the last one of its branch, the body for all other cases begins.
+func (r *spanReader) otherwise(im *Image, step int, now uint64) {
+	n := r.conditions(im, step) + 1
+	to := im.Steps[step].Control.Target
+	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name {
+		r.chain, r.skipped, r.chainIn = to, n, im
+		return
+	}
+	join := im.Steps[to-1].Control.Target // of the jump at the end of the body before
+	if join > to && im.runs(to, join) {
+		r.push(SpanBranch, im.Steps[step].Name, n, im, to, join, now)
+	}
+}
+
+// closeTo closes the innermost spans until n are open.
+func (r *spanReader) closeTo(n int, now uint64) {
+	top := len(r.open) - 1
+	for k := top; k >= n; k-- {
+		o := &r.open[k]
+		r.out[o.at].End = max(now, r.out[o.at].Start)
+		if o.kind == SpanLoop && k == top { // between two iterations
+			r.out[o.at].End = o.done
+		}
+	}
+	r.open = r.open[:min(n, len(r.open))]
+}
