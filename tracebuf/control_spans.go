@@ -54,18 +54,13 @@ func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image
 	for i := range log {
 		e := &log[i]
 		if im := trace(e.Trace); im != nil {
-			if step, ok := im.stepAt(int(e.Offset)); ok {
+			if step := im.stepAt(e.Offset); step >= 0 && step < len(im.Steps) {
 				r.turn(e, im, step)
 			}
 		}
 	}
 	r.closeTo(0, end)
 	return r.out
-}
-
-// stepAt returns the index of the step that begins at an offset.
-func (im *Image) stepAt(off int) (int, bool) {
-	return slices.BinarySearchFunc(im.Steps, off, func(s Step, to int) int { return s.Offset - to })
 }
 
 type spanReader struct {

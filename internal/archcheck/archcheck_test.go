@@ -49,7 +49,7 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise chip  # timelines, logs
+observe                    -> reprise tracebuf tracebuf/debug dispatch/cq chip  # timelines, logs
 
 # The API: devices, buffers, programs, queues, traces.
 reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
@@ -58,7 +58,7 @@ reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatc
 allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
-tracebuf/debug             -> tracebuf  # traces step by step, in pieces, checked and verified
+tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
