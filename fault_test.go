@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,12 @@ func TestHangLeavesADump(t *testing.T) {
 
 // A dump that can't be written is no reason to hide the hang.
 func TestDumpThatCannotBeWritten(t *testing.T) {
-	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir("/no/such/directory"))
+	dir := filepath.Join(t.TempDir(), "dumps")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir(dir))
+	b.must(os.Remove(dir))
 	b.must(b.queue.Run(b.ctx, b.spin("forever", b.word(), chip.BRISC, chip.Single(0, 0))))
 	h := b.hang(b.queue.Wait(b.ctx))
 	if h.File != "" || !errors.Is(h.FileErr, fs.ErrNotExist) || !strings.Contains(h.Detail(), "could not be written") {

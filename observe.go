@@ -91,8 +91,11 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 }
 
 // Observe attaches an Observer to the device. The returned function detaches it; it is still told of the end of calls
-// that have begun.
+// that have begun. A nil Observer attaches nothing.
 func (d *Device) Observe(o Observer) (stop func()) {
+	if o == nil {
+		return func() {}
+	}
 	entry := &observer{o}
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()

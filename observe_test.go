@@ -31,6 +31,7 @@ func TestObserver(t *testing.T) {
 	var h, second heard
 	stop := b.dev.Observe(&h)
 	stopSecond := b.dev.Observe(&second)
+	b.dev.Observe(nil)()
 	in := b.pages("in", 2)
 	x := b.load(b.adder("add", chip.Core{}, in, in, 1))
 	tr := b.capture("adds", x)

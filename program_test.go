@@ -58,7 +58,27 @@ func TestProgramsThatCannotRun(t *testing.T) {
 		},
 		"no such processor": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: 5}}},
-			[]string{`kernel "k"`},
+			[]string{`kernel "k"`, "processor 5 doesn't exist", "BRISC"},
+		},
+		"no such network": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, NOC: 2}}},
+			[]string{`kernel "k"`, "network 2 doesn't exist", "chip.NOC0 or chip.NOC1"},
+		},
+		"an image that isn't a multiple of 16 B": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{Text: make([]byte, 24)}, Cores: one}}},
+			[]string{`kernel "k"`, "24 B, no multiple of 16"},
+		},
+		"a circular buffer on no cores": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 2, PageSize: 64, Pages: 1}}},
+			[]string{"circular buffer 2", "no cores"},
+		},
+		"a semaphore on no cores": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 3}}},
+			[]string{"semaphore 3", "no cores"},
+		},
+		"more pages than kernels count": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 16, Pages: 65536}}},
+			[]string{"circular buffer 2", "65536 pages", "count up to 65535", "make the pages larger"},
 		},
 		"no cores": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank}}},

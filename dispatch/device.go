@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,12 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.HangTimeout < 0 {
 		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout, defaultHangTimeout)
 	}
+	if o.Pace.Spin < 0 || o.Pace.Longest < 0 {
+		return nil, fmt.Errorf("dispatch: start: waits that spin for %v and sleep for at most %v asked for: give positive times, or 0 for the defaults", o.Pace.Spin, o.Pace.Longest)
+	}
+	if err := checkDumpDir(o.DumpDir); err != nil {
+		return nil, fmt.Errorf("dispatch: start: %w", err)
+	}
 	if o.QueueFirmware != nil {
 		o.StockWireFormat = true
 	}
@@ -134,6 +141,21 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		return nil, errors.Join(err, d.Close(ctx))
 	}
 	return d, nil
+}
+
+// checkDumpDir checks that dumps can have a place, before the day on which one is needed.
+func checkDumpDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no directory", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("directory for dumps: %w: make it before", err)
+	}
+	return nil
 }
 
 func (d *Device) start(ctx context.Context) error {

@@ -15,6 +15,11 @@ const MaxArgs = 341
 // others.
 const MaxCircularBuffers = 32
 
+// MaxCircularPages is how many pages a circular buffer may have: kernels count those that were pushed and popped in 16 bits, and tell
+// a full buffer from an empty one by the difference. Source: tt-metal circular_buffer_interface.h (tiles_acked, tiles_received),
+// and reprise/kernel.h of this runtime.
+const MaxCircularPages = 1<<16 - 1
+
 // MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal NUM_SEMAPHORES.
 const MaxSemaphores = 16
 
@@ -113,16 +118,19 @@ func (p *Program) validateKernel(k *Kernel, grid chip.Range, taken map[coreProce
 	if k.Processor > chip.TRISC2 {
 		return p.fail(part, "processor %d doesn't exist: use BRISC, NCRISC or TRISC0 to TRISC2", k.Processor)
 	}
+	if k.NOC > chip.NOC1 {
+		return p.fail(part, "network %d doesn't exist: use chip.NOC0 or chip.NOC1", k.NOC)
+	}
 	if len(k.Text) == 0 {
 		return p.fail(part, "its image is empty")
 	}
-	if len(k.Cores) == 0 {
-		return p.fail(part, "it has no cores: give at least one range")
+	if len(k.Text)%16 != 0 {
+		return p.fail(part, "its image has %d B, no multiple of 16: take images of package kernels as they are", len(k.Text))
+	}
+	if err := p.validateCores(part, k.Cores, grid); err != nil {
+		return err
 	}
 	for _, r := range k.Cores {
-		if err := p.validateRange(part, r, grid); err != nil {
-			return err
-		}
 		for c := range r.Cores() {
 			cp := coreProcessor{c, k.Processor}
 			if other, ok := taken[cp]; ok {
@@ -150,6 +158,18 @@ func (p *Program) validateKernel(k *Kernel, grid chip.Range, taken map[coreProce
 	return nil
 }
 
+func (p *Program) validateCores(part string, cores []chip.Range, grid chip.Range) error {
+	if len(cores) == 0 {
+		return p.fail(part, "it has no cores: give at least one range")
+	}
+	for _, r := range cores {
+		if err := p.validateRange(part, r, grid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (p *Program) validateRange(part string, r chip.Range, grid chip.Range) error {
 	if r.Start.X > r.End.X || r.Start.Y > r.End.Y {
 		return p.fail(part, "range %v ends before it starts", r)
@@ -167,13 +187,14 @@ func (p *Program) validateCircularBuffers(grid chip.Range, l *abi.Layout) error 
 		if b.Index < 0 || b.Index >= l.Launch.CircularBuffers {
 			return p.fail(part, "indices run from 0 to %d", l.Launch.CircularBuffers-1)
 		}
-		for _, r := range b.Cores {
-			if err := p.validateRange(part, r, grid); err != nil {
-				return err
-			}
+		if err := p.validateCores(part, b.Cores, grid); err != nil {
+			return err
 		}
 		if b.PageSize == 0 || b.PageSize%16 != 0 || b.Pages == 0 {
 			return p.fail(part, "%d pages of %d B: there must be a page, of a non-zero multiple of 16 B", b.Pages, b.PageSize)
+		}
+		if b.Pages > MaxCircularPages {
+			return p.fail(part, "%d pages, and kernels count up to %d: make the pages larger", b.Pages, MaxCircularPages)
 		}
 		size := uint64(b.PageSize) * uint64(b.Pages)
 		if b.Addr%16 != 0 || b.Addr < l1Base || uint64(b.Addr)+size > uint64(l1End) {
@@ -200,10 +221,8 @@ func (p *Program) validateSemaphores(grid chip.Range) error {
 		if s.ID < 0 || s.ID >= MaxSemaphores {
 			return p.fail(part, "ids run from 0 to %d", MaxSemaphores-1)
 		}
-		for _, r := range s.Cores {
-			if err := p.validateRange(part, r, grid); err != nil {
-				return err
-			}
+		if err := p.validateCores(part, s.Cores, grid); err != nil {
+			return err
 		}
 		for _, o := range p.Semaphores[:i] {
 			if o.ID == s.ID && rangesOverlap(s.Cores, o.Cores) {

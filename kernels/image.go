@@ -35,11 +35,13 @@ type Image struct {
 // its data leaves [MinStack] bytes of local RAM, or what tt-metal's linker script leaves for kernels of [LoadMetal]. The
 // error wraps [ErrMachine] or [ErrLocalRAM].
 func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
-	if !arch.Valid() || p >= chip.NumProcessors {
-		return fmt.Errorf("kernels: %v of %v: %w", p, arch, ErrMachine)
-	}
-	if im.Arch != 0 && im.Arch != arch {
-		return fmt.Errorf("kernels: %v of %v: %w: compiled for %v", p, arch, ErrMachine, im.Arch)
+	switch {
+	case !arch.Valid():
+		return misfit("%v doesn't exist", arch)
+	case p >= chip.NumProcessors:
+		return misfit("processor %d doesn't exist: use BRISC, NCRISC or TRISC0 to TRISC2", p)
+	case im.Arch != 0 && im.Arch != arch:
+		return misfit("compiled for %v, the device is a %v: load the image for that", im.Arch, arch)
 	}
 	if im.Metal != nil {
 		return im.metalFits(arch, p)
@@ -50,3 +52,14 @@ func (im *Image) Fits(arch chip.Arch, p chip.Processor) error {
 	}
 	return nil
 }
+
+// machineError is an [ErrMachine] that says in its own words what doesn't fit.
+type machineError string
+
+func misfit(format string, a ...any) error {
+	return machineError("kernels: " + fmt.Sprintf(format, a...))
+}
+
+func (e machineError) Error() string { return string(e) }
+
+func (machineError) Unwrap() error { return ErrMachine }

@@ -59,6 +59,9 @@ func (d *Device) pin(c PinConfig) (*HostMemory, error) {
 		if len(c.Memory) == 0 || len(c.Memory)%page != 0 || addressOf(c.Memory)%uint64(page) != 0 {
 			return nil, fmt.Errorf("%w: %d B of memory: give whole pages of %d B", ErrMisaligned, len(c.Memory), page)
 		}
+		if onHeap(addressOf(c.Memory)) {
+			return nil, errors.New("memory of Go's heap, which the runtime uses for something else as soon as nothing refers to it: give memory of unix.Mmap, or none and take what Pin maps")
+		}
 		c.Size = len(c.Memory)
 	}
 	if c.Size <= 0 || uint64(c.Size) > d.params.PCI.NOCSize {

@@ -47,6 +47,30 @@ func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd
 	return d
 }
 
+// Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for it.
+func TestPinRefusesTheHeap(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	page := unix.Getpagesize()
+	for _, size := range []int{page, 1 << 20, 100 << 20} {
+		b := make([]byte, size+page)
+		skip := (page - int(kmd.AddressOf(b)%uint64(page))) % page
+		if _, err := m.dev.Pin(kmd.PinConfig{Memory: b[skip : skip+size]}); err == nil || !strings.Contains(err.Error(), "Go's heap") {
+			t.Errorf("%d B: %v", size, err)
+		}
+		mapped, err := kmd.MapMemory(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.dev.Pin(kmd.PinConfig{Memory: mapped})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(h.Close(), unix.Munmap(mapped)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestPinInChunks(t *testing.T) {
 	m := start(t, chip.Blackhole, driver.Config{})
 	var steps [][2]int

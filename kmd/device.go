@@ -146,15 +146,19 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File, error) {
 	node := t.Node()
 	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		f, err := node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | flags)
+		var f seam.File
+		err := uninterrupted(func() (err error) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			f, err = node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | flags)
+			return err
+		})
 		if err == nil {
 			return f, nil
 		}
-		if errors.Is(err, syscall.EINTR) {
-			continue
+		if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
+			return nil, cause
 		}
 		if !errors.Is(err, syscall.EAGAIN) {
 			return nil, classifyOpen(err)

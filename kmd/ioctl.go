@@ -2,6 +2,7 @@ package kmd
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
@@ -15,13 +16,23 @@ func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 	return ioctlBytes(f, req, kabi.Bytes(arg))
 }
 
+// maxInterrupted is how often in a row a request is repeated because a signal interrupted it. A profiler sends 100 signals a
+// second, so what is interrupted that often has gone on for many seconds, or what answers is no driver.
+const maxInterrupted = 1000
+
 // ioctlBytes is ioctl for an argument that is complete.
 func ioctlBytes(f seam.File, req uint32, arg []byte) error {
-	for {
-		if err := f.Ioctl(req, arg); !errors.Is(err, syscall.EINTR) {
+	return uninterrupted(func() error { return f.Ioctl(req, arg) })
+}
+
+// uninterrupted repeats a call that signals interrupt.
+func uninterrupted(call func() error) error {
+	for range maxInterrupted {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}
+	return fmt.Errorf("interrupted %d times in a row: %w", maxInterrupted, syscall.EINTR)
 }
 
 // driverInfo asks the driver for its version, which it answers for every file that isn't dead.

@@ -167,6 +167,16 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 	}
 }
 
+// A request that is interrupted for ever, as a damaged recording may have it, ends in an error.
+func TestInterruptedForEver(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	node := changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return syscall.EINTR }}
+	_, err := kmd.Open(t.Context(), target{node})
+	if !errors.Is(err, syscall.EINTR) || !strings.Contains(err.Error(), "1000 times in a row") {
+		t.Error(err)
+	}
+}
+
 // After a re-target that failed it is unknown where the window leads, so it isn't used for its old target.
 func TestFailedRetargetIsForgotten(t *testing.T) {
 	m := start(t, chip.Wormhole, driver.Config{})

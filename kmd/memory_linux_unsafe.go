@@ -3,7 +3,10 @@
 package kmd
 
 import (
+	"fmt"
 	"math/bits"
+	"os"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -41,4 +44,32 @@ func settle(mem []byte, page, node int) error {
 		}
 	}
 	return nil
+}
+
+// onHeap reports whether an address is in Go's heap: in mappings without a gap between them, one of which has this
+// goroutine's stack, which is in the heap. The runtime maps its arenas like that as long as their addresses are free, so it finds all of a usual heap, and
+// nothing that mmap was asked for without an address.
+func onHeap(addr uint64) bool {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return false
+	}
+	var local byte
+	probe := uint64(uintptr(unsafe.Pointer(&local)))
+	var from, to uint64 // of mappings without a gap
+	for line := range strings.Lines(string(maps)) {
+		var start, end uint64
+		if _, err := fmt.Sscanf(line, "%x-%x", &start, &end); err != nil {
+			return false
+		}
+		if start != to {
+			from = start
+		}
+		to = end
+		in := func(a uint64) bool { return from <= a && a < to }
+		if in(probe) && in(addr) {
+			return true
+		}
+	}
+	return false
 }

@@ -18,16 +18,11 @@ func (n systemNode) String() string { return string(n) }
 // Open opens the node. The descriptor is kept as a number and not as an *os.File, whose finalizer would close it at
 // any time: a close doesn't release a device that is mapped, and a later ioctl could hit another file.
 func (n systemNode) Open(flags int) (seam.File, error) {
-	for {
-		fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		return &systemFile{fd: fd, last: -1}, nil
+	fd, err := unix.Open(string(n), flags|unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
 	}
+	return &systemFile{fd: fd, last: -1}, nil
 }
 
 // systemFile is an open device node.

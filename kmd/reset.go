@@ -293,7 +293,11 @@ func (r *resetter) reopen() (seam.File, error) {
 	} else if r.sys.Root != nil {
 		return nil, fmt.Errorf("%w: no node leads to %s", ErrNoDevice, r.rep.BDF)
 	}
-	f, err := t.Node().Open(syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK)
+	var f seam.File
+	err := uninterrupted(func() (err error) {
+		f, err = t.Node().Open(syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK)
+		return err
+	})
 	if err != nil {
 		return nil, classifyOpen(err)
 	}
