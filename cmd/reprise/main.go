@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -24,7 +25,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1   // something went wrong: one line on standard error says what
 	exitUsage       = 2   // wrong flags or arguments
-	exitInterrupted = 130 // ended by SIGINT or SIGTERM
+	exitInterrupted = 130 // ended by SIGINT, SIGTERM or SIGHUP
 )
 
 type cli struct {
@@ -57,11 +58,31 @@ type streams struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process, whatever it waits for
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	context.AfterFunc(ctx, func() {
+		stop() // the second signal ends the process, whatever it waits for
+		time.AfterFunc(patience, func() {
+			fmt.Fprintln(os.Stderr, endingLine)
+		})
+	})
 	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(code)
+}
+
+// patience is how long an ending may take without a word.
+const patience = 500 * time.Millisecond
+
+// endingLine is what is said then.
+const endingLine = "reprise: ending: waiting for what was begun; another signal ends the process at once"
+
+// endings are the signals that end a command in order. One that whoever started the process ignores, as nohup does, stays so.
+func endings() []os.Signal {
+	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		s = append(s, syscall.SIGHUP)
+	}
+	return s
 }
 
 // run is the whole program but for the process around it.
