@@ -123,6 +123,40 @@ func TestIfAndSwitch(t *testing.T) {
 	})
 }
 
+// A condition may be of the iteration of any loop around it, which the device knows without waiting for programs.
+func TestIterationConditions(t *testing.T) {
+	onAll(t, func(b *bench) {
+		n := b.pages("n", 2)
+		add := func(k uint32) *reprise.Executable {
+			return b.load(b.adder("add", chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
+		}
+		one, hundred := add(1), add(100)
+		fourth := reprise.Cond{Iteration: 1, Is: cq.NoneSet, Value: 3}
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Loop(10, func() error { return errors.Join(r.If(fourth, runs(r, hundred), runs(r, one)), r.Run(one)) }),
+				r.Loop(3, func() error {
+					return r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 5}, 9, func() error {
+						return r.If(reprise.Cond{Iteration: 2, Is: cq.Greater, Value: 1}, runs(r, hundred), nil)
+					})
+				}),
+				r.Param("outer"),
+			)
+		})
+		for i, c := range trace.Parts()[0].Steps {
+			if c.Name == "wait for results" {
+				b.Errorf("step %d waits for results, which no condition here needs", i)
+			}
+		}
+		b.write(n, 0)
+		b.must(trace.Replay(b.ctx))
+		b.holds(n, 3*100+7+10+5*100)
+		b.must(errors.Join(trace.Set("outer", 5), trace.Replay(b.ctx)))
+		b.holds(n, 2*(3*100+7+10)+(1+3)*5*100)
+		b.must(trace.Release(b.ctx))
+	})
+}
+
 // A trace runs others, which may be released meanwhile, and have the parameters that were set last.
 func TestCall(t *testing.T) {
 	onAll(t, func(b *bench) {
@@ -282,6 +316,18 @@ func TestFlowRefusals(t *testing.T) {
 			return r.If(less(reprise.Cond{Buffer: elsewhere.pages("x", 1)}), runs(r, one), nil)
 		}, []string{"another device"}},
 		{"no comparison", func(r *reprise.Recorder) error { return r.If(reprise.Cond{Buffer: n}, runs(r, one), nil) }, []string{"comparison never"}},
+		{"an iteration of no loop", func(r *reprise.Recorder) error {
+			return r.If(less(reprise.Cond{Iteration: 1}), runs(r, one), nil)
+		}, []string{"if", "the iteration of loop 1", "0 loops"}},
+		{"an iteration of too far a loop", func(r *reprise.Recorder) error {
+			return r.While(less(reprise.Cond{Iteration: 2}), 5, runs(r, one))
+		}, []string{"while", "the iteration of loop 2", "1 loops"}},
+		{"an iteration below 0", func(r *reprise.Recorder) error {
+			return r.While(less(reprise.Cond{Iteration: -1}), 5, runs(r, one))
+		}, []string{"the iteration of loop -1"}},
+		{"an iteration and a buffer", func(r *reprise.Recorder) error {
+			return r.While(less(reprise.Cond{Iteration: 1, Buffer: n}), 5, runs(r, one))
+		}, []string{"both an iteration and buffer"}},
 		{"a word outside", func(r *reprise.Recorder) error {
 			return r.If(less(reprise.Cond{Buffer: n, Offset: 128}), runs(r, one), nil)
 		}, []string{"offset 128", "128 B"}},

@@ -120,8 +120,11 @@ func (r *Recorder) command(name string, c tracebuf.Control, p cq.PrefetchCommand
 	return r.rec.AddControl(name, c, cmds), nil
 }
 
-// readWord notes that the next command reads the word of a condition.
+// readWord notes that the next command reads the word of a condition, if it does.
 func (r *Recorder) readWord(c *flowCond) {
+	if !c.reads() {
+		return
+	}
 	c.word.at = len(r.rec.Bytes())
 	r.part.conds = append(r.part.conds, c.word)
 }
@@ -129,8 +132,19 @@ func (r *Recorder) readWord(c *flowCond) {
 // next is the index of the next step.
 func (r *Recorder) next() int { return r.rec.Len() }
 
+// branch is the command that tests a condition. A nil condition never holds.
+func (c *flowCond) branch() cq.Branch {
+	if c == nil {
+		return cq.Branch{Compare: cq.Never}
+	}
+	return cq.Branch{Compare: c.is, Level: uint8(c.level), NOC: c.noc, Addr: c.addr, Value: c.value}
+}
+
+// reads reports whether the condition reads a word, which programs may have to write first.
+func (c *flowCond) reads() bool { return c != nil && c.level == 0 }
+
 func (r *Recorder) encodeLoop(n *flowNode) error {
-	if err := r.reset(n.cond != nil); err != nil {
+	if err := r.reset(n.cond.reads()); err != nil {
 		return err
 	}
 	r.keepKernels(n)
@@ -144,7 +158,8 @@ func (r *Recorder) encodeLoop(n *flowNode) error {
 	}
 	first, branch := r.next(), -1
 	if n.cond != nil {
-		c := cq.Branch{Compare: n.cond.is, NOC: n.cond.noc, Addr: n.cond.addr, Value: n.cond.value, Leave: true, Limited: true}
+		c := n.cond.branch()
+		c.Leave, c.Limited = true, true
 		r.readWord(n.cond)
 		if branch, err = r.command("condition of "+n.name, tracebuf.Control{Kind: tracebuf.ControlBranch, Loop: n.loop}, c); err != nil {
 			return err
@@ -153,7 +168,7 @@ func (r *Recorder) encodeLoop(n *flowNode) error {
 	if err := r.encodeBody(n.body); err != nil {
 		return err
 	}
-	if err := r.reset(n.cond != nil); err != nil {
+	if err := r.reset(n.cond.reads()); err != nil {
 		return err
 	}
 	end, err := r.command("end of "+n.name, tracebuf.Control{Kind: tracebuf.ControlEnd, Loop: n.loop}, cq.LoopEnd{Loop: uint16(n.loop), Limited: n.cond != nil})
@@ -209,11 +224,13 @@ func (n *flowNode) eachInside(f func(*flowNode)) {
 }
 
 func (r *Recorder) encodeBranch(n *flowNode) error {
-	if err := r.stall(); err != nil {
-		return err
+	cases := n.cases
+	if len(cases) > 0 && cases[0].cond.reads() {
+		if err := r.stall(); err != nil {
+			return err
+		}
 	}
 	before := r.state
-	cases := n.cases
 	if k := len(cases); k == 0 || cases[k-1].cond != nil {
 		cases = append(slices.Clone(cases), flowCase{})
 	}
@@ -223,7 +240,8 @@ func (r *Recorder) encodeBranch(n *flowNode) error {
 		r.state = before
 		branch := -1
 		if c.cond != nil {
-			b := cq.Branch{Compare: c.cond.is, Same: i > 0, NOC: c.cond.noc, Addr: c.cond.addr, Value: c.cond.value}
+			b := c.cond.branch()
+			b.Same = i > 0
 			var err error
 			r.readWord(c.cond)
 			if branch, err = r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlBranch}, b); err != nil {
@@ -240,7 +258,7 @@ func (r *Recorder) encodeBranch(n *flowNode) error {
 		if branch < 0 {
 			continue
 		}
-		jump, err := r.command("end of a branch", tracebuf.Control{Kind: tracebuf.ControlBranch}, cq.Branch{Compare: cq.Never})
+		jump, err := r.command("end of a branch", tracebuf.Control{Kind: tracebuf.ControlBranch}, (*flowCond)(nil).branch())
 		if err != nil {
 			return err
 		}

@@ -12,14 +12,17 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer,
-// compared with a constant as unsigned numbers. The word is read once all programs recorded before are done and their
-// results are in memory.
+// Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer, or the
+// number of an iteration, compared with a constant as unsigned numbers. The word is read once all programs recorded before
+// are done and their results are in memory. The number of an iteration is known without waiting for them.
 type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
-	Is     cq.Compare
-	Value  uint32
+	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the innermost, 2 the one around it. In the
+	// condition of a While, 1 is that loop itself. Compared is the number of the loop's present iteration, from 0.
+	Iteration int
+	Is        cq.Compare
+	Value     uint32
 }
 
 // flow is the control flow that a Recorder is recording. What is inside of a loop or a branch is kept until the outermost one
@@ -57,7 +60,8 @@ type flowRun struct {
 }
 
 type flowCond struct {
-	noc, addr uint32
+	level     int    // of the loop whose iteration it compares; 0 for a word
+	noc, addr uint32 // of the word
 	is        cq.Compare
 	value     uint32
 	word      condWord
@@ -239,7 +243,11 @@ func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
 		return err
 	}
 	for _, c := range conds {
-		fc, err := r.condLocked(c)
+		loops := r.flow.deep
+		if n.kind == tracebuf.ControlLoop {
+			loops++ // its own
+		}
+		fc, err := r.condLocked(c, loops)
 		if err != nil {
 			return err
 		}
@@ -256,15 +264,24 @@ func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
 	return nil
 }
 
-// condLocked finds where the word of a condition lies, and holds its buffer.
-func (r *Recorder) condLocked(c Cond) (*flowCond, error) {
+// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are around the condition.
+func (r *Recorder) condLocked(c Cond, loops int) (*flowCond, error) {
+	if !c.Is.Valid() || c.Is == cq.Never {
+		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
+	}
+	if c.Iteration != 0 {
+		if c.Buffer != nil {
+			return nil, fmt.Errorf("a condition of both an iteration and buffer %q: give one of them", c.Buffer.name)
+		}
+		if c.Iteration < 0 || c.Iteration > loops {
+			return nil, fmt.Errorf("the iteration of loop %d from the innermost: %d loops are around the condition", c.Iteration, loops)
+		}
+		return &flowCond{level: c.Iteration, is: c.Is, value: c.Value}, nil
+	}
 	if err := c.Buffer.checkDevice(r.d); err != nil {
 		return nil, err
 	}
 	b := c.Buffer
-	if !c.Is.Valid() || c.Is == cq.Never {
-		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
-	}
 	if c.Offset < 0 || c.Offset%4 != 0 || c.Offset+4 > b.Size() {
 		return nil, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", c.Offset, b.name, b.Size())
 	}
@@ -395,8 +412,14 @@ func (r *Recorder) paramInsideLocked(name string, kind tracebuf.ParamKind, b *Bu
 	return nil
 }
 
-// text is as "state[4] != 0".
+// text is as "state[4] != 0" or "iteration < 3".
 func (c Cond) text() string {
+	switch {
+	case c.Iteration == 1:
+		return fmt.Sprintf("iteration %v %d", c.Is, c.Value)
+	case c.Iteration != 0:
+		return fmt.Sprintf("iteration of loop %d out %v %d", c.Iteration, c.Is, c.Value)
+	}
 	return fmt.Sprintf("%s[%d] %v %d", bufferName(c.Buffer), c.Offset, c.Is, c.Value)
 }
 

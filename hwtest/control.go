@@ -62,6 +62,7 @@ type stmt struct {
 	op      stmtOp
 	n       uint32     // number that is mixed in or added; iterations; value of a condition
 	counter int        // that is added to or read
+	level   int        // if not 0, a condition is of the iteration of this loop around it, 1 for the innermost
 	is      cq.Compare // of a condition
 	bodies  [][]stmt   // of a branch
 	body    []stmt     // of a loop, or of what is called
@@ -81,14 +82,15 @@ const (
 	opCall
 )
 
-func mix(n uint32) stmt                  { return stmt{op: opMix, n: n} }
-func count(counter int, n uint32) stmt   { return stmt{op: opAdd, counter: counter, n: n} }
-func loop(n uint32, body ...stmt) stmt   { return stmt{op: opLoop, n: n, body: body} }
-func called(body ...stmt) stmt           { return stmt{op: opCall, body: body} }
-func choose(c int, bs ...[]stmt) stmt    { return stmt{op: opSwitch, counter: c, bodies: bs} }
-func below(c int, n uint32) (s stmt)     { s.counter, s.is, s.n = c, cq.Less, n; return s }
-func when(c stmt, bodies ...[]stmt) stmt { c.op, c.bodies = opIf, bodies; return c }
-func while(c stmt, body ...stmt) stmt    { c.op, c.body, c.limit = opWhile, body, 200; return c }
+func mix(n uint32) stmt                            { return stmt{op: opMix, n: n} }
+func count(counter int, n uint32) stmt             { return stmt{op: opAdd, counter: counter, n: n} }
+func loop(n uint32, body ...stmt) stmt             { return stmt{op: opLoop, n: n, body: body} }
+func called(body ...stmt) stmt                     { return stmt{op: opCall, body: body} }
+func turn(level int, is cq.Compare, n uint32) stmt { return stmt{level: level, is: is, n: n} }
+func choose(c int, bs ...[]stmt) stmt              { return stmt{op: opSwitch, counter: c, bodies: bs} }
+func below(c int, n uint32) (s stmt)               { s.counter, s.is, s.n = c, cq.Less, n; return s }
+func when(c stmt, bodies ...[]stmt) stmt           { c.op, c.bodies = opIf, bodies; return c }
+func while(c stmt, body ...stmt) stmt              { c.op, c.body, c.limit = opWhile, body, 200; return c }
 
 // control records statements, and carries them out on the host.
 type control struct {
@@ -99,7 +101,8 @@ type control struct {
 	values   []uint32        // of the counters
 	mixers   map[[2]uint32]*reprise.Executable
 	adders   map[[2]uint32]*reprise.Executable
-	runs     int // of programs, on the host
+	runs     int      // of programs, on the host
+	turns    []uint32 // iterations of the loops that the host is in
 	callees  []*reprise.Trace
 }
 
@@ -117,6 +120,9 @@ func (t *fixture) control() *control {
 
 // cond is the condition of a statement: another word of the counter's page for each value.
 func (c *control) cond(s *stmt) reprise.Cond {
+	if s.level != 0 {
+		return reprise.Cond{Iteration: s.level, Is: s.is, Value: s.n}
+	}
 	return reprise.Cond{Buffer: c.counters, Offset: 64*s.counter + int(s.n%16)*4, Is: s.is, Value: s.n}
 }
 
@@ -203,11 +209,28 @@ func (c *control) record(r *reprise.Recorder, ss []stmt) error {
 	return nil
 }
 
+// compared is the word that the condition of a statement compares, on the host.
+func (c *control) compared(s *stmt) uint32 {
+	if s.level != 0 {
+		return c.turns[len(c.turns)-s.level]
+	}
+	return c.values[s.counter]
+}
+
+// looped carries the body of a loop out on the host, as long as it goes on.
+func (c *control) looped(s *stmt, goesOn func(turn uint32) bool) {
+	c.turns = append(c.turns, 0)
+	last := len(c.turns) - 1
+	for ; goesOn(c.turns[last]); c.turns[last]++ {
+		c.run(s.body)
+	}
+	c.turns = c.turns[:last]
+}
+
 // run carries statements out on the host.
 func (c *control) run(ss []stmt) {
 	for i := range ss {
 		s := &ss[i]
-		v := c.values[s.counter]
 		switch s.op {
 		case opMix:
 			c.runs++
@@ -216,25 +239,24 @@ func (c *control) run(ss []stmt) {
 			c.runs++
 			c.values[s.counter] += s.n
 		case opLoop:
-			for range s.n {
-				c.run(s.body)
-			}
+			c.looped(s, func(turn uint32) bool { return turn < s.n })
 		case opWhile:
-			for s.is.Holds(c.values[s.counter], s.n) {
-				c.run(s.body)
-			}
+			c.looped(s, func(uint32) bool { return s.is.Holds(c.compared(s), s.n) })
 		case opIf:
-			if s.is.Holds(v, s.n) {
+			if s.is.Holds(c.compared(s), s.n) {
 				c.run(s.bodies[0])
 			} else if len(s.bodies) > 1 {
 				c.run(s.bodies[1])
 			}
 		case opSwitch:
-			if uint64(v) < uint64(len(s.bodies)) {
+			if v := c.compared(s); uint64(v) < uint64(len(s.bodies)) {
 				c.run(s.bodies[v])
 			}
 		case opCall:
+			around := c.turns // a trace doesn't see the loops of those that call it
+			c.turns = nil
 			c.run(s.body)
+			c.turns = around
 		}
 	}
 }
@@ -325,6 +347,11 @@ func controlForms() []testCase {
 		{"if in if", "branches nest", []stmt{when(below(0, 1), []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(2)})}, []stmt{mix(3)}), mix(4)}},
 		{"if in a loop", "each iteration decides", []stmt{loop(6, when(below(0, 3), []stmt{mix(1)}, []stmt{mix(2), mix(3)}), count(0, 1))}},
 		{"loop in if", "a branch may have loops", []stmt{when(below(0, 1), []stmt{loop(3, mix(1))}, []stmt{loop(2, mix(2))}), mix(3)}},
+		{"every fourth iteration", "a condition knows which iteration it is", []stmt{loop(9, when(turn(1, cq.NoneSet, 3), []stmt{mix(1)}), mix(2))}},
+		{"first and last iteration", "an iteration may differ from the others", []stmt{loop(4, when(turn(1, cq.Equal, 0), []stmt{mix(1)}, []stmt{when(turn(1, cq.Equal, 3), []stmt{mix(3), mix(4)})}), mix(2))}},
+		{"iteration of an outer loop", "a condition knows the iterations of all loops around it", []stmt{loop(3, loop(2, loop(2, when(turn(3, cq.Greater, 0), []stmt{mix(1)}, []stmt{mix(2)}), when(turn(2, cq.Equal, 1), []stmt{mix(3)}))))}},
+		{"while by its iteration", "a loop may end by its own number", []stmt{loop(2, while(turn(1, cq.Less, 4), mix(1)), while(turn(2, cq.Equal, 7), mix(2)))}},
+		{"iterations in a callee", "a trace that is called has iterations of its own", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
 		{"empty branches", "a branch may have nothing", []stmt{when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, []stmt{mix(2)})}},
 		{"switch", "the branch of the word runs", []stmt{count(0, 2), choose(0, []stmt{mix(1)}, []stmt{mix(2)}, []stmt{mix(3)}), mix(4)}},
 		{"switch without a branch", "no branch runs for other words", []stmt{count(0, 7), choose(0, []stmt{mix(1)}, []stmt{mix(2)}), mix(4)}},
@@ -347,7 +374,7 @@ func controlForms() []testCase {
 func randomControl(t *fixture, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for round := 0; round < t.size(4, 2); {
-		ss := randomStmts(rng, 3)
+		ss := randomStmts(rng, 3, 0)
 		c := &control{t: t, f: &follow{t: t, words: make([]uint32, t.grid().Size())}, values: make([]uint32, controlCounters)}
 		if c.run(ss); c.runs < 3 || c.runs > t.size(120, 40) {
 			continue
@@ -357,7 +384,8 @@ func randomControl(t *fixture, seed uint64) {
 	}
 }
 
-func randomStmts(rng *rand.Rand, depth int) []stmt {
+// randomStmts makes statements with loops and branches of a depth in them, inside of so many loops.
+func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 	var ss []stmt
 	for range 1 + rng.IntN(3) {
 		counter := rng.IntN(controlCounters)
@@ -365,23 +393,26 @@ func randomStmts(rng *rand.Rand, depth int) []stmt {
 		if depth == 0 {
 			kind = rng.IntN(3)
 		}
-		inner := func() []stmt { return randomStmts(rng, depth-1) }
+		inner := func(more int) []stmt { return randomStmts(rng, depth-1, loops+more) }
 		switch kind {
 		case 0, 1:
 			ss = append(ss, stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3)})
 		case 2:
 			ss = append(ss, count(counter, rng.Uint32N(3)))
 		case 3, 4:
-			ss = append(ss, loop(rng.Uint32N(4), inner()...))
+			ss = append(ss, loop(rng.Uint32N(4), inner(1)...))
 		case 5:
-			ss = append(ss, while(below(counter, rng.Uint32N(6)), append(inner(), count(counter, 1))...))
+			ss = append(ss, while(below(counter, rng.Uint32N(6)), append(inner(1), count(counter, 1))...))
 		case 6:
 			c := stmt{counter: counter, is: cq.Equal + cq.Compare(rng.IntN(int(cq.NoneSet))), n: rng.Uint32N(4)}
-			ss = append(ss, when(c, inner(), inner()))
+			if loops > 0 && rng.IntN(2) == 0 {
+				c.level = 1 + rng.IntN(loops)
+			}
+			ss = append(ss, when(c, inner(0), inner(0)))
 		case 7:
-			ss = append(ss, choose(counter, inner(), inner()))
+			ss = append(ss, choose(counter, inner(0), inner(0)))
 		case 8:
-			ss = append(ss, called(inner()...))
+			ss = append(ss, called(inner(-loops)...))
 		}
 	}
 	return ss

@@ -225,10 +225,13 @@ func (im *Image) isCondition(step int) bool {
 
 func (w *walker) branch(s *Step, c *cq.Branch) error {
 	n, to := &w.nest, s.Control.Target
-	if c.Compare == cq.Never && (c.NOC != 0 || c.Addr != 0 || c.Value != 0 || c.Same) {
+	if c.Compare == cq.Never && (c.Level != 0 || c.NOC != 0 || c.Addr != 0 || c.Value != 0 || c.Same) {
 		return w.fail(s.Offset, "a branch without a condition has a word to compare")
 	}
-	if c.Compare != cq.Never {
+	if c.Level != 0 && (c.NOC != 0 || c.Addr != 0 || c.Same || int(c.Level) > len(n.open)) {
+		return w.fail(s.Offset, "a condition on the iteration of loop %d from the innermost has a word, or there are only %d loops", c.Level, len(n.open))
+	}
+	if c.Compare != cq.Never && c.Level == 0 {
 		if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != s.Offset {
 			return w.fail(s.Offset, "BRANCH reads a word that no condition names")
 		}

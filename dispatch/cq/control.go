@@ -26,16 +26,18 @@ type LoopEnd struct {
 	Body    uint32 // offset of the first command of the body
 }
 
-// Branch goes on with the next command if a condition holds, and at Else otherwise.
+// Branch goes on with the next command if a condition holds, and at Else otherwise. It compares a word in memory, or the
+// number of the present iteration of a loop, from 0.
 type Branch struct {
 	Compare Compare
+	Level   uint8  // 0: a word; 1: the iteration of the innermost loop, 2: that of the loop around it, …
 	Same    bool   // compare the word that the Branch before has read
 	Leave   bool   // Else is outside of the innermost loop
 	Limited bool   // it begins an iteration of a Limited loop
 	Else    uint32 // offset
 	NOC     uint32 // Layout.NOCXY of the tile that has the word
 	Addr    uint32 // of the word, a multiple of 4
-	Value   uint32 // that the word is compared with
+	Value   uint32 // that it is compared with
 }
 
 // CallTrace runs another trace and goes on with the next command after its EXEC_BUF_END. The fields are those of ExecBuf.
@@ -145,7 +147,7 @@ func (c *LoopEnd) read(lo, _ uint64) {
 
 func (c Branch) words() (w [4]uint64) {
 	flags := bit(c.Limited)*flagLimited | bit(c.Leave)*flagLeave | bit(c.Same)*flagSame
-	w[0] = uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Else)<<32
+	w[0] = uint64(PrefetchBranch) | flags<<8 | uint64(c.Compare)<<16 | uint64(c.Level)<<24 | uint64(c.Else)<<32
 	w[1] = uint64(c.NOC) | uint64(c.Addr)<<32
 	w[2] = uint64(c.Value)
 	return w
@@ -153,7 +155,7 @@ func (c Branch) words() (w [4]uint64) {
 
 func (c *Branch) read(w [4]uint64) {
 	flags := w[0] >> 8
-	*c = Branch{Compare: Compare(w[0] >> 16), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0, Limited: flags&flagLimited != 0,
+	*c = Branch{Compare: Compare(w[0] >> 16), Level: uint8(w[0] >> 24), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0, Limited: flags&flagLimited != 0,
 		Else: uint32(w[0] >> 32), NOC: uint32(w[1]), Addr: uint32(w[1] >> 32), Value: uint32(w[2])}
 }
 
@@ -217,7 +219,7 @@ func (c Branch) Fields(l Layout) []Field {
 	w := c.words()
 	flags := uint8(w[0] >> 8)
 	f := []Field{text("flags", 1, 1, flags, flagString(uint(flags), branchFlags[:]...)), text("compare", 2, 1, c.Compare, c.Compare.String()),
-		hexa("else", AtBranchElse, 4, c.Else)}
+		deci("level", 3, 1, c.Level), hexa("else", AtBranchElse, 4, c.Else)}
 	return append(f, l.tile("noc", AtBranchNOC, c.NOC), hexa("addr", AtBranchAddr, 4, c.Addr), hexa("value", atBranchWord, 4, c.Value))
 }
 
@@ -237,13 +239,16 @@ func (c LoopBegin) Validate(l Layout, _ Limits) error { return target(l, c.Name(
 // Validate tests the start of the body.
 func (c LoopEnd) Validate(l Layout, _ Limits) error { return target(l, c.Name(), "body", c.Body) }
 
-// Validate tests the comparison and the addresses.
+// Validate tests the comparison, the level and the addresses.
 func (c Branch) Validate(l Layout, _ Limits) error {
 	if !c.Compare.Valid() {
 		return limit(c.Name(), "compare", uint8(c.Compare), fmt.Sprintf("0 to %d", compares-1), "use one of the constants")
 	}
 	if c.Addr%4 != 0 {
 		return limit(c.Name(), "addr", c.Addr, "a multiple of 4", "compare a 32-bit word")
+	}
+	if c.Level > MaxLoops {
+		return limit(c.Name(), "level", c.Level, fmt.Sprintf("at most %d", MaxLoops), "loops don't nest deeper")
 	}
 	return target(l, c.Name(), "else", c.Else)
 }
@@ -260,7 +265,7 @@ func controlForm(id PrefetchID) *form {
 	case PrefetchLoopEnd:
 		f = form{head: HeaderSize, fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}}}
 	case PrefetchBranch:
-		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"else", AtBranchElse, 4, asHex},
+		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec}, {"else", AtBranchElse, 4, asHex},
 			{"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
 	case PrefetchCall:
 		f = form{head: HeaderSize, fields: []slot{{"base", AtCallBase, 4, asHex}, {"log2_page", AtCallLog, 4, asDec}, {"pages", AtCallPages, 4, asDec}}}

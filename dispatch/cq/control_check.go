@@ -41,6 +41,9 @@ func (f *flow) add(e Entry, header bool) error {
 		if (c.Leave || c.Limited) && len(f.loops) == 0 {
 			return bad(ErrOrder, e.Offset, c.Name(), "it is in no loop")
 		}
+		if int(c.Level) > len(f.loops) {
+			return bad(ErrOrder, e.Offset, c.Name(), "it compares the iteration of loop %d from the innermost, open are %d", c.Level, len(f.loops))
+		}
 		to = c.Else
 	default:
 		return nil

@@ -39,6 +39,9 @@ func TestCheckControlFlow(t *testing.T) {
 			{"an end without a loop", []PrefetchCommand{wait, LoopEnd{Body: 0}}, true},
 			{"loops that cross", []PrefetchCommand{LoopBegin{Loop: 1, Exit: n, Count: 1}, LoopBegin{Loop: 2, Exit: n, Count: 1}, LoopEnd{Loop: 1, Body: n}, LoopEnd{Loop: 2, Body: n}}, true},
 			{"leaving no loop", []PrefetchCommand{Branch{Compare: Equal, Else: n, Leave: true}}, true},
+			{"an iteration of a loop", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, Branch{Compare: Less, Level: 1, Else: 2 * n}, LoopEnd{Body: n}}, false},
+			{"an iteration of no loop", []PrefetchCommand{Branch{Compare: Less, Level: 1, Else: n}}, true},
+			{"an iteration of a loop that isn't open", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, Branch{Compare: Less, Level: 2, Else: 2 * n}, LoopEnd{Body: n}}, true},
 			{"an unknown comparison", []PrefetchCommand{Branch{Compare: compares, Else: n}}, true},
 			{"a word at an odd address", []PrefetchCommand{Branch{Compare: Equal, Addr: 2, Else: n}}, true},
 		} {

@@ -138,7 +138,7 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 	case 16:
 		return LoopEnd{u16(t, "loop"), flag(t, "limited"), u32(t, "body")}
 	case 17:
-		return Branch{Compare: Compare(num(t, "compare", 0, int(compares)-1)), Same: flag(t, "same"), Leave: flag(t, "leave"), Limited: flag(t, "limited"),
+		return Branch{Compare: Compare(num(t, "compare", 0, int(compares)-1)), Level: u8(t, "level"), Same: flag(t, "same"), Leave: flag(t, "leave"), Limited: flag(t, "limited"),
 			Else: u32(t, "else"), NOC: u32(t, "noc"), Addr: u32(t, "addr"), Value: u32(t, "value")}
 	case 18:
 		return CallTrace{u32(t, "base"), u32(t, "log"), u32(t, "pages")}

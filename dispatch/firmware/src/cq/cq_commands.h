@@ -236,7 +236,7 @@ struct cq_branch {
     uint8_t id;
     uint8_t flags;
     uint8_t compare;
-    uint8_t pad;
+    uint8_t level;       // 0: a word in memory; 1: the iteration of the innermost loop, 2: of the loop around it, …
     uint32_t otherwise;  // where to go if the condition doesn't hold
     uint32_t noc_xy;
     uint32_t addr;
@@ -541,6 +541,7 @@ CQ_AT(cq_loop_end, body, 4);
 CQ_SIZE(cq_branch, 32);
 CQ_AT(cq_branch, flags, 1);
 CQ_AT(cq_branch, compare, 2);
+CQ_AT(cq_branch, level, 3);
 CQ_AT(cq_branch, otherwise, 4);
 CQ_AT(cq_branch, noc_xy, 8);
 CQ_AT(cq_branch, addr, 12);

@@ -48,16 +48,19 @@ static struct {
 static uint32_t call_depth;
 
 static uint32_t loop_depth;
-static uint32_t branch_word;  // that a BRANCH has read last
+static uint32_t branch_word;  // that a BRANCH has compared last
 
 static volatile struct cq_control* control(void) { return (volatile struct cq_control*)args.control; }
 
-static volatile struct cq_loop* innermost(void) {
-    if (loop_depth == 0) {
+// Returns the loop at a level: 1 for the innermost, 2 for the one around it.
+static volatile struct cq_loop* loop_at(uint32_t level) {
+    if (loop_depth < level) {
         cq_park(CQ_BAD_COMMAND, first_word());
     }
-    return &control()->loops[loop_depth - 1];
+    return &control()->loops[loop_depth - level];
 }
+
+static volatile struct cq_loop* innermost(void) { return loop_at(1); }
 
 static void set_loop_depth(uint32_t depth) {
     loop_depth = depth;
@@ -201,7 +204,10 @@ static void branch(void) {
     const struct cq_branch* c = (const struct cq_branch*)commands.ptr;
     uint32_t flags = c->flags, how = c->compare;
     need_trace();
-    if (how != CQ_NEVER && !(flags & CQ_FLOW_SAME)) {
+    if (c->level != 0) {
+        volatile struct cq_loop* l = loop_at(c->level);
+        branch_word = l->count - l->left;
+    } else if (how != CQ_NEVER && !(flags & CQ_FLOW_SAME)) {
         branch_word = read_word(c->noc_xy, c->addr);
     }
     if (compare(how, branch_word, c->value)) {
