@@ -245,14 +245,6 @@ func (t *Trace) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// hasControl reports whether the trace has loops, branches or calls.
-func (t *Trace) hasControl() bool {
-	return slices.ContainsFunc(t.parts, func(p *part) bool { return p.image.HasControl() })
-}
-
-// errControl is the error of what takes traces without control flow only.
-var errControl = fmt.Errorf("the trace has loops, branches or calls: %w", errors.ErrUnsupported)
-
 // Name returns the trace's name.
 func (t *Trace) Name() string { return t.name }
 

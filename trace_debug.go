@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -23,23 +24,25 @@ type debugTrace struct{ t *Trace }
 func (d debugTrace) Name() string { return d.t.name }
 
 func (d debugTrace) Parts() []debug.Part {
-	out := make([]debug.Part, len(d.t.parts))
-	for i, p := range d.t.parts {
-		out[i] = p.debugPart()
+	all := d.t.everyPart()
+	out := make([]debug.Part, len(all))
+	for i, p := range all {
+		p.params.mu.Lock()
+		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded, Addr: uint32(p.ext.Addr)}
+		p.params.mu.Unlock()
+		for _, o := range p.called() {
+			out[i].Callees = append(out[i].Callees, slices.Index(all, o))
+		}
+		if i >= len(d.t.parts) {
+			out[i].Called, out[i].Name = true, p.name
+			out[i].Home = slices.IndexFunc(d.t.parts, func(o *part) bool { return o.q == p.q })
+		}
 	}
 	return out
 }
 
-func (p *part) debugPart() debug.Part {
-	p.params.mu.Lock()
-	out := debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded, Addr: uint32(p.ext.Addr)}
-	callees := slices.Clone(p.callees)
-	p.params.mu.Unlock()
-	for _, o := range callees {
-		out.Calls = append(out.Calls, o.debugPart())
-	}
-	return out
-}
+// everyPart returns the parts, and then what they call.
+func (t *Trace) everyPart() []*part { return append(slices.Clip(t.parts), allCallees(t.parts...)...) }
 
 // Inside implements debug.Trace.
 func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) error) error {
@@ -49,9 +52,9 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 		return err
 	}
 	defer leave()
-	for i, p := range t.parts {
+	for i, p := range t.everyPart() {
 		err := p.flush(ctx)
-		if err == nil && i > 0 { // results are read by the first queue
+		if err == nil && i > 0 && i < len(t.parts) { // results are read by the first queue
 			err = p.q.await(ctx)
 		}
 		if err != nil {
@@ -80,13 +83,10 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	if err := dev.usable(what); err != nil {
 		return err
 	}
-	if t.hasControl() {
-		return fmt.Errorf("reprise: %s: %w", what, errControl)
-	}
 	if len(t.calls) > 1 {
 		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w", what, len(t.calls), errors.ErrUnsupported)
 	}
-	s := &debugSession{t: t, d: dev}
+	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
 	for _, p := range t.parts {
 		if err := dev.refuse(ctx, p.q, opDebug, t.name); err != nil {
 			return err
@@ -112,7 +112,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 		return fmt.Errorf("reprise: %s: %w", what, err)
 	}
 	defer u.leave(true)
-	for _, p := range t.parts {
+	for _, p := range s.parts {
 		if err := p.flush(ctx); err != nil {
 			return dev.failed(what, err)
 		}
@@ -125,9 +125,10 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 type debugSession struct {
 	t        *Trace
 	d        *Device
+	parts    []*part                 // of the trace, and what they call
 	rs       []*dispatch.Reservation // by part
 	starts   []uint64                // of the queues, when the session began
-	commands [][]byte                // of each part
+	commands [][]byte                // of each of parts
 }
 
 func (s *debugSession) Restarted() error {
@@ -160,10 +161,23 @@ func (s *debugSession) Send(ctx context.Context, part int, name string, commands
 	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.StateAfter(programs))
 }
 
-func (s *debugSession) Run(ctx context.Context, part, step int) error {
-	p := s.t.parts[part]
+func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
+	p := s.parts[part]
+	i := slices.IndexFunc(p.conds, func(c condWord) bool { return c.at == at })
+	if i < 0 {
+		return 0, fmt.Errorf("there is no condition at %#x of the commands", at)
+	}
+	var word [4]byte
+	c := &p.conds[i]
+	err := c.buf.read(ctx, p.q.q, c.off, word[:])
+	return cq.Get32(word[:], 0), err
+}
+
+func (s *debugSession) Run(ctx context.Context, i, step int) error {
+	p := s.parts[i]
 	at := &p.image.Steps[step]
-	return s.rs[part].RunAgain(ctx, p.programs[at.Program].image, s.commands[part][at.Offset:at.Offset+at.Size], dispatch.Variant(at.Variant))
+	r := s.rs[slices.IndexFunc(s.t.parts, func(o *part) bool { return o.q == p.q })]
+	return r.RunAgain(ctx, p.programs[at.Program].image, s.commands[i][at.Offset:at.Offset+at.Size], dispatch.Variant(at.Variant))
 }
 
 func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error) {
@@ -198,7 +212,7 @@ func (s *debugSession) Buffers() []debug.Buffer {
 }
 
 func (s *debugSession) Verify(ctx context.Context, part int) error {
-	return debug.Compare(ctx, s.t.name, []debug.Region{s.t.parts[part].commandRegion(s.commands[part])})
+	return debug.Compare(ctx, s.t.name, []debug.Region{s.parts[part].commandRegion(s.commands[part])})
 }
 
 // debugBuffer implements debug.Buffer.
@@ -315,7 +329,7 @@ func (p *part) commandRegion(commands []byte) debug.Region {
 
 func (m debugMemory) Regions() []debug.Region {
 	var out []debug.Region
-	for _, p := range m.t.parts {
+	for _, p := range m.t.everyPart() {
 		out = append(out, p.commandRegion(p.commands()))
 		for _, x := range p.programs {
 			out = append(out, p.region(fmt.Sprintf("the kernels of %q", x.Name()), x.bin, x.image.Binary()))
@@ -340,7 +354,7 @@ func (m debugMemory) Results() []debug.Region {
 }
 
 func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, error) {
-	p := m.t.parts[part]
+	p := m.t.everyPart()[part]
 	im := *p.image
 	im.Bytes = make([]byte, len(p.image.Bytes))
 	return &im, p.commandRegion(nil).Read(ctx, im.Bytes)

@@ -108,7 +108,7 @@ func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
 
 // ownParam reports whether a parameter can only be one of the trace's single part.
 func (t *Trace) ownParam(name string) bool {
-	return len(t.parts) == 1 && (len(t.parts[0].callees) == 0 || t.parts[0].params.has(name))
+	return len(t.parts) == 1 && (t.parts[0].params.has(name) || len(t.parts[0].called()) == 0)
 }
 
 func (p *part) setOneBuffer(name string, bufs []*Buffer) error {

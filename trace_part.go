@@ -53,7 +53,7 @@ func allCallees(parts ...*part) []*part {
 	var out []*part
 	var visit func(p *part)
 	visit = func(p *part) {
-		for _, o := range p.callees {
+		for _, o := range p.called() {
 			if !slices.Contains(out, o) {
 				visit(o)
 				out = append(out, o)
@@ -64,6 +64,13 @@ func allCallees(parts ...*part) []*part {
 		visit(p)
 	}
 	return out
+}
+
+// called returns the parts that the part calls: none once it is dropped.
+func (p *part) called() []*part {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return slices.Clone(p.callees)
 }
 
 // where names the part in errors of a trace that has others.

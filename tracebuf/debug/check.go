@@ -11,19 +11,22 @@ import (
 // CheckError says which program of a trace computes something else in a replay than by itself.
 type CheckError struct {
 	Trace  string
-	Step   int    // the first that differs; -1 if none did when the replay was repeated
-	Name   string // of its program
-	Buffer string // the first buffer that differs after it
-	Offset int    // of the first byte there that differs
-	Differ int    // bytes of that buffer that differ
-	Want   byte   // what the program writes by itself
-	Got    byte   // what it writes in a replay
+	Step   int         // the first that differs; -1 if none did when the replay was repeated
+	Name   string      // of its program; if Step is -1, of the loop, branch or call that differs as a whole, or empty
+	Loops  []Iteration // that it was in, outermost first
+	Buffer string      // the first buffer that differs after it
+	Offset int         // of the first byte there that differs
+	Differ int         // bytes of that buffer that differ
+	Want   byte        // what the program writes by itself
+	Got    byte        // what it writes in a replay
 }
 
 // Error implements error.
 func (e *CheckError) Error() string {
-	where := fmt.Sprintf("step %d, program %q, differs in a replay", e.Step, e.Name)
-	if e.Step < 0 {
+	where := fmt.Sprintf("step %d, program %q%s, differs in a replay", e.Step, e.Name, inside(e.Loops))
+	if e.Step < 0 && e.Name != "" {
+		where = fmt.Sprintf("%q differs in a replay as a whole, but not when its programs follow each other in a straight line", e.Name)
+	} else if e.Step < 0 {
 		where = "a replay differs, but not when it is repeated, so programs keep something outside of their buffers"
 	}
 	return fmt.Sprintf("debug: check trace %q: %s: buffer %q has %d other bytes, from %#x on 0x%02x instead of 0x%02x",
@@ -39,7 +42,8 @@ func (e *CheckError) Error() string {
 //
 // All buffers that programs declare are compared, since a program doesn't declare which it writes. The programs of a
 // captured trace are run as Queue.Run would; of a loaded one there are only the recorded commands, which are sent as Step
-// does. Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits for the program that
+// does. With control flow the programs one by one decide which way the trace goes, and its beginnings are replayed as the
+// straight line that this is. Afterwards the buffers hold what they held before, also if ctx has ended: restoring them waits for the program that
 // runs then. Check keeps their contents several times in host memory, and the queues as Step does.
 func (d *Debugger) Check(ctx context.Context) error {
 	return d.exclusive(ctx, "check", func(r *run) error {
@@ -59,6 +63,9 @@ func (c *check) check(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.restore(context.WithoutCancel(ctx))) }()
+	if c.hasControl() {
+		return c.checkFlow(ctx)
+	}
 	n := len(c.runs)
 	diff, err := c.compare(ctx, n, func() error {
 		if err := c.s.Replay(ctx); err != nil {
@@ -92,7 +99,7 @@ func (c *check) check(ctx context.Context) (err error) {
 	if first != nil {
 		return first
 	}
-	for i := range c.parts {
+	for i := range c.all {
 		if err := c.s.Verify(ctx, i); err != nil {
 			return err
 		}
@@ -132,12 +139,19 @@ func (c *check) difference(n int, want, got [][]byte) *CheckError {
 		if bytes.Equal(want[i], got[i]) {
 			continue
 		}
-		e := &CheckError{Trace: c.t.Name(), Step: n - 1, Name: c.step(c.runs[n-1]).Name, Buffer: b.Name()}
-		e.Offset, e.Differ = differ(want[i], got[i])
-		e.Want, e.Got = want[i][e.Offset], got[i][e.Offset]
+		e := c.describe(b, want[i], got[i])
+		e.Step, e.Name = n-1, c.step(c.runs[n-1]).Name
 		return e
 	}
 	return nil
+}
+
+// describe says where the contents of a buffer differ.
+func (c *check) describe(b Buffer, want, got []byte) *CheckError {
+	e := &CheckError{Trace: c.t.Name(), Buffer: b.Name()}
+	e.Offset, e.Differ = differ(want, got)
+	e.Want, e.Got = want[e.Offset], got[e.Offset]
+	return e
 }
 
 // differ returns where two slices of the same length differ first, and in how many bytes; first is -1 if they don't.
@@ -198,39 +212,41 @@ func (c *check) restore(ctx context.Context) error {
 // says whether the result is as it should be. What prepare writes has to be there, not in a queue, when it returns: the
 // programs may be on another queue. A beginning that hangs is not good; the device is recovered then, which loses what is
 // in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole trace is good.
-// Bisect keeps the queues as Step does.
+// Bisect keeps the queues as Step does. [Debugger.BisectRun] also says in which iteration the program goes wrong, where a trace
+// has loops, and what of this is different for those.
 func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
-	step = -1
-	err = d.exclusive(ctx, "bisect", func(r *run) error {
-		probe := func(n int) (ok bool, err error) {
-			if prepare != nil {
-				if err := prepare(n); err != nil {
-					return false, err
-				}
-			}
-			p, err := r.place(ctx, 0, n)
-			if err != nil {
-				return false, err
-			}
-			defer func() { err = errors.Join(err, p.Release(ctx)) }()
-			err = p.Run(ctx)
-			if r.s.Hangs(err) {
-				return false, r.s.Recover(ctx)
-			}
-			if err != nil {
-				return false, err
-			}
-			return good(n)
+	at, err := d.BisectRun(ctx, prepare, good)
+	if at == nil {
+		return -1, err
+	}
+	return at.Step, err
+}
+
+// bisect is BisectRun of a trace without control flow.
+func (r *run) bisect(ctx context.Context, prepare func(int) error, good func(int) (bool, error)) (step int, err error) {
+	probe := func(n int) (ok bool, err error) {
+		if err := prepare(n); err != nil {
+			return false, err
 		}
-		n := len(r.runs)
-		ok, err := probe(n)
-		if ok || err != nil {
-			return err
+		p, err := r.place(ctx, 0, n)
+		if err != nil {
+			return false, err
 		}
-		step, err = bisect(n, probe)
-		return err
-	})
-	return step, err
+		defer func() { err = errors.Join(err, p.Release(ctx)) }()
+		err = p.Run(ctx)
+		if r.s.Hangs(err) {
+			return false, r.s.Recover(ctx)
+		}
+		if err != nil {
+			return false, err
+		}
+		return good(n)
+	}
+	n := len(r.runs)
+	if ok, err := probe(n); ok || err != nil {
+		return -1, err
+	}
+	return bisect(n, probe)
 }
 
 // bisect returns the index of the first of n programs with which good is false. The last beginning is known to be bad,

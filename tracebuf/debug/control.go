@@ -27,14 +27,14 @@ func (d *Debugger) LogControl(part, entries int) (ControlLog, error) {
 func (d *Debugger) ControlImages(part int) map[uint32]*tracebuf.Image {
 	out := map[uint32]*tracebuf.Image{}
 	if d.parts[part].Image.HasControl() {
-		d.parts[part].addImages(out)
+		d.addImages(out, part)
 	}
 	return out
 }
 
-func (p *Part) addImages(to map[uint32]*tracebuf.Image) {
-	to[p.Addr] = p.Image
-	for i := range p.Calls {
-		p.Calls[i].addImages(to)
+func (d *Debugger) addImages(to map[uint32]*tracebuf.Image, part int) {
+	to[d.all[part].Addr] = d.all[part].Image
+	for _, i := range d.all[part].Callees {
+		d.addImages(to, i)
 	}
 }

@@ -3,11 +3,13 @@
 // what lies in device memory with what was recorded.
 //
 // A trace's Debug method returns a [Debugger]. Programs are numbered in an order that the trace's edges allow
-// ([Debugger.Programs]); replays run programs at the same time that no edge orders.
+// ([Debugger.Programs]); replays run programs at the same time that no edge orders. Where a trace has loops, branches or calls,
+// the host carries them out between the programs ([Debugger.Follow]).
 package debug
 
 import (
 	"context"
+	"slices"
 
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -15,16 +17,18 @@ import (
 // Debugger debugs a trace on the queues of one device. Its methods may be called from any goroutine.
 type Debugger struct {
 	t     Trace
-	parts []Part
-	order []tracebuf.At // all steps
-	runs  []tracebuf.At // those of them that run programs
+	all   []Part        // the parts, and what they call
+	parts []Part        // the parts
+	order []tracebuf.At // all steps of the parts
+	runs  []tracebuf.At // all steps that run programs; of what is called, At.Part is its place in all
 }
 
 // Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture. Package reprise
 // implements it.
 type Trace interface {
 	Name() string
-	// Parts returns the parts of the trace. They don't change.
+	// Parts returns the parts of the trace, and then what they call. They don't change. Where a Session is given the number of a
+	// part without more being said, it may be that of either.
 	Parts() []Part
 	// Exclusive calls f while nothing else runs programs on the workers of the trace's queues and the trace isn't
 	// released. All parameters that were set are in device memory then. op names the call in errors.
@@ -42,7 +46,11 @@ type Part struct {
 	Banks  int    // of DRAM of its device
 	Loaded bool   // from a file, so that there are only the recorded commands
 	Addr   uint32 // in every DRAM bank
-	Calls  []Part // parts of other traces that it calls, on the same queue
+
+	Callees []int  // numbers of the parts that it calls, by Control.Callee
+	Called  bool   // it is only called, on the queue of the part Home
+	Home    int    // of one that is called
+	Name    string // of one that is called
 }
 
 // Session is exclusive use of the queues of a trace.
@@ -57,7 +65,10 @@ type Session interface {
 	Replay(ctx context.Context) error
 	// Head puts into the queue of a part what precedes its first program.
 	Head(ctx context.Context, part int) error
-	// Send puts recorded commands into the queue of a part, after which that many programs of the part have run.
+	// Word returns the word that the BRANCH at an offset of a part's commands reads.
+	Word(ctx context.Context, part, at int) (uint32, error)
+	// Send puts recorded commands into the queue of a part, after which that many programs of the part are counted as run. The
+	// part is none that is only called, as in all that follow but Run and Verify.
 	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
 	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a trace, with the arguments
 	// of the recorded commands.
@@ -124,7 +135,11 @@ type Region struct {
 
 // New returns a Debugger for a trace.
 func New(t Trace) *Debugger {
-	d := &Debugger{t: t, parts: t.Parts()}
+	d := &Debugger{t: t, all: t.Parts()}
+	d.parts = d.all
+	if i := slices.IndexFunc(d.all, func(p Part) bool { return p.Called }); i >= 0 {
+		d.parts = d.all[:i]
+	}
 	var all []tracebuf.Part
 	for _, p := range d.parts {
 		all = append(all, tracebuf.Part{Target: tracebuf.Target{Queue: p.Queue}, Image: *p.Image})
@@ -135,11 +150,18 @@ func New(t Trace) *Debugger {
 			d.runs = append(d.runs, at)
 		}
 	}
+	for i := len(d.parts); i < len(d.all); i++ {
+		for k := range d.all[i].Image.Steps {
+			if at := (tracebuf.At{Part: i, Step: k}); d.step(at).Program != tracebuf.NoProgram {
+				d.runs = append(d.runs, at)
+			}
+		}
+	}
 	return d
 }
 
 // step returns a step of the trace.
-func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.parts[at.Part].Image.Steps[at.Step] }
+func (d *Debugger) step(at tracebuf.At) *tracebuf.Step { return &d.all[at.Part].Image.Steps[at.Step] }
 
 // Program is a program of a trace.
 type Program struct {
@@ -147,11 +169,12 @@ type Program struct {
 	tracebuf.Step
 }
 
-// Programs returns the recorded programs in an order that the edges allow: what the other methods mean by steps.
+// Programs returns the recorded programs in an order that the edges allow, and then those of the traces that it calls: what
+// the other methods mean by steps. With control flow a step runs as often as its loops say, or not at all.
 func (d *Debugger) Programs() []Program {
 	var out []Program
 	for _, at := range d.runs {
-		out = append(out, Program{d.parts[at.Part].Queue, *d.step(at)})
+		out = append(out, Program{d.all[d.home(at.Part)].Queue, *d.step(at)})
 	}
 	return out
 }

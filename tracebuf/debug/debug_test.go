@@ -89,6 +89,7 @@ func (m *machine) Commands(part int) []byte                                     
 func (m *machine) Wait(context.Context, int) error                                { return nil }
 func (m *machine) Recover(context.Context) error                                  { return nil }
 func (m *machine) Hangs(error) bool                                               { return false }
+func (m *machine) Word(context.Context, int, int) (uint32, error)                 { return 0, nil }
 func (m *machine) Verify(context.Context, int) error                              { return nil }
 func (m *machine) Buffers() []debug.Buffer                                        { return []debug.Buffer{m} }
 func (m *machine) Size() int                                                      { return len(m.mem) }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // StepError says at which of its programs a trace failed that was run in pieces.
@@ -12,14 +14,18 @@ type StepError struct {
 	Trace string
 	First int // steps from First up to Last were under way
 	Last  int
-	Name  string // of the program of the first
+	Name  string      // of the program of the first
+	Loops []Iteration // that it was in, outermost first
 	Err   error
 }
 
 // Error implements error.
 func (e *StepError) Error() string {
+	if e.First < 0 {
+		return fmt.Sprintf("debug: trace %q: %q%s: %v", e.Trace, e.Name, inside(e.Loops), e.Err)
+	}
 	if e.First == e.Last {
-		return fmt.Sprintf("debug: trace %q: step %d, program %q: %v", e.Trace, e.First, e.Name, e.Err)
+		return fmt.Sprintf("debug: trace %q: step %d, program %q%s: %v", e.Trace, e.First, e.Name, inside(e.Loops), e.Err)
 	}
 	return fmt.Sprintf("debug: trace %q: steps %d to %d, from program %q on: %v", e.Trace, e.First, e.Last, e.Name, e.Err)
 }
@@ -30,21 +36,34 @@ func (e *StepError) Unwrap() error { return e.Err }
 // Step runs the trace program by program: the host sends the commands that a replay would have read from DRAM, and waits
 // for each program to finish. So a program that hangs is known by name, and after may read buffers after each one. It
 // is called with the index of the step that has finished; an error ends the run. The error is a *StepError, which holds
-// what went wrong.
+// what went wrong. With control flow, steps run in every iteration, and conditions are decided by the host: see Follow.
 //
 // Until Step returns, the queues refuse other programs and replays, and the trace refuses its release, with
 // reprise.ErrReserved. Transfers are possible, and so are CheckResults, Verify and Save.
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
-	return d.exclusive(ctx, "step through", func(r *run) error { return r.stepThrough(ctx, len(r.runs), after) })
+	return d.exclusive(ctx, "step through", func(r *run) error {
+		if r.hasControl() {
+			f := &flow{run: r, program: r.waited(r.sendProgram)}
+			if after != nil {
+				f.after = func(p Position) error { return after(p.Step) }
+			}
+			return f.follow(ctx)
+		}
+		return r.stepThrough(ctx, len(r.runs), after)
+	})
 }
 
 // Split runs the trace as pieces of about equal numbers of programs that lie in DRAM and are replayed one after the
 // other, with a wait after each. Programs that fail only in a replay, not in Step, are so found among fewer and fewer.
 // after is called with the steps of the piece that has finished, from first up to end, without end; an error ends the run.
 // The error is a *StepError. Split takes DRAM for the pieces until it returns, and the queues as Step does. On several
-// queues, a piece has a part on each queue that its programs are on, with those edges that lie inside of the piece.
+// queues, a piece has a part on each queue that its programs are on, with those edges that lie inside of the piece. Traces with
+// control flow have no such pieces: see Follow.
 func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
 	n := len(d.runs)
+	if d.hasControl() {
+		return fmt.Errorf("debug: split trace %q: it has loops, branches or calls, whose programs can't be counted before they run: use Follow: %w", d.t.Name(), errors.ErrUnsupported)
+	}
 	if pieces < 1 || pieces > n {
 		return fmt.Errorf("debug: split trace %q: %d pieces: it has %d programs, so 1 to %d pieces are possible", d.t.Name(), pieces, n, n)
 	}
@@ -135,7 +154,8 @@ var errTimeLost = errors.New("its time was lost")
 // Times runs the trace program by program, as Step does but without waiting on the host in between, and returns how long
 // each took on the device. A stamp of the dispatcher follows each program, so that programs don't overlap as those of a
 // replay do, where the next one's commands and kernels come in while one runs: the sum is more than a replay takes. What the
-// stamp itself costs is the figure replay/stamp of reprise bench. On several queues the host waits in place of edges.
+// stamp itself costs is the figure replay/stamp of reprise bench. On several queues the host waits in place of edges. With
+// control flow there is a time for each run of a program, in every iteration, and the host waits before conditions.
 func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 	err = d.exclusive(ctx, "time", func(r *run) (err error) {
 		out, err = r.times(ctx)
@@ -148,6 +168,9 @@ func (d *Debugger) Times(ctx context.Context) (out []Time, err error) {
 }
 
 func (r *run) times(ctx context.Context) ([]Time, error) {
+	if r.hasControl() {
+		return r.flowTimes(ctx)
+	}
 	type stamp = func() (uint64, bool)
 	if err := r.heads(ctx); err != nil {
 		return nil, err
@@ -187,6 +210,47 @@ func (r *run) times(ctx context.Context) ([]Time, error) {
 			return nil, r.stepError(i, i+1, cmp.Or(r.s.Restarted(), errTimeLost))
 		}
 		out = append(out, Time{Queue: r.parts[at.Part].Queue, Name: r.step(at).Name, Start: start, End: end})
+	}
+	return out, nil
+}
+
+// flowTimes is times for a trace with control flow.
+func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
+	type stamp = func() (uint64, bool)
+	last := make([]stamp, len(r.parts))
+	var from, to []stamp
+	f := &flow{run: r, nowait: true}
+	f.program = func(ctx context.Context, at tracebuf.At, n int) (err error) {
+		q := r.home(at.Part)
+		if last[q] == nil {
+			if last[q], err = r.s.Stamp(ctx, q); err != nil {
+				return err
+			}
+		}
+		if err := r.sendProgram(ctx, at, n); err != nil {
+			return err
+		}
+		end, err := r.s.Stamp(ctx, q)
+		from, to = append(from, last[q]), append(to, end)
+		last[q] = end
+		return err
+	}
+	err := f.follow(ctx)
+	if err == nil {
+		err = r.finish(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Time
+	for i := range from {
+		p := nth(f.path, i)
+		start, began := from[i]()
+		end, ended := to[i]()
+		if !began || !ended {
+			return nil, &StepError{Trace: r.t.Name(), First: p.Step, Last: p.Step, Name: p.Name, Loops: p.Loops, Err: cmp.Or(r.s.Restarted(), errTimeLost)}
+		}
+		out = append(out, Time{Queue: p.Queue, Name: p.Name, Start: start, End: end})
 	}
 	return out, nil
 }

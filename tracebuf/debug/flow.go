@@ -1,0 +1,466 @@
+package debug
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// Position is what ran, or is about to run, in a trace: a program, or a loop, a branch or a call as a whole.
+type Position struct {
+	Queue int
+	Step  int                  // index in Programs; -1 if it is no program
+	Name  string               // of the program, or of what else it is
+	Kind  tracebuf.ControlKind // ControlNone for a program, ControlLoop, ControlBranch or ControlCall
+	Trace string               // that is called and has it; empty for the trace itself
+	Run   int                  // programs that Follow has run one by one before it, those of every iteration
+	Loops []Iteration          // that it is in, outermost first
+}
+
+// Iteration is an iteration of a loop.
+type Iteration struct {
+	Loop      int    // its number in its trace
+	Name      string // "loop of 3", "while state[0] < 5"
+	Iteration uint32 // from 0
+	Of        uint32 // iterations, or the most that there may be
+}
+
+// String is as "loop 0, iteration 2 of 5".
+func (i Iteration) String() string {
+	return fmt.Sprintf("loop %d, iteration %d of %d", i.Loop, i.Iteration, i.Of)
+}
+
+// inside is as " in loop 0, iteration 2 of 5, loop 1, iteration 0 of 2"; empty outside of loops.
+func inside(loops []Iteration) string {
+	var texts []string
+	for _, l := range loops {
+		texts = append(texts, l.String())
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return " in " + strings.Join(texts, ", ")
+}
+
+// ErrLimit is the cause of a StepError when a loop begins an iteration more than its limit. A replay hangs there.
+var ErrLimit = errors.New("the loop began an iteration more than its limit")
+
+// flow carries out the control flow of a trace on the host, as the prefetcher would: it runs what lies between, and decides
+// by the words that are in the buffers then.
+type flow struct {
+	*run
+	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
+	into    func(Position) bool                                      // nil: always
+	after   func(Position) error                                     // nil: nothing
+	plain   bool                                                     // programs run outside of the trace: nothing else is sent
+	nowait  bool                                                     // program hasn't waited
+	most    int                                                      // programs; 0: all
+	until   int                                                      // step of the first part that is the first not to be run; 0: none
+
+	at      Position // of what runs
+	ran     int
+	counted int // programs of the present queue, after the last reset
+	word    uint32
+	called  []string
+	loops   []Iteration
+	path    []ranStep
+}
+
+// ranStep is a step that was sent.
+type ranStep struct {
+	tracebuf.At
+	Position     // of a program
+	counted  int // programs after it
+}
+
+// errEnough ends a flow that has run as many programs as it should.
+var errEnough = errors.New("enough programs have run")
+
+// follow runs the parts one after the other: no edges are between them.
+func (f *flow) follow(ctx context.Context) error {
+	if !f.plain {
+		if err := f.heads(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range f.parts {
+		f.counted, f.word = 0, 0
+		if err := f.steps(ctx, i); errors.Is(err, errEnough) {
+			return nil
+		} else if err != nil {
+			return &StepError{Trace: f.t.Name(), First: f.at.Step, Last: f.at.Step, Name: f.at.Name, Loops: slices.Clone(f.at.Loops), Err: err}
+		}
+	}
+	return nil
+}
+
+// steps runs the steps of a part, or of what a part calls.
+func (f *flow) steps(ctx context.Context, image int) error {
+	steps, outer := f.all[image].Image.Steps, len(f.loops)
+	left := []uint32{} // iterations of the loops that are open, with the present one
+	leave := func() { f.loops, left = f.loops[:len(f.loops)-1], left[:len(left)-1] }
+	for pc := 0; pc < len(steps); {
+		if f.until > 0 && image == 0 && pc >= f.until && len(f.loops) == 0 {
+			return errEnough
+		}
+		s := &steps[pc]
+		at := tracebuf.At{Part: image, Step: pc}
+		f.at = f.position(at)
+		if end := f.whole(image, pc); end > pc && f.into != nil && !f.into(f.at) {
+			if err := f.over(ctx, image, pc, end); err != nil {
+				return err
+			}
+			pc = end
+			continue
+		}
+		c, commands := &s.Control, f.s.Commands(image)[s.Offset:s.Offset+s.Size]
+		pc++
+		var err error
+		switch c.Kind {
+		case tracebuf.ControlNone:
+			err = f.runs(ctx, at)
+		case tracebuf.ControlReset, tracebuf.ControlKernels:
+			err = f.sent(ctx, at, commands)
+		case tracebuf.ControlLoop:
+			count := cq.Get32(commands, cq.AtLoopCount)
+			if count == 0 {
+				pc = c.Target
+				break
+			}
+			left = append(left, count)
+			f.loops = append(f.loops, Iteration{Loop: c.Loop, Name: s.Name, Of: count})
+		case tracebuf.ControlEnd:
+			last := len(left) - 1
+			if left[last]--; left[last] == 0 && !isLimited(f.all[image].Image, commands) {
+				leave()
+				break
+			}
+			f.loops[outer+last].Iteration++
+			pc = c.Target
+		case tracebuf.ControlBranch:
+			var b cq.Branch
+			var holds bool
+			if b, holds, err = f.holds(ctx, image, s, commands); err != nil || holds {
+				if holds && b.Limited && left[len(left)-1] == 0 {
+					err = ErrLimit
+				}
+				break
+			}
+			if b.Leave {
+				leave()
+			}
+			pc = c.Target
+		case tracebuf.ControlCall:
+			callee := f.all[image].Callees[c.Callee]
+			f.called = append(f.called, f.all[callee].Name)
+			err = f.steps(ctx, callee)
+			f.called = f.called[:len(f.called)-1]
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isLimited(im *tracebuf.Image, commands []byte) bool {
+	c, _, _ := cq.Decode(im.Layout, commands)
+	end, ok := c.(cq.LoopEnd)
+	return ok && end.Limited
+}
+
+// position is where a step is.
+func (f *flow) position(at tracebuf.At) Position {
+	s := f.step(at)
+	p := Position{Queue: f.all[f.home(at.Part)].Queue, Step: slices.Index(f.Debugger.runs, at), Name: s.Name, Kind: s.Control.Kind, Run: f.ran, Loops: slices.Clone(f.loops)}
+	if n := len(f.called); n > 0 {
+		p.Trace = f.called[n-1]
+	}
+	return p
+}
+
+// runs runs a program.
+func (f *flow) runs(ctx context.Context, at tracebuf.At) error {
+	f.counted++
+	if err := f.program(ctx, at, f.counted); err != nil {
+		return err
+	}
+	f.path = append(f.path, ranStep{at, f.at, f.counted})
+	f.ran++
+	if err := f.reached(); err != nil {
+		return err
+	}
+	if f.ran == f.most {
+		return errEnough
+	}
+	return nil
+}
+
+// reached tells the caller what has run.
+func (f *flow) reached() error {
+	if f.after == nil {
+		return nil
+	}
+	if err := f.after(f.at); err != nil {
+		return err
+	}
+	return f.s.Restarted()
+}
+
+// sent sends a reset or kernels.
+func (f *flow) sent(ctx context.Context, at tracebuf.At, commands []byte) error {
+	if f.clears(at) {
+		f.counted = 0
+	}
+	f.path = append(f.path, ranStep{at, f.at, f.counted})
+	if f.plain {
+		return nil
+	}
+	name := fmt.Sprintf("%s of trace %q", f.at.Name, f.t.Name())
+	return f.s.Send(ctx, f.home(at.Part), name, commands, f.counted)
+}
+
+// clears reports whether a step is a reset after which no program is counted.
+func (d *Debugger) clears(at tracebuf.At) bool {
+	s, im := d.step(at), d.all[at.Part].Image
+	if s.Control.Kind != tracebuf.ControlReset {
+		return false
+	}
+	for e := range cq.All(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size]) {
+		for r := range e.Relayed {
+			if w, ok := r.Command.(cq.Wait); ok && w.Flags&cq.ClearStream != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// holds evaluates a condition.
+func (f *flow) holds(ctx context.Context, image int, s *tracebuf.Step, commands []byte) (b cq.Branch, holds bool, err error) {
+	c, _, err := cq.Decode(f.all[image].Image.Layout, commands)
+	if err != nil {
+		return b, false, err
+	}
+	b, ok := c.(cq.Branch)
+	if !ok {
+		return b, false, fmt.Errorf("debug: %q is no condition", s.Name)
+	}
+	if b.Compare != cq.Never && !b.Same {
+		if f.nowait {
+			if err := f.s.Wait(ctx, f.home(image)); err != nil {
+				return b, false, err
+			}
+		}
+		if f.word, err = f.s.Word(ctx, image, s.Offset); err != nil {
+			return b, false, err
+		}
+	}
+	return b, b.Compare.Holds(f.word, b.Value), nil
+}
+
+// home returns the part on whose queue an image runs.
+func (d *Debugger) home(image int) int {
+	if d.all[image].Called {
+		return d.all[image].Home
+	}
+	return image
+}
+
+// hasControl reports whether the trace has loops, branches or calls.
+func (d *Debugger) hasControl() bool {
+	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
+}
+
+// whole returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there.
+func (d *Debugger) whole(image, step int) int {
+	im := d.all[image].Image
+	steps := im.Steps
+	switch s := &steps[step]; s.Control.Kind {
+	case tracebuf.ControlLoop:
+		return s.Control.Target
+	case tracebuf.ControlCall:
+		return step + 1
+	case tracebuf.ControlBranch:
+		c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
+		if b, ok := c.(cq.Branch); !ok || b.Leave || b.Same || b.Compare == cq.Never {
+			return step
+		}
+		end := s.Control.Target
+		for i := step; i < end; i++ { // branches of it jump to its end, and those in loops don't leave these
+			if k := steps[i].Control.Kind; k == tracebuf.ControlBranch || k == tracebuf.ControlLoop {
+				end = max(end, steps[i].Control.Target)
+			}
+		}
+		return end
+	}
+	return step
+}
+
+// over runs a loop, a branch or a call as a whole on the device.
+func (f *flow) over(ctx context.Context, image, from, to int) error {
+	p, err := f.s.Place(ctx, []Piece{f.wholePiece(image, from, to, f.counted)})
+	if err != nil {
+		return err
+	}
+	f.counted = f.countedAfter(image, from, to, f.counted)
+	if err := errors.Join(p.Run(ctx), p.Release(ctx)); err != nil {
+		return err
+	}
+	f.at.Loops = slices.Clone(f.loops)
+	return f.reached()
+}
+
+// wholePiece is steps of an image that nothing goes into or out of but at their start and their end, to be run after that many
+// counted programs.
+func (r *run) wholePiece(image, from, to, counted int) Piece {
+	im := r.all[image].Image
+	rec := tracebuf.NewRecording(im.Layout)
+	commands := r.s.Commands(image)
+	for i := from; i < to; i++ {
+		s := &im.Steps[i]
+		b := commands[s.Offset : s.Offset+s.Size]
+		if s.Control.Kind == tracebuf.ControlNone {
+			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
+			continue
+		}
+		rec.AddControl(s.Name, s.Control, b)
+	}
+	for i := from; i < to; i++ {
+		switch c := &im.Steps[i].Control; c.Kind {
+		case tracebuf.ControlLoop, tracebuf.ControlEnd, tracebuf.ControlBranch:
+			rec.SetTarget(i-from, c.Target-from)
+		}
+	}
+	p := Piece{Part: r.home(image), Before: counted, After: r.countedAfter(image, from, to, counted)}
+	p.Image, _ = rec.Finish(r.all[p.Part].Banks) // it has steps
+	return p
+}
+
+// countedAfter returns how many programs are counted after some steps, which is the same on every way through them.
+func (d *Debugger) countedAfter(image, from, to, counted int) int {
+	im := d.all[image].Image
+	for pc := from; pc < to; pc++ {
+		switch s := &im.Steps[pc]; s.Control.Kind {
+		case tracebuf.ControlNone:
+			counted++
+		case tracebuf.ControlReset:
+			if d.clears(tracebuf.At{Part: image, Step: pc}) {
+				counted = 0
+			}
+		case tracebuf.ControlLoop:
+			pc = s.Control.Target - 1 // it leaves what it began with
+		case tracebuf.ControlBranch:
+			c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
+			if b, ok := c.(cq.Branch); ok && b.Compare == cq.Never {
+				pc = s.Control.Target - 1
+			}
+		case tracebuf.ControlCall:
+			counted = d.all[d.all[image].Callees[s.Control.Callee]].Image.Counted()
+		}
+	}
+	return counted
+}
+
+// beginning writes what was sent up to the nth program of a path to device memory: as a replay would run it, but with its loops
+// and branches as the straight line that they were.
+func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
+	var pieces []Piece
+	for part := range r.parts {
+		rec, p := tracebuf.NewRecording(r.parts[part].Image.Layout), Piece{Part: part}
+		left := n
+		for _, s := range path {
+			if left == 0 {
+				break
+			}
+			step := r.step(s.At)
+			program := step.Program != tracebuf.NoProgram
+			if program {
+				left--
+			}
+			if r.home(s.Part) != part {
+				continue
+			}
+			b := r.s.Commands(s.Part)[step.Offset : step.Offset+step.Size]
+			if p.After = s.counted; program {
+				rec.Add(step.Name, step.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), step.Variant })
+			} else {
+				rec.AddControl(step.Name, step.Control, b)
+			}
+		}
+		if rec.Len() == 0 {
+			continue
+		}
+		var err error
+		if p.Image, err = rec.Finish(r.parts[part].Banks); err != nil {
+			return nil, err
+		}
+		pieces = append(pieces, p)
+	}
+	return r.s.Place(ctx, pieces)
+}
+
+// programs returns how many programs a path has.
+func programs(path []ranStep) (n int) {
+	for _, s := range path {
+		if s.Kind == tracebuf.ControlNone {
+			n++
+		}
+	}
+	return n
+}
+
+// nth returns the position of the nth program of a path, from 0.
+func nth(path []ranStep, n int) Position {
+	for _, s := range path {
+		if s.Kind == tracebuf.ControlNone {
+			if n--; n < 0 {
+				return s.Position
+			}
+		}
+	}
+	return Position{Step: -1}
+}
+
+// sendProgram sends a program of the trace. It is the nth of its queue that is counted.
+func (r *run) sendProgram(ctx context.Context, at tracebuf.At, n int) error {
+	s := r.step(at)
+	name := fmt.Sprintf("step %d of trace %q, program %q", slices.Index(r.Debugger.runs, at), r.t.Name(), s.Name)
+	return r.s.Send(ctx, r.home(at.Part), name, r.s.Commands(at.Part)[s.Offset:s.Offset+s.Size], n)
+}
+
+// waited has a function wait for what it has sent.
+func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(context.Context, tracebuf.At, int) error {
+	return func(ctx context.Context, at tracebuf.At, n int) error {
+		if err := send(ctx, at, n); err != nil {
+			return err
+		}
+		return r.s.Wait(ctx, r.home(at.Part))
+	}
+}
+
+// Follow runs a trace as Step does, and says where it is: after is called with each program that has finished, in every
+// iteration of a loop. At each loop, branch and call into is asked whether to go inside; if not, it runs as a whole on the
+// device, and after is called once, when that has finished. A nil into goes inside of everything. In between the host decides
+// as the device would, by the words that conditions find in the buffers then. An error of after ends the run. The error is a
+// *StepError.
+func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
+	return d.exclusive(ctx, "step through", func(r *run) error {
+		if r.hasControl() {
+			f := &flow{run: r, program: r.waited(r.sendProgram), into: into, after: after}
+			return f.follow(ctx)
+		}
+		return r.stepThrough(ctx, len(r.runs), func(step int) error {
+			if after == nil {
+				return nil
+			}
+			at := r.runs[step]
+			return after(Position{Queue: r.parts[at.Part].Queue, Step: step, Name: r.step(at).Name, Run: step})
+		})
+	})
+}
