@@ -117,3 +117,77 @@ func TestScanEnds(t *testing.T) {
 		t.Errorf("of memory that can't be read: %v", err)
 	}
 }
+
+// bankBytes is DRAM whose banks hold one after the other the pages of some bytes at an address, and are zero elsewhere.
+type bankBytes struct {
+	addr  uint64
+	page  int
+	banks int
+	b     []byte
+}
+
+func (m *bankBytes) ReadDRAM(bank int, addr uint64, b []byte) error {
+	clear(b)
+	for at := bank * m.page; at < len(m.b); at += m.banks * m.page {
+		// A page, from where b begins or where it begins in b.
+		page, to := m.b[at:min(at+m.page, len(m.b))], int(m.addr)+at/m.banks/m.page*m.page-int(addr)
+		if to < 0 {
+			page, to = page[min(-to, len(page)):], 0
+		}
+		if to < len(b) {
+			copy(b[to:], page)
+		}
+	}
+	return nil
+}
+
+// Whatever the bytes: what is found lies in the window, at an aligned address, is read again as commands of each revision that it is
+// said to be of, and has as many programs.
+func FuzzScan(f *testing.F) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		m := newMetalStream(f, arch)
+		m.program()
+		m.program()
+		b := m.bytes()
+		f.Add(uint8(arch), uint8(0), b)
+		f.Add(uint8(arch), uint8(2), append(append(make([]byte, 64), b[:len(b)/2]...), b...))
+	}
+	f.Fuzz(func(t *testing.T, arch, page uint8, b []byte) {
+		const size, window, banks = 1 << 20, 64 << 10, 3
+		if !chip.Arch(arch).Valid() || len(b) > window {
+			return
+		}
+		layout := cq.Layout(chip.Arch(arch))
+		align := uint64(layout.DRAMAlign())
+		m := &bankBytes{addr: size - window + align, page: 1024 << (page % 4), banks: banks, b: b}
+		found, err := metaltrace.Scan(t.Context(), m, banks, layout, size, window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range found {
+			rows := uint64((c.Pages+banks-1)/banks) * uint64(c.PageSize)
+			if c.Addr < size-window || c.Addr%align != 0 || c.Size > c.Pages*c.PageSize || c.Pages < 1 || rows > size-c.Addr || len(c.Revisions) == 0 {
+				t.Fatalf("found %+v", c)
+			}
+			commands := make([]byte, c.Pages*c.PageSize)
+			if err := metaltrace.ReadInterleaved(m, banks, c.Addr, c.PageSize, 0, commands); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range c.Revisions {
+				readings, err := cq.RevisionByName(name).Read(layout, commands)
+				if err != nil {
+					t.Fatalf("%+v is no trace of %s: %v", c, name, err)
+				}
+				programs := 0
+				for i := range readings {
+					if readings[i].Name == "SEND_GO_SIGNAL" {
+						programs++
+					}
+				}
+				if last := &readings[len(readings)-1]; programs != c.Programs || last.Name != "EXEC_BUF_END" || last.Offset+last.Size != c.Size {
+					t.Fatalf("%+v: %s reads %d programs, and %s at +%#x", c, name, programs, last.Name, last.Offset)
+				}
+			}
+		}
+	})
+}
