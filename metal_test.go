@@ -507,14 +507,9 @@ func tilized(rows []byte, wide int) []byte {
 	return out
 }
 
-// Two queues run programs at the same time, each on its own workers, and an event orders them. tt-metal's command-queue firmware
-// has all workers on both.
+// Two queues run programs at the same time, each on its own workers, and an event orders them.
 func TestMetalQueues(t *testing.T) {
-	opts := []reprise.Option{reprise.WithQueues(2)}
-	if len(queueFirmware) == 0 {
-		opts = append(opts, reprise.WithQueueWorkers(0, chip.Range{End: chip.Core{X: 3, Y: 1}}),
-			reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}))
-	}
+	top, rest := chip.Range{End: chip.Core{X: 3, Y: 1}}, chip.Range{Start: chip.Core{X: 0, Y: 2}, End: chip.Core{X: 5, Y: 5}}
 	onMetal(t, func(b *metalBench) {
 		const tiles = 8
 		var first, second = b.dev.Queue(0), b.dev.Queue(1)
@@ -535,7 +530,7 @@ func TestMetalQueues(t *testing.T) {
 				b.Errorf("round %d differs", i)
 			}
 		}
-	}, opts...)
+	}, reprise.WithQueues(2), reprise.WithQueueWorkers(0, top), reprise.WithQueueWorkers(1, rest))
 }
 
 // A trace of 100 programs, on one worker, on some and on all, is replayed with other data each time, also after a recovery.

@@ -140,7 +140,7 @@ func (d *Device) contents() []dispatch.Content {
 		for _, x := range t.programs {
 			add(x)
 		}
-		out = append(out, content("trace "+t.name, t.ext, t.commands()))
+		out = append(out, content("trace "+t.name, t.ext, t.q.q.TraceBytes(t.commands())))
 	}
 	slices.SortFunc(out, func(a, b dispatch.Content) int { return cmp.Compare(a.At.Addr, b.At.Addr) })
 	return out

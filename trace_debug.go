@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -324,7 +325,7 @@ func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region
 }
 
 func (p *part) commandRegion(commands []byte) debug.Region {
-	return p.region("the commands", p.ext, commands)
+	return p.region("the commands", p.ext, p.q.q.TraceBytes(commands))
 }
 
 func (m debugMemory) Regions() []debug.Region {
@@ -357,5 +358,11 @@ func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, erro
 	p := m.t.everyPart()[part]
 	im := *p.image
 	im.Bytes = make([]byte, len(p.image.Bytes))
-	return &im, p.commandRegion(nil).Read(ctx, im.Bytes)
+	if err := p.commandRegion(nil).Read(ctx, im.Bytes); err != nil {
+		return nil, err
+	}
+	if own := p.commands(); bytes.Equal(im.Bytes, p.q.q.TraceBytes(own)) { // as this runtime builds them
+		im.Bytes = own
+	}
+	return &im, nil
 }

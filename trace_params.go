@@ -229,7 +229,7 @@ func (p *part) replayChanged(ctx context.Context) error {
 		return err
 	}
 	iv := interleaved(p.ext)
-	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.piecesLocked(p.image.Bytes)); err != nil {
+	if err := p.q.q.SubmitPatched(ctx, &p.prep, &iv, ps.piecesLocked(p.q.q.TraceBytes(p.image.Bytes))); err != nil {
 		return err
 	}
 	ps.writtenLocked(p.q)
@@ -258,7 +258,7 @@ func (p *part) flush(ctx context.Context) error {
 		return err
 	}
 	iv := interleaved(p.ext)
-	if err := p.q.q.Patch(ctx, &iv, ps.piecesLocked(p.image.Bytes)); err != nil {
+	if err := p.q.q.Patch(ctx, &iv, ps.piecesLocked(p.q.q.TraceBytes(p.image.Bytes))); err != nil {
 		return err
 	}
 	ps.writtenLocked(p.q)

@@ -387,8 +387,8 @@ func (b *Batch) copyLocked(i *int) {
 		p.count(q.stream.state.Expected)
 		n := uint32(len(p.Bytes))
 		copy(q.rings.issue.mem[p.offset:], p.Bytes)
-		if q.movedWaits {
-			moveWaits(q.d.layout(), q.rings.issue.mem[p.offset:p.offset+n])
+		if q.translates {
+			q.dialect.translate(q.d.layout(), q.rings.issue.mem[p.offset:p.offset+n])
 		}
 		q.rings.issue.wr = p.offset + n
 		*q.rings.issue.end(q.rings.fetch.put) = p.offset + n

@@ -165,7 +165,7 @@ func (d *Device) bringUp(ctx context.Context) error {
 			return fmt.Errorf("dispatch: bring-up: base firmware of core %v: %w", c, err)
 		}
 	}
-	return nil
+	return d.selectGoMessages()
 }
 
 // loadFirmware writes what cores in reset need to start: base firmware, mailbox, tables.

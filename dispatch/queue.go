@@ -25,7 +25,8 @@ type Queue struct {
 	dispatcher Dispatcher
 	set        *workers // the queue starts programs on
 	shared     bool     // other queues have the same set
-	movedWaits bool     // its firmware has other flags of a WAIT than commands are built with
+	dialect    dialect
+	translates bool // the dialect differs from what commands are built with
 
 	mu     spinLock // guards rings, stream and order
 	rings  queueRings
@@ -351,8 +352,8 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	if stall {
 		entry |= cq.FetchStall
 	}
-	if q.movedWaits {
-		moveWaits(q.d.layout(), q.rings.issue.mem[off:off+n])
+	if q.translates {
+		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 	q.rings.fetch.push(entry)

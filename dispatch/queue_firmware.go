@@ -110,7 +110,6 @@ const (
 	buildForChip   = "build them on a machine with such a chip: tt-metal compiles the chip's harvesting in"
 	otherRevision  = "use files of a revision that this host knows"
 	otherWorkers   = "let the workers run base firmware of the same revision"
-	wholeGrid      = "leave the queue's workers at the whole grid"
 	freeHostMemory = "end other processes that have pinned host memory"
 )
 
@@ -204,14 +203,11 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	if same != *first {
 		m.add("layout", "other addresses or ids than queue 0", "one layout for all queues", "use kernels of one revision")
 	}
-	set := d.sets[m.queue].cores
-	rects := d.ch.Rects(set)
-	if set != d.grid {
-		m.add("workers", m.rect(c.Workers), set.String(), wholeGrid)
-	} else if want := d.ch.Arch().NOCMulticast(rects[0].Start, rects[0].End); c.Workers != want || len(rects) != 1 {
+	rects := d.ch.Rects(d.grid)
+	if want := d.ch.Arch().NOCMulticast(rects[0].Start, rects[0].End); c.Workers != want || len(rects) != 1 {
 		m.add("grid of workers", m.rect(c.Workers), m.rect(want), buildForChip)
 	}
-	m.equal("number of workers", c.NumWorkers, uint32(set.Size()), buildForChip)
+	m.equal("number of workers", c.NumWorkers, uint32(d.grid.Size()), buildForChip)
 	if pcie := d.ch.PCIe(chip.NOC0); c.HostTile != pcie.Packed() {
 		m.add("PCIe tile", fmt.Sprintf("(%d,%d)", c.HostTile&63, c.HostTile>>6), fmt.Sprint(pcie), buildForChip)
 	}

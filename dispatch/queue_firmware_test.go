@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -142,17 +143,63 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	if err := d.planFrom(filesFor(d, 1)); !errors.As(err, &typed) || typed.Mismatches[0].Name != "host memory of a queue" {
 		t.Errorf("memory of another size asked for: %v", err)
 	}
-	d = planned(t, chip.Blackhole, 1)
-	d.opts.Workers = map[int]chip.Range{0: {End: chip.Core{X: 3, Y: 3}}}
-	var err error
-	if d.sets, err = d.workerSets(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.planFrom(filesFor(d, 1)); !errors.As(err, &typed) || typed.Mismatches[0].Name != "workers" {
-		t.Errorf("part of the grid: %v", err)
-	}
-	d.asked = 0
 	if s := fmt.Sprint((&QueueFirmwareError{Name: "x", Mismatches: []Mismatch{{Queue: 1, Name: "a", File: "b", Device: "c", Do: "d"}}})); s != "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d" {
 		t.Errorf("%s", s)
+	}
+}
+
+// With this firmware each set of workers has a go message of its own; queues that share one share that too.
+func TestSlotsOfWorkers(t *testing.T) {
+	left, right := chip.Range{End: chip.Core{X: 3, Y: 9}}, chip.Range{Start: chip.Core{X: 4}, End: chip.Core{X: 5, Y: 3}}
+	for _, c := range []struct {
+		name    string
+		workers map[int]chip.Range
+		want    [2]uint8
+	}{
+		{"the whole grid", nil, [2]uint8{0, 0}},
+		{"a part for both", map[int]chip.Range{0: right, 1: right}, [2]uint8{0, 0}},
+		{"parts", map[int]chip.Range{0: right, 1: left}, [2]uint8{0, 1}},
+	} {
+		d := planned(t, chip.Blackhole, 2)
+		d.opts.Workers = c.workers
+		for _, fw := range []*QueueFirmware{nil, filesFor(d, 2)} {
+			d.opts.QueueFirmware = fw
+			var err error
+			if d.sets, err = d.workerSets(); err != nil {
+				t.Fatal(err)
+			}
+			want := c.want
+			if fw == nil { // its go signals go to the queue's workers alone
+				want = [2]uint8{}
+			} else if err := d.planFrom(fw); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if got := [2]uint8{d.sets[0].slot, d.sets[1].slot}; got != want {
+				t.Errorf("%s, firmware %v: go messages %v, want %v", c.name, fw != nil, got, want)
+			}
+		}
+	}
+}
+
+// Go signals are sent to the go message of the queue's workers; signals to single cores stay as they are.
+func TestGoMessageOfQueue(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		stream := func(slot uint8) []byte {
+			b := cq.NewBuilder(cq.Layout(arch), nil)
+			b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: slot, WaitCount: 7, WaitStream: 48})
+			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 9})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1, WaitStream: 48})
+			out, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		got := stream(0)
+		dialect{slot: 1}.translate(cq.Layout(arch), got)
+		if !bytes.Equal(got, stream(1)) {
+			t.Errorf("%v: % x", arch, got)
+		}
 	}
 }

@@ -49,6 +49,9 @@ func (q *Queue) probe(ctx context.Context) error {
 			return q.silentLocked(err)
 		}
 	}
+	if err := d.write(q.tiles.dispatch, word, make([]byte, 4)); err != nil { // traces over queues wait for it to grow
+		return err
+	}
 	if n, err := d.kd.Read32(q.dispatcher.at, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {
 		return err
 	} else if n != 0 {

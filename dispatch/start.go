@@ -25,7 +25,9 @@ type hostKernel struct {
 
 // startQueue starts a queue on its cores.
 func (d *Device) startQueue(id int) (*Queue, error) {
-	q := &Queue{d: d, id: id, set: d.sets[id], shared: d.sets[id].shared, movedWaits: d.ctl.WaitStream == movedWaitStream, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
+	set := d.sets[id]
+	q := &Queue{d: d, id: id, set: set, shared: set.shared, dialect: d.dialect(set), mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
+	q.translates = q.dialect != dialect{}
 	return q, q.start()
 }
 

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -12,7 +14,8 @@ import (
 // and passes from queue to queue with them.
 type workers struct {
 	cores  chip.Range
-	shared bool // by more than one queue
+	shared bool  // by more than one queue
+	slot   uint8 // go message that starts them: see slotWorkers
 
 	mu    sync.Mutex
 	owner *Queue // that started something on them last; nil if none did
@@ -47,7 +50,50 @@ func (d *Device) workerSets() ([]*workers, error) {
 			sets[id] = &workers{cores: r}
 		}
 	}
+	if d.opts.QueueFirmware != nil {
+		d.slotWorkers(sets)
+	}
 	return sets, nil
+}
+
+// slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all workers, a rectangle that is
+// compiled into them. A worker reads one of its go messages, whose number it has in a word of its mailbox: so the others of the
+// grid don't see those of another set. Number 0 is for the first set, which all workers begin with.
+func (d *Device) slotWorkers(sets []*workers) {
+	n := uint8(0)
+	for id, s := range sets {
+		if slices.Index(sets, s) == id {
+			s.slot = n
+			n++
+		}
+	}
+}
+
+// selectGoMessages has the workers read the go messages of their sets, once their base firmware is up. Workers of no set read one that
+// no queue sends.
+func (d *Device) selectGoMessages() error {
+	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
+		return nil
+	}
+	for c := range d.grid.Cores() {
+		slot := uint32(len(d.sets))
+		for _, s := range d.sets {
+			if s.cores.Contains(c) {
+				slot = uint32(s.slot)
+			}
+		}
+		if slot == 0 {
+			continue
+		}
+		l1 := &d.worker.L1
+		if err := d.write(c, l1.Go+4*slot, []byte{0, 0, 0, signalDone}); err != nil {
+			return fmt.Errorf("dispatch: bring-up: go message %d of %v: %w", slot, c, err)
+		}
+		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, slot)); err != nil {
+			return fmt.Errorf("dispatch: bring-up: number of the go message of %v: %w", c, err)
+		}
+	}
+	return nil
 }
 
 // WorkersError is returned for a program that uses workers which its queue doesn't start.

@@ -54,6 +54,7 @@ const (
 	AtHostID = 2 // 16 bits, SET_WRITE_OFFSET
 
 	AtGoWord       = 1
+	AtGoMulticast  = 5
 	atGoMulticast  = 5 // 8 bits
 	atGoNumUnicast = 6 // 8 bits
 	atGoNOCStart   = 7 // 8 bits

@@ -30,7 +30,7 @@ func TestMoveWaits(t *testing.T) {
 		}
 		got := stream(cq.WaitStream, cq.WaitBarrier|cq.WaitStream, cq.WaitStream|cq.ClearStream, cq.WaitMemory, cq.NotifyFetch)
 		pinned := bytes.Clone(got)
-		moveWaits(cq.Layout(arch), got)
+		dialect{movedWaits: true}.translate(cq.Layout(arch), got)
 		var changed []byte
 		for i := range got {
 			if got[i] != pinned[i] {
@@ -45,7 +45,7 @@ func TestMoveWaits(t *testing.T) {
 		if b := q.TraceBytes(pinned); &b[0] != &pinned[0] {
 			t.Error("commands for the usual flags are copied")
 		}
-		q.movedWaits = true
+		q.dialect, q.translates = dialect{movedWaits: true}, true
 		if b := q.TraceBytes(pinned); !bytes.Equal(b, got) || &b[0] == &pinned[0] {
 			t.Errorf("%v: a trace's commands aren't those of the queue", arch)
 		}

@@ -1,0 +1,59 @@
+package dispatch
+
+import (
+	"bytes"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// dialect is what tt-metal's command-queue firmware reads in commands in another way than this runtime builds them. Commands are
+// changed when they are sent, and traces when they are written to the device.
+type dialect struct {
+	movedWaits bool  // other flags of a WAIT: see movedWaitStream
+	slot       uint8 // go message that starts the queue's workers
+}
+
+// movedWaitStream is the flag of a WAIT for a stream, in revisions of tt-metal in which CLEAR_MEMORY has the bit that was its. The one
+// to clear a stream follows it.
+const movedWaitStream = 2 * uint32(cq.WaitStream)
+
+// dialect returns that of a queue's firmware.
+func (d *Device) dialect(set *workers) dialect {
+	return dialect{movedWaits: d.ctl.WaitStream == movedWaitStream, slot: set.slot}
+}
+
+// translate changes the commands in a stream.
+func (t dialect) translate(l cq.Layout, stream []byte) {
+	for e, err := range cq.All(l, stream) {
+		if err != nil {
+			return // it isn't this runtime's own stream, and is sent as it is
+		}
+		c, _, ok := e.Dispatch()
+		if !ok {
+			continue
+		}
+		at := e.Offset + cq.HeaderSize
+		switch c := c.(type) {
+		case cq.Wait:
+			if t.movedWaits {
+				const moved = cq.WaitStream | cq.ClearStream
+				stream[at+cq.AtWaitFlags] = uint8(c.Flags&^moved | c.Flags&moved<<1)
+			}
+		case cq.SendGoSignal:
+			if c.Multicast != cq.NoMulticast {
+				stream[at+cq.AtGoMulticast] = t.slot
+			}
+		}
+	}
+}
+
+// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are, unless it is tt-metal's and has other
+// flags, or the queue has a part of the workers.
+func (q *Queue) TraceBytes(image []byte) []byte {
+	if !q.translates {
+		return image
+	}
+	image = bytes.Clone(image)
+	q.dialect.translate(q.d.layout(), image)
+	return image
+}
