@@ -86,7 +86,7 @@ func found(t *testing.T, c vm.Config, m chip.Machine) {
 //
 // REPRISE_VM_MODULE is the driver, built for the kernel by whoever runs the test. REPRISE_VM_COMMANDS are other commands
 // than these, with semicolons between them, and REPRISE_VM_FILES files for them: paths in the machine with "=" and those
-// outside, separated by spaces. The vendor's own programs are run like that.
+// outside, separated by spaces. The vendor's own programs are run like that. REPRISE_VM_KVM lets the kernel run the guest.
 func TestWithDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -97,7 +97,7 @@ func TestWithDriver(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
 			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: true,
-				Files: map[string]string{"/reprise": command},
+				Accelerate: os.Getenv("REPRISE_VM_KVM") != "", Files: map[string]string{"/reprise": command},
 				Commands: []string{
 					"/reprise ls",
 					"hwtest -short -run kmd/",

@@ -111,17 +111,23 @@ func (c *Chip) arcOffset(o origin, where string, addr uint64, n int) (uint64, bo
 	return off, true
 }
 
-func (c *Chip) readARC(o origin, where string, addr uint64, n int, buf []uint32) bool {
+func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
 	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
 		noc := int(addr >> 16 & 1)
 		if n != 4 || addr&0xFFFF&3 != 0 {
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
 			return false
 		}
-		v, ok := c.arcNIU(noc, uint32(addr&0xFFFF))
+		v, ok := c.arcNIU(o, noc, addr&0xFFFF)
 		if !ok {
 			c.refuse(o, UnimplementedFunctionality, where, addr, "register %#x of the ARC tile's NIU", addr&0xFFFF)
 		}
+		buf[0] = v
+		return ok
+	}
+	if o.inert() && c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
+		off, _ := c.niuAt(chip.ARC, addr)
+		v, ok := c.arcNIU(o, noc, off)
 		buf[0] = v
 		return ok
 	}
@@ -146,12 +152,12 @@ func (c *Chip) readARC(o origin, where string, addr uint64, n int, buf []uint32)
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of ARC registers: want 4, aligned", n)
 			return false
 		}
-		v, ok := c.arcLoad(uint32(off - arcAPBBase))
-		if !ok {
+		v, ok := c.arcLoad(o, uint32(off-arcAPBBase))
+		if !ok && !(o.inert() && c.arcHas(uint32(off-arcAPBBase))) {
 			c.refuse(o, UnimplementedFunctionality, where, addr, "load of an ARC register that is not emulated")
 		}
 		buf[0] = v
-		return ok
+		return c.fault == nil
 	}
 	c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the ARC tile: nothing answers there", n)
 	return false
@@ -182,14 +188,15 @@ func (c *Chip) writeARC(o origin, where string, addr uint64, n int, buf []uint32
 	return false
 }
 
-func (c *Chip) arcNIU(noc int, off uint32) (uint32, bool) {
-	switch off {
-	case c.layout.nodeID:
-		return c.nodeID(c.topology.ARC(), noc), true
-	case 0x100:
-		return 1 << 14, true // coordinates are translated
-	}
-	return 0, false
+func (c *Chip) arcNIU(o origin, noc int, off uint64) (uint32, bool) {
+	return c.edgeNIU(o, c.topology.ARC(), noc, off)
+}
+
+// arcHas reports whether there are registers at an offset of the ARC tile's bus of peripherals, and loading them does no harm
+// (tt-isa-documentation WormholeB0/ARCTile/README.md, ResetUnit.md; tt-kmd blackhole.c).
+func (c *Chip) arcHas(off uint32) bool {
+	const unsafe = arcResetUnit + 0x328
+	return off < 0x80000 && off != unsafe || c.arch == chip.Blackhole && off&^0xFFFF == 0xB0000
 }
 
 // arcScratch returns a scratch register of the reset unit; SCRATCH[1] of Wormhole is reserved.
@@ -203,12 +210,12 @@ func (c *Chip) arcScratch(off uint32) *uint32 {
 	return nil
 }
 
-func (c *Chip) arcLoad(off uint32) (uint32, bool) {
+func (c *Chip) arcLoad(o origin, off uint32) (uint32, bool) {
 	switch {
 	case off >= 0x50000 && off < 0x51000:
-		return c.arcNIU(0, off-0x50000)
+		return c.arcNIU(o, 0, uint64(off-0x50000))
 	case off >= 0x58000 && off < 0x59000:
-		return c.arcNIU(1, off-0x58000)
+		return c.arcNIU(o, 1, uint64(off-0x58000))
 	case off < arcResetUnit || off >= arcResetUnit+0x10000:
 		return 0, false
 	}

@@ -142,21 +142,15 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	}
 	if addr, ok := c.arcInBAR(off); ok {
 		buf := c.words(2)
-		if c.readARC(origin{}, "bar0", addr, width, buf) {
+		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
 			c.hostBytes = [8]byte{}
 			unpack(c.hostBytes[:width], addr, buf)
 			return le(c.hostBytes)
 		}
 		return 0
 	}
-	if c.arch == chip.Blackhole {
-		for noc, base := range c.params.BAR.NIU {
-			if o := off - uint64(base); off >= uint64(base) && o < 0x2000 && c.width4("bar0", off, width) {
-				if v, ok := c.pcieNIU(noc, uint32(o)); ok {
-					return uint64(v)
-				}
-			}
-		}
+	if v, ok := c.pcieInBAR(off, width); ok {
+		return v
 	}
 	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
 	return 0

@@ -106,10 +106,16 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 			return true
 		}
 		if addr+uint64(n) > d.size || addr >= d.size {
+			if c.showsNIU(o, ep.kind, addr, n) {
+				return true
+			}
 			return bad(UndefinedBehavior, "%d bytes at %#x of DRAM controller %d, which ends at %#x", n, addr, ep.bank, d.size)
 		}
 	case chip.PCIe, chip.ARC:
 	default:
+		if c.showsNIU(o, ep.kind, addr, n) {
+			return true
+		}
 		return bad(UnimplementedFunctionality, "tile %v (%v) answers no requests", ep.xy, ep.kind)
 	}
 	return true
@@ -186,6 +192,9 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 			return c.readDRAMRegister(o, where, ep, addr, n, buf)
 		}
 		d := c.drams[ep.bank]
+		if addr >= d.size {
+			return c.readNIU(o, ep, noc, addr, buf)
+		}
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
 				if !o.looks(n) {
@@ -203,7 +212,9 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 	case chip.PCIe:
 		return c.readPCIe(o, where, ep, noc, addr, n, buf)
 	case chip.ARC:
-		return c.readARC(o, where, addr, n, buf)
+		return c.readARC(o, where, noc, addr, n, buf)
+	case chip.RouterOnly, chip.Security, chip.L2CPU:
+		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if addr < ep.tile.bytes() {
 		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.shadow == nil || c.edges.readL1(o, ep.tile, uint32(addr), n))
@@ -245,17 +256,20 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }
 
-// readDRAMRegister answers the one register of a Wormhole DRAM tile that software asks for: NODE_ID.
+// readDRAMRegister answers for a Wormhole DRAM tile's registers: of its controller, and of its NIUs.
 func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	off := addr - dramAPBBase
 	if n != 4 || off&3 != 0 {
 		c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
 		return false
 	}
-	if off < 0x80000 || off >= 0xB0000 || off%0x8000 != uint64(c.layout.nodeID) {
-		c.refuse(o, UnimplementedFunctionality, where, addr, "DRAM controller register %#x", off)
-		return false
+	ok := o.inert()
+	buf[0] = 0
+	if off >= 0x80000 && off < 0xB0000 {
+		buf[0], ok = c.edgeNIU(o, ep.xy, int(off/0x8000%2), off%0x8000)
 	}
-	buf[0] = c.nodeID(ep.xy, int(off/0x8000%2))
-	return true
+	if !ok {
+		c.refuse(o, UnimplementedFunctionality, where, addr, "DRAM controller register %#x", off)
+	}
+	return ok
 }

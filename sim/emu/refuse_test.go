@@ -123,7 +123,7 @@ func refusals() []refusal {
 		// Registers, from outside.
 		{name: "soft reset of the coprocessor", do: reg(0xFFB121B0, 0x47801), want: un},
 		{name: "watchdog", do: reg(debugBase+0x1E0, 1), want: us},
-		{name: "performance counter", do: look(debugBase + 0x100), want: us},
+		{name: "performance counter", do: program(func(a *asm) { a.li(a0, debugBase+0x100).lw(a1, a0, 0) }), want: us, core: true},
 		{name: "no such debug register", do: look(debugBase + 0x300), want: ub},
 		{name: "interrupt controller", do: look(0xFFB13000), want: un},
 		{name: "local RAM from outside", do: look(localBase), want: un},
@@ -301,9 +301,10 @@ func refusals() []refusal {
 
 		// Host.
 		{name: "BAR 2, two bytes", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(2, 0x1200, 2) }, want: us},
-		{name: "BAR 2, nothing there", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(2, 0x8000, 4) }, want: un},
-		{name: "BAR 0, nothing there", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FD80000, 4) }, want: un},
-		{name: "load of a window's configuration", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FC00000, 4) }, want: un},
+		{name: "BAR 2, store to nothing", do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, 0x8000, 4, 0) }, want: un},
+		{name: "BAR 0, nothing there", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FB00000, 4) }, want: un},
+		{name: "BAR 0, store to nothing", do: func(r *rig, _ chip.XY) { r.dev.BARStore(0, 0x1FD80000, 4, 0) }, want: un},
+		{name: "load of a window's configuration by two bytes", do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FC00000, 2) }, want: us, ttsim: "UnimplementedFunctionality"},
 		{name: "window configuration by two bytes", do: func(r *rig, _ chip.XY) { r.dev.BARStore(0, 0x1FC00000, 2, 0) }, want: us},
 		{name: "window configuration by eight bytes", arch: bh, do: func(r *rig, _ chip.XY) { r.dev.BARStore(0, 0x1FC00000, 8, 0) }, want: us},
 		{name: "access across the end of a window", arch: wh, do: func(r *rig, v chip.XY) {
@@ -314,9 +315,9 @@ func refusals() []refusal {
 			r.dev.BARStore(0, 0x1FC00000+8*166, 8, uint64(v.X)<<12|uint64(v.Y)<<18|3<<38)
 			r.dev.BARLoad(0, 0x0B000000, 4)
 		}, want: ub},
-		{name: "window on NoC 1", arch: wh, do: func(r *rig, v chip.XY) {
-			r.dev.BARStore(0, 0x1FC00000+8*166, 8, uint64(v.X)<<12|uint64(v.Y)<<18|1<<36)
-			r.dev.BARLoad(0, 0x0B000000, 4)
+		{name: "window on NoC 1 to several tiles", arch: wh, do: func(r *rig, v chip.XY) {
+			r.dev.BARStore(0, 0x1FC00000+8*166, 8, uint64(v.X)<<12|uint64(v.Y)<<18|uint64(v.X)<<24|uint64(v.Y)<<30|3<<36)
+			r.dev.BARStore(0, 0x0B000000, 4, 0)
 		}, want: un},
 		{name: "window with a start corner", arch: wh, do: func(r *rig, v chip.XY) {
 			r.dev.BARStore(0, 0x1FC00000+8*166, 8, uint64(v.X)<<12|uint64(v.Y)<<18|1<<24)
@@ -336,7 +337,8 @@ func refusals() []refusal {
 			r.dev.BARStore(0, 0x1FF30000+0x60+20, 4, 0xAAEE)
 			r.dev.BARStore(0, 0x1FF30000+0x100, 4, 1<<16)
 		}, want: un},
-		{name: "ARC scratch 1", arch: wh, do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FF30000+0x64, 4) }, want: un, ttsim: "UndefinedBehavior"},
+		{name: "ARC scratch 1", arch: wh, do: func(r *rig, _ chip.XY) { r.dev.BARStore(0, 0x1FF30000+0x64, 4, 1) }, want: un, ttsim: "UndefinedBehavior"},
+		{name: "ARC register that isn't safe", arch: wh, do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FF30000+0x328, 4) }, want: un},
 		{name: "ARC, two bytes", arch: bh, do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, r.point(r.topo.ARC(), 0x80030060), 2) }, want: ub},
 		{name: "Ethernet register", do: func(r *rig, _ chip.XY) { r.ld(r.ethernet(), 0xFFBB0000) }, want: un},
 	}

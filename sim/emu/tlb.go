@@ -8,6 +8,7 @@ type windowTarget struct {
 	start     *endpoint // multicast
 	addr      uint64
 	multicast bool
+	noc       int
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
@@ -34,25 +35,25 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 		size = 1 << bits
 		addr = cfg & (1<<(36-bits) - 1) << bits
 		target = cfg >> (36 - bits)
-		if target&^0x2EFFFFFF != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x: NoC 1, linked or reserved bits", id, cfg)
+		if target&^0x2FFFFFFF != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration %#x: linked or reserved bits", id, cfg)
 		}
 	case bar == 4:
 		id = 202 + int(off>>32)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
-		if w[1]&^0x18000FFF != 0 || w[2] != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile and an ordering are emulated here", id, w[1], w[2])
+		if w[1]&^0x19000FFF != 0 || w[2] != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id, w[1], w[2])
 		}
-		target = uint64(w[1]&0xFFF) | uint64(w[1]>>27&3)<<26
+		target = uint64(w[1]&0xFFF) | uint64(w[1]>>24&1)<<24 | uint64(w[1]>>27&3)<<26
 	default:
 		id = int(off >> 21)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<21, (uint64(w[0])|uint64(w[1]&0x7FF)<<32)<<21
-		if w[2]&^0xE7 != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration word 2 = %#x: NoC 1, linked or static VC", id, w[2])
+		if w[2]&^0xEF != 0 {
+			return bad(UnimplementedFunctionality, "window %d: configuration word 2 = %#x: linked or static VC", id, w[2])
 		}
-		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
+		target = uint64(w[1]>>11) | uint64(w[2]&7)<<21 | uint64(w[2]>>3&1)<<24 | uint64(w[2]>>5&1)<<25 | uint64(w[2]>>6&3)<<26
 	}
 	if c.cfg.RefuseCounters {
 		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
@@ -66,11 +67,14 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 	if target>>26&3 == 3 {
 		return bad(UndefinedBehavior, "window %d: ordering 3 is invalid", id)
 	}
-	w := windowTarget{addr: addr | off&(size-1), multicast: target>>25&1 != 0}
+	w := windowTarget{addr: addr | off&(size-1), multicast: target>>25&1 != 0, noc: int(target >> 24 & 1)}
+	if w.multicast && w.noc == 1 {
+		return bad(UnimplementedFunctionality, "window %d: multicast on NoC 1", id)
+	}
 	if !w.multicast && target>>12&0xFFF != 0 {
 		return bad(UnsupportedFunctionality, "window %d: a start corner without multicast", id)
 	}
-	if w.ep = c.resolve(origin{}, "tlb window", 0, uint32(target&0xFFF)); w.ep == nil {
+	if w.ep = c.resolve(origin{}, "tlb window", w.noc, uint32(target&0xFFF)); w.ep == nil {
 		return w, false
 	}
 	if w.multicast {
@@ -91,7 +95,7 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 		return
 	}
 	buf := c.words(span(w.addr, len(p)))
-	if c.readTile(origin{loads: true}, "tlb window", 0, w.ep, w.addr, len(p), buf) {
+	if c.readTile(origin{loads: true}, "tlb window", w.noc, w.ep, w.addr, len(p), buf) {
 		unpack(p, w.addr, buf)
 	}
 }
@@ -104,7 +108,7 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	buf := c.words(span(w.addr, len(p)))
 	pack(buf, w.addr, p)
 	write := func(ep *endpoint) bool {
-		return c.writeTile(origin{}, "tlb window", 0, ep, w.addr, len(p), buf)
+		return c.writeTile(origin{}, "tlb window", w.noc, ep, w.addr, len(p), buf)
 	}
 	if !w.multicast {
 		write(w.ep)

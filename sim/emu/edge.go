@@ -1,0 +1,95 @@
+package emu
+
+import "github.com/reprise-tt/reprise/chip"
+
+// inert reports whether an access is a plain load by a host. Software looks at registers that this emulator doesn't have,
+// and on silicon comes to no harm by it: such a load is answered with zero instead of stopping the chip, if a document says
+// that something is there.
+func (o origin) inert() bool { return o.tile == nil && o.loads }
+
+// edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates are translated. A host finds
+// its counters and its other registers to be zero.
+func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool) {
+	switch off {
+	case uint64(c.layout.nodeID):
+		return c.nodeID(raw, noc), true
+	case 0x100:
+		return 1 << 14, true
+	case uint64(c.layout.logical):
+		if v, ok := c.topology.VirtualOf(raw); ok {
+			return v.Packed(), true
+		}
+	}
+	return 0, o.inert() && off < 4*uint64(c.layout.stride)
+}
+
+// niuAt returns the offset of an address in the NIU of a tile without processors, as requests by the NoC reach it (tt-umd
+// *_implementation.hpp, NOC0_CONTROL_REG_ADDR_BASE_MAP and NOC1_). Wormhole's DRAM tiles have theirs among the controller's
+// registers.
+func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
+	base := uint64(0xFFFF_FFFF_FF00_0000)
+	switch {
+	case c.arch == chip.Wormhole && kind == chip.RouterOnly:
+		base = niu0Base
+	case c.arch == chip.Wormhole:
+		base = 0xF_0000_0000 | niu0Base
+	case kind == chip.DRAM:
+		base = niu0Base
+		if addr >= niu1Base {
+			base = niu1Base
+		}
+	case kind == chip.RouterOnly:
+		base = 0xFF00_0000
+	}
+	return addr - base, addr >= base && addr-base < 4*uint64(c.layout.stride)
+}
+
+// showsNIU reports whether a host loads a register of the NIU of a tile without processors.
+func (c *Chip) showsNIU(o origin, kind chip.TileKind, addr uint64, n int) bool {
+	_, ok := c.niuAt(kind, addr)
+	return ok && o.inert() && n == 4 && addr&3 == 0
+}
+
+// readNIU loads a register for which showsNIU is true.
+func (c *Chip) readNIU(o origin, ep *endpoint, noc int, addr uint64, buf []uint32) (ok bool) {
+	off, _ := c.niuAt(ep.kind, addr)
+	buf[0], ok = c.edgeNIU(o, ep.xy, noc, off)
+	return ok
+}
+
+// tileNIUHas reports whether an NIU of a tile with processors has a register at off that only shows something and isn't
+// emulated: whether it is busy, and what its router does (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+func (c *Chip) tileNIUHas(off uint32) bool {
+	return off == c.layout.clearReqs+4 || off >= 0x200+4*numCounters && off < 0x400
+}
+
+// pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and NIUs
+// (tt-isa-documentation WormholeB0/PCIExpressTile/README.md; tt-kmd wormhole.c and blackhole.c for the second place of the
+// NIUs and their counters).
+func (c *Chip) pcieInBAR(off uint64, width int) (uint64, bool) {
+	const from, to = 0x1FC00000, 0x1FE00000
+	if off < from || off >= to {
+		return 0, false
+	}
+	if !c.width4("bar0", off, width) {
+		return 0, true
+	}
+	if i := (off - uint64(c.params.BAR.WindowRegs)) / 4; off >= uint64(c.params.BAR.WindowRegs) && i < uint64(len(c.tlb)) {
+		return uint64(c.tlb[i]), true
+	}
+	niu := c.params.BAR.NIU
+	places := [][2]uint32{niu}
+	if c.arch == chip.Wormhole {
+		places = append(places, [2]uint32{0x1FD02000, 0x1FD0A000})
+	}
+	for _, p := range places {
+		for noc, base := range p {
+			if at := off - uint64(base); off >= uint64(base) && at < 4*uint64(c.layout.stride) {
+				if v, ok := c.pcieNIU(origin{loads: true}, noc, at); ok {
+					return uint64(v), true
+				}
+			}
+		}
+	}
+	return 0, true
+}
