@@ -92,11 +92,35 @@ RP_INLINE void cq_ring_write_short(struct cq_ring_writer* w, uint32_t noc, uint3
     w->cursor += bytes;
 }
 
+// The ring whose semaphore the atomic buffer's registers lead to, as rp_noc_atomic_inc sets them: they keep what isn't stored
+// anew. A kernel that writes to rings sends no other atomics.
+static const struct cq_ring_writer* cq_ring_publishes;
+
+CQ_SHARED void cq_ring_publish_state(const struct cq_ring_writer* w, uint32_t noc) {
+    rp_noc_ready(noc, RP_BUF_ATOMIC);
+    rp_noc_set(noc, RP_BUF_ATOMIC, RP_NOC_TARG_LO, w->published);
+    rp_noc_set_targ(noc, RP_BUF_ATOMIC, w->coord, 0);
+    rp_noc_set(noc, RP_BUF_ATOMIC, RP_NOC_CTRL,
+               RP_CTRL_ATOMIC | RP_CTRL_RESP | RP_CTRL_VC_STATIC | RP_CTRL_VC(RP_VC_UNICAST));
+    rp_noc_set(noc, RP_BUF_ATOMIC, RP_NOC_LEN_BE, 1u << 12 | 31u << 2 | ((w->published >> 2) & 3u));
+    cq_ring_publishes = w;
+}
+
 // No barrier and no flush in front of the increment: it follows the writes to the same tile on the same static
 // virtual channel, where nothing overtakes (tt-isa-documentation WormholeB0/NoC/Ordering.md).
+RP_INLINE void cq_ring_publish_some(struct cq_ring_writer* w, uint32_t noc, uint32_t pages) {
+    if (cq_ring_publishes != w) {
+        cq_ring_publish_state(w, noc);
+    }
+    rp_noc_ready(noc, RP_BUF_ATOMIC);
+    rp_noc_set(noc, RP_BUF_ATOMIC, RP_NOC_AT_DATA, pages);
+    rp_noc_send(noc, RP_BUF_ATOMIC);
+    RP_LOCAL->nonposted_atomics_acked[noc]++;
+}
+
 RP_INLINE void cq_ring_publish(struct cq_ring_writer* w, uint32_t noc, uint32_t pages) {
     if (pages != 0) {
-        rp_noc_atomic_inc(noc, w->coord, w->published, pages);
+        cq_ring_publish_some(w, noc, pages);
         w->unpublished -= pages;
     }
 }
@@ -115,6 +139,26 @@ CQ_SHARED void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
         w->cursor = w->base;
     }
     cq_ring_publish(w, noc, w->unpublished);
+}
+
+// cq_ring_write_whole writes and publishes a command of its own pages if one request can carry it there, and returns
+// whether it did: the short way of cq_ring_reserve, cq_ring_write and cq_ring_finish.
+RP_INLINE int cq_ring_write_whole(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
+    uint32_t cursor = w->cursor;
+    uint32_t pages = (bytes + (1u << w->page_log) - 1) >> w->page_log;
+    uint32_t next = cursor + (pages << w->page_log);
+    // bytes - 1: none at all take the long way too.
+    if (w->room != 0 || bytes - 1 >= RP_NOC_MAX_BURST || next > w->end) {
+        return 0;
+    }
+    if (!cq_ring_suffices(w, w->limit, pages)) {
+        cq_ring_wait_credits(w, pages);
+    }
+    w->taken += pages;
+    w->cursor = next == w->end ? w->base : next;
+    rp_noc_write_with_state(noc, w->buf, RP_WRITE, cursor, l1, bytes, 1);
+    cq_ring_publish_some(w, noc, pages);
+    return 1;
 }
 
 // cq_ring_drain waits until the consumer has returned every page.
@@ -209,11 +253,19 @@ RP_INLINE uint32_t cq_ring_wait(struct cq_ring_reader* r, uint32_t noc) {
 // cq_ring_here says how many bytes lie at the cursor without waiting for more.
 RP_INLINE uint32_t cq_ring_here(const struct cq_ring_reader* r) { return r->fence - r->cursor; }
 
-CQ_SHARED void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
+CQ_SHARED void cq_ring_skip_on(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
     while (bytes != 0) {
         uint32_t n = cq_min(bytes, cq_ring_wait(r, noc));
         r->cursor += n;
         bytes -= n;
+    }
+}
+
+RP_INLINE void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
+    if (bytes <= cq_ring_here(r)) {
+        r->cursor += bytes;
+    } else {
+        cq_ring_skip_on(r, noc, bytes);
     }
 }
 

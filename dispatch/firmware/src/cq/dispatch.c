@@ -46,7 +46,9 @@ CQ_SHARED void send_to(uint32_t coord, uint32_t addr_hi, uint32_t addr, uint32_t
     send(RP_WRITE, addr, l1, bytes, 1);
 }
 
-static void skip(uint32_t bytes) { cq_ring_skip(&ring, NOC, bytes); }
+// A header lies in one page, all of which is here.
+RP_INLINE void skip_header(void) { ring.cursor += CQ_HEADER_BYTES; }
+RP_INLINE void skip(uint32_t bytes) { cq_ring_skip(&ring, NOC, bytes); }
 
 // Copies a table that lies at the cursor in one piece, and skips it together with its padding.
 static void take_table(uint32_t words) {
@@ -74,7 +76,7 @@ static void write_multicast(uint32_t rect, uint32_t addr, uint32_t l1, uint32_t 
     }
 }
 
-static void write_linear(void) {
+CQ_SHARED void write_linear(void) {
     const struct cq_write_linear* c = (const struct cq_write_linear*)ring.cursor;
     uint32_t coord = c->noc_xy, dests = c->multicast_dests;
     uint64_t addr = cq_pair(c->addr_lo, c->addr_hi) + offset_of(c->offset_index);
@@ -112,7 +114,7 @@ static void stamp_event(void) {
 }
 
 // The record that the host finds begins with the command itself, whose length counts it.
-static void write_host(void) {
+CQ_SHARED void write_host(void) {
     const struct cq_write_host* c = (const struct cq_write_host*)ring.cursor;
     uint64_t left = cq_pair(c->length_lo, c->length_hi);
     if (c->is_event && left == CQ_HEADER_BYTES + sizeof(struct cq_event)) {
@@ -128,12 +130,12 @@ static void write_host(void) {
     }
 }
 
-static void write_paged(void) {
+CQ_SHARED void write_paged(void) {
     const struct cq_write_paged* c = (const struct cq_write_paged*)ring.cursor;
     uint32_t page_size = c->page_size, pages = c->pages;
     struct cq_pages to;
     cq_pages_start(&to, c->is_dram != 0, c->base, page_size, c->start_page);
-    skip(CQ_HEADER_BYTES);
+    skip_header();
     for (; pages != 0; pages--) {
         uint32_t coord = cq_pages_coord(&to, NOC), addr = cq_pages_address(&to);
         for (uint32_t left = page_size; left != 0;) {
@@ -177,25 +179,25 @@ static void packed_item(uint32_t kind, uint32_t addr, uint32_t size, uint32_t de
     skip(pad);
 }
 
-// Sends items that are here in whole to one core each, as far as that goes. This is the hot loop of dispatching: every
-// program has arguments for every core. Destination address and length don't change from core to core, so three
-// stores make a request.
-CQ_SHARED uint32_t packed_unicast_run(const uint32_t* sub, uint32_t count, uint32_t addr, uint32_t size, uint32_t l1,
-                                   uint32_t stride, uint32_t here) {
-    uint32_t sent = 0;
-    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, *sub, 0);
+// Sends items that are here in whole to one core each. This is the hot loop of dispatching: every program has arguments for
+// every core. Destination address and length don't change from core to core, so three stores make a request.
+CQ_SHARED void packed_unicast_run(const uint32_t* sub, uint32_t count, uint32_t addr, uint32_t size, uint32_t l1,
+                                  uint32_t stride) {
+    const uint32_t* end = sub + count;
+    uint32_t coord = *sub;
+    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, coord, 0);
     rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_LO, addr);
     rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_LEN_BE, size);
-    for (; sent != count && stride <= here; sent++, here -= stride, l1 += stride) {
-        uint32_t coord = sub[sent];
+    RP_LOCAL->nonposted_writes_issued[NOC] += count;
+    RP_LOCAL->nonposted_writes_acked[NOC] += count;
+#pragma GCC unroll 4
+    for (; sub != end; sub++, l1 += stride) {
+        coord = *sub;
         rp_noc_ready(NOC, RP_BUF_WRITE);
         rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_COORD, coord);
         rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_TARG_LO, l1);
         rp_noc_send(NOC, RP_BUF_WRITE);
     }
-    RP_LOCAL->nonposted_writes_issued[NOC] += sent;
-    RP_LOCAL->nonposted_writes_acked[NOC] += sent;
-    return sent;
 }
 
 // Every destination gets its own item.
@@ -204,10 +206,11 @@ static void packed_items(const uint32_t* sub, uint32_t count, uint32_t kind, uin
     while (count != 0) {
         uint32_t here = cq_ring_wait(&ring, NOC);
         if (!(kind & RP_CTRL_MULTICAST) && stride <= here) {
-            uint32_t sent = packed_unicast_run(sub, count, addr, size, ring.cursor, stride, here);
-            ring.cursor += sent * stride;
-            sub += sent;
-            count -= sent;
+            uint32_t n = cq_min(count, here / stride);
+            packed_unicast_run(sub, n, addr, size, ring.cursor, stride);
+            ring.cursor += n * stride;
+            sub += n;
+            count -= n;
         } else {
             uint32_t dests, coord = packed_next(&sub, kind, &dests);
             rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
@@ -231,7 +234,7 @@ static void packed_same(const uint32_t* sub, uint32_t count, uint32_t kind, uint
         ring.cursor += second;
     }
     if (!(kind & RP_CTRL_MULTICAST) && second == 0) {
-        packed_unicast_run(sub, count, addr, size, first_at, 0, 0);
+        packed_unicast_run(sub, count, addr, size, first_at, 0);
         count = 0;
     }
     for (; count != 0; count--) {
@@ -260,17 +263,10 @@ static const uint32_t* packed_table_in_place(uint32_t words, uint32_t items, uin
     return at;
 }
 
-static void write_packed(void) {
-    const struct cq_write_packed* c = (const struct cq_write_packed*)ring.cursor;
-    uint32_t flags = c->flags, count = c->count, size = c->size;
-    uint32_t addr = c->addr + offset_of(c->offset_index);
+// A command of which a part is still coming, or lies in the next block.
+CQ_SHARED void packed_in_pieces(uint32_t flags, uint32_t count, uint32_t words, uint32_t addr, uint32_t size) {
     uint32_t kind = flags & CQ_PACKED_MULTICAST ? RP_WRITE_DISPATCH_MULTICAST : RP_WRITE;
-    uint32_t words = flags & CQ_PACKED_MULTICAST ? 2 * count : count;
     const uint32_t* sub = table;
-    if (count == 0 || size == 0 || size > PAGE_BYTES) {
-        bad_command(CQ_BAD_LENGTH);
-    }
-    skip(CQ_HEADER_BYTES);
     if (words <= TABLE_WORDS) {
         take_table(words);
     } else {
@@ -281,6 +277,53 @@ static void write_packed(void) {
         packed_same(sub, count, kind, addr, size);
     } else {
         packed_items(sub, count, kind, addr, size);
+    }
+}
+
+// Multicasts of items that are here in whole.
+RP_INLINE void packed_multicast_run(const uint32_t* sub, uint32_t count, uint32_t addr, uint32_t size, uint32_t l1,
+                                    uint32_t stride) {
+    rp_noc_write_state_kind(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST);
+    rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_LO, addr);
+    rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_LEN_BE, size);
+    RP_LOCAL->nonposted_writes_issued[NOC] += count;
+    for (const uint32_t* end = sub + 2 * count; sub != end; sub += 2, l1 += stride) {
+        uint32_t coord = sub[0], dests = sub[1];
+        rp_noc_write_barrier(NOC);  // as in write_multicast
+        rp_noc_write_state_coord(NOC, RP_BUF_WRITE, coord, 0);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_TARG_LO, l1);
+        rp_noc_send(NOC, RP_BUF_WRITE);
+        RP_LOCAL->nonposted_writes_acked[NOC] += dests;
+    }
+}
+
+CQ_SHARED void write_packed(void) {
+    const struct cq_write_packed* c = (const struct cq_write_packed*)ring.cursor;
+    uint32_t flags = c->flags, count = c->count, size = c->size;
+    uint32_t addr = c->addr + offset_of(c->offset_index);
+    uint32_t words = flags & CQ_PACKED_MULTICAST ? 2 * count : count;
+    uint32_t stride = cq_align(size, RP_L1_ALIGNMENT);
+    if (count == 0 || size == 0 || size > PAGE_BYTES) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    uint32_t here = cq_ring_here(&ring) - CQ_HEADER_BYTES;
+    uint32_t table_bytes = cq_align(4 * words, RP_L1_ALIGNMENT);
+    uint32_t bytes = table_bytes + (flags & CQ_PACKED_NO_STRIDE ? stride : count * stride);
+    ring.cursor += CQ_HEADER_BYTES;
+    if (bytes > here) {
+        packed_in_pieces(flags, count, words, addr, size);
+        return;
+    }
+    const uint32_t* sub = (const uint32_t*)ring.cursor;
+    uint32_t l1 = ring.cursor + table_bytes;
+    ring.cursor += bytes;
+    if (flags & CQ_PACKED_NO_STRIDE) {
+        stride = 0;
+    }
+    if (flags & CQ_PACKED_MULTICAST) {
+        packed_multicast_run(sub, count, addr, size, l1, stride);
+    } else {
+        packed_unicast_run(sub, count, addr, size, l1, stride);
     }
 }
 
@@ -307,13 +350,13 @@ static int linked_multicast(int open, int keep, uint32_t rect, uint32_t addr, ui
     return keep;
 }
 
-static void write_packed_large(void) {
+CQ_SHARED void write_packed_large(void) {
     const struct cq_write_packed_large* c = (const struct cq_write_packed_large*)ring.cursor;
     uint32_t count = c->count, alignment = c->alignment, offset = offset_of(c->offset_index);
     if (count > CQ_PACKED_LARGE_MAX) {
         bad_command(CQ_BAD_LENGTH);
     }
-    skip(CQ_HEADER_BYTES);
+    skip_header();
     take_table(count * sizeof(struct cq_write_packed_large_sub) / 4);
     const struct cq_write_packed_large_sub* sub = (const struct cq_write_packed_large_sub*)table;
     uint32_t rect = 0;
@@ -364,9 +407,8 @@ static void clear_stream(uint32_t stream) {
     (void)filler;
 }
 
-static void wait(void) {
-    const struct cq_wait* c = (const struct cq_wait*)ring.cursor;
-    uint32_t flags = c->flags, stream = c->stream, count = c->count, addr = c->addr;
+CQ_SHARED void wait_for(uint32_t flags, const struct cq_wait* c) {
+    uint32_t stream = c->stream, count = c->count, addr = c->addr;
     if (flags & CQ_WAIT_BARRIER) {
         rp_noc_write_barrier(NOC);
     }
@@ -382,12 +424,21 @@ static void wait(void) {
     if (flags & CQ_WAIT_NOTIFY_PREFETCH) {
         rp_noc_atomic_inc(NOC, ring.coord, cq_semaphore(args.prefetch_sem_base, CQ_SEM_SYNC), 1);
     }
-    skip(CQ_HEADER_BYTES);
+}
+
+// Every program has a WAIT, and those that needn't wait have one without effect.
+RP_INLINE void wait(void) {
+    const struct cq_wait* c = (const struct cq_wait*)ring.cursor;
+    uint32_t flags = c->flags;
+    if (flags != 0) {
+        wait_for(flags, c);
+    }
+    skip_header();
 }
 
 // Tells the subordinate that it may send one more go signal to each sub-device in the mask. What the workers need
 // has arrived when wait is set: this is the barrier in front of every program.
-static void notify_subordinate(void) {
+CQ_SHARED void notify_subordinate(void) {
     const struct cq_notify_subordinate* c = (const struct cq_notify_subordinate*)ring.cursor;
     uint32_t mask = c->mask;
     if (mask >> MAX_SYNC_WORDS) {
@@ -401,16 +452,16 @@ static void notify_subordinate(void) {
             rp_store(word, rp_load(word) + 1);
         }
     }
-    skip(CQ_HEADER_BYTES);
+    skip_header();
 }
 
-static void send_go(void) {
+CQ_SHARED void send_go(void) {
     cq_send_go(&go, NOC, ring.cursor);
-    skip(CQ_HEADER_BYTES);
+    skip_header();
 }
 
 // Hands a command, mostly a go signal, to the subordinate without a page of its ring.
-static void forward_subordinate(void) {
+RP_INLINE void forward_subordinate(void) {
     const struct cq_forward_subordinate* c = (const struct cq_forward_subordinate*)ring.cursor;
     if (c->wait) {
         rp_noc_write_barrier(NOC);  // as in notify_subordinate
@@ -421,12 +472,12 @@ static void forward_subordinate(void) {
         bad_command(CQ_BAD_LENGTH);
     }
     cq_forward(args.forwarded, forwarded++, command, rp_load(args.sync_base + CQ_SYNC_STRIDE * index));
-    skip(2 * CQ_HEADER_BYTES);
+    ring.cursor += 2 * CQ_HEADER_BYTES;
 }
 
 // --- settings ------------------------------------------------------------------------------------------------------
 
-static void set_write_offset(void) {
+RP_INLINE void set_write_offset(void) {
     const struct cq_set_write_offset* c = (const struct cq_set_write_offset*)ring.cursor;
     uint32_t count = c->count;
     if (count > CQ_WRITE_OFFSETS) {
@@ -438,7 +489,7 @@ static void set_write_offset(void) {
     skip(CQ_HEADER_BYTES + 4 * count);
 }
 
-static void set_noc_data(void) {
+CQ_SHARED void set_noc_data(void) {
     const struct cq_set_words* c = (const struct cq_set_words*)ring.cursor;
     uint32_t words = c->count;
     if (words > CQ_GO_NOC_DATA_WORDS) {
@@ -450,27 +501,27 @@ static void set_noc_data(void) {
 
 // --- for tests of the queue ----------------------------------------------------------------------------------------
 
-static void sink(void) {
+CQ_SHARED void sink(void) {
     const struct cq_sink* c = (const struct cq_sink*)ring.cursor;
     skip(CQ_HEADER_BYTES + c->size);
 }
 
-static void debug(void) {
+CQ_SHARED void debug(void) {
     const struct cq_debug* c = (const struct cq_debug*)ring.cursor;
     uint32_t stride = c->stride;
     skip(stride < CQ_HEADER_BYTES ? CQ_HEADER_BYTES : stride);
 }
 
-static void delay(void) {
+CQ_SHARED void delay(void) {
     const struct cq_delay* c = (const struct cq_delay*)ring.cursor;
     for (uint32_t n = c->delay; n != 0; n--) {
         __asm__ volatile("");
     }
-    skip(CQ_HEADER_BYTES);
+    skip_header();
 }
 
 // Writes an entry of the log of control flow.
-static void stamp(void) {
+CQ_SHARED void stamp(void) {
     const struct cq_stamp* c = (const struct cq_stamp*)ring.cursor;
     uint32_t entry = ring.cursor + CQ_HEADER_BYTES;
     uint64_t now = rp_wall_clock();
@@ -481,17 +532,27 @@ static void stamp(void) {
     skip(sizeof *c);
 }
 
-// Runs a command that few traces have.
-CQ_SHARED void run_rare_command(void) {
-    if (*(const uint8_t*)ring.cursor != CQ_DISPATCH_STAMP) {
-        bad_command(CQ_BAD_COMMAND);
+// Runs the command at the cursor, of which the first page is here. Returns 0 after the last one.
+RP_INLINE int run_command(void) {
+    uint32_t id = *(const uint8_t*)ring.cursor;
+    // Those that every program has come first: each comparison counts.
+    if (id == CQ_DISPATCH_WRITE_PACKED) {
+        write_packed();
+        return 1;
     }
-    stamp();
-}
-
-// Runs the command at the cursor. Returns 0 after the last one.
-static int run_command(void) {
-    switch (*(const uint8_t*)ring.cursor) {
+    if (id == CQ_DISPATCH_SET_WRITE_OFFSET) {
+        set_write_offset();
+        return 1;
+    }
+    if (id == CQ_DISPATCH_WAIT) {
+        wait();
+        return 1;
+    }
+    if (id == CQ_DISPATCH_FORWARD_SUBORDINATE) {
+        forward_subordinate();
+        return 1;
+    }
+    switch (id) {
     case CQ_DISPATCH_WRITE_LINEAR:
     case CQ_DISPATCH_WRITE_LINEAR_H:
         write_linear();
@@ -502,33 +563,21 @@ static int run_command(void) {
     case CQ_DISPATCH_WRITE_PAGED:
         write_paged();
         return 1;
-    case CQ_DISPATCH_WRITE_PACKED:
-        write_packed();
-        return 1;
     case CQ_DISPATCH_WRITE_PACKED_LARGE:
         write_packed_large();
-        return 1;
-    case CQ_DISPATCH_WAIT:
-        wait();
         return 1;
     case CQ_DISPATCH_NOTIFY_SUBORDINATE:
         notify_subordinate();
         return 1;
-    case CQ_DISPATCH_FORWARD_SUBORDINATE:
-        forward_subordinate();
-        return 1;
     case CQ_DISPATCH_SEND_GO_SIGNAL:
         send_go();
-        return 1;
-    case CQ_DISPATCH_SET_WRITE_OFFSET:
-        set_write_offset();
         return 1;
     case CQ_DISPATCH_SET_GO_SIGNAL_NOC_DATA:
         set_noc_data();
         return 1;
     case CQ_DISPATCH_EXEC_BUF_END:         // for the prefetcher of another chip, which this chip has not
     case CQ_DISPATCH_SET_NUM_WORKER_SEMS:  // for the subordinate
-        skip(CQ_HEADER_BYTES);
+        skip_header();
         return 1;
     case CQ_DISPATCH_SINK:
         sink();
@@ -540,11 +589,13 @@ static int run_command(void) {
         delay();
         return 1;
     case CQ_DISPATCH_TERMINATE:
-        skip(CQ_HEADER_BYTES);
+        skip_header();
         return 0;
-    default:
-        run_rare_command();
+    case CQ_DISPATCH_STAMP:
+        stamp();
         return 1;
+    default:
+        bad_command(CQ_BAD_COMMAND);
     }
 }
 
@@ -571,14 +622,14 @@ static void init(void) {
 }
 
 // Runs what begins at the page at the cursor: a command, or a sequence of them. Returns 0 after the last one.
-static int run_page(void) {
+RP_INLINE int run_page(void) {
+    uint32_t left = 1;
     cq_ring_wait(&ring, NOC);
-    command_at = ring.cursor;
-    if (*(const uint8_t*)ring.cursor != CQ_DISPATCH_SEQUENCE) {
-        return run_command();
+    if (*(const uint8_t*)ring.cursor == CQ_DISPATCH_SEQUENCE) {
+        left = ((const struct cq_sequence*)ring.cursor)->count;
+        skip_header();
     }
-    uint32_t left = ((const struct cq_sequence*)ring.cursor)->count;
-    for (skip(CQ_HEADER_BYTES); left != 0; left--) {
+    for (; left != 0; left--) {
         ring.cursor = cq_align(ring.cursor, RP_L1_ALIGNMENT);
         cq_ring_wait(&ring, NOC);
         command_at = ring.cursor;

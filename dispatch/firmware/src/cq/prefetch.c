@@ -57,7 +57,7 @@ static void relay(struct source* s, uint64_t bytes) {
 
 // --- commands ------------------------------------------------------------------------------------------------------
 
-static void relay_linear(void) {
+CQ_SHARED void relay_linear(void) {
     const struct cq_relay_linear* c = (const struct cq_relay_linear*)commands.ptr;
     struct source s = {.kind = SOURCE_LINEAR, .coord = cq_u32(c->noc_xy), .addr = cq_u64(c->addr)};
     uint64_t bytes = cq_u64(c->length);
@@ -66,7 +66,7 @@ static void relay_linear(void) {
     relay(&s, bytes);
 }
 
-static void relay_linear_h(void) {
+CQ_SHARED void relay_linear_h(void) {
     const struct cq_relay_linear_h* c = (const struct cq_relay_linear_h*)commands.ptr;
     struct source s = {.kind = SOURCE_LINEAR, .coord = c->noc_xy, .addr = cq_pair(c->addr_lo, c->addr_hi)};
     uint32_t bytes = c->length;
@@ -75,7 +75,7 @@ static void relay_linear_h(void) {
     relay(&s, bytes);
 }
 
-static void relay_paged(void) {
+CQ_SHARED void relay_paged(void) {
     const struct cq_relay_paged* c = (const struct cq_relay_paged*)commands.ptr;
     struct source s = {.kind = SOURCE_PAGED};
     uint64_t bytes = (uint64_t)c->pages * c->page_size;
@@ -90,7 +90,7 @@ static void relay_paged(void) {
     relay(&s, bytes);
 }
 
-static void relay_paged_packed(void) {
+CQ_SHARED void relay_paged_packed(void) {
     const struct cq_relay_paged_packed* c = (const struct cq_relay_paged_packed*)commands.ptr;
     uint32_t bytes = c->total_length, stride = c->stride;
     uint32_t table_bytes = c->count * sizeof(struct cq_relay_paged_packed_sub);
@@ -103,9 +103,23 @@ static void relay_paged_packed(void) {
     relay(&s, bytes);
 }
 
+// Does for RELAY_INLINE what relay_inline does, in few instructions, if all of the command is at hand and one request
+// carries its payload, as for nearly every command. Returns whether it did.
+RP_INLINE int relay_inline_whole(struct cq_ring_writer* w) {
+    uint32_t at = commands.ptr;
+    const struct cq_relay_inline* c = (const struct cq_relay_inline*)at;
+    uint32_t length = c->length, stride = c->stride;
+    if (stride > commands.end - at || length > stride - CQ_HEADER_BYTES || stride < CQ_HEADER_BYTES ||
+        !cq_ring_write_whole(w, NOC, at + CQ_HEADER_BYTES, length)) {
+        return 0;
+    }
+    commands.ptr = at + stride;
+    return 1;
+}
+
 // Sends the payload of RELAY_INLINE and its relatives. Without flush the ring's last page stays open for the data
 // that the next command brings.
-static void relay_inline(struct cq_ring_writer* w, int flush) {
+CQ_SHARED void relay_inline(struct cq_ring_writer* w, int flush) {
     const struct cq_relay_inline* c = (const struct cq_relay_inline*)commands.ptr;
     uint32_t length = c->length, stride = c->stride;
     cq_ring_reserve(w, length);
@@ -124,7 +138,7 @@ static void relay_inline(struct cq_ring_writer* w, int flush) {
 
 // The trace takes the place of the commands in the buffer, so nothing may follow in this fetch queue entry, and no
 // further entry may have been fetched: that is what the entry's stall bit is for.
-static void exec_buf(void) {
+CQ_SHARED void exec_buf(void) {
     const struct cq_exec_buf* c = (const struct cq_exec_buf*)commands.ptr;
     uint32_t base = c->base, page_log = c->log_page_size, pages = c->pages;
     if (trace.active || !fetch.stalled || fetch.in_flight != 0) {
@@ -139,7 +153,7 @@ static void exec_buf(void) {
     trace_start(base, page_log, pages);
 }
 
-static void exec_buf_end(void) {
+CQ_SHARED void exec_buf_end(void) {
     if (!trace.active) {
         cq_park(CQ_BAD_STALL, first_word());
     }
@@ -149,7 +163,7 @@ static void exec_buf_end(void) {
 
 // Waits until the dispatcher has notified as often as there were STALLs. More often is an error of the host's that
 // must not pass for success: hence equality.
-static void stall(void) {
+CQ_SHARED void stall(void) {
     uint32_t sync = cq_own_semaphore(CQ_SEM_SYNC);
     command_end_bare();
     stalls++;
@@ -163,7 +177,7 @@ static void stall(void) {
     }
 }
 
-static void debug(void) {
+CQ_SHARED void debug(void) {
     const struct cq_debug* c = (const struct cq_debug*)commands.ptr;
     uint32_t stride = c->stride;
     command_skip(CQ_HEADER_BYTES);
@@ -171,7 +185,7 @@ static void debug(void) {
 }
 
 // Fills the cache. It doesn't wait for the reads: RELAY_RINGBUFFER does.
-static void paged_to_ringbuffer(void) {
+CQ_SHARED void paged_to_ringbuffer(void) {
     const struct cq_paged_to_ringbuffer* c = (const struct cq_paged_to_ringbuffer*)commands.ptr;
     struct source s = {.kind = SOURCE_PAGED};
     uint32_t length = c->length;
@@ -191,7 +205,7 @@ static void paged_to_ringbuffer(void) {
     cache.write += wp_update;
 }
 
-static void set_ringbuffer_offset(void) {
+CQ_SHARED void set_ringbuffer_offset(void) {
     const struct cq_set_ringbuffer_offset* c = (const struct cq_set_ringbuffer_offset*)commands.ptr;
     if (c->update_wp) {
         cache.write = cq_u32(c->offset);
@@ -201,7 +215,7 @@ static void set_ringbuffer_offset(void) {
     command_end_bare();
 }
 
-static void relay_ringbuffer(void) {
+CQ_SHARED void relay_ringbuffer(void) {
     const struct cq_relay_ringbuffer* c = (const struct cq_relay_ringbuffer*)commands.ptr;
     uint32_t count = c->count, stride = c->stride;
     uint32_t table_bytes = count * sizeof(struct cq_relay_ringbuffer_sub);
@@ -219,9 +233,13 @@ static void relay_ringbuffer(void) {
 }
 
 // Runs the command at hand. Returns 0 after the last one.
-static int run_command(void) {
+RP_INLINE int run_command(void) {
     const uint8_t* c = (const uint8_t*)commands.ptr;
-    switch (c[0]) {
+    uint32_t id = c[0];
+    if (id == CQ_PREFETCH_RELAY_INLINE && c[1] == CQ_DISPATCHER_MASTER && relay_inline_whole(&master)) {
+        return 1;
+    }
+    switch (id) {
     case CQ_PREFETCH_RELAY_INLINE:
         relay_inline(c[1] == CQ_DISPATCHER_MASTER ? &master : &subordinate, 1);
         return 1;
