@@ -69,6 +69,34 @@ CQ_SHARED void wait_reads(uint32_t id) {
     rp_noc_id_barrier(NOC, id);
 }
 
+// read_whole_pages starts reads of the pages from the present one on that lie in so many bytes as a whole, moves past them and
+// returns their bytes. The reads have the id that was set last.
+CQ_SHARED uint32_t read_whole_pages(struct cq_pages* p, uint32_t l1, uint32_t bytes) {
+    const volatile uint16_t* xy = p->dram ? RP_BANK_TABLE->dram_xy[NOC] : RP_BANK_TABLE->l1_xy[NOC];
+    uint32_t size = p->page_size, bank = p->bank, row = p->row, start = l1, end = l1 + bytes;
+    if (size - 1 >= RP_NOC_MAX_BURST || size > bytes) {
+        return 0;
+    }
+    rp_noc_read_state_len(NOC, 0, 0, size);
+    do {
+        uint32_t coord = xy[bank], addr = p->dram ? row + RP_BANK_TABLE->dram_offset[bank] : row;
+        rp_noc_ready(NOC, RP_BUF_READ);
+        rp_noc_set(NOC, RP_BUF_READ, RP_NOC_TARG_COORD, rp_noc_coord_xy(coord));
+        rp_noc_set(NOC, RP_BUF_READ, RP_NOC_TARG_LO, addr);
+        rp_noc_set(NOC, RP_BUF_READ, RP_NOC_RET_LO, l1);
+        rp_noc_send(NOC, RP_BUF_READ);
+        RP_LOCAL->reads_issued[NOC]++;
+        l1 += size;
+        if (++bank == p->banks) {
+            bank = 0;
+            row += size;
+        }
+    } while (size <= end - l1);
+    p->bank = bank;
+    p->row = row;
+    return l1 - start;
+}
+
 // --- reading commands from the issue queue ---------------------------------------------------------------------------
 
 static uint32_t fetch_entry(void) { return *(volatile uint16_t*)fetch.entry; }
@@ -169,7 +197,9 @@ static void trace_request(uint32_t landing, uint32_t bytes) {
     trace.pages_left -= pages;
     rp_noc_write_flush(NOC);
     rp_noc_set_id(NOC, RP_BUF_READ, READ_TRACE);
-    for (; pages != 0; pages--) {
+    uint32_t left = trace.in_flight;
+    left -= read_whole_pages(&trace.pages, landing, left);
+    for (landing += trace.in_flight - left; left != 0; left -= trace.pages.page_size) {  // pages of several requests
         read_l1(cq_pages_coord(&trace.pages, NOC), cq_pages_address(&trace.pages), landing, trace.pages.page_size);
         cq_pages_next(&trace.pages);
         landing += trace.pages.page_size;

@@ -15,7 +15,7 @@ struct source {
     uint32_t coord;
     uint64_t addr;
     uint32_t run;  // bytes left in this run
-    struct cq_pages pages;
+    struct cq_pages pages;  // the one after this run
     const struct cq_relay_paged_packed_sub* sub;  // PAGED_PACKED: this one, and how many there are from it on
     uint32_t subs;
     uint32_t sub_left;  // bytes of this one after this run
@@ -25,6 +25,7 @@ CQ_SHARED void source_page(struct source* s) {
     s->coord = cq_pages_coord(&s->pages, NOC);
     s->addr = cq_pages_address(&s->pages);
     s->run = s->pages.page_size;
+    cq_pages_next(&s->pages);
 }
 
 // One request may not cross a 4 GiB boundary.
@@ -57,12 +58,10 @@ static void source_ready(struct source* s) {
         source_linear_run(s);
         break;
     case SOURCE_PAGED:
-        cq_pages_next(&s->pages);
         source_page(s);
         break;
     case SOURCE_PAGED_PACKED:
         if (s->sub_left != 0) {
-            cq_pages_next(&s->pages);
             source_sub_page(s);
         } else {
             source_sub(s);
@@ -87,6 +86,21 @@ static void data_read(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t bytes
     read_l1(coord, addr, l1, bytes);
 }
 
+// Starts reading whole pages after this run, which takes few instructions for each. Returns their bytes.
+static uint32_t source_read_pages(struct source* s, uint32_t l1, uint32_t bytes) {
+    if (s->kind == SOURCE_PAGED_PACKED) {
+        bytes = cq_min(bytes, s->sub_left);
+    }
+    bytes = cq_min(bytes, (MAX_OPEN_READS - data_reads) * s->pages.page_size);
+    uint32_t before = RP_LOCAL->reads_issued[NOC];
+    bytes = read_whole_pages(&s->pages, l1, bytes);
+    data_reads += RP_LOCAL->reads_issued[NOC] - before;
+    if (s->kind == SOURCE_PAGED_PACKED) {
+        s->sub_left -= bytes;
+    }
+    return bytes;
+}
+
 // Starts reading bytes of the source into L1.
 static void source_read(struct source* s, uint32_t l1, uint32_t bytes) {
     rp_noc_set_id(NOC, RP_BUF_READ, READ_DATA);
@@ -98,6 +112,11 @@ static void source_read(struct source* s, uint32_t l1, uint32_t bytes) {
         bytes -= n;
         s->addr += n;
         s->run -= n;
+        if (s->run == 0 && s->kind != SOURCE_LINEAR) {
+            n = source_read_pages(s, l1, bytes);
+            l1 += n;
+            bytes -= n;
+        }
     }
 }
 
