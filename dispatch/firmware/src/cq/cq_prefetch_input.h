@@ -72,26 +72,30 @@ CQ_SHARED void wait_reads(uint32_t id) {
 // read_whole_pages starts reads of the pages from the present one on that lie in so many bytes as a whole, moves past them and
 // returns their bytes. The reads have the id that was set last.
 CQ_SHARED uint32_t read_whole_pages(struct cq_pages* p, uint32_t l1, uint32_t bytes) {
-    const volatile uint16_t* xy = p->dram ? RP_BANK_TABLE->dram_xy[NOC] : RP_BANK_TABLE->l1_xy[NOC];
-    uint32_t size = p->page_size, bank = p->bank, row = p->row, start = l1, end = l1 + bytes;
+    const uint16_t* xy = (const uint16_t*)(p->dram ? RP_BANK_TABLE->dram_xy[NOC] : RP_BANK_TABLE->l1_xy[NOC]);
+    const uint32_t* offset = (const uint32_t*)RP_BANK_TABLE->dram_offset;
+    uint32_t size = p->page_size, bank = p->bank, banks = p->banks, row = p->row, dram = p->dram;
+    uint32_t start = l1, last = l1 + bytes - size, reads = 0;
     if (size - 1 >= RP_NOC_MAX_BURST || size > bytes) {
         return 0;
     }
     rp_noc_read_state_len(NOC, 0, 0, size);
     do {
-        uint32_t coord = xy[bank], addr = p->dram ? row + RP_BANK_TABLE->dram_offset[bank] : row;
+        uint32_t coord = xy[bank], addr = dram ? row + offset[bank] : row;
         rp_noc_ready(NOC, RP_BUF_READ);
         rp_noc_set(NOC, RP_BUF_READ, RP_NOC_TARG_COORD, rp_noc_coord_xy(coord));
         rp_noc_set(NOC, RP_BUF_READ, RP_NOC_TARG_LO, addr);
         rp_noc_set(NOC, RP_BUF_READ, RP_NOC_RET_LO, l1);
         rp_noc_send(NOC, RP_BUF_READ);
-        RP_LOCAL->reads_issued[NOC]++;
+        reads++;
+        bank++;
         l1 += size;
-        if (++bank == p->banks) {
+        if (bank == banks) {
             bank = 0;
             row += size;
         }
-    } while (size <= end - l1);
+    } while (l1 <= last);
+    RP_LOCAL->reads_issued[NOC] += reads;
     p->bank = bank;
     p->row = row;
     return l1 - start;

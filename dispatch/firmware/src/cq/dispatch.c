@@ -55,10 +55,16 @@ static void take_table(uint32_t words) {
     if (words > TABLE_WORDS || 4 * words > cq_ring_here(&ring)) {
         bad_command(CQ_BAD_LENGTH);
     }
-    for (uint32_t i = 0; i < words; i++) {
-        table[i] = rp_load(ring.cursor + 4 * i);
+    uint32_t bytes = cq_align(4 * words, RP_L1_ALIGNMENT);
+    uint32_t* to = table;
+    for (uint32_t from = ring.cursor, end = from + bytes; from != end; from += 16, to += 4) {
+        uint32_t a = rp_load(from), b = rp_load(from + 4), c = rp_load(from + 8), d = rp_load(from + 12);
+        to[0] = a;
+        to[1] = b;
+        to[2] = c;
+        to[3] = d;
     }
-    skip(cq_align(4 * words, RP_L1_ALIGNMENT));
+    skip(bytes);
 }
 
 // --- writes to one place -------------------------------------------------------------------------------------------
@@ -272,11 +278,21 @@ static const uint32_t* packed_table_in_place(uint32_t words, uint32_t items, uin
     return at;
 }
 
+// Whether the table can stay in the ring because the command, of so many bytes from the table on, ends in the block in which
+// it began: the reader returns nothing of that meanwhile.
+RP_INLINE int packed_ends_in_block(uint32_t bytes, uint32_t words) {
+    return bytes <= ring.block_end - ring.cursor && 4 * words <= cq_ring_here(&ring);
+}
+
 // A command of which a part is still coming, or lies in the next block.
-CQ_SHARED void packed_in_pieces(uint32_t flags, uint32_t count, uint32_t words, uint32_t addr, uint32_t size) {
+CQ_SHARED void packed_in_pieces(uint32_t flags, uint32_t count, uint32_t words, uint32_t addr, uint32_t size,
+                                uint32_t bytes) {
     uint32_t kind = flags & CQ_PACKED_MULTICAST ? RP_WRITE_DISPATCH_MULTICAST : RP_WRITE;
     const uint32_t* sub = table;
-    if (words <= TABLE_WORDS) {
+    if (packed_ends_in_block(bytes, words)) {
+        sub = (const uint32_t*)ring.cursor;
+        ring.cursor += cq_align(4 * words, RP_L1_ALIGNMENT);
+    } else if (words <= TABLE_WORDS) {
         take_table(words);
     } else {
         sub = packed_table_in_place(words, flags & CQ_PACKED_NO_STRIDE ? 1 : count, size);
@@ -320,7 +336,7 @@ CQ_SHARED void write_packed(void) {
     uint32_t bytes = table_bytes + (flags & CQ_PACKED_NO_STRIDE ? stride : count * stride);
     ring.cursor += CQ_HEADER_BYTES;
     if (bytes > here) {
-        packed_in_pieces(flags, count, words, addr, size);
+        packed_in_pieces(flags, count, words, addr, size, bytes);
         return;
     }
     const uint32_t* sub = (const uint32_t*)ring.cursor;
