@@ -21,7 +21,11 @@ func (c *core) runChecked(n int) stop {
 	st := stopSlice
 	for used < n && st == stopSlice {
 		c.base = base + used
-		st = c.runOne()
+		if c.profile == nil {
+			st = c.runOne()
+		} else {
+			st = c.runProfiled()
+		}
 		used += c.used
 	}
 	c.used, c.base = used, base

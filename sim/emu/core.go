@@ -82,6 +82,7 @@ type core struct {
 	agent      *agent
 	assumed    map[uint32]waived // by pc
 	share      *sharing          // once it has left reset
+	profile    *profile          // once it was asked for
 	localKnown []uint64          // one bit per word of local RAM that was ever written
 }
 

@@ -1,0 +1,47 @@
+package emu
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// A loop that counts is counted in whole. Of one that polls there are few rounds, however long it waits.
+func TestProfile(t *testing.T) {
+	const word, rounds = 0x30000, 1000
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(0, 0)
+		if n := r.c.Profile(r.raw(v), chip.BRISC); len(n) != 0 {
+			t.Fatalf("%v: counted before: %v", arch, n)
+		}
+		a := newAsm(0x1000).li(a0, rounds).label("work").addi(a0, a0, -1).bne(a0, x0, "work")
+		a.li(a1, word).label("poll").lw(a2, a1, 0).beq(a2, x0, "poll").addi(a3, a2, 0).label("end").halt()
+		at := func(label string) uint32 { return a.base + 4*uint32(a.labels[label]) }
+		r.write(v, word, make([]byte, 4))
+		r.run(v, a)
+		before := r.c.Retired(r.raw(v), chip.BRISC)
+		for range 50 {
+			r.write(v, word+4, []byte{1, 2, 3, 4}) // beside the word, which wakes the core
+		}
+		if n := r.c.Retired(r.raw(v), chip.BRISC) - before; n < 50 {
+			t.Errorf("%v: %d instructions while it polls", arch, n)
+		}
+		r.write(v, word, binary.LittleEndian.AppendUint32(nil, 1))
+		n := r.c.Profile(r.raw(v), chip.BRISC)
+		if n[at("work")] != rounds || n[at("work")+4] != rounds {
+			t.Errorf("%v: the loop is counted %d and %d times, not %d", arch, n[at("work")], n[at("work")+4], rounds)
+		}
+		if p := n[at("poll")]; p < 1 || p > 3 {
+			t.Errorf("%v: %d rounds of polling", arch, p)
+		}
+		if n[at("end")-4] != 1 || n[at("end")] < 1 || n[at("end")] > 3 {
+			t.Errorf("%v: the end is counted %d and %d times", arch, n[at("end")-4], n[at("end")])
+		}
+		if n := r.c.Profile(chip.XY{X: 0, Y: 0}, chip.BRISC); n != nil {
+			t.Errorf("%v: a tile without processors has counts: %v", arch, n)
+		}
+		r.healthy()
+	}
+}
