@@ -16,6 +16,15 @@ import (
 // and with the same *Call, which the Observer may read until End returns. For calls that put something into a queue, nothing
 // else gets into that queue between Begin and End, so an Observer is told of them in the queue's order. An Observer must
 // return quickly, and must not use the queue except by [Call.Stamp].
+//
+// An Observer that has a method
+//
+//	RecordControl(name string) (end func())
+//
+// is also told when a [Recorder] of the device records control flow. It is called before what is inside is recorded, and end
+// after that, on the same goroutine: for a loop with a name such as "loop of 5" or "while state[0] < 4, at most 100", for a
+// branch with one such as "if state[0] == 1" or "switch of state" and inside of it with "then", "otherwise" or "body 2", and for
+// a call with one such as "call layer".
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)
@@ -88,6 +97,24 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 		return nil, q.d.failed("stamp", err)
 	}
 	return e, nil
+}
+
+// controlObserver is an Observer that is told of control flow that is recorded.
+type controlObserver interface{ RecordControl(name string) (end func()) }
+
+// recordControl tells Observers that control flow of this name is recorded. The caller calls end after what is inside.
+func (d *Device) recordControl(name string) (end func()) {
+	var ends []func()
+	for _, o := range d.watch.all() {
+		if w, ok := o.Observer.(controlObserver); ok {
+			ends = append(ends, w.RecordControl(name))
+		}
+	}
+	return func() {
+		for _, f := range slices.Backward(ends) {
+			f()
+		}
+	}
 }
 
 // Observe attaches an Observer to the device. The returned function detaches it; it is still told of the end of calls

@@ -127,7 +127,7 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 	node := flowNode{name: name, kind: tracebuf.ControlBranch}
 	return r.control(op, node, conds, func(n *flowNode) error {
 		for i := range bodies {
-			if err := r.bodyOf(&n.cases[i].body, bodies[i]); err != nil {
+			if err := r.caseOf(n, i, bodyName(op, i), bodies[i]); err != nil {
 				return err
 			}
 		}
@@ -135,8 +135,22 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 			return nil
 		}
 		n.cases = append(n.cases, flowCase{})
-		return r.bodyOf(&n.cases[len(n.cases)-1].body, otherwise)
+		return r.caseOf(n, len(n.cases)-1, "otherwise", otherwise)
 	})
+}
+
+// bodyName names a body of a branch that has a condition.
+func bodyName(op string, i int) string {
+	if op == "if" {
+		return "then"
+	}
+	return fmt.Sprintf("body %d", i)
+}
+
+// caseOf has a function record a body of a branch.
+func (r *Recorder) caseOf(n *flowNode, i int, name string, body func() error) error {
+	defer r.d.recordControl(name)()
+	return r.bodyOf(&n.cases[i].body, body)
 }
 
 // Call records that another trace runs here, as it is on this queue, with the parameters that it has at each replay. It must be
@@ -169,6 +183,7 @@ func (r *Recorder) call(t *Trace) error {
 	if i < 0 || len(t.partsOn(r.d)) != 1 {
 		return fmt.Errorf("it has no part on queue %d of %s, or parts on other queues of the device as well: %w", r.q.ID(), r.d.name, ErrOtherQueue)
 	}
+	defer r.d.recordControl("call " + t.name)()
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	if r.c.ended.Load() {
@@ -214,7 +229,9 @@ var errFlowEdges = fmt.Errorf("a trace can't have both control flow and events b
 func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flowNode) error) error {
 	err := r.beginControl(&n, conds)
 	if err == nil {
+		end := r.d.recordControl(n.label())
 		err = record(&n)
+		end()
 	}
 	if err == nil {
 		r.c.mu.Lock()
@@ -231,6 +248,14 @@ func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flo
 		return r.refusedLocked(op, err)
 	}
 	return nil
+}
+
+// label names the node for Observers.
+func (n *flowNode) label() string {
+	if n.kind == tracebuf.ControlLoop && n.cond != nil {
+		return fmt.Sprintf("%s, at most %d", n.name, n.count)
+	}
+	return n.name
 }
 
 func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
@@ -75,6 +76,27 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 			c.beginLocked(call)
 		}
 		c.endLocked(w.d, call)
+	}
+}
+
+// RecordControl is told of loops, branches and calls that a trace has: in graphs they are functions around what is recorded
+// in them.
+func (w watcher) RecordControl(name string) (end func()) {
+	c := &w.d.captures
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begun := slices.Clone(c.stack)
+	for _, one := range begun {
+		one.rec.Begin(graph.ControlPrefix + name)
+	}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, one := range begun {
+			if slices.Contains(c.stack, one) {
+				one.rec.End()
+			}
+		}
 	}
 }
 

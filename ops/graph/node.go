@@ -56,6 +56,10 @@ const (
 	ParamErrorOperation    = "error_operation"
 )
 
+// ControlPrefix is how the names of functions begin that are loops, branches, their bodies and calls of a trace that was
+// captured: as "control::loop of 5". What they call is recorded once, however often it runs.
+const ControlPrefix = "control::"
+
 // Params are the parameters of a node. Numbers are held as their decimal digits and JSON arrays as their text, whatever form
 // they have in the file.
 type Params map[string]string

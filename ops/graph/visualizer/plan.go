@@ -10,7 +10,7 @@ import (
 // hidden reports whether a function is not an operation in the visualizer; the functions that it calls are (graph_report.py).
 func hidden(name string) bool {
 	for _, p := range []string{"ttnn::convert_python_tensor_to_tt_tensor", "tt::tt_metal::detail::convert_tt_tensor_to_framework_tensor",
-		"Tensor::deallocate", "Tensor::to_device", "Tensor::reshape", "tt::tt_metal::to_dtype"} {
+		"Tensor::deallocate", "Tensor::to_device", "Tensor::reshape", "tt::tt_metal::to_dtype", graph.ControlPrefix} {
 		if strings.HasPrefix(name, p) {
 			return true
 		}
