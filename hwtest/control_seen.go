@@ -1,0 +1,205 @@
+package hwtest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// outline carries statements out on the host and returns what a timeline shows of them: a line for each span, indented as
+// they nest.
+func (c *control) outline(ss []stmt, depth int) (out []string) {
+	add := func(deeper int, format string, args ...any) {
+		out = append(out, strings.Repeat(" ", depth+deeper)+fmt.Sprintf(format, args...))
+	}
+	iteration := func(s *stmt, i uint32) {
+		add(1, "iteration %d", i)
+		out = append(out, c.outline(s.body, depth+2)...)
+	}
+	body := func(s *stmt, i int) {
+		if i == len(s.bodies)-1 && s.op == opIf && i == 1 && !runsAny(s.bodies[i]) {
+			return // nothing tells that it was there
+		}
+		add(0, "branch %d", i)
+		out = append(out, c.outline(s.bodies[i], depth+1)...)
+	}
+	for i := range ss {
+		s := &ss[i]
+		v := c.values[s.counter]
+		switch s.op {
+		case opMix, opAdd:
+			c.run(ss[i : i+1])
+		case opLoop:
+			if s.n > 0 {
+				add(0, "loop %d", s.n)
+			}
+			for i := range s.n {
+				iteration(s, i)
+			}
+		case opWhile:
+			at := len(out)
+			n := uint32(0)
+			for ; s.is.Holds(c.values[s.counter], s.n); n++ {
+				iteration(s, n)
+			}
+			out = slices.Insert(out, at, fmt.Sprintf("%sloop %d", strings.Repeat(" ", depth), n))
+		case opIf:
+			if s.is.Holds(v, s.n) {
+				body(s, 0)
+			} else if len(s.bodies) > 1 {
+				body(s, 1)
+			}
+		case opSwitch:
+			if uint64(v) < uint64(len(s.bodies)) {
+				body(s, int(v))
+			}
+		case opCall:
+			add(0, "call 0")
+			out = append(out, c.outline(s.body, depth+1)...)
+		}
+	}
+	return out
+}
+
+// runsAny reports whether statements have a program or a call among their steps, whether it runs or not.
+func runsAny(ss []stmt) bool {
+	return slices.ContainsFunc(ss, func(s stmt) bool {
+		return s.op == opMix || s.op == opAdd || s.op == opCall || runsAny(s.body) || slices.ContainsFunc(s.bodies, runsAny)
+	})
+}
+
+// controlLines returns the outline of a timeline, and checks its times.
+func controlLines(t *fixture, line *observe.Timeline) []string {
+	t.Helper()
+	replays := map[uint64]observe.Span{}
+	for _, s := range line.Spans() {
+		if s.Queue >= 0 {
+			replays[s.Call] = s
+		}
+	}
+	var open []observe.ControlSpan
+	var out []string
+	for _, s := range line.ControlSpans() {
+		if s.Depth > len(open) {
+			t.Fatalf("%v %q is %d deep, after something %d deep", s.Kind, s.Name, s.Depth, len(open)-1)
+		}
+		open = open[:s.Depth]
+		from, to := replays[s.Call].StartCycles, replays[s.Call].EndCycles
+		if n := len(open); n > 0 {
+			from, to = open[n-1].Start, open[n-1].End
+		}
+		if s.Start < from || s.End < s.Start || s.End > to {
+			t.Errorf("%v %q is from %d to %d, inside of %d to %d", s.Kind, s.Name, s.Start, s.End, from, to)
+		}
+		open = append(open, s)
+		out = append(out, fmt.Sprintf("%s%v %d", strings.Repeat(" ", s.Depth), s.Kind, s.Number))
+	}
+	return out
+}
+
+// controlTimeline compares what timelines show with what statements do.
+func controlTimeline(t *fixture) {
+	rng := rand.New(rand.NewPCG(99, 1))
+	for round := 0; round < t.size(6, 2); {
+		ss := randomStmts(rng, 3)
+		c := &control{t: t, f: &follow{t: t, words: make([]uint32, t.grid().Size())}, values: make([]uint32, controlCounters)}
+		if c.run(ss); c.runs < 4 || c.runs > t.size(80, 40) {
+			continue
+		}
+		round++
+		c = t.control()
+		tr := c.captured(ss)
+		line, err := observe.StartTimeline(t.ctx, t.dev)
+		t.ok(err)
+		var want []string
+		for range 2 {
+			t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
+			clear(c.values)
+			t.ok(tr.Replay(t.ctx))
+			want = append(want, c.outline(ss, 0)...)
+		}
+		t.ok(line.Stop(t.ctx))
+		if got := controlLines(t, line); !slices.Equal(got, want) {
+			t.Errorf("round %d: the timeline has\n%s\nwant\n%s", round, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		c.check(fmt.Sprintf("round %d", round))
+	}
+}
+
+// abortedTimeline looks at the timeline of a replay that the host has ended.
+func abortedTimeline(t *fixture) {
+	c := t.control()
+	tr := c.captured([]stmt{loop(1<<30, mix(1), loop(2, mix(2)))})
+	line, err := observe.StartTimeline(t.ctx, t.dev)
+	t.ok(err)
+	t.ok(tr.Replay(t.ctx))
+	ended, err := t.rq.Abort(t.ctx)
+	t.ok(err)
+	t.ok(line.Stop(t.ctx))
+	spans := line.ControlSpans()
+	if ended != 1 || len(spans) < 2 || !spans[0].Aborted || spans[0].Kind != tracebuf.SpanLoop || spans[0].Number < 1 {
+		t.Errorf("%d replays were ended, and the timeline has %d spans; the first is %+v", ended, len(spans), append(spans, observe.ControlSpan{})[0])
+	}
+}
+
+// conditionAcrossQueues has one queue's programs write what the condition of another queue's trace reads.
+func conditionAcrossQueues(t *fixture) {
+	if t.dev.Queues() < 2 {
+		t.Skip("the device has one queue")
+	}
+	c := t.control()
+	ss := []stmt{while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), []stmt{mix(2)}, []stmt{mix(3)})}
+	tr := c.captured(ss)
+	other := t.dev.Queue(1)
+	set := func(counter int, n uint32) *reprise.Executable { return c.adder(&stmt{op: opAdd, counter: counter, n: n}) }
+	for i := range t.size(6, 3) {
+		t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		clear(c.values)
+		before, after := t.dev.NewEvent("before"), t.dev.NewEvent("after")
+		x := set(i%2, uint32(i))
+		t.ok(errors.Join(
+			t.rq.Record(t.ctx, before), other.WaitEvent(t.ctx, before), other.Run(t.ctx, x), other.Record(t.ctx, after),
+			t.rq.WaitEvent(t.ctx, after), tr.Replay(t.ctx),
+		))
+		c.values[i%2] += uint32(i)
+		c.run(ss)
+		c.check(fmt.Sprintf("round %d", i))
+	}
+}
+
+// carriedWords has each iteration's program read what that of the iteration before has written, from other workers.
+func carriedWords(t *fixture) {
+	a, b := t.buffer(allocator.DRAM, 4*64, 64), t.buffer(allocator.DRAM, 4*64, 64)
+	there := t.load(t.addProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
+	back := t.load(t.addProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
+	const n = 20
+	tr, err := t.rq.Capture(t.ctx, "carried", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(
+			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
+			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
+		)
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	for range 2 {
+		t.ok(t.rq.Write(t.ctx, a, 0, make([]byte, a.Size())))
+		t.ok(tr.Replay(t.ctx))
+		got := t.readAll(a)
+		for i := 0; i < len(got); i += 4 {
+			if v := binary.LittleEndian.Uint32(got[i:]); v != 3*2*n {
+				t.Fatalf("word %d is %d, want %d", i/4, v, 3*2*n)
+			}
+		}
+	}
+}
