@@ -100,7 +100,9 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 }
 
 // controlObserver is an Observer that is told of control flow that is recorded.
-type controlObserver interface{ RecordControl(name string) (end func()) }
+type controlObserver interface {
+	RecordControl(name string) (end func())
+}
 
 // recordControl tells Observers that control flow of this name is recorded. The caller calls end after what is inside.
 func (d *Device) recordControl(name string) (end func()) {

@@ -155,14 +155,14 @@ func abortedTimeline(t *fixture) {
 
 // conditionAcrossQueues has one queue's programs write what the condition of another queue's trace reads.
 func conditionAcrossQueues(t *fixture) {
-	if t.dev.Queues() < 2 {
-		t.Skip("the device has one queue")
-	}
+	t = t.full(t.device.Open(), reprise.WithQueues(2))
 	c := t.control()
 	ss := []stmt{while(below(0, 6), count(0, 1), mix(1)), when(below(1, 1), []stmt{mix(2)}, []stmt{mix(3)})}
 	tr := c.captured(ss)
 	other := t.dev.Queue(1)
-	set := func(counter int, n uint32) *reprise.Executable { return c.adder(&stmt{op: opAdd, counter: counter, n: n}) }
+	set := func(counter int, n uint32) *reprise.Executable {
+		return c.adder(&stmt{op: opAdd, counter: counter, n: n})
+	}
 	for i := range t.size(6, 3) {
 		t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
 		clear(c.values)
