@@ -365,7 +365,7 @@ func controlForms() []testCase {
 		{"call of a trace with loops", "what is called may have loops", []stmt{loop(2, called(loop(3, mix(1)), mix(2)), mix(3))}},
 		{"call in a branch", "a branch may call", []stmt{when(below(0, 1), []stmt{called(mix(1))}, []stmt{called(mix(2))}), mix(3)}},
 		{"calls in calls", "calls nest", []stmt{deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append([]stmt{mix(2)}, s...)...) })}},
-		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9000}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
+		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
 	}
 	var cs []testCase
 	for _, f := range forms {

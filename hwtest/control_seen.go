@@ -23,9 +23,15 @@ func (c *control) outline(ss []stmt, depth int) (out []string) {
 	add := func(deeper int, format string, args ...any) {
 		out = append(out, strings.Repeat(" ", depth+deeper)+fmt.Sprintf(format, args...))
 	}
-	iteration := func(s *stmt, i uint32) {
-		add(1, "iteration %d", i)
-		out = append(out, c.outline(s.body, depth+2)...)
+	loop := func(s *stmt, goesOn func(turn uint32) bool) (turns uint32) {
+		last := len(c.turns)
+		for c.turns = append(c.turns, 0); goesOn(c.turns[last]); c.turns[last]++ {
+			add(1, "iteration %d", c.turns[last])
+			out = append(out, c.outline(s.body, depth+2)...)
+		}
+		turns = c.turns[last]
+		c.turns = c.turns[:last]
+		return turns
 	}
 	body := func(s *stmt, i int) {
 		if i == len(s.bodies)-1 && s.op == opIf && i == 1 && !runsAny(s.bodies[i]) {
@@ -36,7 +42,6 @@ func (c *control) outline(ss []stmt, depth int) (out []string) {
 	}
 	for i := range ss {
 		s := &ss[i]
-		v := c.values[s.counter]
 		switch s.op {
 		case opMix, opAdd:
 			c.run(ss[i : i+1])
@@ -44,29 +49,27 @@ func (c *control) outline(ss []stmt, depth int) (out []string) {
 			if s.n > 0 {
 				add(0, "loop %d", s.n)
 			}
-			for i := range s.n {
-				iteration(s, i)
-			}
+			loop(s, func(turn uint32) bool { return turn < s.n })
 		case opWhile:
 			at := len(out)
-			n := uint32(0)
-			for ; s.is.Holds(c.values[s.counter], s.n); n++ {
-				iteration(s, n)
-			}
+			n := loop(s, func(uint32) bool { return s.is.Holds(c.compared(s), s.n) })
 			out = slices.Insert(out, at, fmt.Sprintf("%sloop %d", strings.Repeat(" ", depth), n))
 		case opIf:
-			if s.is.Holds(v, s.n) {
+			if s.is.Holds(c.compared(s), s.n) {
 				body(s, 0)
 			} else if len(s.bodies) > 1 {
 				body(s, 1)
 			}
 		case opSwitch:
-			if uint64(v) < uint64(len(s.bodies)) {
+			if v := c.compared(s); uint64(v) < uint64(len(s.bodies)) {
 				body(s, int(v))
 			}
 		case opCall:
 			add(0, "call 0")
+			around := c.turns
+			c.turns = nil
 			out = append(out, c.outline(s.body, depth+1)...)
+			c.turns = around
 		}
 	}
 	return out
@@ -112,7 +115,7 @@ func controlLines(t *fixture, line *observe.Timeline) []string {
 func controlTimeline(t *fixture) {
 	rng := rand.New(rand.NewPCG(99, 1))
 	for round := 0; round < t.size(6, 2); {
-		ss := randomStmts(rng, 3)
+		ss := randomStmts(rng, 3, 0)
 		c := &control{t: t, f: &follow{t: t, words: make([]uint32, t.grid().Size())}, values: make([]uint32, controlCounters)}
 		if c.run(ss); c.runs < 4 || c.runs > t.size(80, 40) {
 			continue

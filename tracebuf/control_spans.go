@@ -3,6 +3,7 @@ package tracebuf
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -41,9 +42,10 @@ type ControlSpan struct {
 	Number   int
 	Programs []string // that its commands run, in order, without those in loops and calls inside
 	Aborted  bool     // the host has ended the replay in it
-	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start. At the End the span's programs
-	// are done, with two exceptions: where programs follow a call or the last body of a branch, the queue doesn't stop in
-	// between. Then a call ends when its last program was launched, and that body where the queue's next decision is.
+	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start, unless a condition on an
+	// iteration has chosen the span's body: then it was launched. At the End the span's programs are done, with two exceptions:
+	// where programs follow a call or the last body of a branch, the queue doesn't stop in between. Then a call ends when its
+	// last program was launched, and that body where the queue's next decision is.
 	Start, End uint64
 }
 
@@ -223,7 +225,7 @@ func (r *spanReader) conditions(im *Image, step int) int {
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target
-	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name {
+	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name && strings.HasPrefix(im.Steps[to].Name, "switch ") {
 		r.chain, r.skipped, r.chainIn = to, n, im
 		return
 	}
