@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
 // tt-metal's command-queue firmware replays a trace of 100 programs on the workers of this runtime's own firmware, hands its
@@ -14,6 +15,11 @@ import (
 func TestQueueFirmware(t *testing.T) {
 	if len(queueFirmware) == 0 {
 		t.Skip("no -metal-queues DIR: folders with command-queue firmware of two queues that tt-metal built")
+	}
+	for arch, q := range queueFirmware {
+		if q.Base.Layout.L1.Go != abi.Own(arch).L1.Go {
+			t.Skipf("queues of %v don't drive this runtime's own workers", q.Base.Layout.Revision)
+		}
 	}
 	onAll(t, func(b *bench) {
 		const programs = 100
