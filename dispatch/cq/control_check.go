@@ -1,42 +1,59 @@
 package cq
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
-// flow checks the control flow of a trace: loops nest, and what commands go to are commands of the same trace that don't
-// separate a header from its data.
+// flow checks the control flow of a trace: loops nest, what commands go to are commands of the same trace that don't separate a
+// header from its data, in the same loop but where a loop is left, and only a loop's end goes back. So every trace ends.
 type flow struct {
-	starts  []uint32 // of commands, in order, but for those that bring the data of a header
-	header  bool     // the next command brings them
-	loops   []uint16 // that are open
+	starts  []flowStart // of commands, in order, but for those that bring the data of a header
+	header  bool        // the next command brings them
+	loops   []openLoop
+	begun   int // loops so far
 	targets []flowTarget
+}
+
+// flowStart is where a command begins.
+type flowStart struct {
+	at   uint32
+	loop int // number, from 1 in the order of their starts, of the innermost loop around it; 0 for none
+}
+
+type openLoop struct {
+	id      uint16
+	number  int
+	body    uint32 // offset of the first command in it
+	limited bool   // that is a condition, which counts against the limit
+	exit    uint32 // as its LOOP_BEGIN has it
+	leave   bool   // exits is where conditions leave it to
+	exits   uint32
 }
 
 type flowTarget struct {
 	at   int // of the command
 	name string
 	to   uint32
+	loop int // number of the loop that the command there must be in
 }
 
 // add takes the next command of a trace. header says that the next one brings its data.
 func (f *flow) add(e Entry, header bool) error {
 	if !f.header {
-		f.starts = append(f.starts, uint32(e.Offset))
+		f.starts = append(f.starts, flowStart{uint32(e.Offset), f.loop()})
 	}
 	f.header = header
-	var to uint32
+	next := uint32(e.Offset + len(e.Raw))
 	switch c := e.Command.(type) {
 	case LoopBegin:
 		if len(f.loops) == MaxLoops {
 			return bad(ErrOrder, e.Offset, c.Name(), "loops nest %d deep, the prefetcher has room for %d", len(f.loops)+1, MaxLoops)
 		}
-		f.loops = append(f.loops, c.Loop)
-		to = c.Exit
+		f.begun++
+		f.loops = append(f.loops, openLoop{id: c.Loop, number: f.begun, body: next, exit: c.Exit})
 	case LoopEnd:
-		if len(f.loops) == 0 || f.loops[len(f.loops)-1] != c.Loop {
-			return bad(ErrOrder, e.Offset, c.Name(), "it ends loop %d, open are %d", c.Loop, f.loops)
-		}
-		f.loops = f.loops[:len(f.loops)-1]
-		to = c.Body
+		return f.end(&c, e.Offset, next)
 	case Branch:
 		if (c.Leave || c.Limited) && len(f.loops) == 0 {
 			return bad(ErrOrder, e.Offset, c.Name(), "it is in no loop")
@@ -44,22 +61,67 @@ func (f *flow) add(e Entry, header bool) error {
 		if int(c.Level) > len(f.loops) {
 			return bad(ErrOrder, e.Offset, c.Name(), "it compares the iteration of loop %d from the innermost, open are %d", c.Level, len(f.loops))
 		}
-		to = c.Else
-	default:
-		return nil
+		if c.Else <= uint32(e.Offset) {
+			return bad(ErrOrder, e.Offset, c.Name(), "it goes back to %#x, as only the end of a loop does", c.Else)
+		}
+		to := flowTarget{e.Offset, c.Name(), c.Else, f.loop()}
+		if !c.Leave {
+			if c.Limited {
+				return bad(ErrOrder, e.Offset, c.Name(), "it counts against the limit of a loop that it doesn't leave")
+			}
+			f.targets = append(f.targets, to)
+			return nil
+		}
+		l := &f.loops[len(f.loops)-1]
+		if l.leave && l.exits != c.Else {
+			return bad(ErrOrder, e.Offset, c.Name(), "it leaves loop %d to %#x, another one to %#x", l.id, c.Else, l.exits)
+		}
+		l.leave, l.exits = true, c.Else
+		l.limited = l.limited || c.Limited && uint32(e.Offset) == l.body
 	}
-	f.targets = append(f.targets, flowTarget{e.Offset, e.Command.Name(), to})
+	return nil
+}
+
+// loop is the number of the innermost loop that is open.
+func (f *flow) loop() int {
+	if n := len(f.loops); n > 0 {
+		return f.loops[n-1].number
+	}
+	return 0
+}
+
+// end takes the end of a loop, after which the next command is at an offset.
+func (f *flow) end(c *LoopEnd, at int, next uint32) error {
+	n := len(f.loops)
+	if n == 0 || f.loops[n-1].id != c.Loop {
+		return bad(ErrOrder, at, c.Name(), "it ends loop %d, which isn't the innermost of %d that are open", c.Loop, n)
+	}
+	l := f.loops[n-1]
+	f.loops = f.loops[:n-1]
+	switch {
+	case c.Body != l.body:
+		return bad(ErrOrder, at, c.Name(), "it goes back to %#x, the body of loop %d begins at %#x", c.Body, c.Loop, l.body)
+	case l.exit != next || l.leave && l.exits != next:
+		return bad(ErrOrder, at, c.Name(), "loop %d is left to %#x or %#x, what follows it is at %#x", c.Loop, l.exit, l.exits, next)
+	case c.Limited && !l.limited:
+		return bad(ErrOrder, at, c.Name(), "loop %d never ends: it is limited, and its body doesn't begin with a limited BRANCH that leaves it", c.Loop)
+	}
+	f.targets = append(f.targets, flowTarget{at, c.Name(), c.Body, l.number}, flowTarget{at, c.Name(), next, f.loop()})
 	return nil
 }
 
 // check is called after the last command.
 func (f *flow) check() error {
 	if n := len(f.loops); n > 0 {
-		return bad(ErrOrder, int(f.starts[len(f.starts)-1]), PrefetchExecBufEnd.String(), "loop %d has no LOOP_END", f.loops[n-1])
+		return bad(ErrOrder, int(f.starts[len(f.starts)-1].at), PrefetchExecBufEnd.String(), "loop %d has no LOOP_END", f.loops[n-1].id)
 	}
 	for _, t := range f.targets {
-		if _, ok := slices.BinarySearch(f.starts, t.to); !ok {
+		i, ok := slices.BinarySearchFunc(f.starts, t.to, func(s flowStart, to uint32) int { return cmp.Compare(s.at, to) })
+		if !ok {
 			return bad(ErrOrder, t.at, t.name, "it goes to %#x, where no command of the trace begins", t.to)
+		}
+		if f.starts[i].loop != t.loop {
+			return bad(ErrOrder, t.at, t.name, "it goes to %#x, which is in another loop", t.to)
 		}
 	}
 	return nil

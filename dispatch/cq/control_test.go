@@ -14,7 +14,7 @@ func TestCheckControlFlow(t *testing.T) {
 		data := RelayLinear{Length: 16, NOC: l.NOCXY(1, 1)}
 		deep := func(loops int) (out []PrefetchCommand) {
 			for i := range loops {
-				out = append(out, LoopBegin{Loop: uint16(i), Exit: uint32(2*loops) * n, Count: 2})
+				out = append(out, LoopBegin{Loop: uint16(i), Exit: uint32(2*loops-i) * n, Count: 2})
 			}
 			for i := range loops {
 				out = append(out, LoopEnd{Loop: uint16(loops - 1 - i), Body: uint32(loops-i) * n})
@@ -39,6 +39,13 @@ func TestCheckControlFlow(t *testing.T) {
 			{"an end without a loop", []PrefetchCommand{wait, LoopEnd{Body: 0}}, true},
 			{"loops that cross", []PrefetchCommand{LoopBegin{Loop: 1, Exit: n, Count: 1}, LoopBegin{Loop: 2, Exit: n, Count: 1}, LoopEnd{Loop: 1, Body: n}, LoopEnd{Loop: 2, Body: n}}, true},
 			{"leaving no loop", []PrefetchCommand{Branch{Compare: Equal, Else: n, Leave: true}}, true},
+			{"a branch back", []PrefetchCommand{wait, Branch{Compare: Equal, Else: 0}}, true},
+			{"a branch to itself", []PrefetchCommand{wait, Branch{Compare: Never, Else: n}}, true},
+			{"a branch out of a loop", []PrefetchCommand{LoopBegin{Exit: 4 * n, Count: 4}, Branch{Compare: Less, Else: 4 * n}, wait, LoopEnd{Body: n}}, true},
+			{"a branch into a loop", []PrefetchCommand{Branch{Compare: Less, Else: 3 * n}, LoopBegin{Exit: 4 * n, Count: 4}, wait, LoopEnd{Body: 2 * n}}, true},
+			{"an exit inside of the loop", []PrefetchCommand{LoopBegin{Exit: 2 * n, Count: 4}, wait, LoopEnd{Body: n}}, true},
+			{"a body outside of the loop", []PrefetchCommand{wait, LoopBegin{Exit: 3 * n, Count: 4}, LoopEnd{Body: 0}}, true},
+			{"a limit that nothing tests", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, wait, LoopEnd{Body: n, Limited: true}}, true},
 			{"an iteration of a loop", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, Branch{Compare: Less, Level: 1, Else: 2 * n}, LoopEnd{Body: n}}, false},
 			{"an iteration of no loop", []PrefetchCommand{Branch{Compare: Less, Level: 1, Else: n}}, true},
 			{"an iteration of a loop that isn't open", []PrefetchCommand{LoopBegin{Exit: 3 * n, Count: 4}, Branch{Compare: Less, Level: 2, Else: 2 * n}, LoopEnd{Body: n}}, true},
