@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -71,20 +70,23 @@ func (r *Report) written() []Result {
 	return append(slices.Clone(r.Results), rest)
 }
 
-// WriteFile writes the results to a file: as a JSON array, or as JUnit's XML if the file's name ends in .xml. If the run was cut
-// short, one more result says so.
-func (r *Report) WriteFile(path string) error {
-	var out []byte
-	var err error
-	if strings.EqualFold(filepath.Ext(path), ".xml") {
-		out, err = r.junit()
-	} else {
-		out, err = json.MarshalIndent(r.written(), "", "  ")
+// WriteJSON writes the results as a JSON array. If the run was cut short, one more result says so.
+func (r *Report) WriteJSON(w io.Writer) error {
+	out, err := json.MarshalIndent(r.written(), "", "  ")
+	return writeReport(w, out, err)
+}
+
+// WriteJUnit is WriteJSON as JUnit's XML.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	out, err := r.junit()
+	return writeReport(w, out, err)
+}
+
+func writeReport(w io.Writer, out []byte, err error) error {
+	if err == nil {
+		_, err = w.Write(append(out, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("hwtest: write report: %w", err)
-	}
-	if err := os.WriteFile(path, append(out, '\n'), 0o644); err != nil {
 		return fmt.Errorf("hwtest: write report: %w", err)
 	}
 	return nil

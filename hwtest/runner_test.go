@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -195,21 +193,13 @@ func TestInterruptedRun(t *testing.T) {
 		if rep.Ended != want {
 			t.Errorf("%s: ended %q, want %q", name, rep.Ended, want)
 		}
-		dir := t.TempDir()
 		for file, parts := range map[string][]string{
 			"r.json": {`"reason": "interrupted: ` + stop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
 			"r.xml":  {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`, `<skipped message="` + want + `">`},
 		} {
-			path := filepath.Join(dir, file)
-			if err := rep.WriteFile(path); err != nil {
-				t.Fatal(err)
-			}
-			b, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := written(t, &rep, file)
 			for _, p := range parts {
-				if !strings.Contains(string(b), p) {
+				if !strings.Contains(b, p) {
 					t.Errorf("%s: %s lacks %s:\n%s", name, file, p, b)
 				}
 			}

@@ -56,8 +56,8 @@ func (c *Capture) End() (*graph.Report, error) {
 	return c.rec.Finish()
 }
 
-// EndToFile ends the capture and writes its report to a file, whose directories it creates. If the file can't be written it
-// returns the report and the error.
+// EndToFile ends the capture and writes its report to a file, whole or not at all, whose directories it creates. If the file can't
+// be written it returns the report and the error.
 func (c *Capture) EndToFile(path string) (*graph.Report, error) {
 	r, err := c.End()
 	if r == nil {
@@ -73,11 +73,25 @@ func writeReport(r *graph.Report, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.Create(path)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0) // a device or a pipe, which a new file mustn't replace
+		if err != nil {
+			return err
+		}
+		return errors.Join(r.Encode(f), f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	return errors.Join(r.Encode(f), f.Close())
+	// Temporary files are for their owner only.
+	if err = errors.Join(r.Encode(f), f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // Report returns a report of the capture so far. The capture goes on.

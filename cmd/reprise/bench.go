@@ -170,20 +170,20 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		return openError(c.Device, err)
 	}
 	// The figures are printed even if a file can't be written.
-	return errors.Join(c.print(s.out, old, r), c.files(r))
+	return errors.Join(c.print(s.out, old, r), c.files(ctx, r))
 }
 
 // files writes the report to files.
-func (c *benchCmd) files(r *bench.Report) error {
+func (c *benchCmd) files(ctx context.Context, r *bench.Report) error {
 	var errs []error
 	if c.Output != "" {
-		errs = append(errs, writeFile(c.Output, r.WriteJSON))
+		errs = append(errs, save(ctx, "--output", c.Output, r.WriteJSON))
 	}
 	if c.Plot != "" {
 		errs = append(errs, r.Plot(c.Plot))
 	}
 	if r.Timeline != nil {
-		errs = append(errs, writeFile(c.Timeline, r.Timeline.WriteJSON))
+		errs = append(errs, save(ctx, "--timeline", c.Timeline, r.Timeline.WriteJSON))
 	}
 	return errors.Join(errs...)
 }
@@ -253,15 +253,6 @@ func readReport(name string) (*bench.Report, error) {
 		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote", err: err}
 	}
 	return r, nil
-}
-
-// writeFile writes a file whole, or reports why it couldn't.
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 // queueInstructions returns how many instructions the cores of command queues have retired: those of Blackhole's last column or

@@ -227,8 +227,7 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 		// Also after an error: it shows how far the network got.
 		capture := r.ops.BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
 		defer func() {
-			_, end := capture.EndToFile(c.Graph)
-			err = errors.Join(err, end)
+			err = errors.Join(err, c.saveGraph(ctx, capture))
 		}()
 	}
 	res = &demoResult{

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
+	"github.com/reprise-tt/reprise/ops"
 )
 
 // recordedQueue is the host memory of each queue of a demo that is recorded or played, in bytes. Each access of the host
@@ -40,11 +43,44 @@ func (c *demoCmd) recorded() (on kmd.Target, end func(error) error, err error) {
 	if c.Record == "" {
 		return c.target, func(err error) error { return err }, nil
 	}
-	f, err := os.Create(c.Record)
+	at, through, err := place(c.Record)
+	var f *os.File
+	var finish func(error) error
+	switch {
+	case err != nil:
+	case through:
+		f, err = os.OpenFile(at, os.O_WRONLY, 0)
+		finish = func(err error) error { return errors.Join(err, f.Close()) }
+	default:
+		var u *unfinished
+		u, err = temporary(at)
+		f, finish = u.File, u.end
+	}
 	if err != nil {
 		return nil, nil, cannotMake("--record", c.Record, err)
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
 	r := session.Record(c.target, w)
-	return r, func(err error) error { return errors.Join(err, r.Close(), w.Flush(), f.Close()) }, nil
+	return r, func(err error) error {
+		// A recording of a demo that failed is as good as any. Of one that couldn't be written nothing is left, and what that
+		// made the demo say isn't repeated.
+		closed := r.Close()
+		if bad := finish(w.Flush()); bad != nil {
+			return fmt.Errorf("--record %q: %w", c.Record, bad)
+		}
+		return errors.Join(err, closed)
+	}, nil
+}
+
+// saveGraph ends a capture and writes its report, whose directories it makes.
+func (c *demoCmd) saveGraph(ctx context.Context, capture *ops.Capture) error {
+	r, err := capture.End()
+	if r == nil {
+		return err
+	}
+	bad := os.MkdirAll(filepath.Dir(c.Graph), 0o755)
+	if bad == nil {
+		bad = save(context.WithoutCancel(ctx), "--graph", c.Graph, r.Encode)
+	}
+	return errors.Join(err, bad)
 }

@@ -106,11 +106,9 @@ func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return c.list(s.out, cfg.Select)
 	}
-	if c.Report != "" {
-		// Whether the report can be written should be known before a night's run.
-		if err := (&hwtest.Report{Results: []hwtest.Result{}}).WriteFile(c.Report); err != nil {
-			return err
-		}
+	// Whether the report can be written should be known before a night's run.
+	if err := creatable("--report", c.Report); err != nil {
+		return err
 	}
 	if !c.JSON {
 		cfg.Done = func(r hwtest.Result) { printResult(s.out, r) }
@@ -121,7 +119,11 @@ func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
 		err = &casesError{rep.Failed, len(rep.Results)}
 	}
 	if c.Report != "" {
-		err = errors.Join(err, rep.WriteFile(c.Report))
+		write := rep.WriteJSON
+		if strings.EqualFold(filepath.Ext(c.Report), ".xml") {
+			write = rep.WriteJUnit
+		}
+		err = errors.Join(err, save(context.WithoutCancel(ctx), "--report", c.Report, write))
 	}
 	switch {
 	case c.JSON:

@@ -22,20 +22,40 @@ func save(ctx context.Context, flag, path string, write func(io.Writer) error) (
 	if through {
 		return pass(ctx, flag, at, write)
 	}
-	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	f, err := temporary(at)
 	if err != nil {
 		return cannotMake(flag, path, err)
 	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err == nil {
-			err = os.Rename(f.Name(), at)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	// Temporary files are for their owner only.
-	return errors.Join(buffered(f, write), f.Chmod(0o644))
+	return f.end(buffered(f.File, write))
+}
+
+// unfinished is a file that has its name once it is whole.
+type unfinished struct {
+	*os.File
+	at string
+}
+
+// temporary makes a file beside the one that it will replace.
+func temporary(at string) (*unfinished, error) {
+	f, err := os.CreateTemp(filepath.Dir(at), filepath.Base(at)+".*")
+	return &unfinished{f, at}, err
+}
+
+// end gives the file its name, or removes it if what was to be in it failed.
+func (f *unfinished) end(err error) error {
+	if err == nil {
+		err = f.Chmod(0o644) // temporary files are for their owner only
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), f.at)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
 }
 
 // pass writes to an existing device or pipe. It ends with ctx, since a pipe may have no reader.

@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -189,5 +191,39 @@ func TestSaveToSocket(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
+	}
+}
+
+// On a disk that is full a command leaves nothing that looks whole, and says so in one line.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); err != nil {
+		t.Skip("no file system of its own for the test: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	at := filepath.Join(dir, "out.json")
+	if err := os.WriteFile(at, []byte("of before"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"demo", "--graph", at}, {"demo", "--record", at}, {"demo", "--timeline", at}, {"demo", "--save-trace", at},
+		{"hwtest", "--device", "emu:blackhole", "--run", "^(bringup|cq)$", "--short", "--report", at},
+	} {
+		c := start(t, nil, args...)
+		var exit *exec.ExitError
+		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+			t.Errorf("%v: %v", args, err)
+		}
+		if got := c.err.String(); strings.Count(got, "\n") != 1 || strings.Count(got, "no space left") != 1 {
+			t.Errorf("%v: standard error %q, want one line with the cause", args, got)
+		}
+		b, err := os.ReadFile(at)
+		if err != nil || string(b) != "of before" || len(names(t, dir)) != 1 {
+			t.Errorf("%v left %d bytes, %v, files %v", args, len(b), err, names(t, dir))
+		}
 	}
 }
