@@ -323,6 +323,11 @@ type Arg struct {
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
 	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
+
+	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of a buffer, in bytes, a
+	// multiple of 4, which the device reads before it starts the program.
+	From   *Buffer
+	Offset int
 }
 
 func (a *Arg) on(c chip.Core) bool {
@@ -342,6 +347,9 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 	var at []int
 	for i := range args {
 		a := &args[i]
+		if a.From != nil {
+			return nil, fmt.Errorf("argument %d of kernel %q is one that the device computes: give it to Recorder.Run", a.Index, a.Kernel)
+		}
 		var err error
 		if a.Common {
 			at, err = x.image.CommonArg(at, a.Kernel, a.Index)

@@ -60,8 +60,14 @@ func (r *Recorder) On(q *Queue) *Recorder {
 
 // Run records a program. An error also ends the capture that the Recorder belongs to. Whatever becomes of the
 // executable and its buffers, the trace keeps the kernels and the memory from here on.
-func (r *Recorder) Run(x *Executable) error {
-	if err := r.run(x); err != nil {
+//
+// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a buffer in DRAM or L1. In each
+// replay, and in each iteration of a loop, the device reads the word when all programs recorded before are done and their
+// results are in memory, and the program has it in place of the value that the argument has otherwise. For programs of other
+// queues it waits only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with firmware of
+// tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't have.
+func (r *Recorder) Run(x *Executable, args ...Arg) error {
+	if err := r.run(x, args); err != nil {
 		op := opRun.what()
 		if x != nil {
 			op = fmt.Sprintf("%s %q", op, x.Name())
@@ -71,7 +77,7 @@ func (r *Recorder) Run(x *Executable) error {
 	return nil
 }
 
-func (r *Recorder) run(x *Executable) error {
+func (r *Recorder) run(x *Executable, args []Arg) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	if r.c.ended.Load() {
@@ -91,12 +97,19 @@ func (r *Recorder) run(x *Executable) error {
 	if err != nil {
 		return err
 	}
+	reads, err := r.readsLocked(x, args)
+	if err != nil {
+		return err
+	}
 	if len(r.flow.open) > 0 {
-		return r.recordInsideLocked(x, i)
+		return r.recordInsideLocked(x, i, reads)
 	}
 	r.prior, r.flow.last = r.state, -1
 	if r.rec.Len() == 0 {
 		r.borrowScratch()
+	}
+	if len(reads) > 0 {
+		return r.recordTakingLocked(x, i, reads)
 	}
 	r.rec.Reserve(x.image.RunBytes())
 	r.rec.Add(x.Name(), i, func(dst []byte) ([]byte, uint8) {

@@ -39,18 +39,26 @@ func (r *Recorder) encodeRun(n *flowNode) error {
 	x := r.part.programs[n.run.program]
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	var err error
-	r.rec.Reserve(x.image.RunBytes())
-	r.rec.Add(n.name, n.run.program, func(dst []byte) ([]byte, uint8) {
-		var v dispatch.Variant
-		dst, v, err = x.image.AppendAgain(dst, n.run.commands, n.run.variant, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
-		return dst, uint8(v)
-	})
-	if err != nil {
+	if err := r.encodeReads(n.reads); err != nil {
+		return err
+	}
+	if err := r.encodeAgain(n.name, n.run.program, n.run.commands, n.run.variant, x); err != nil {
 		return err
 	}
 	s := r.lastStep()
 	return r.addParams(n.params, s.Offset+x.image.MainOffset(dispatch.Variant(s.Variant)))
+}
+
+// encodeAgain appends a run with the arguments of one that was encoded before.
+func (r *Recorder) encodeAgain(name string, program int, run []byte, v dispatch.Variant, x *Executable) error {
+	var err error
+	r.rec.Reserve(x.image.RunBytes())
+	r.rec.Add(name, program, func(dst []byte) ([]byte, uint8) {
+		var now dispatch.Variant
+		dst, now, err = x.image.AppendAgain(dst, run, v, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+		return dst, uint8(now)
+	})
+	return err
 }
 
 func (r *Recorder) lastStep() *tracebuf.Step {

@@ -49,6 +49,7 @@ type flowNode struct {
 	call  *part
 
 	params []flowParam
+	reads  []argRead            // for arguments of a run
 	kind   tracebuf.ControlKind // ControlNone for a run, ControlLoop, ControlBranch or ControlCall
 }
 
@@ -303,25 +304,28 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flowCond, error) {
 		}
 		return &flowCond{level: c.Iteration, is: c.Is, value: c.Value}, nil
 	}
-	if err := c.Buffer.checkDevice(r.d); err != nil {
-		return nil, err
-	}
-	b := c.Buffer
-	if c.Offset < 0 || c.Offset%4 != 0 || c.Offset+4 > b.Size() {
-		return nil, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", c.Offset, b.name, b.Size())
-	}
-	noc, addr, err := b.word(c.Offset)
+	noc, addr, word, err := r.wordLocked(c.Buffer, c.Offset)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.part.hold(b); err != nil {
-		return nil, err
-	}
-	word := condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + c.Offset}
 	return &flowCond{noc: noc, addr: addr, is: c.Is, value: c.Value, word: word}, nil
 }
 
-// word returns where a prefetcher reads the word at an offset of the buffer.
+// wordLocked finds where a word of a buffer lies, and makes the part hold the buffer.
+func (r *Recorder) wordLocked(b *Buffer, offset int) (noc, addr uint32, word condWord, err error) {
+	if err := b.checkDevice(r.d); err != nil {
+		return 0, 0, word, err
+	}
+	if offset < 0 || offset%4 != 0 || offset+4 > b.Size() {
+		return 0, 0, word, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
+	}
+	if noc, addr, err = b.word(offset); err != nil {
+		return 0, 0, word, err
+	}
+	return noc, addr, condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}, r.part.hold(b)
+}
+
+// word returns where a prefetcher or dispatcher reads the word at an offset of the buffer.
 func (b *Buffer) word(off int) (noc, addr uint32, err error) {
 	at, _ := b.Page(off / b.PageSize())
 	addr = at.Addr + uint32(off%b.PageSize())
@@ -402,10 +406,19 @@ func (r *Recorder) addNodeLocked(n flowNode) error {
 }
 
 // recordInsideLocked records a run of the program i inside of control flow.
-func (r *Recorder) recordInsideLocked(x *Executable, i int) error {
-	st := r.d.disp.ReplayState()
-	cmds, v := x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
-	return r.addNodeLocked(flowNode{name: x.Name(), run: &flowRun{program: i, commands: cmds, variant: v}})
+func (r *Recorder) recordInsideLocked(x *Executable, i int, reads []argRead) error {
+	n := flowNode{name: x.Name(), run: &flowRun{program: i}, reads: reads}
+	var err error
+	if len(reads) > 0 {
+		n.run.commands, n.run.variant, err = r.takingRun(x)
+	} else {
+		st := r.d.disp.ReplayState()
+		n.run.commands, n.run.variant = x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
+	}
+	if err != nil {
+		return err
+	}
+	return r.addNodeLocked(n)
 }
 
 // paramInsideLocked names arguments of the run, or the count of the loop, that was recorded last inside of control flow.

@@ -15,12 +15,17 @@ type kernelArgs struct {
 	unique []coreArgs // by core, row by row
 	common []int32    // of the first common argument, one offset for each rectangle of cores that gets them
 	n      int        // common arguments
+
+	// Where they lie in a program's slot, which is below 64 KiB, and the rectangles of common.
+	uniqueAddr, commonAddr uint16
+	rects                  []cq.Rect
 }
 
 // coreArgs are the unique arguments of one core.
 type coreArgs struct {
 	core chip.Core
-	at   int32 // of the first
+	noc  uint32 // of the core
+	at   int32  // of the first
 	n    int32
 }
 

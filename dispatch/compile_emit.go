@@ -131,7 +131,8 @@ func (c *compiler) args(of []processorArgs) {
 			for i, a := range p.list[begin:end] {
 				args := &c.im.args[a.kernel]
 				at := packed.Slot(i) + int(c.lay.args[p.proc]-from+c.lay.count)
-				args.unique = append(args.unique, coreArgs{core: a.Core, at: int32(at), n: int32(len(a.Args))})
+				args.unique = append(args.unique, coreArgs{core: a.Core, noc: w.Cores[i], at: int32(at), n: int32(len(a.Args))})
+				args.uniqueAddr = uint16(c.lay.args[p.proc] + c.lay.count)
 			}
 		}
 	}
@@ -176,7 +177,7 @@ func (c *compiler) config() {
 			Type: cq.LargeConfig, Alignment: 16, OffsetIndex: offsetConfig, Subs: subs[i:j], Data: data[uint32(i)*n : uint32(j)*n],
 		})
 		for k, g := range of[i:j] {
-			c.commonAt(g, at+k*int(n))
+			c.commonAt(g, subs[i+k], at+k*int(n))
 		}
 	}
 }
@@ -198,12 +199,14 @@ func (c *compiler) texts() {
 }
 
 // commonAt notes where the common arguments of a group's kernels lie, when its block lies at an offset.
-func (c *compiler) commonAt(g *group, at int) {
+func (c *compiler) commonAt(g *group, sub cq.LargeSub, at int) {
 	for i := range c.p.Kernels {
 		k := &c.p.Kernels[i]
 		if g.kernels[k.Processor] == k && len(k.Common) > 0 {
 			args := &c.im.args[i]
-			args.common = append(args.common, int32(at)+int32(c.lay.common[k.Processor]-c.lay.common[0]+c.lay.count))
+			addr := c.lay.common[k.Processor] + c.lay.count
+			args.common = append(args.common, int32(at)+int32(addr-c.lay.common[0]))
+			args.commonAddr, args.rects = uint16(addr), append(args.rects, cq.Rect{NOC: sub.NOC, Dests: uint32(sub.Dests)})
 		}
 	}
 }

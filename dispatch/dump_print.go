@@ -425,7 +425,7 @@ func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 		}
 	}
 	switch cq.DispatchID(b[0]) {
-	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchDebug, cq.DispatchSetWriteOffset, cq.DispatchSetGoSignalNOCData:
+	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchReadArg, cq.DispatchDebug, cq.DispatchSetWriteOffset, cq.DispatchSetGoSignalNOCData:
 	default:
 		return nil, 0
 	}

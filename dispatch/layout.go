@@ -29,6 +29,7 @@ type controlBlock struct {
 	abi.Queue
 	edgeWord  [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
 	forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
+	argWords  uint32            // dispatch core: words that become arguments, argWordsSize bytes; not in tt-metal
 	control   uint32            // prefetch core: loops and aborted replays, controlSize bytes; not in tt-metal
 }
 
@@ -60,6 +61,7 @@ func newControlBlock(l *abi.Layout) controlBlock {
 		c.edgeWord[i] = c.FetchQueue + 16*uint32(i)
 	}
 	c.forwarded = c.edgeWord[maxQueues-1] + 16
+	c.argWords = (subordinateRing + subordinatePages*subordinatePageSize + 63) &^ 63
 	return c
 }
 

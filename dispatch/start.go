@@ -122,7 +122,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, ctl.CompletionWrite, ctl.CompletionRead, out.completionWr,
 			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, pageSize, ctl.forwarded,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, pageSize, ctl.forwarded, ctl.argWords,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
 			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,

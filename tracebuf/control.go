@@ -26,9 +26,11 @@ const (
 	ControlBranch
 	// ControlCall runs another trace.
 	ControlCall
+	// ControlArgs names words of memory that become arguments of the program in the step after it.
+	ControlArgs
 )
 
-var controlNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call"}
+var controlNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call", "arguments"}
 
 // String is the kind in words.
 func (k ControlKind) String() string {
@@ -49,9 +51,9 @@ type Control struct {
 	Callee  int    // of a ControlCall: which trace, as an index in the Callees of a file's part, or of the part that was recorded
 }
 
-// Cond is a condition in the commands: a BRANCH that compares a word of a buffer.
+// Cond is a word of a buffer that commands read: a BRANCH, which compares it, or a READ_ARG.
 type Cond struct {
-	At     int // offset of the BRANCH in Image.Bytes
+	At     int // offset of the BRANCH or READ_ARG in Image.Bytes
 	Buffer int // index in the trace's Buffers
 	Offset int // of the word in the buffer, in bytes, a multiple of 4
 }
@@ -65,7 +67,7 @@ type Callee struct {
 	Image Image
 }
 
-// HasControl reports whether the trace has loops, branches or calls.
+// HasControl reports whether the trace has loops, branches, calls, or arguments that the device computes.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != ControlNone })
 }

@@ -24,6 +24,7 @@ type walker struct {
 	step     int    // index of the step that the command is in
 	runs     int    // programs before it, after the last reset
 	recorded uint32 // recordings before it
+	readTo   uint32 // end, in the next program's slot, of the arguments that it reads; 0 without any
 	started  bool   // the step's go signal has been seen: nothing may follow it
 	notify   bool   // the subordinate dispatcher was notified of it
 	offsets  [3]uint32
@@ -97,6 +98,8 @@ func (w *walker) walk() error {
 			return w.fail(e.Offset, "%s is longer than what is left of step %d, which ends at +%#x", e.Command.Name(), w.step, s.Offset+s.Size)
 		case end == s.Offset+s.Size && !w.started:
 			return w.fail(e.Offset, "step %d ends with %s, want SEND_GO_SIGNAL", w.step, e.Command.Name())
+		case end == s.Offset+s.Size && w.readTo > 0:
+			return w.fail(e.Offset, "step %d doesn't take the arguments that READ_ARGs before it name", w.step)
 		case end == s.Offset+s.Size:
 			w.step, w.runs, w.started, w.notify = w.step+1, w.runs+1, false, false
 		}
@@ -215,6 +218,9 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 			return w.fail(at, "a FORWARD_SUBORDINATE in a trace is for a go signal, and waits for the writes before")
 		}
 		w.notify = true
+		if err := w.takesArgs(at, &c); err != nil {
+			return err
+		}
 		return w.goSignal(at, signal)
 	case cq.SetWriteOffset:
 		if c.Count != 3 || c.Offsets[0] != 0 {

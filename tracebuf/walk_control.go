@@ -104,9 +104,14 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	}
 	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
 	was := s.Control
+	if w.readTo > 0 && was.Kind != ControlArgs {
+		return w.fail(s.Offset, "step %d, a %v, comes between arguments and their program", w.step, was.Kind)
+	}
 	switch was.Kind {
 	case ControlReset:
 		return w.reset(s)
+	case ControlArgs:
+		return w.readArgs(s)
 	case ControlKernels:
 		if w.started || w.notify {
 			return w.fail(e.Offset, "a go signal in step %d, which only brings kernels", w.step)
@@ -232,13 +237,9 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 		return w.fail(s.Offset, "a condition on the iteration of loop %d from the innermost has a word, or there are only %d loops", c.Level, len(n.open))
 	}
 	if c.Compare != cq.Never && c.Level == 0 {
-		if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != s.Offset {
-			return w.fail(s.Offset, "BRANCH reads a word that no condition names")
-		}
-		if err := w.word(s.Offset, c, &w.im.Conds[n.conds]); err != nil {
+		if err := w.word(s.Offset, c.Name(), c.NOC, c.Addr); err != nil {
 			return err
 		}
-		n.conds++
 	}
 	if c.Leave || c.Limited {
 		if begin := n.around[w.step]; !c.Leave || !c.Limited || begin != w.step-1 || to != n.ends[begin]+1 || c.Compare == cq.Never || c.Same {
@@ -254,9 +255,15 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 	return err
 }
 
-// word checks that a condition reads memory of the buffer that it is said to read. How pages are dealt to the cores of L1 and
+// word checks that the next condition or argument reads memory of the buffer that it is said to read. How pages are dealt to the cores of L1 and
 // of sharded buffers is for the allocator to say: there it may be any word from the buffer's address on.
-func (w *walker) word(at int, c *cq.Branch, cond *Cond) error {
+func (w *walker) word(at int, name string, noc, addr uint32) error {
+	n := &w.nest
+	if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != at {
+		return w.fail(at, "%s reads a word that no condition names", name)
+	}
+	cond := &w.im.Conds[n.conds]
+	n.conds++
 	if cond.Buffer < 0 || cond.Buffer >= len(w.buffers) {
 		return w.fail(at, "a condition reads buffer %d of %d", cond.Buffer, len(w.buffers))
 	}
@@ -269,21 +276,21 @@ func (w *walker) word(at int, c *cq.Branch, cond *Cond) error {
 		page := cond.Offset / b.PageSize
 		for i, bank := range w.ch.DRAMBanks() {
 			xy, row := bank.Endpoint[chip.NOC0], uint64(page/w.target.Banks)
-			if c.NOC != w.im.Layout.NOCXY(xy.X, xy.Y) {
+			if noc != w.im.Layout.NOCXY(xy.X, xy.Y) {
 				continue
 			}
 			if b.Sharding != nil {
-				inside = inside || uint64(c.Addr) >= bank.Offset+b.Addr && uint64(c.Addr)+4 <= bank.Offset+bank.Size
+				inside = inside || uint64(addr) >= bank.Offset+b.Addr && uint64(addr)+4 <= bank.Offset+bank.Size
 			} else if i == page%w.target.Banks {
-				inside = inside || uint64(c.Addr) == bank.Offset+b.Addr+row*uint64(b.Stride)+uint64(cond.Offset%b.PageSize)
+				inside = inside || uint64(addr) == bank.Offset+b.Addr+row*uint64(b.Stride)+uint64(cond.Offset%b.PageSize)
 			}
 		}
-	} else if x, y, ok := w.im.Layout.SplitXY(c.NOC); ok {
+	} else if x, y, ok := w.im.Layout.SplitXY(noc); ok {
 		_, worker := w.ch.Logical(chip.XY{X: x, Y: y})
-		inside = worker && uint64(c.Addr) >= b.Addr && uint64(c.Addr)+4 <= uint64(w.ch.Params().L1Size)
+		inside = worker && uint64(addr) >= b.Addr && uint64(addr)+4 <= uint64(w.ch.Params().L1Size)
 	}
 	if !inside {
-		return w.fail(at, "a condition reads %#x of the tile %#x, where buffer %q doesn't have its word at %d", c.Addr, c.NOC, b.Name, cond.Offset)
+		return w.fail(at, "a condition reads %#x of the tile %#x, where buffer %q doesn't have its word at %d", addr, noc, b.Name, cond.Offset)
 	}
 	return nil
 }
@@ -321,4 +328,48 @@ func (w *walker) nested() error {
 		return invalid("steps", "a trace can't have both control flow and edges between its parts")
 	}
 	return nil
+}
+
+// readArgs checks a step that names words which become arguments of the next program.
+func (w *walker) readArgs(s *Step) error {
+	if s.Control != (Control{Kind: ControlArgs}) {
+		return w.fail(s.Offset, "step %d names arguments, and goes to step %d", w.step, s.Control.Target)
+	}
+	for e := range cq.All(w.im.Layout, w.im.Bytes[s.Offset:s.Offset+s.Size]) {
+		relay, _ := e.Command.(cq.RelayInline)
+		c, ok := relay.Command.(cq.ReadArg)
+		at := s.Offset + e.Offset + cq.AtRelayed
+		if !ok || relay.To != cq.Master || c.OffsetIndex != 1 {
+			return w.fail(at, "step %d names arguments, its command is %s", w.step, e.Command.Name())
+		}
+		if err := w.word(at, c.Name(), c.NOC, c.Addr); err != nil {
+			return err
+		}
+		for _, t := range c.Targets {
+			if x, y, ok := w.im.Layout.SplitXY(t.NOC); t.Dests == 0 && (!ok || !w.worker(x, y)) {
+				return w.fail(at, "READ_ARG to %#x, which is no worker", t.NOC)
+			}
+			if t.Dests != 0 {
+				if err := w.rect(at, c.Name(), t.NOC, int(t.Dests)); err != nil {
+					return err
+				}
+			}
+			w.readTo = max(w.readTo, uint32(t.Addr)+4)
+		}
+	}
+	return nil
+}
+
+// takesArgs checks the go signal of a program: it takes arguments that steps before it name, if there are some, which lie in
+// the program's slot.
+func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
+	if c.Args != (w.readTo > 0) {
+		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.Name(), w.step, w.readTo)
+	}
+	if w.readTo == 0 {
+		return nil
+	}
+	err := w.kernelConfig(at, c.Name(), 1, 0, w.readTo)
+	w.readTo = 0
+	return err
 }

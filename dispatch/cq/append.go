@@ -140,6 +140,8 @@ func (b *Builder) whole(c DispatchCommand) int {
 		return b.Sequence(c)
 	case ForwardSubordinate:
 		return b.ForwardSubordinate(c)
+	case ReadArg:
+		return b.ReadArg(c)
 	case Opaque:
 		p, at := b.relay(PrefetchRelayInline, Master, uint64(len(c.Payload)))
 		copy(p, c.Payload)

@@ -12,6 +12,8 @@ type checker struct {
 	header   DispatchCommand // sent by a NOFLUSH, waiting for its data
 	notifies int             // WAITs with NotifyFetch
 	stalls   int
+	args     int  // READ_ARGs since the last go signal
+	argBytes int  // of them
 	flow     flow // of the trace
 }
 
@@ -56,6 +58,9 @@ func (c *checker) Entry(stream []byte) error {
 func (c *checker) Idle() error {
 	if c.header != nil {
 		return bad(ErrOrder, 0, c.header.Name(), "the data for its NOFLUSH never come: put a relay after it")
+	}
+	if c.args > 0 {
+		return bad(ErrOrder, 0, DispatchReadArg.String(), "no FORWARD_WITH_ARGS after it: the argument would go to a later program")
 	}
 	if c.notifies != c.stalls {
 		return bad(ErrOrder, 0, DispatchWait.String(), "%d WAITs notify the prefetcher for %d STALLs: every later STALL would hang", c.notifies, c.stalls)
@@ -123,11 +128,11 @@ func (c *checker) order(p PrefetchCommand, alone bool) error {
 	switch p := p.(type) {
 	case RelayInline:
 		if p.To == Master {
-			c.count(p.Command)
+			return c.count(p.Command)
 		}
 	case RelayInlineNoFlush:
-		c.count(p.Command)
 		c.header = p.Command
+		return c.count(p.Command)
 	case Stall:
 		if c.stalls++; c.stalls != c.notifies {
 			return bad(ErrOrder, 0, p.Name(), "it is number %d after %d WAITs that notify the prefetcher: it would hang", c.stalls, c.notifies)
@@ -136,18 +141,31 @@ func (c *checker) order(p PrefetchCommand, alone bool) error {
 	return nil
 }
 
-// count counts the WAITs that notify the prefetcher.
-func (c *checker) count(d DispatchCommand) {
+// count counts the WAITs that notify the prefetcher, and the arguments that a go signal is to read.
+func (c *checker) count(d DispatchCommand) error {
 	switch d := d.(type) {
 	case Wait:
 		if d.Flags&NotifyFetch != 0 {
 			c.notifies++
 		}
+	case ReadArg:
+		c.args, c.argBytes = c.args+1, c.argBytes+d.Size()
+		if c.args > MaxReadArgs || c.argBytes > MaxReadArgBytes {
+			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d", c.args, c.argBytes, MaxReadArgs, MaxReadArgBytes)
+		}
+	case ForwardSubordinate:
+		if (c.args > 0) != d.Args {
+			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does", c.args)
+		}
+		c.args, c.argBytes = 0, 0
 	case Sequence:
 		for _, e := range d.Commands {
-			c.count(e)
+			if err := c.count(e); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 func pages(n, page uint64) uint64 {

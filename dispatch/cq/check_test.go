@@ -17,6 +17,16 @@ func build(t testing.TB, l Layout, f func(b *Builder)) []byte {
 	return s
 }
 
+func exampleArg(b *Builder, n int) {
+	for range n {
+		b.ReadArg(ReadArg{OffsetIndex: 1, Addr: 64, Targets: []ArgTarget{{NOC: b.Layout().NOCXY(1, 2), Addr: 16}, {Addr: 20, Dests: 4}}})
+	}
+}
+
+func exampleArgGo(b *Builder, args bool) {
+	b.ForwardSubordinate(ForwardSubordinate{Wait: true, Args: args, Command: SendGoSignal{WaitStream: 48}})
+}
+
 // Orders that would hang the device or make it read data as commands.
 func TestCheckOrder(t *testing.T) {
 	wait := Wait{Flags: WaitStream, Stream: 48, Count: 1}
@@ -63,6 +73,12 @@ func TestCheckOrder(t *testing.T) {
 		{"end of a trace in an entry", func(b *Builder) { b.ExecBufEnd() }, "not in a buffer"},
 		{"two EXEC_BUFs", func(b *Builder) { exampleExec(b); exampleExec(b) }, "one EXEC_BUF in a fetch entry"},
 		{"a field beyond its limit", func(b *Builder) { b.Wait(Master, wait); b.Wait(Master, Wait{Flags: 0x80}) }, "cq: WAIT at +0x40: flags is 128"},
+		{"an argument and its program", func(b *Builder) { exampleArg(b, 1); exampleArgGo(b, true) }, ""},
+		{"arguments and their program", func(b *Builder) { exampleArg(b, MaxReadArgs); exampleArgGo(b, true); exampleArgGo(b, false) }, ""},
+		{"an argument without a program", func(b *Builder) { exampleArg(b, 1) }, "no FORWARD_WITH_ARGS after it"},
+		{"an argument and a program that takes none", func(b *Builder) { exampleArg(b, 1); exampleArgGo(b, false) }, "1 READ_ARGs before it"},
+		{"a program that takes an argument which isn't there", func(b *Builder) { exampleArgGo(b, true) }, "0 READ_ARGs before it"},
+		{"too many arguments", func(b *Builder) { exampleArg(b, MaxReadArgs+1); exampleArgGo(b, true) }, "33 of them with"},
 		{"beyond the largest entry", func(b *Builder) {
 			b.WriteLinear(WriteLinear{Length: 64 << 10})
 			b.WriteLinear(WriteLinear{Length: 64 << 10})

@@ -136,8 +136,10 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 		return c, same(p, name, lo, hi)
 	case DispatchSequence:
 		return decodeSequence(p, lo, noFlush)
-	case DispatchForwardSubordinate:
+	case DispatchForwardSubordinate, DispatchForwardWithArgs:
 		return decodeForwardSubordinate(p, lo)
+	case DispatchReadArg:
+		return decodeReadArg(p, lo, hi)
 	}
 	if id.Newer() {
 		return nil, bad(ErrNewer, 0, name, "id %d is not in the revision read here: the stream needs other firmware and another decoder", p[0])

@@ -4,7 +4,7 @@ package cq
 // WritePaged, WritePacked, WritePackedLarge, Wait, Sink, DebugDispatch, Delay,
 // ExecBufEndDispatch, SetWriteOffset, TerminateDispatch, SendGoSignal,
 // NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, Opaque, or one of this
-// runtime's own: Sequence and ForwardSubordinate.
+// runtime's own: Sequence, ForwardSubordinate and ReadArg.
 type DispatchCommand interface {
 	Command
 	ID() DispatchID

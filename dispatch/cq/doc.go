@@ -20,8 +20,9 @@
 // newer revisions is reported as such (ErrNewer) and not guessed at. Revisions
 // reads streams of other revisions, and Detect tells which one a stream is in.
 //
-// Two dispatcher commands are this runtime's own, for its own firmware: Sequence
-// and ForwardSubordinate. Pack makes them from a stream that has none. So are four
+// Three dispatcher commands are this runtime's own, for its own firmware: Sequence
+// and ForwardSubordinate, which Pack makes from a stream that has none, and
+// ReadArg, with which programs get arguments that the device computes. So are four
 // prefetcher commands, with which traces have loops and conditions: LoopBegin,
 // LoopEnd, Branch and CallTrace.
 //

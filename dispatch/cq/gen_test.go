@@ -28,7 +28,7 @@ func genData(t *rapid.T, n int) []byte {
 func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 	// run is a length of data for inline commands.
 	run := func() int { return num(t, "run", 0, 300) }
-	switch n := num(t, "dispatcher id", 1, 19); DispatchID(n) {
+	switch n := num(t, "dispatcher id", 1, 20); DispatchID(n) {
 	case 18:
 		var c Sequence
 		for range num(t, "commands", 1, 5) {
@@ -40,9 +40,15 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		return c
 	case 19:
 		if flag(t, "terminate") {
-			return ForwardSubordinate{flag(t, "wait"), TerminateDispatch{}}
+			return ForwardSubordinate{Wait: flag(t, "wait"), Command: TerminateDispatch{}}
 		}
-		return ForwardSubordinate{flag(t, "wait"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
+		return ForwardSubordinate{flag(t, "wait"), flag(t, "args"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
+	case 20:
+		c := ReadArg{OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u32(t, "addr")}
+		for range num(t, "targets", 1, 20) {
+			c.Targets = append(c.Targets, ArgTarget{u32(t, "target"), u16(t, "offset"), u8(t, "dests")})
+		}
+		return c
 	case DispatchWriteLinear, DispatchWriteLinearH:
 		c := WriteLinear{H: flag(t, "h"), McastDests: u8(t, "mcast"), OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u64(t, "addr"), Length: u64(t, "length")}
 		if !noFlush {

@@ -85,6 +85,8 @@ const (
 	// This runtime's alone.
 	DispatchSequence           DispatchID = 0xE0
 	DispatchForwardSubordinate DispatchID = 0xE1
+	DispatchReadArg            DispatchID = 0xE2
+	DispatchForwardWithArgs    DispatchID = 0xE3 // FORWARD_SUBORDINATE after READ_ARGs
 )
 
 var dispatchNames = [...]string{
@@ -105,6 +107,10 @@ func (id DispatchID) String() string {
 		return "SEQUENCE"
 	case id == DispatchForwardSubordinate:
 		return "FORWARD_SUBORDINATE"
+	case id == DispatchReadArg:
+		return "READ_ARG"
+	case id == DispatchForwardWithArgs:
+		return "FORWARD_WITH_ARGS"
 	}
 	return "DISPATCH_" + strconv.Itoa(int(id))
 }

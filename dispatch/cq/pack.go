@@ -131,7 +131,7 @@ func (p *packer) add(e Entry) error {
 
 func unpacked(d DispatchCommand) error {
 	switch d.(type) {
-	case Sequence, ForwardSubordinate:
+	case Sequence, ForwardSubordinate, ReadArg:
 		return bad(ErrFormat, AtRelayed, d.Name(), "the stream is packed already")
 	}
 	return nil

@@ -92,7 +92,7 @@ func TestPackKeepsCommands(t *testing.T) {
 				b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: u32(t, "count")})
 			default:
 				d := genDispatch(t, false)
-				for d.ID() == DispatchSequence || d.ID() == DispatchForwardSubordinate {
+				for d.ID() == DispatchSequence || d.ID() == DispatchForwardSubordinate || d.ID() == DispatchForwardWithArgs || d.ID() == DispatchReadArg {
 					d = genDispatch(t, false)
 				}
 				b.Append(RelayInline{Master, d})
@@ -179,6 +179,13 @@ func TestSequenceLimits(t *testing.T) {
 		{"a forwarded go signal", ForwardSubordinate{Command: SendGoSignal{Multicast: NoMulticast}}, nil},
 		{"a forwarded write", ForwardSubordinate{Command: Wait{}}, ErrFormat},
 		{"nothing forwarded", ForwardSubordinate{}, ErrFormat},
+		{"a go signal with arguments", ForwardSubordinate{Args: true, Command: SendGoSignal{}}, nil},
+		{"an end with arguments", ForwardSubordinate{Args: true, Command: TerminateDispatch{}}, ErrFormat},
+		{"an argument", ReadArg{OffsetIndex: 1, Addr: 4, Targets: []ArgTarget{{Addr: 8}}}, nil},
+		{"an argument for none", ReadArg{}, ErrLimit},
+		{"an argument from an odd address", ReadArg{Addr: 2, Targets: []ArgTarget{{}}}, ErrLimit},
+		{"an argument to an odd address", ReadArg{Targets: []ArgTarget{{Addr: 2}}}, ErrLimit},
+		{"an argument to an unknown offset", ReadArg{OffsetIndex: 4, Targets: []ArgTarget{{}}}, ErrLimit},
 	} {
 		err := RelayInline{Master, c.cmd}.Validate(Blackhole, m)
 		if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {

@@ -56,6 +56,16 @@ func (d *revisionReader) forwardSubordinate(p []byte) error {
 		return shift(err, AtForwarded)
 	}
 	d.r = inner.r
-	d.r.Relay, d.r.Who, d.r.At = DispatchForwardSubordinate.String(), Subordinate.String(), d.r.At+AtForwarded
+	d.r.Relay, d.r.Who, d.r.At = DispatchID(p[0]).String(), Subordinate.String(), d.r.At+AtForwarded
+	return nil
+}
+
+// readArg reads a READ_ARG.
+func (d *revisionReader) readArg(p []byte) error {
+	c, err := DecodeDispatch(p, false)
+	if err != nil {
+		return shift(err, HeaderSize)
+	}
+	d.r.Name, d.r.Fields = c.Name(), c.Fields(d.l)
 	return nil
 }

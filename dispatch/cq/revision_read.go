@@ -209,9 +209,11 @@ func (d *revisionReader) inline(p []byte) error {
 		case DispatchSequence:
 			d.r = whole
 			return d.sequence(p, noFlush)
-		case DispatchForwardSubordinate:
+		case DispatchForwardSubordinate, DispatchForwardWithArgs:
 			d.r = whole
 			return d.forwardSubordinate(p)
+		case DispatchReadArg:
+			return d.readArg(p)
 		}
 	}
 	if int(id) >= len(d.v.dispatch) || d.v.dispatch[id].name == "" {

@@ -1,6 +1,6 @@
 package cq
 
-// Two dispatcher commands are this runtime's alone: no revision of tt-metal has them, and only the firmware of package
+// Dispatcher commands of this file are this runtime's alone: no revision of tt-metal has them, and only the firmware of package
 // dispatch/firmware takes them. They let small commands share a page, which otherwise each has for itself with a relay
 // around it, and let go signals reach the subordinate without one. Pack makes them from a stream of the stock wire format.
 
@@ -13,6 +13,7 @@ type Sequence struct {
 // the place of a relay to the subordinate, and of the NotifySubordinate before it.
 type ForwardSubordinate struct {
 	Wait    bool // until all writes before have landed
+	Args    bool // a go signal that carries out the ReadArgs before it first: FORWARD_WITH_ARGS
 	Command DispatchCommand
 }
 
@@ -25,8 +26,13 @@ const AtSequenceCount = 2
 // AtForwarded is where the command lies in a FORWARD_SUBORDINATE.
 const AtForwarded = HeaderSize
 
-func (Sequence) ID() DispatchID           { return DispatchSequence }
-func (ForwardSubordinate) ID() DispatchID { return DispatchForwardSubordinate }
+func (Sequence) ID() DispatchID { return DispatchSequence }
+func (c ForwardSubordinate) ID() DispatchID {
+	if c.Args {
+		return DispatchForwardWithArgs
+	}
+	return DispatchForwardSubordinate
+}
 func (c Sequence) Name() string           { return c.ID().String() }
 func (c ForwardSubordinate) Name() string { return c.ID().String() }
 
@@ -35,7 +41,7 @@ func (c Sequence) words() (lo, hi uint64) {
 }
 
 func (c ForwardSubordinate) words() (lo, hi uint64) {
-	return uint64(DispatchForwardSubordinate) | bit(c.Wait)<<8, 0
+	return uint64(c.ID()) | bit(c.Wait)<<8, 0
 }
 
 // each yields the commands of a sequence with their offsets from its header's start. header says that it is the last
@@ -110,6 +116,9 @@ func (c ForwardSubordinate) Validate(l Layout, m Limits) error {
 	case SendGoSignal:
 		return shift(d.Validate(l, m), AtForwarded)
 	case TerminateDispatch:
+		if c.Args {
+			return bad(ErrFormat, AtForwarded, c.Name(), "only a go signal takes arguments, this is %s", d.Name())
+		}
 		return nil
 	case nil:
 		return bad(ErrFormat, AtForwarded, c.Name(), "no command in it")
@@ -217,7 +226,8 @@ func (b *Builder) sequence(c Sequence, noFlush bool) int {
 func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
 	switch d := c.Command.(type) {
 	case SendGoSignal:
-		return b.ForwardSubordinateGo(c.Wait, d)
+		lo, hi := d.words()
+		return b.forwardSubordinate(c, lo, hi)
 	case TerminateDispatch:
 		return b.forwardSubordinate(c, uint64(DispatchTerminate), 0)
 	}
@@ -291,7 +301,7 @@ func decodeSequence(p []byte, lo uint64, noFlush bool) (DispatchCommand, error) 
 }
 
 func decodeForwardSubordinate(p []byte, lo uint64) (DispatchCommand, error) {
-	c := ForwardSubordinate{Wait: lo>>8&1 != 0}
+	c := ForwardSubordinate{Wait: lo>>8&1 != 0, Args: DispatchID(lo) == DispatchForwardWithArgs}
 	if len(p) != ForwardSubordinateSize {
 		return nil, bad(ErrFormat, HeaderSize, c.Name(), "%d bytes in the relay, want %d", len(p), ForwardSubordinateSize)
 	}
@@ -369,8 +379,10 @@ func extent(p []byte, noFlush bool) (uint64, error) {
 	case DispatchDebug:
 		data = lo >> 32
 		return head + data, nil // inline also in a NOFLUSH
-	case DispatchForwardSubordinate:
+	case DispatchForwardSubordinate, DispatchForwardWithArgs:
 		return ForwardSubordinateSize, nil
+	case DispatchReadArg:
+		return uint64(SlotStride(atArgTarget(int(uint16(lo >> 16))))), nil
 	case DispatchSequence:
 		return 0, bad(ErrFormat, 0, id.String(), "a sequence in a sequence")
 	}

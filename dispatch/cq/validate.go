@@ -35,6 +35,8 @@ func size(c DispatchCommand, noFlush bool) int {
 		return c.each(noFlush, nil)
 	case ForwardSubordinate:
 		return ForwardSubordinateSize
+	case ReadArg:
+		return c.Size()
 	case Opaque:
 		return len(c.Payload)
 	}

@@ -124,7 +124,7 @@ func (f *flow) steps(ctx context.Context, image int) error {
 		switch c.Kind {
 		case tracebuf.ControlNone:
 			err = f.runs(ctx, at)
-		case tracebuf.ControlReset, tracebuf.ControlKernels:
+		case tracebuf.ControlReset, tracebuf.ControlKernels, tracebuf.ControlArgs:
 			err = f.sent(ctx, at, commands)
 		case tracebuf.ControlLoop:
 			count := cq.Get32(commands, cq.AtLoopCount)

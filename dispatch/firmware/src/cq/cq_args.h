@@ -72,6 +72,7 @@ struct cq_dispatch_args {
     uint32_t sync_base;  // L1: the subordinate's sync words
     uint32_t page_size;  // 4096
     uint32_t forwarded;  // L1: what it forwards to the subordinate, see cq_forward.h
+    uint32_t arg_words;  // L1, struct cq_arg_words; a multiple of 64
 };
 
 struct cq_subordinate_args {
@@ -92,7 +93,7 @@ struct cq_subordinate_args {
 RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 22, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, buffer) == 4 * 8, "prefetcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, dispatch_xy) == 4 * 14, "prefetcher arguments");
-RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 21, "dispatcher arguments");
+RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 22, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, ring) == 4 * 7, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, first_stream) == 4 * 12, "dispatcher arguments");
 RP_STATIC_ASSERT(sizeof(struct cq_subordinate_args) == 4 * 12, "subordinate arguments");

@@ -61,6 +61,8 @@ enum cq_dispatch_id {
     // Not in any revision of tt-metal.
     CQ_DISPATCH_SEQUENCE = 0xE0,
     CQ_DISPATCH_FORWARD_SUBORDINATE = 0xE1,
+    CQ_DISPATCH_READ_ARG = 0xE2,
+    CQ_DISPATCH_FORWARD_WITH_ARGS = 0xE3,  // FORWARD_SUBORDINATE that carries out the READ_ARGs before
     CQ_DISPATCH_STAMP = 0xE4,
 };
 
@@ -417,6 +419,24 @@ enum cq_turn {
     CQ_TURN_ABORT = 9,  // LOOP_END: the host ends the replay
 };
 
+// A 32-bit word that becomes arguments of the program that the next FORWARD_WITH_ARGS starts: it is read when all programs
+// before are done, and written to the targets in the list after this header.
+struct cq_read_arg {
+    uint8_t id;
+    uint8_t offset_index;  // of the write offset that the targets' addresses are relative to
+    uint16_t count;        // of targets
+    uint32_t unused;
+    uint32_t noc_xy;       // of the tile that has the word; here and after it as in BRANCH
+    uint32_t addr;         // of the word, a multiple of 4
+};
+
+struct cq_arg_target {
+    uint32_t noc_xy;  // a worker, or a rectangle of them
+    uint16_t addr;
+    uint8_t multicast_dests;  // 0 = unicast
+    uint8_t pad;
+};
+
 #define CQ_AT(type, field, at) RP_STATIC_ASSERT(offsetof(struct type, field) == (at), #type "." #field)
 #define CQ_SIZE(type, bytes) RP_STATIC_ASSERT(sizeof(struct type) == (bytes), #type)
 
@@ -550,6 +570,14 @@ CQ_SIZE(cq_forward_subordinate, 16);
 CQ_AT(cq_forward_subordinate, wait, 1);
 CQ_SIZE(cq_stamp, 32);
 CQ_AT(cq_stamp, trace, CQ_HEADER_BYTES);
+CQ_SIZE(cq_read_arg, 16);
+CQ_AT(cq_read_arg, offset_index, 1);
+CQ_AT(cq_read_arg, count, 2);
+CQ_AT(cq_read_arg, noc_xy, 8);
+CQ_AT(cq_read_arg, addr, 12);
+CQ_SIZE(cq_arg_target, 8);
+CQ_AT(cq_arg_target, addr, 4);
+CQ_AT(cq_arg_target, multicast_dests, 6);
 
 #undef CQ_AT
 #undef CQ_SIZE

@@ -526,6 +526,8 @@ CQ_SHARED void set_noc_data(void) {
     skip(CQ_HEADER_BYTES + 4 * words);
 }
 
+#include "cq_read_arg.h"
+
 // --- for tests of the queue ----------------------------------------------------------------------------------------
 
 CQ_SHARED void sink(void) {
@@ -559,6 +561,23 @@ CQ_SHARED void stamp(void) {
     skip(sizeof *c);
 }
 
+// Runs a command that few traces have. Returns 1 if it is to go on as a FORWARD_SUBORDINATE.
+CQ_SHARED int run_rare_command(void) {
+    switch (*(const uint8_t*)ring.cursor) {
+    case CQ_DISPATCH_READ_ARG:
+        take_read_arg();
+        return 0;
+    case CQ_DISPATCH_FORWARD_WITH_ARGS:
+        write_read_args();
+        return 1;
+    case CQ_DISPATCH_STAMP:
+        stamp();
+        return 0;
+    default:
+        bad_command(CQ_BAD_COMMAND);
+    }
+}
+
 // Runs the command at the cursor, of which the first page is here. Returns 0 after the last one.
 RP_INLINE int run_command(void) {
     uint32_t id = *(const uint8_t*)ring.cursor;
@@ -576,6 +595,7 @@ RP_INLINE int run_command(void) {
         return 1;
     }
     if (id == CQ_DISPATCH_FORWARD_SUBORDINATE) {
+    forward:
         forward_subordinate();
         return 1;
     }
@@ -618,11 +638,11 @@ RP_INLINE int run_command(void) {
     case CQ_DISPATCH_TERMINATE:
         skip_header();
         return 0;
-    case CQ_DISPATCH_STAMP:
-        stamp();
-        return 1;
     default:
-        bad_command(CQ_BAD_COMMAND);
+        if (run_rare_command()) {
+            goto forward;
+        }
+        return 1;
     }
 }
 

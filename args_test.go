@@ -1,0 +1,141 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Arguments of the adder: the first page that is read and written.
+var (
+	readPage  = reprise.Arg{Kernel: "reader", Index: 1}
+	writePage = reprise.Arg{Kernel: "writer", Index: 1}
+)
+
+// from is an argument that the device computes.
+func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
+	a.From, a.Offset = b, offset
+	return a
+}
+
+// A program has as arguments the words that programs before it left in memory, in DRAM and in L1, at every replay.
+func TestComputedArgs(t *testing.T) {
+	onAll(t, func(b *bench) {
+		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 1)
+		in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
+		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
+		move := b.load(b.adder("move", chip.Core{X: 0, Y: 1}, n, m, 0))
+		for _, kernel := range []string{"reader", "add", "writer"} {
+			b.must(move.SetArg(reprise.Arg{Kernel: kernel, Index: 2}, 1)) // page
+		}
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Run(one), r.Run(add, from(addend, k, 68)),
+				r.Run(one), r.Run(add, from(addend, k, 0)),
+				r.Run(add, from(addend, in, 132)),
+				r.Run(move, from(readPage, k, 64)), r.Param("addend", addend),
+			)
+		})
+		b.must(trace.Set("addend", 7))
+		b.write(in, 40)
+		n0 := uint32(0)
+		b.write(n, n0)
+		for _, v := range []uint32{^uint32(16), ^uint32(17)} { // page 1 of n, then page 0
+			b.write(k, v)
+			b.write(m, 0)
+			b.must(trace.Replay(b.ctx))
+			n0 += v + 1 + 17 + v + 2 + 40 + 33
+			b.holds(k, v+2)
+			b.holds(n, n0)
+			b.holds(m, n0+16*(v+2+16)+7)
+		}
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+// A program inside of loops, branches and calls has the words of its iteration: common arguments of all cores, and others for each
+// core.
+func TestComputedArgsInFlow(t *testing.T) {
+	onAll(t, func(b *bench) {
+		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 2)
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
+		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+		other := b.load(b.adder("other", chip.Core{X: 0, Y: 1}, m, m, 0))
+		inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(other, from(addend, k, 0)) })
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(
+				r.Run(add, from(addend, k, 0)),
+				r.Loop(3, func() error {
+					return errors.Join(
+						r.Run(one), r.Run(add, from(addend, k, 0)),
+						r.If(reprise.Cond{Buffer: k, Is: cq.Less, Value: 3}, func() error { return r.Run(add, from(addend, k, 64)) }, nil),
+						r.Loop(2, func() error { return r.Call(inner) }),
+						r.Run(other), r.Param("last", addend),
+					)
+				}),
+				r.Run(add, from(addend, k, 4)),
+			)
+		})
+		b.must(inner.Release(b.ctx))
+		b.must(trace.Set("last", 100))
+		b.write(n, 0)
+		b.write(m, 0)
+		for i := range uint32(2) {
+			b.write(k, 0)
+			b.must(trace.Replay(b.ctx))
+			b.holds(k, 3)
+			b.holds(n, (i+1)*(1+17+2+18+3+4))
+			b.holds(m, (i+1)*(2*(1+2+3)+300))
+		}
+		b.must(trace.Release(b.ctx))
+	})
+}
+
+// Arguments that the device can't read are refused with the place and the reason.
+func TestComputedArgsRefusals(t *testing.T) {
+	b, elsewhere := open(t, sim.Blackhole()), open(t, sim.Blackhole())
+	n := b.pages("n", 2)
+	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+	for _, tc := range []struct {
+		name string
+		arg  reprise.Arg
+		says []string
+	}{
+		{"no buffer", addend, []string{`run program "one"`, "From names no buffer"}},
+		{"another device's buffer", from(addend, elsewhere.pages("x", 1), 0), []string{"another device"}},
+		{"a word outside", from(addend, n, 128), []string{"offset 128", "128 B"}},
+		{"half a word", from(addend, n, 2), []string{"offset 2", "multiple of 4"}},
+		{"no such argument", from(reprise.Arg{Kernel: "add", Index: 4}, n, 0), []string{"unique argument 4", "has 4"}},
+		{"no such kernel", from(reprise.Arg{Kernel: "x", Common: true}, n, 0), []string{"no such kernel"}},
+	} {
+		trace, err := b.queue.Capture(b.ctx, tc.name, func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, tc.arg) })
+		if trace != nil || err == nil {
+			t.Errorf("%s: it was recorded", tc.name)
+			continue
+		}
+		b.says(err, tc.says...)
+		if arg := (*dispatch.ArgError)(nil); strings.HasPrefix(tc.name, "no such") && !errors.As(err, &arg) {
+			t.Errorf("%s: %v is no ArgError", tc.name, err)
+		}
+	}
+	many := make([]reprise.Arg, cq.MaxReadArgs+1)
+	for i := range many {
+		many[i] = from(addend, b.pages("word", 1), 0)
+	}
+	_, err := b.queue.Capture(b.ctx, "many", func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, many...) })
+	b.says(err, "33 words", "at most 32")
+	if err := one.SetArg(from(addend, n, 0), 1); err == nil {
+		t.Error("an argument of an executable is one that the device computes")
+	} else {
+		b.says(err, "give it to Recorder.Run")
+	}
+}
