@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -12,13 +13,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Arguments of the adder: the first page that is read and written.
-var (
-	readPage  = reprise.Arg{Kernel: "reader", Index: 1}
-	writePage = reprise.Arg{Kernel: "writer", Index: 1}
-)
+// readPage is the argument of the adder that is the first page it reads.
+var readPage = reprise.Arg{Kernel: "reader", Index: 1}
 
 // from is an argument that the device computes.
 func from(a reprise.Arg, b *reprise.Buffer, offset int) reprise.Arg {
@@ -137,5 +136,74 @@ func TestComputedArgsRefusals(t *testing.T) {
 		t.Error("an argument of an executable is one that the device computes")
 	} else {
 		b.says(err, "give it to Recorder.Run")
+	}
+}
+
+// A saved trace reads the words of its arguments where their buffer lies when it is loaded.
+func TestComputedArgsFile(t *testing.T) {
+	for _, card := range emulators {
+		t.Run(card().String(), func(t *testing.T) {
+			b := open(t, card())
+			b.pages("in the way", 7)
+			in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
+			k, n := b.pages("k", 20), b.pages("n", 2)
+			add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+			trace := b.captureFlow(func(r *reprise.Recorder) error {
+				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }))
+			})
+			b.write(k, 3)
+			b.write(in, 5)
+			b.write(n, 0)
+			var file bytes.Buffer
+			b.must(trace.Save(b.ctx, &file, reprise.WithData()))
+			f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+			b.must(err)
+			refuse := func(name, want string, change func(*tracebuf.File)) {
+				f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+				b.must(err)
+				change(f)
+				if err := f.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %v, want %q", name, err, want)
+				}
+			}
+			args := f.Image.Steps[0]
+			if args.Control.Kind != tracebuf.ControlArgs || len(f.Image.Conds) != 2 {
+				t.Fatalf("step 0 is %+v, %d words", args, len(f.Image.Conds))
+			}
+			refuse("another word", "doesn't have its word", func(f *tracebuf.File) { f.Image.Conds[0].Offset += 4 })
+			refuse("no word", "no condition names", func(f *tracebuf.File) { f.Image.Conds = nil })
+			refuse("another core", "no worker", func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize, 0xFFF) })
+			refuse("beyond the kernels' memory", "kernel memory ends", func(f *tracebuf.File) {
+				cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
+				im := &f.Image
+				for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
+					for c := range e.Relayed {
+						if _, ok := c.Command.(cq.SetWriteOffset); ok && e.Offset >= im.Steps[1].Offset && e.Offset < im.Steps[2].Offset {
+							cq.Put32(im.Bytes, c.At+cq.AtWriteOffset(1), cq.Get32(im.Bytes, c.At+cq.AtWriteOffset(1))+0xF000)
+						}
+					}
+				}
+			})
+			refuse("another kind", "goes to step", func(f *tracebuf.File) { f.Image.Steps[0].Control.Target = 3 })
+			refuse("a program that takes none", "FORWARD", func(f *tracebuf.File) {
+				run := f.Image.Bytes[f.Image.Steps[1].Offset:]
+				i := bytes.LastIndexByte(run[:f.Image.Steps[1].Size], byte(cq.DispatchForwardWithArgs))
+				run[i] = byte(cq.DispatchForwardSubordinate)
+			})
+
+			here := open(t, card())
+			loaded, err := here.dev.LoadTrace(here.ctx, bytes.NewReader(file.Bytes()))
+			here.must(err)
+			var again bytes.Buffer
+			for i := range uint32(2) {
+				here.must(loaded.Replay(here.ctx))
+				for _, u := range loaded.Buffers() {
+					if u.Name() == "n" {
+						here.holds(u, (i+1)*(3+19*16+2*(5+33)))
+					}
+				}
+			}
+			here.must(errors.Join(loaded.Save(here.ctx, &again), loaded.Release(here.ctx)))
+		})
 	}
 }

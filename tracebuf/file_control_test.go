@@ -126,7 +126,7 @@ func TestValidateRefusesControl(t *testing.T) {
 		change func(*tracebuf.File)
 		want   string
 	}{
-		{"kind", func(f *tracebuf.File) { at(f, reset, 0).Control.Kind = call + 1 }, "control(7)"},
+		{"kind", func(f *tracebuf.File) { at(f, reset, 0).Control.Kind = tracebuf.ControlArgs + 1 }, "control(8)"},
 		{"a program that goes elsewhere", func(f *tracebuf.File) { f.Image.Steps[0].Control.Target = 3 }, "goes to step 3"},
 		{"reset of another count", poke(reset, 0, 16, 1), ""},
 		{"reset that is none", func(f *tracebuf.File) { at(f, call, 0).Control = tracebuf.Control{Kind: reset} }, "isn't what a reset"},

@@ -294,7 +294,7 @@ func (im *Image) checkShape() error {
 		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
 		} else if edge && s.Control.Kind != ControlNone {
-			if c := &s.Control; c.Kind > ControlCall || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) || c.Kind == ControlKernels && len(im.Programs) == 0 {
+			if c := &s.Control; c.Kind > ControlArgs || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) || c.Kind == ControlKernels && len(im.Programs) == 0 {
 				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
 			}
 		} else if s.Control != (Control{}) {

@@ -264,7 +264,9 @@ func (m *Model) Step(ctx context.Context) error {
 
 // Record records a step. Its programs must have run before: see [Model.Step]. It is a function for reprise.Queue.Capture.
 func (m *Model) Record(ctx context.Context, r *reprise.Recorder) error {
-	return m.dev.Record(ctx, r, func(ctx context.Context) error { return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) }) })
+	return m.dev.Record(ctx, r, func(ctx context.Context) error {
+		return m.step(ctx, func(x *reprise.Executable) error { return r.Run(x) })
+	})
 }
 
 // Begin begins a word: after the end of the one before it says that the word goes on, in the state. Steps make tokens with and
