@@ -34,6 +34,7 @@ func controlCases() []testCase {
 			fn:       func(t *fixture) { comparison(t, c) },
 		})
 	}
+	cs = append(cs, controlFileCases()...)
 	return append(cs, []testCase{
 		{name: "words anywhere", protects: "a condition may read any word of a buffer in DRAM or L1", fn: wordsAnywhere},
 		{name: "long bodies", protects: "bodies that are longer than what the prefetcher holds are read again in each iteration", fn: longBodies},

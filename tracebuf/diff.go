@@ -2,6 +2,7 @@ package tracebuf
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -10,11 +11,12 @@ import (
 // Difference is where one program of two traces begins to differ.
 type Difference struct {
 	Device  int    `json:"device,omitempty"`
-	Queue   int    `json:"queue"`   // of the part in the first trace
-	Step    int    `json:"step"`    // number of the program in the traces, from 0; edges count too
-	Name    string `json:"name"`    // in the first trace, or in the second if the first has none
-	Command int    `json:"command"` // number of the first command of the program that differs, from 0; -1 if all commands are equal
-	What    string `json:"what"`    // "field count: 8 and 16", "missing in the second trace", ...
+	Callee  string `json:"callee,omitempty"` // trace that the part calls, which has the step
+	Queue   int    `json:"queue"`            // of the part in the first trace
+	Step    int    `json:"step"`             // number of the program in the traces, from 0; edges count too
+	Name    string `json:"name"`             // in the first trace, or in the second if the first has none
+	Command int    `json:"command"`          // number of the first command of the program that differs, from 0; -1 if all commands are equal
+	What    string `json:"what"`             // "field count: 8 and 16", "missing in the second trace", ...
 	// Offsets of the command in the traces, and the command as a line; -1 and "" for a trace without it.
 	OffsetA int    `json:"offset_a"`
 	OffsetB int    `json:"offset_b"`
@@ -41,6 +43,19 @@ func Diff(a, b *Contents) []Difference {
 			}
 		}
 		out = append(out, d)
+	}
+	for i := range max(len(a.Callees), len(b.Callees)) {
+		ca, cb := &Contents{Layout: a.Layout}, &Contents{Layout: b.Layout}
+		if i < len(a.Callees) {
+			ca = a.Callees[i]
+		}
+		if i < len(b.Callees) {
+			cb = b.Callees[i]
+		}
+		for _, d := range Diff(ca, cb) {
+			d.Device, d.Queue, d.Callee = a.Device, a.Queue, cmp.Or(ca.Name, cb.Name)
+			out = append(out, d)
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
@@ -20,16 +21,21 @@ type Contents struct {
 	Bytes    []byte // the commands up to and with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
-	// Relocated are the offsets in Bytes, rising, of the bytes that name DRAM of kernels. They differ between two copies of a
-	// trace. They are known for files only.
+	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, what is called and the words of conditions.
+	// They differ between two copies of a trace. They are known for files only.
 	Relocated []ByteRange
+	// Callees are the traces that a part of a file calls, by Control.Callee; Name is theirs.
+	Callees []*Contents
+	Name    string
 }
 
-// StepContents is one run program.
+// StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
 	Program      int      // index of the program in a file; NoProgram if unknown
-	Edge         EdgeKind // EdgeNone if it is a program
+	Edge         EdgeKind // EdgeNone if it is a program or control flow
+	Control      Control  // of files
+	Depth        int      // loops and branches around it; of files
 	Offset, Size int      // of its commands
 	First, Count int      // of its commands, in Contents.Commands
 	Binary       []byte
@@ -55,6 +61,10 @@ func Inspect(im *Image) (*Contents, error) {
 	}
 	for _, r := range im.Relocs {
 		c.Relocated = append(c.Relocated, ByteRange{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, ByteRange{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
+	}
+	c.nestSteps(im)
+	if err := c.inspectCallees(im); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -150,24 +160,32 @@ func (c *Contents) split() {
 // Raw returns the bytes of a command.
 func (c *Contents) Raw(r *cq.Reading) []byte { return c.Bytes[r.Offset : r.Offset+r.Size] }
 
-// Print writes the commands, a line each, under the names of their programs.
+// Print writes the commands, a line each, under the names of their programs, and then those of the traces that are called. What
+// is inside of loops and branches is indented.
 func (c *Contents) Print(w io.Writer) error {
-	next := 0
+	next, indent := 0, ""
 	for i := range c.Commands {
 		r := &c.Commands[i]
 		if next < len(c.Steps) && c.Steps[next].First == i {
 			s := &c.Steps[next]
-			what := "program"
-			if s.Edge != EdgeNone {
-				what = "edge"
-			}
-			if _, err := fmt.Fprintf(w, "%s %d %s: %d B\n", what, next, Printable(s.Name), s.Size); err != nil {
+			indent = strings.Repeat("  ", s.Depth)
+			if _, err := fmt.Fprintf(w, "%s%s\n", indent, s.title(next)); err != nil {
 				return fmt.Errorf("tracebuf: print: %w", err)
 			}
 			next++
+		} else if next == len(c.Steps) && r.Name == "EXEC_BUF_END" {
+			indent = ""
 		}
-		if _, err := fmt.Fprintf(w, "%08x %6d  %s\n", r.Offset, r.Size, r); err != nil {
+		if _, err := fmt.Fprintf(w, "%s%08x %6d  %s\n", indent, r.Offset, r.Size, r); err != nil {
 			return fmt.Errorf("tracebuf: print: %w", err)
+		}
+	}
+	for i, o := range c.Callees {
+		if _, err := fmt.Fprintf(w, "\ncallee %d %s: %d B\n", i, Printable(o.Name), len(o.Bytes)); err != nil {
+			return fmt.Errorf("tracebuf: print: %w", err)
+		}
+		if err := o.Print(w); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -12,11 +12,16 @@ type Stats struct {
 	Bytes    int    `json:"bytes"` // of the commands
 	Commands int    `json:"commands"`
 	// Programs are in order of first use, and Kinds in order of bytes, most first. Kinds sum up to Bytes; Programs sum up to
-	// Bytes without the EXEC_BUF_END and the edges between parts.
+	// Bytes without the EXEC_BUF_END, the edges between parts and control flow.
 	Programs  []ProgramStats `json:"programs"`
 	Kinds     []KindStats    `json:"kinds"`
 	Edges     int            `json:"edges"`
 	EdgeBytes int            `json:"edge_bytes"`
+
+	// Of control flow: its steps and their bytes, and the traces that are called, whose bytes and programs are in the others.
+	Control      int `json:"control,omitempty"`
+	ControlBytes int `json:"control_bytes,omitempty"`
+	Callees      int `json:"callees,omitempty"`
 }
 
 // ProgramStats is one program's share of a trace.
@@ -43,7 +48,12 @@ func (c *Contents) Stats() Stats { return StatsOf(c) }
 // StatsOf returns the breakdown of all parts of a trace.
 func StatsOf(parts ...*Contents) Stats {
 	s := Stats{Programs: []ProgramStats{}, Kinds: []KindStats{}}
-	for i, c := range parts {
+	all := slices.Clone(parts)
+	for _, c := range parts {
+		all = append(all, c.Callees...)
+	}
+	s.Callees = len(all) - len(parts)
+	for i, c := range all {
 		if i == 0 {
 			s.Revision, s.Layout = c.Revision, c.Layout.String()
 		}
@@ -67,6 +77,10 @@ func (s *Stats) programs(c *Contents) {
 		st := &c.Steps[i]
 		if st.Edge != EdgeNone {
 			s.Edges, s.EdgeBytes = s.Edges+1, s.EdgeBytes+st.Size
+			continue
+		}
+		if st.Control.Kind != ControlNone {
+			s.Control, s.ControlBytes = s.Control+1, s.ControlBytes+st.Size
 			continue
 		}
 		key := program{st.Program, st.Name}

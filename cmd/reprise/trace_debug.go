@@ -36,6 +36,7 @@ func (r *traceRun) check(ctx context.Context) (wrong, err error) {
 	if errors.As(err, &c) {
 		if c.Step >= 0 {
 			r.out.Found = &programsOf(r.Trace)[c.Step]
+			r.out.Found.Loops = c.Loops
 		}
 		return err, nil
 	}
@@ -70,17 +71,18 @@ func (r *traceRun) bisect(ctx context.Context) (wrong, err error) {
 	if err != nil {
 		return nil, err
 	}
-	step, err := r.Debug().Bisect(ctx, func(int) error { return restore() }, func(n int) (bool, error) {
+	at, err := r.Debug().BisectRun(ctx, func(int) error { return restore() }, func(n int) (bool, error) {
 		c, err := r.contents(ctx)
 		return slices.Equal(c, want[n-1]), err
 	})
 	if err == nil {
 		err = restore()
 	}
-	if err != nil || step < 0 {
+	if err != nil || at == nil {
 		return nil, err
 	}
-	p := &programsOf(r.Trace)[step]
+	p := &programsOf(r.Trace)[at.Step]
+	p.Loops = at.Loops
 	r.out.Found = p
-	return fmt.Errorf("trace run: program %d %s is the first with which a replay hangs, or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name)), nil
+	return fmt.Errorf("trace run: program %d %s%s is the first with which a replay hangs, or leaves something else in the buffers than the programs one by one", p.Step, tracebuf.Printable(p.Name), p.in()), nil
 }

@@ -65,6 +65,9 @@ func (c *traceDiffCmd) Run(ctx context.Context, s streams) error {
 		if name := a.partName(d.Device, d.Queue); name != "" {
 			fmt.Fprintf(w, "%s, ", name)
 		}
+		if d.Callee != "" {
+			fmt.Fprintf(w, "callee %s, ", tracebuf.Printable(d.Callee))
+		}
 		fmt.Fprintf(w, "program %d %s: ", d.Step, tracebuf.Printable(d.Name))
 		if d.Command >= 0 {
 			fmt.Fprintf(w, "command %d: ", d.Command)

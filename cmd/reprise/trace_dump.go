@@ -39,6 +39,12 @@ type programJSON struct {
 	Bytes    int    `json:"bytes"`
 	First    int    `json:"first_command"`
 	Commands int    `json:"commands"`
+	// Of a step of control flow: what it does, and the loops and branches around it. Of what is called, the trace's name.
+	Control string `json:"control,omitempty"`
+	Loop    *int   `json:"loop,omitempty"`  // number of the loop that begins
+	Count   uint32 `json:"count,omitempty"` // most iterations of the loop that begins
+	Depth   int    `json:"depth,omitempty"`
+	Callee  string `json:"callee,omitempty"`
 }
 
 type commandJSON struct {
@@ -87,7 +93,15 @@ func (c *traceDumpCmd) Run(ctx context.Context, s streams) error {
 func toDump(src *source) *dumpJSON {
 	first := src.parts[0]
 	out := &dumpJSON{Source: src.name, Revision: first.Revision, Arch: first.Layout.String(), Programs: []programJSON{}, Commands: []commandJSON{}}
+	var all []*tracebuf.Contents
 	for _, t := range src.parts {
+		all = append(all, t)
+		for _, c := range t.Callees {
+			c.Device, c.Queue = t.Device, t.Queue
+			all = append(all, c)
+		}
+	}
+	for _, t := range all {
 		out.Bytes += len(t.Bytes)
 		before := len(out.Commands)
 		for i := range t.Steps {
@@ -96,6 +110,13 @@ func toDump(src *source) *dumpJSON {
 			if p.Edge != tracebuf.EdgeNone {
 				j.Edge = p.Edge.String()
 			}
+			if k := &p.Control; k.Kind != tracebuf.ControlNone {
+				j.Control = k.Kind.String()
+				if k.Kind == tracebuf.ControlLoop {
+					j.Loop, j.Count = &k.Loop, k.Count
+				}
+			}
+			j.Depth, j.Callee = p.Depth, t.Name
 			out.Programs = append(out.Programs, j)
 		}
 		for i := range t.Commands {

@@ -15,7 +15,7 @@ import (
 func programsOf(t *reprise.Trace) []programAt {
 	var out []programAt
 	for i, s := range t.Debug().Programs() {
-		out = append(out, programAt{i, s.Name, s.Queue})
+		out = append(out, programAt{Step: i, Name: s.Name, Queue: s.Queue})
 	}
 	return out
 }

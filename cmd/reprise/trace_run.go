@@ -95,6 +95,17 @@ type programAt struct {
 	Step  int    `json:"step"`
 	Name  string `json:"name"`
 	Queue int    `json:"queue"`
+	// Loops are the iterations in which bisect or check has found it, outermost first.
+	Loops []debug.Iteration `json:"loops,omitempty"`
+}
+
+// in is as ", loop 0, iteration 2 of 5"; empty outside of loops.
+func (p *programAt) in() string {
+	var out string
+	for _, l := range p.Loops {
+		out += ", " + l.String()
+	}
+	return out
 }
 
 type pieceJSON struct {
@@ -253,7 +264,7 @@ func (r *runJSON) print(out io.Writer) error {
 		if r.Found == nil {
 			fmt.Fprintln(w, "a replay does what its programs do one by one")
 		} else {
-			fmt.Fprintf(w, "program %d %s on queue %d is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name), r.Found.Queue)
+			fmt.Fprintf(w, "program %d %s on queue %d%s is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name), r.Found.Queue, r.Found.in())
 		}
 	}
 	switch r.Results {

@@ -134,7 +134,7 @@ func toFile(f *tracebuf.File) *fileJSON {
 		b := &f.Image.Buffers[i]
 		out.Buffers = append(out.Buffers, bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
 	}
-	for _, part := range f.Parts() {
+	for _, part := range partsAndCallees(f) {
 		for k := range part.Image.Params {
 			p := &part.Image.Params[k]
 			j := paramJSON{Queue: part.Target.Queue, Name: p.Name, Kind: p.Kind.String(), Value: p.Value, Words: len(p.At)}
@@ -148,6 +148,18 @@ func toFile(f *tracebuf.File) *fileJSON {
 		}
 		for i := range part.Image.Programs {
 			out.Kernels += len(part.Image.Programs[i].Binary)
+		}
+	}
+	return out
+}
+
+// partsAndCallees returns the parts of a file, each followed by what it calls as if that were parts.
+func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
+	var out []tracebuf.Part
+	for _, p := range f.Parts() {
+		out = append(out, p)
+		for i := range p.Image.Callees {
+			out = append(out, tracebuf.Part{Target: p.Target, Image: p.Image.Callees[i].Image})
 		}
 	}
 	return out
@@ -186,6 +198,9 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 	fmt.Fprintf(w, "%s B in %s commands, %d runs of %d programs", count(o.Bytes), count(o.Commands), runs, len(o.Programs))
 	if o.Edges > 0 {
 		fmt.Fprintf(w, ", %d edges of %s B between %d queues", o.Edges, count(o.EdgeBytes), len(o.Queues))
+	}
+	if o.Control > 0 {
+		fmt.Fprintf(w, ", %d steps of control flow of %s B, %d traces called", o.Stats.Control, count(o.ControlBytes), o.Callees)
 	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

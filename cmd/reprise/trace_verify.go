@@ -63,7 +63,7 @@ func (c *traceVerifyCmd) Run(ctx context.Context, s streams) error {
 		out.Bytes = len(f.Image.Bytes)
 		err = c.inPlace(ctx, f, out)
 	default:
-		for _, p := range f.Parts() {
+		for _, p := range partsAndCallees(f) {
 			out.Bytes += len(p.Image.Bytes)
 			for i := range p.Image.Programs {
 				out.Bytes += len(p.Image.Programs[i].Binary)

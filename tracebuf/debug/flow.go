@@ -24,10 +24,10 @@ type Position struct {
 
 // Iteration is an iteration of a loop.
 type Iteration struct {
-	Loop      int    // its number in its trace
-	Name      string // "loop of 3", "while state[0] < 5"
-	Iteration uint32 // from 0
-	Of        uint32 // iterations, or the most that there may be
+	Loop      int    `json:"loop"`      // its number in its trace
+	Name      string `json:"name"`      // "loop of 3", "while state[0] < 5"
+	Iteration uint32 `json:"iteration"` // from 0
+	Of        uint32 `json:"of"`        // iterations, or the most that there may be
 }
 
 // String is as "loop 0, iteration 2 of 5".
