@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -16,7 +18,7 @@ import (
 
 // hwtestCmd runs the conformance suite.
 type hwtestCmd struct {
-	Device  string `help:"Device to test: ${device_help}. Both emulators if none is named. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
+	Device  string `help:"Device to test: ${device_help}. The machine's cards if none is named, or both emulators if it has no card. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
 	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
 	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
 	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
@@ -48,11 +50,7 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 	}
 	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe, Victim: []string{self, victimCommand},
 		Firmware: hwtest.Firmware{Workers: c.Workers, Queues: c.Queues}}
-	names := []string{c.Device}
-	if c.Device == "" {
-		names = []string{"emu:wormhole", "emu:blackhole"}
-	}
-	for _, n := range names {
+	for _, n := range c.devices(cardNodes) {
 		d, err := parseDevices("--device", n)
 		if err != nil {
 			return cfg, err
@@ -77,6 +75,27 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 		return cfg, &flagError{flag: "--report", value: c.Report, why: "the end of its name says what to write", hint: "give a name that ends in .json, or in .xml for JUnit"}
 	}
 	return cfg, nil
+}
+
+// devices names what is tested: the machine's cards, as cards names their nodes, or both emulators if no device is named.
+func (c *hwtestCmd) devices(cards func() []string) []string {
+	if c.Device != "" {
+		return []string{c.Device}
+	}
+	if l := cards(); len(l) > 0 {
+		return l
+	}
+	return []string{"emu:wormhole", "emu:blackhole"}
+}
+
+// cardNodes lists the device nodes of this machine's cards.
+func cardNodes() []string {
+	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
+	if err != nil {
+		return nil // the pattern is a constant
+	}
+	slices.SortFunc(l, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return l
 }
 
 // cause is the innermost error.
@@ -105,6 +124,9 @@ func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
 	}
 	if c.List {
 		return c.list(s.out, cfg.Select)
+	}
+	if c.Device == "" {
+		fmt.Fprintf(s.err, "hwtest: testing %s; --device tests another one\n", strings.Join(c.devices(cardNodes), " and "))
 	}
 	// Whether the report can be written should be known before a night's run.
 	if err := creatable("--report", c.Report); err != nil {

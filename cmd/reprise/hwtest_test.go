@@ -74,3 +74,23 @@ func TestInterruptedSuite(t *testing.T) {
 		}
 	}
 }
+
+// Without --device the machine's cards are tested, and the emulators only where there is no card.
+func TestSuiteFindsCards(t *testing.T) {
+	two := func() []string { return []string{"/dev/tenstorrent/0", "/dev/tenstorrent/1"} }
+	none := func() []string { return nil }
+	for _, c := range []struct {
+		device string
+		cards  func() []string
+		want   string
+	}{
+		{"", two, "/dev/tenstorrent/0 /dev/tenstorrent/1"},
+		{"", none, "emu:wormhole emu:blackhole"},
+		{"emu:blackhole", two, "emu:blackhole"},
+	} {
+		cmd := hwtestCmd{Device: c.device}
+		if got := strings.Join(cmd.devices(c.cards), " "); got != c.want {
+			t.Errorf("--device %q tests %s, want %s", c.device, got, c.want)
+		}
+	}
+}
