@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -112,17 +113,19 @@ func (q *Queue) Abort() (err error) {
 	if err := q.ControlFlow(); err != nil {
 		return err
 	}
-	word := func(off uint32) uint64 { return uint64(q.d.ctl.control + off) }
 	if q.mu.TryLock() {
 		defer q.leave(&err, debug.SetPanicOnFault(true))
 		if err := q.usable("abort"); err != nil {
 			return err
 		}
-		q.tiles.prefetchL1.Store32(word(controlAbort), q.stream.replays)
-		return nil
+		return q.control("abort", func(w controlWords) error { return w.store(controlAbort, q.stream.replays) })
 	}
-	return q.control("abort", func() {
-		q.tiles.prefetchL1.Store32(word(controlAbort), q.tiles.prefetchL1.Load32(word(controlReplays)))
+	return q.control("abort", func(w controlWords) error {
+		n, err := w.load(controlReplays)
+		if err != nil {
+			return err
+		}
+		return w.store(controlAbort, n)
 	})
 }
 
@@ -131,10 +134,43 @@ func (q *Queue) Aborted() (n uint32, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return 0, err
 	}
-	err = q.control("read how many replays were aborted", func() {
-		n = q.tiles.prefetchL1.Load32(uint64(q.d.ctl.control + controlAborted))
+	err = q.control("read how many replays were aborted", func(w controlWords) (err error) {
+		n, err = w.load(controlAborted)
+		return err
 	})
 	return n, err
+}
+
+// control calls a function that uses words of the prefetcher's struct cq_control.
+func (q *Queue) control(op string, f func(controlWords) error) error {
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	err := q.overLocked(false)
+	if err == nil {
+		var xy chip.XY
+		if xy, err = q.d.ch.Virtual(q.tiles.prefetch); err == nil {
+			err = f(controlWords{q.d, xy})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
+	}
+	return nil
+}
+
+// controlWords are the words of a prefetcher's struct cq_control, by their offsets. They are read and written by the way that
+// leads to every core, also of a chip that is reached over Ethernet: the queue's own windows lead elsewhere there.
+type controlWords struct {
+	d    *Device
+	core chip.XY
+}
+
+func (w controlWords) load(off uint32) (uint32, error) {
+	return w.d.kd.Read32(w.core, uint64(w.d.ctl.control+off))
+}
+
+func (w controlWords) store(off, v uint32) error {
+	return w.d.kd.Write32(w.core, uint64(w.d.ctl.control+off), v)
 }
 
 // parseLoops reads the loops of a struct cq_control.

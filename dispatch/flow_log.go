@@ -22,15 +22,19 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 		return err
 	}
 	bank := &q.d.ch.DRAMBanks()[0]
-	word := func(off uint32) uint64 { return uint64(q.d.ctl.control + off) }
-	return q.control("log control flow", func() {
-		l1 := q.tiles.prefetchL1
+	return q.control("log control flow", func(w controlWords) error {
 		if entries != 0 {
-			l1.Store32(word(controlLogXY), q.d.ch.Arch().NOCXY(bank.Endpoint[0]))
-			l1.Store32(word(controlLogAddr), uint32(addr+bank.Offset))
-			l1.Store32(word(controlLogged), 0)
+			for off, v := range map[uint32]uint32{controlLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]), controlLogAddr: uint32(addr + bank.Offset), controlLogged: 0} {
+				if err := w.store(off, v); err != nil {
+					return err
+				}
+			}
 		}
-		l1.Store32(word(controlLogLimit), entries)
+		if err := w.store(controlLogLimit, entries); err != nil {
+			return err
+		}
+		_, err := w.load(controlLogLimit) // the words are there before the next replay's commands, which come another way
+		return err
 	})
 }
 
@@ -41,8 +45,9 @@ func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry,
 		return nil, 0, err
 	}
 	var n uint32
-	if err := q.control("read the log of control flow", func() {
-		n = q.tiles.prefetchL1.Load32(uint64(q.d.ctl.control + controlLogged))
+	if err := q.control("read the log of control flow", func(w controlWords) (err error) {
+		n, err = w.load(controlLogged)
+		return err
 	}); err != nil {
 		return nil, 0, err
 	}
@@ -56,17 +61,4 @@ func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry,
 	}
 	log, err = cq.ParseTurns(b)
 	return log, int(n - kept), err
-}
-
-// control calls a function that uses the prefetch core's memory.
-func (q *Queue) control(op string, f func()) error {
-	q.life.mu.RLock()
-	defer q.life.mu.RUnlock()
-	if err := q.overLocked(false); err != nil {
-		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
-	}
-	return q.d.kd.Guard(func() error {
-		f()
-		return nil
-	})
 }
