@@ -72,8 +72,21 @@ type stmt struct {
 	bodies  [][]stmt   // of a branch
 	body    []stmt     // of a loop, or of what is called
 	size    int        // bytes of the kernel that mixes
+	given   given      // what the device computes of it
 	limit   uint32     // of a while
 }
+
+// given says which arguments of a mixer are the counter's word.
+type given int
+
+const (
+	givenNothing given = iota
+	givenNumber        // the number that is mixed in, an argument that all cores share
+	givenBoth          // that, and an argument that one core has for itself
+)
+
+// givenCore is the core that has one for itself.
+var givenCore = chip.Core{X: 1, Y: 2}
 
 type stmtOp int
 
@@ -88,6 +101,7 @@ const (
 )
 
 func mix(n uint32) stmt                            { return stmt{op: opMix, n: n} }
+func mixGiven(g given, counter int) stmt           { return stmt{op: opMix, given: g, counter: counter} }
 func count(counter int, n uint32) stmt             { return stmt{op: opAdd, counter: counter, n: n} }
 func loop(n uint32, body ...stmt) stmt             { return stmt{op: opLoop, n: n, body: body} }
 func called(body ...stmt) stmt                     { return stmt{op: opCall, body: body} }
@@ -137,6 +151,29 @@ func (c *control) mixer(s *stmt) *reprise.Executable {
 		c.mixers[key] = c.t.load(c.t.mixProgram(fmt.Sprintf("mix %d", s.n), c.on, c.f.b, s.n, s.size))
 	}
 	return c.mixers[key]
+}
+
+// given are the arguments of a mixer that the device computes.
+func (c *control) given(s *stmt) []reprise.Arg {
+	at := 64*s.counter + int(s.n%16)*4
+	args := []reprise.Arg{
+		{Kernel: "mix", Common: true, From: c.counters, Offset: at},
+		{Kernel: "mix", Index: 1, Cores: []chip.Range{givenCore.Range()}, From: c.counters, Offset: at},
+	}
+	return args[:s.given]
+}
+
+// mix carries a mixer out on the host.
+func (c *control) mix(s *stmt) {
+	number := s.n
+	if s.given != givenNothing {
+		number = c.values[s.counter]
+	}
+	was := c.f.words[c.t.workerIndex(givenCore)]
+	c.f.run(number, c.on)
+	if s.given == givenBoth {
+		c.f.words[c.t.workerIndex(givenCore)] = mixed(was, number, int(number))
+	}
 }
 
 func (c *control) adder(s *stmt) *reprise.Executable {
@@ -193,7 +230,7 @@ func (c *control) record(r *reprise.Recorder, ss []stmt) error {
 		var err error
 		switch s.op {
 		case opMix:
-			err = r.Run(c.mixer(s))
+			err = r.Run(c.mixer(s), c.given(s)...)
 		case opAdd:
 			err = r.Run(c.adder(s))
 		case opLoop:
@@ -239,7 +276,7 @@ func (c *control) run(ss []stmt) {
 		switch s.op {
 		case opMix:
 			c.runs++
-			c.f.run(s.n, c.on)
+			c.mix(s)
 		case opAdd:
 			c.runs++
 			c.values[s.counter] += s.n
@@ -361,6 +398,12 @@ func controlForms() []testCase {
 		{"switch", "the branch of the word runs", []stmt{count(0, 2), choose(0, []stmt{mix(1)}, []stmt{mix(2)}, []stmt{mix(3)}), mix(4)}},
 		{"switch without a branch", "no branch runs for other words", []stmt{count(0, 7), choose(0, []stmt{mix(1)}, []stmt{mix(2)}), mix(4)}},
 		{"switch in a loop", "a state machine in memory", []stmt{loop(5, choose(0, []stmt{mix(1), count(0, 2)}, []stmt{mix(2), count(0, ^uint32(0))}, []stmt{mix(3), count(0, ^uint32(0))}))}},
+		{"argument that the device computes", "a program has the word that programs before it wrote", []stmt{count(0, 3), mixGiven(givenNumber, 0), count(0, 2), mixGiven(givenNumber, 0), mix(1)}},
+		{"argument that one core has", "cores have words of their own", []stmt{count(1, 3), mixGiven(givenBoth, 1), mix(1), mixGiven(givenBoth, 2)}},
+		{"computed arguments in a loop", "each iteration has the word of its time", []stmt{loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5))}},
+		{"computed arguments in branches", "a branch has the word that decided on it", []stmt{loop(4, choose(0, []stmt{mixGiven(givenNumber, 0), count(0, 1)}, []stmt{mixGiven(givenBoth, 0), count(0, 1)}, []stmt{mix(2)}))}},
+		{"computed arguments in a callee", "a trace that is called has the words of its time", []stmt{loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0))}},
+		{"computed arguments of large kernels", "kernels that stay on the workers are given words too", []stmt{loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1))}},
 		{"call", "a trace runs another one", []stmt{mix(1), called(mix(2), mix(3)), mix(4)}},
 		{"call in a loop", "a trace is called again and again", []stmt{loop(4, mix(1), called(mix(2), mix(3)))}},
 		{"call of a trace with loops", "what is called may have loops", []stmt{loop(2, called(loop(3, mix(1)), mix(2)), mix(3))}},
@@ -401,7 +444,7 @@ func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 		inner := func(more int) []stmt { return randomStmts(rng, depth-1, loops+more) }
 		switch kind {
 		case 0, 1:
-			ss = append(ss, stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3)})
+			ss = append(ss, stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3), given: given(rng.IntN(3)), counter: counter})
 		case 2:
 			ss = append(ss, count(counter, rng.Uint32N(3)))
 		case 3, 4:

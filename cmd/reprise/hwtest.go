@@ -125,12 +125,15 @@ func (c *hwtestCmd) Run(ctx context.Context, s streams) error {
 	if c.List {
 		return c.list(s.out, cfg.Select)
 	}
-	if c.Device == "" {
-		fmt.Fprintf(s.err, "hwtest: testing %s; --device tests another one\n", strings.Join(c.devices(cardNodes), " and "))
+	// Whether there is anything to run, and the report can be written, should be known before a night's run.
+	if !slices.ContainsFunc(hwtest.Cases(), cfg.Select.Match) {
+		return suiteError(c.Pattern, hwtest.ErrNoCases)
 	}
-	// Whether the report can be written should be known before a night's run.
 	if err := creatable("--report", c.Report); err != nil {
 		return err
+	}
+	if c.Device == "" {
+		fmt.Fprintf(s.err, "reprise: testing %s; --device tests another one\n", strings.Join(c.devices(cardNodes), " and "))
 	}
 	if !c.JSON {
 		cfg.Done = func(r hwtest.Result) { printResult(s.out, r) }
