@@ -61,8 +61,8 @@ func TestComputedArgs(t *testing.T) {
 	})
 }
 
-// A program inside of loops, branches and calls has the words of its iteration: common arguments of all cores, and others for each
-// core.
+// A program inside of loops, branches and calls has the words of its iteration. Layer control of hwtest has common arguments of
+// several cores too.
 func TestComputedArgsInFlow(t *testing.T) {
 	onAll(t, func(b *bench) {
 		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 2)
