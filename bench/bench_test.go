@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 // In the child that TestReplaysAreNoSystemCalls starts.
@@ -27,6 +28,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
 	flag.Parse()
 	if *proving {
 		p, err := prove(context.Background())

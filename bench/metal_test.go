@@ -9,7 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-var metalQueues = flag.String("metal-queues", "", "folder of tt-metal's command-queue firmware, whose instructions are counted beside our own's")
+var metalQueues = flag.String("metal-queues", "", "`folder` of tt-metal's command-queue firmware, whose instructions and clocks are counted beside our own's")
 
 // p100a is what a card of that kind lacks: two columns of cores and a DRAM bank.
 var p100a = chip.Harvesting{Tensix: 0x3, DRAM: 0x80}
