@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"reflect"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -59,13 +60,17 @@ type streams struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	var ended atomic.Bool
 	context.AfterFunc(ctx, func() {
 		stop() // the second signal ends the process, whatever it waits for
 		time.AfterFunc(patience, func() {
-			fmt.Fprintln(os.Stderr, endingLine)
+			if !ended.Load() {
+				fmt.Fprintln(os.Stderr, endingLine)
+			}
 		})
 	})
 	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
+	ended.Store(true)
 	stop()
 	os.Exit(code)
 }
