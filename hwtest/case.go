@@ -11,6 +11,7 @@ import (
 type testCase struct {
 	name     string
 	layer    string
+	level    level  // what it shares with other cases; levelNone for what its layer's cases share
 	protects string // the fact, in a sentence
 	unsafe   string // why it isn't run on silicon unless asked for; empty if it may
 	long     bool   // only in long runs
@@ -23,6 +24,14 @@ type testCase struct {
 // time is how long the case may take on a device.
 func (c *testCase) time(d *target.Device) time.Duration {
 	return max(caseTime(d), time.Duration(c.hours)*time.Hour)
+}
+
+// shares is what the case shares with other cases.
+func (c *testCase) shares() level {
+	if c.level != levelNone {
+		return c.level
+	}
+	return levelOf(c.layer)
 }
 
 // need is what a case asks of the device beside its layer.
@@ -157,7 +166,7 @@ func (s *settings) skip(d *target.Device, c *testCase) string {
 		return "not on silicon unless the unsafe cases are asked for: " + c.unsafe
 	case c.needs == needEmulator && d.Kind != target.Emulator:
 		return "needs the emulator's options"
-	case !s.firmware.own() && levelOf(c.layer) == levelQueues:
+	case !s.firmware.own() && c.shares() == levelQueues:
 		return belowRuntime
 	case c.needs == needSimulator && d.Kind == target.Silicon && !s.unsafe:
 		return "needs a device that may be thrown away, as a card is if the unsafe cases are asked for"
@@ -170,7 +179,7 @@ func run(t tb, b *bench, c *testCase) {
 	if why := b.config.skip(b.device, c); why != "" {
 		t.Skip(why)
 	}
-	level := levelOf(c.layer)
+	level := c.shares()
 	// Those of faults wait for timeouts most of their time, and each of them and of hard has an emulator of its own.
 	parallel := (c.layer == "faults" || c.layer == "hard") && b.device.Kind == target.Emulator
 	if parallel {

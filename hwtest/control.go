@@ -35,7 +35,7 @@ func controlCases() []testCase {
 		})
 	}
 	cs = append(cs, controlFileCases()...)
-	return append(cs, []testCase{
+	return slices.Concat(cs, []testCase{
 		{name: "words anywhere", protects: "a condition may read any word of a buffer in DRAM or L1", fn: wordsAnywhere},
 		{name: "long bodies", protects: "bodies that are longer than what the prefetcher holds are read again in each iteration", fn: longBodies},
 		{name: "kernels without room", protects: "bodies whose kernels can't all stay on the workers bring them again", fn: kernelsWithoutRoom},
@@ -59,7 +59,7 @@ func controlCases() []testCase {
 		{name: "words that the next iteration reads", protects: "an iteration finds what the programs of the one before wrote", fn: carriedWords},
 		{name: "stock wire format", protects: "control flow works without shared pages", fn: stockControl},
 		{name: "replays allocate nothing", alone: true, protects: "a replay with control flow allocates nothing", fn: controlAllocates},
-	}...)
+	}, controlSpanCases(), controlMeshCases())
 }
 
 // stmt is a part of a trace.
@@ -86,7 +86,7 @@ const (
 )
 
 // givenCore is the core that has one for itself.
-var givenCore = chip.Core{X: 1, Y: 2}
+func (c *control) givenCore() chip.Core { return chip.Core{X: c.first.X + 1, Y: c.first.Y + 2} }
 
 type stmtOp int
 
@@ -115,7 +115,8 @@ func while(c stmt, body ...stmt) stmt              { c.op, c.body, c.limit = opW
 type control struct {
 	t        *fixture
 	f        *follow
-	on       chip.Range
+	on       chip.Range      // workers of the mixers
+	first    chip.Core       // of the workers of the queue
 	counters *reprise.Buffer // a page each
 	values   []uint32        // of the counters
 	mixers   map[[2]uint32]*reprise.Executable
@@ -129,8 +130,9 @@ const controlCounters = 4
 
 func (t *fixture) control() *control {
 	t.Helper()
+	first := t.rq.Workers().Start
 	c := &control{
-		t: t, f: t.follow(), on: chip.Range{End: chip.Core{X: 2, Y: 2}}, counters: t.buffer(allocator.DRAM, 64*controlCounters, 64),
+		t: t, f: t.follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}}, counters: t.buffer(allocator.DRAM, 64*controlCounters, 64),
 		values: make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
 	}
 	t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
@@ -158,7 +160,7 @@ func (c *control) given(s *stmt) []reprise.Arg {
 	at := 64*s.counter + int(s.n%16)*4
 	args := []reprise.Arg{
 		{Kernel: "mix", Common: true, From: c.counters, Offset: at},
-		{Kernel: "mix", Index: 1, Cores: []chip.Range{givenCore.Range()}, From: c.counters, Offset: at},
+		{Kernel: "mix", Index: 1, Cores: []chip.Range{c.givenCore().Range()}, From: c.counters, Offset: at},
 	}
 	return args[:s.given]
 }
@@ -169,17 +171,17 @@ func (c *control) mix(s *stmt) {
 	if s.given != givenNothing {
 		number = c.values[s.counter]
 	}
-	was := c.f.words[c.t.workerIndex(givenCore)]
+	was := c.f.words[c.t.workerIndex(c.givenCore())]
 	c.f.run(number, c.on)
 	if s.given == givenBoth {
-		c.f.words[c.t.workerIndex(givenCore)] = mixed(was, number, int(number))
+		c.f.words[c.t.workerIndex(c.givenCore())] = mixed(was, number, int(number))
 	}
 }
 
 func (c *control) adder(s *stmt) *reprise.Executable {
 	key := [2]uint32{uint32(s.counter), s.n}
 	if c.adders[key] == nil {
-		p := c.t.addProgram("add", chip.Core{X: s.counter, Y: 3}, c.counters, c.counters, s.n)
+		p := c.t.addProgram("add", chip.Core{X: c.first.X + s.counter, Y: c.first.Y + 3}, c.counters, c.counters, s.n)
 		for i := range p.Kernels {
 			args := p.Kernels[i].Args
 			p.Kernels[i].Args = func(at chip.Core) []uint32 {

@@ -40,13 +40,11 @@ func controlFileCases() []testCase {
 	}...)
 }
 
-// reloaded saves a trace that control has captured, releases all, and loads it where other memory is free.
-func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
+// release releases the buffers, the programs, and the traces that are called.
+func (c *control) release() {
 	t := c.t
 	t.Helper()
-	var file bytes.Buffer
-	t.ok(tr.Save(t.ctx, &file, reprise.WithData()))
-	t.ok(errors.Join(tr.Release(t.ctx), c.f.b.Release(), c.counters.Release(), inTheWay.Release()))
+	t.ok(errors.Join(c.f.b.Release(), c.counters.Release()))
 	for _, o := range c.callees {
 		t.ok(o.Release(t.ctx))
 	}
@@ -55,6 +53,16 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 			t.ok(x.Release(t.ctx))
 		}
 	}
+}
+
+// reloaded saves a trace that control has captured, releases all, and loads it where other memory is free.
+func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise.Trace {
+	t := c.t
+	t.Helper()
+	var file bytes.Buffer
+	t.ok(tr.Save(t.ctx, &file, reprise.WithData()))
+	t.ok(errors.Join(tr.Release(t.ctx), inTheWay.Release()))
+	c.release()
 	loaded, err := t.dev.LoadTrace(t.ctx, &file)
 	t.ok(err)
 	t.closing(loaded.Release)
