@@ -186,6 +186,9 @@ func (p *part) place(ctx context.Context, after dispatch.State) error {
 		p.params.patches.Place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))
 		p.prep.Image = slices.Clone(p.prep.Image) // hang reports read it while parameters are set
 	}
+	if p.image.HasControl() {
+		p.prep.Flow = p.flow()
+	}
 	iv := interleaved(p.ext)
 	p.written = true
 	if err := p.q.q.Write(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes)); err != nil {

@@ -59,6 +59,9 @@ type QueueDump struct {
 	Device  DeviceRings  `json:"device"`
 	Entries []FetchState `json:"entries,omitempty"`
 	Pending []string     `json:"pending,omitempty"` // what the host expects to be reported, in order
+	// Programs is the run that the queue waits for in a trace with control flow or, if a loop went beyond its limit, that which
+	// ended last. There are several if the trace has several places at which the queue can be.
+	Programs []TraceProgram `json:"programs,omitempty"`
 }
 
 // HostRings is the host's side of a queue's rings.

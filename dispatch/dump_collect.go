@@ -58,6 +58,7 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 			d.dumpRegion(dump, RegionKernelConfig, c, d.worker.L1.KernelConfig, d.worker.L1.KernelConfigSize)
 		}
 	}
+	q.nameProgram(dump)
 	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
 		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
 	}

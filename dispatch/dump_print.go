@@ -92,6 +92,9 @@ func (p *dumpPrinter) rings(q *QueueDump) {
 	for _, l := range r.Loops {
 		p.printf("  in a loop         %v\n", l)
 	}
+	if len(q.Programs) > 0 {
+		p.printf("  in its trace      %s\n", q.running())
+	}
 	p.printf("  notifications     %d for STALLs, %v for go signals; last events %v\n", r.Syncs, r.GoSyncs, r.LastEvents)
 	for _, c := range []struct {
 		core  chip.Core

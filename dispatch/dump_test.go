@@ -40,9 +40,10 @@ func sampleDump(tb testing.TB) *Dump {
 		Harvesting: chip.Harvesting{Tensix: 1}, Waiting: "data of a read", Last: "dense", Cause: "no progress for 10s",
 		Queues: []QueueDump{{
 			Prefetch: pre, Dispatch: core, Last: "dense", Pending: []string{"64 B of data"},
-			Host:    HostRings{FetchPut: 1, FetchTaken: 1, Expected: 130, CompletionRd: toggleBit | 0x100},
-			Device:  DeviceRings{Read: true, DispatchReset: 1 << 11, DispatchCredits: dispatchPages, DispatchPages: 3, SubordinateCredits: subordinatePages, Streams: []uint32{129}, FirstStream: 48},
-			Entries: []FetchState{{Taken: true, Size: uint32(len(stream))}},
+			Host:     HostRings{FetchPut: 1, FetchTaken: 1, Expected: 130, CompletionRd: toggleBit | 0x100},
+			Device:   DeviceRings{Read: true, DispatchReset: 1 << 11, DispatchCredits: dispatchPages, DispatchPages: 3, SubordinateCredits: subordinatePages, Streams: []uint32{129}, FirstStream: 48},
+			Programs: []TraceProgram{{Trace: "decode", Step: 7, Program: "dense", Loops: []int{0, 2}}},
+			Entries:  []FetchState{{Taken: true, Size: uint32(len(stream))}},
 		}},
 		Cores: []CoreState{busy, {Core: pre, Kind: kindPrefetch}, waits, {Kind: kindWorker, Unreadable: "lost"}},
 		Regions: []Region{
@@ -102,7 +103,8 @@ func TestDumpPrint(t *testing.T) {
 	for _, part := range []string{
 		"a card (blackhole) at 2026-01-02 03:04:05 UTC: queue 0 waited for data of a read; last submitted: dense",
 		"1 of 1 entries taken", "host at 0x100+toggle", "expected          64 B of data", "3 pages published, 0 returned",
-		"130 of workers expected by the host; stream 48 counts 129", "core (13,1) (dispatch): held in reset: BRISC",
+		"130 of workers expected by the host; stream 48 counts 129",
+		`in its trace      perhaps waiting for program "dense" (step 7 of trace "decode", in loop 2, in loop 0)`, "core (13,1) (dispatch): held in reset: BRISC",
 		"waits for workers: completion stream 48 to reach 130", "entry 0 (taken last)", "WAIT flags=stream stream=48",
 		"dispatch ring, newest commands last", "page   2", "<- waits here",
 		"the trace that was replayed last has 1 commands", "<- waits here",

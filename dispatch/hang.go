@@ -39,11 +39,23 @@ func (e *HangError) Error() string {
 	if unreadable > 0 {
 		cores += fmt.Sprintf(", %d unreadable", unreadable)
 	}
-	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s, %s: %v", e.Queue, e.Waiting, e.Last, cores, e.Cause)
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(), cores, e.Cause)
 	if e.File != "" {
 		s += "; see " + e.File
 	}
 	return s
+}
+
+// inTrace says in which loop of a trace the queue is, and with which program.
+func (e *HangError) inTrace() string {
+	if e.Dump != nil {
+		for i := range e.Dump.Queues {
+			if q := &e.Dump.Queues[i]; q.ID == e.Queue {
+				return q.inTrace()
+			}
+		}
+	}
+	return ""
 }
 
 // Unwrap returns the cause.

@@ -70,6 +70,9 @@ func (im *Image) Name() string { return im.name }
 // Cores returns how many cores run a kernel of the program.
 func (im *Image) Cores() int { return im.cores }
 
+// Bounds returns the smallest range with all cores that run a kernel of the program or have a part of its memory.
+func (im *Image) Bounds() chip.Range { return im.bounds }
+
 // CommandBytes returns the size of the commands of one run whose kernels are on the cores already.
 func (im *Image) CommandBytes() int { return len(im.current().main.bytes) }
 

@@ -223,6 +223,8 @@ type Prepared struct {
 	Name string
 	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change.
 	Image []byte
+	// Flow describes a trace with control flow, for hang reports; nil for others.
+	Flow *TraceFlow
 
 	revoked bool
 	sent    bool

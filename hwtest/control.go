@@ -809,7 +809,7 @@ func loopLimit(t *fixture) {
 	if err := t.rq.Wait(t.ctx); !errors.As(err, &hang) {
 		t.Fatalf("a loop beyond its limit: %v, want a hang", err)
 	}
-	t.says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4")
+	t.says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
 	t.ok(t.dev.Recover(t.ctx))
 	t.ok(t.rq.Write(t.ctx, c.f.b, 0, make([]byte, c.f.b.Size())))
 	clear(c.f.words)
@@ -840,7 +840,7 @@ func recoverInLoop(t *fixture) {
 	if err := t.rq.Wait(t.ctx); !errors.As(err, &hang) {
 		t.Fatalf("a program that spins in a loop: %v, want a hang", err)
 	}
-	t.says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace")
+	t.says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2", `waiting for program "spin"`)
 	t.ok(t.dev.Recover(t.ctx))
 	data := pattern(1, word.Size())
 	for i := 0; i < len(data); i += 16 {

@@ -459,7 +459,7 @@ func meshLimit(t *meshFixture) {
 	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {
 		t.Fatalf("chip %s runs away: %v", stuck.Name, err)
 	}
-	t.says(errors.New(h.Detail()), "loop 0 of the trace", "iteration 5 of at most 5")
+	t.says(errors.New(h.Detail()), "loop 0 of the trace", "iteration 5 of at most 5", `the last program was program "add"`)
 	for _, c := range m.Chips()[:m.Size()-1] {
 		t.is("another chip", c, n, counting(n.Size(), 3))
 	}
