@@ -264,7 +264,7 @@ func (p *part) release(ctx context.Context) error {
 	return p.end()
 }
 
-// end gives back all that a released part has.
+// end frees everything that the part holds, once it was released.
 func (p *part) end() error {
 	p.unregister()
 	if err := p.drop(); err != nil {

@@ -273,16 +273,16 @@ func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 // between.
 func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	seen := make([]bool, len(g.steps)+1)
-	todo := slices.Clone(g.before[from])
-	for len(todo) > 0 {
-		i := todo[0]
-		todo = todo[1:]
+	pending := slices.Clone(g.before[from])
+	for len(pending) > 0 {
+		i := pending[0]
+		pending = pending[1:]
 		if seen[i] {
 			continue
 		}
 		seen[i] = true
 		if visit(i) {
-			todo = append(todo, g.before[i]...)
+			pending = append(pending, g.before[i]...)
 		}
 	}
 }

@@ -171,10 +171,10 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 	}
 	var lows []uint32
 	been := map[state]bool{}
-	todo := []state{{u.place + 4, true}}
-	for len(todo) > 0 {
-		s := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	pending := []state{{u.place + 4, true}}
+	for len(pending) > 0 {
+		s := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
 		if !m.text.contains(uint64(s.addr)) || s.addr%4 != 0 || been[s] {
 			continue
 		}
@@ -196,7 +196,7 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 		next := state{s.addr + 4, s.sure}
 		switch i.opcode() {
 		case opBranch:
-			todo = append(todo, state{s.addr + i.branch(), s.sure})
+			pending = append(pending, state{s.addr + i.branch(), s.sure})
 		case opJAL:
 			if i.rd() == 0 {
 				next.addr = s.addr + i.jump()
@@ -209,7 +209,7 @@ func (m *mover) follow(u *upper) ([]uint32, error) {
 			}
 			next.sure = s.sure && !callerSaved(register)
 		}
-		todo = append(todo, next)
+		pending = append(pending, next)
 	}
 	return lows, nil
 }
