@@ -72,6 +72,7 @@ const (
 	TagVCore           TelemetryTag = 6  // millivolts
 	TagPower           TelemetryTag = 7  // watts
 	TagCurrent         TelemetryTag = 8  // amperes
+	TagVDDLimits       TelemetryTag = 9  // the higher one in the upper half, millivolts
 	TagASICTemperature TelemetryTag = 11 // degrees Celsius, 16.16 fixed point
 	TagBoardTemp       TelemetryTag = 13
 	TagAICLK           TelemetryTag = 14 // MHz
@@ -81,7 +82,10 @@ const (
 	TagGDDRStatus      TelemetryTag = 22 // 2 bits per channel, 1 = trained
 	TagGDDRSpeed       TelemetryTag = 23
 	TagEthernetFW      TelemetryTag = 24
+	TagBoardApp        TelemetryTag = 26 // version of the board's microcontroller
+	TagBoardBoot       TelemetryTag = 27 // version of its boot loader
 	TagFirmwareBundle  TelemetryTag = 28
+	TagManagement      TelemetryTag = 29 // version of the management firmware
 	TagFanSpeed        TelemetryTag = 31
 	TagHeartbeat       TelemetryTag = 32
 	TagEnabledColumns  TelemetryTag = 34 // Blackhole, see HarvestingFromTelemetry
@@ -92,8 +96,13 @@ const (
 	TagTranslation     TelemetryTag = 40
 	TagFanRPM          TelemetryTag = 41
 	TagASICLocation    TelemetryTag = 52
+	TagCurrentLimit    TelemetryTag = 55 // amperes
+	TagThrottle        TelemetryTag = 56 // degrees Celsius from which the clock is lowered
+	TagFlashTool       TelemetryTag = 58 // version of the tool that wrote the firmware
+	TagThermalTrips    TelemetryTag = 60 // times that heat has stopped the chip
 	TagASICIDHigh      TelemetryTag = 61
 	TagASICIDLow       TelemetryTag = 62
+	TagPowerLimit      TelemetryTag = 64 // watts
 )
 
 func wormholeARC() ARCParams {

@@ -7,19 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// Telemetry tags that only the driver's files show (tt-kmd telemetry.h).
-const (
-	tagVDDLimits    chip.TelemetryTag = 9
-	tagBoardApp     chip.TelemetryTag = 26
-	tagBoardBoot    chip.TelemetryTag = 27
-	tagManagement   chip.TelemetryTag = 29
-	tagCurrentLimit chip.TelemetryTag = 55
-	tagThrottle     chip.TelemetryTag = 56
-	tagFlashTool    chip.TelemetryTag = 58
-	tagThermalTrips chip.TelemetryTag = 60
-	tagPowerLimit   chip.TelemetryTag = 64
-)
-
 // attributes adds what the management firmware has a tag for (tt-kmd wormhole.c wh_sysfs_attributes, blackhole.c
 // bh_sysfs_attributes).
 func (d *device) attributes(t tree, class, pci string) {
@@ -36,14 +23,14 @@ func (d *device) attributes(t tree, class, pci string) {
 	has("tt_arcclk", decimal, chip.TagARCCLK)
 	has("tt_heartbeat", decimal, chip.TagHeartbeat)
 	has("tt_fw_bundle_ver", version, chip.TagFirmwareBundle)
-	has("tt_m3app_fw_ver", version, tagBoardApp)
+	has("tt_m3app_fw_ver", version, chip.TagBoardApp)
 	if d.arch.params.Arch == chip.Wormhole {
-		has("tt_ttflash_ver", version, tagFlashTool)
-		has("tt_m3bl_fw_ver", version, tagBoardBoot)
-		has("tt_arc_fw_ver", version, tagManagement)
+		has("tt_ttflash_ver", version, chip.TagFlashTool)
+		has("tt_m3bl_fw_ver", version, chip.TagBoardBoot)
+		has("tt_arc_fw_ver", version, chip.TagManagement)
 		has("tt_eth_fw_ver", func(v uint32) string { return fmt.Sprintf("%d.%d.%d", v>>16&0xFF, v>>12&0xF, v&0xFFF) }, chip.TagEthernetFW)
 	} else {
-		has("tt_therm_trip_count", decimal, tagThermalTrips)
+		has("tt_therm_trip_count", decimal, chip.TagThermalTrips)
 	}
 	has("tt_serial", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagBoardIDLow]) }, chip.TagBoardIDHigh)
 	has("tt_asic_id", func(hi uint32) string { return fmt.Sprintf("%08X%08X", hi, v[chip.TagASICIDLow]) }, chip.TagASICIDHigh)
@@ -73,13 +60,13 @@ func (d *device) sensors(t tree, dir string, v map[chip.TelemetryTag]uint32) {
 	}
 	times := func(n uint64) func(uint64) uint64 { return func(x uint64) uint64 { return n * x } }
 	has("temp1_input", chip.TagASICTemperature, func(x uint64) uint64 { return x * 1000 >> 16 })
-	has("temp1_max", tagThrottle, times(1000))
+	has("temp1_max", chip.TagThrottle, times(1000))
 	has("in0_input", chip.TagVCore, times(1))
-	has("in0_max", tagVDDLimits, func(x uint64) uint64 { return x >> 16 })
+	has("in0_max", chip.TagVDDLimits, func(x uint64) uint64 { return x >> 16 })
 	has("curr1_input", chip.TagCurrent, times(1000))
-	has("curr1_max", tagCurrentLimit, times(1000))
+	has("curr1_max", chip.TagCurrentLimit, times(1000))
 	has("power1_input", chip.TagPower, times(1_000_000))
-	has("power1_max", tagPowerLimit, times(1_000_000))
+	has("power1_max", chip.TagPowerLimit, times(1_000_000))
 	if d.arch.params.Arch == chip.Blackhole {
 		has("fan1_input", chip.TagFanRPM, times(1))
 	}

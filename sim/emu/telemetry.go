@@ -11,29 +11,19 @@ type telemetryEntry struct {
 // Tags that only the emulator's table names (tt-umd device/types/telemetry.hpp, luwen telemetry_tags.rs).
 const (
 	tagUpdatePeriod    chip.TelemetryTag = 5 // milliseconds
-	tagVDDLimits       chip.TelemetryTag = 9 // the higher one in the upper half, millivolts
 	tagShutdown        chip.TelemetryTag = 10
 	tagRegulatorTemp   chip.TelemetryTag = 12
 	tagL2CPUClock      chip.TelemetryTag = 17 // and the next three
 	tagGDDRFirmware    chip.TelemetryTag = 25
-	tagBoardApp        chip.TelemetryTag = 26
-	tagBoardBoot       chip.TelemetryTag = 27
-	tagManagement      chip.TelemetryTag = 29
 	tagL2CPUFirmware   chip.TelemetryTag = 30
 	tagCount           chip.TelemetryTag = 33
-	tagEnabledL2CPU    chip.TelemetryTag = 37
 	tagGDDRTemperature chip.TelemetryTag = 42 // and the next three: two channels each
 	tagGDDRCorrected   chip.TelemetryTag = 46 // and the next three
 	tagGDDRUncorrected chip.TelemetryTag = 50
 	tagGDDRHottest     chip.TelemetryTag = 51
 	tagBoardPower      chip.TelemetryTag = 53 // limit, watts
 	tagInputPower      chip.TelemetryTag = 54
-	tagCurrentLimit    chip.TelemetryTag = 55
-	tagThrottle        chip.TelemetryTag = 56
-	tagFlashTool       chip.TelemetryTag = 58
-	tagThermalTrips    chip.TelemetryTag = 60
 	tagClockLimit      chip.TelemetryTag = 63
-	tagPowerLimit      chip.TelemetryTag = 64
 	tagClockArbiter    chip.TelemetryTag = 65 // and the next one: what bounds AICLK, from below and above
 	tagEnabledArbiters chip.TelemetryTag = 67 // and the next one
 )
@@ -62,14 +52,14 @@ func (c *Chip) telemetry() []telemetryEntry {
 		{chip.TagBoardIDHigh, uint32(serial >> 32)}, {chip.TagBoardIDLow, uint32(serial)}, {chip.TagASICID, uint32(asic)},
 		{chip.TagHarvesting, 0}, {tagUpdatePeriod, 100},
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
-		{tagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
+		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
 		{chip.TagASICTemperature, 40 * degree}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
 		{chip.TagAICLK, c.aiclk()}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
-		{tagGDDRFirmware, 0x0205_0000}, {tagBoardApp, 0x0509_0000}, {tagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
-		{tagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
-		{tagInputPower, power + 10}, {tagCurrentLimit, limit}, {tagThrottle, throttle}, {tagFlashTool, 0x0300_0000},
-		{tagClockLimit, c.aiclk()}, {tagPowerLimit, limit},
+		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
+		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
+		{tagInputPower, power + 10}, {chip.TagCurrentLimit, limit}, {chip.TagThrottle, throttle}, {chip.TagFlashTool, 0x0300_0000},
+		{tagClockLimit, c.aiclk()}, {chip.TagPowerLimit, limit},
 	}
 	if !wh {
 		add := func(tag chip.TelemetryTag, values ...uint32) {
@@ -82,7 +72,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		add(chip.TagEnabledColumns, c.enabledColumns())
 		add(chip.TagEnabledEthernet, eth)
 		add(chip.TagEnabledGDDR, 0xFF&^c.cfg.Harvesting.DRAM)
-		add(tagEnabledL2CPU, 0xF)
+		add(chip.TagEnabledL2CPU, 0xF)
 		add(chip.TagPCIeUsage, 1)   // instance 0 is the endpoint
 		add(chip.TagTranslation, 1) // coordinates are translated
 		add(chip.TagFanRPM, 1200)
@@ -92,7 +82,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		add(tagGDDRUncorrected, 0)
 		add(tagGDDRHottest, 45)
 		add(tagBoardPower, limit)
-		add(tagThermalTrips, 0)
+		add(chip.TagThermalTrips, 0)
 		add(chip.TagASICIDHigh, uint32(asic>>32), uint32(asic))
 		add(tagClockArbiter, c.aiclk(), c.aiclk())
 		add(tagEnabledArbiters, 1, 1)
@@ -134,13 +124,13 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		1:  uint32(c.params.PCI.Device)<<16 | uint32(c.params.PCI.Vendor),
 		4:  of[chip.TagBoardIDHigh],
 		5:  of[chip.TagBoardIDLow],
-		6:  of[tagManagement],
-		7:  of[tagManagement],
-		8:  of[tagManagement],
-		9:  of[tagManagement],
+		6:  of[chip.TagManagement],
+		7:  of[chip.TagManagement],
+		8:  of[chip.TagManagement],
+		9:  of[chip.TagManagement],
 		11: of[chip.TagEthernetFW],
-		12: of[tagBoardBoot],
-		13: of[tagBoardApp],
+		12: of[chip.TagBoardBoot],
+		13: of[chip.TagBoardApp],
 		14: 0x222222, // four bits for each channel: trained
 		15: 0x11111111,
 		16: 0x11111111,
@@ -154,11 +144,11 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		29: of[chip.TagASICTemperature] >> 12, // in sixteenths
 		30: of[tagRegulatorTemp],
 		31: of[chip.TagBoardTemp],
-		32: of[chip.TagPower] | of[tagPowerLimit]<<16,
-		33: of[chip.TagCurrent] | of[tagCurrentLimit]<<16,
-		34: of[tagVDDLimits],
-		35: of[tagThrottle] | of[tagShutdown]<<16,
-		46: of[tagFlashTool],
+		32: of[chip.TagPower] | of[chip.TagPowerLimit]<<16,
+		33: of[chip.TagCurrent] | of[chip.TagCurrentLimit]<<16,
+		34: of[chip.TagVDDLimits],
+		35: of[chip.TagThrottle] | of[tagShutdown]<<16,
+		46: of[chip.TagFlashTool],
 		48: of[chip.TagEthernetLive],
 		49: of[chip.TagFirmwareBundle],
 	} {

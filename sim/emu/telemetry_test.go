@@ -56,11 +56,11 @@ func TestTelemetry(t *testing.T) {
 			t.Errorf("%v: %d tags, and the count is %d: want %d", arch, len(v), v[tagCount], len(want))
 		}
 		for name, l := range map[string][2]uint32{
-			"core voltage": {v[chip.TagVCore], v[tagVDDLimits] >> 16},
-			"power":        {v[chip.TagPower], v[tagPowerLimit]},
-			"current":      {v[chip.TagCurrent], v[tagCurrentLimit]},
-			"temperature":  {v[chip.TagASICTemperature] >> 16, v[tagThrottle]},
-			"throttling":   {v[tagThrottle], v[tagShutdown]},
+			"core voltage": {v[chip.TagVCore], v[chip.TagVDDLimits] >> 16},
+			"power":        {v[chip.TagPower], v[chip.TagPowerLimit]},
+			"current":      {v[chip.TagCurrent], v[chip.TagCurrentLimit]},
+			"temperature":  {v[chip.TagASICTemperature] >> 16, v[chip.TagThrottle]},
+			"throttling":   {v[chip.TagThrottle], v[tagShutdown]},
 		} {
 			if l[0] == 0 || l[0] >= l[1] {
 				t.Errorf("%v: %s is %d, its limit %d", arch, name, l[0], l[1])
