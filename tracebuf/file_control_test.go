@@ -2,11 +2,9 @@ package tracebuf_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"embed"
 	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 	"testing"
 
@@ -25,19 +23,7 @@ var controlFiles embed.FS
 // controlFile is a trace with loops, conditions and calls, as package reprise has saved it.
 func controlFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
-	r, err := controlFiles.Open("testdata/v4-" + arch.String() + ".trace.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return unzipped(t, controlFiles, "testdata/v4-"+arch.String()+".trace.gz")
 }
 
 func decode(t testing.TB, b []byte) *tracebuf.File {

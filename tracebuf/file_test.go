@@ -154,7 +154,13 @@ var oldFiles embed.FS
 
 func oldFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
-	r, err := oldFiles.Open("testdata/v1-" + arch.String() + ".trace.gz")
+	return unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
+}
+
+// unzipped is a compressed file of testdata.
+func unzipped(t testing.TB, files embed.FS, name string) []byte {
+	t.Helper()
+	r, err := files.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
