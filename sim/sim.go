@@ -83,7 +83,8 @@ func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed: slow and reordering
 // networks, the data cache, and refusals of memory never written, stale code, races and counters that count wrong.
 // Package emu says what each finds and what it doesn't. Processors take about twenty times as long for an instruction
-// (BenchmarkBusyCoreChecked of package emu), and a tile's L1 takes some 60 bytes more of the host's memory for each line of 64.
+// (BenchmarkBusyCoreChecked of package emu), and a tile's L1 takes some 30 bytes more of the host's memory for each line of 64,
+// and more for lines that are used.
 func Strict(seed uint64) Option {
 	return func(c *config) {
 		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(), RefuseCounters(), DataCache()} {

@@ -175,26 +175,26 @@ func checks() []check {
 			},
 		},
 		{
-			// Right: data that begin in the line where the code ends.
-			name: "the line of code is changed, in the half that is executed", cfg: stale, cat: UndefinedBehavior,
+			// Right: data that begin right after the fetch where the code ends.
+			name: "code is changed, in the fetch that is executed", cfg: stale, cat: UndefinedBehavior,
 			says: []string{"BRISC pc=0x8000", "stale code: the processor has executed this line", "BRISC pc=0x10"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
 				r.write(v, 0x8000, returns(1))
-				at := uint32(0x801C)
+				at := uint32(0x800C)
 				if right {
-					at = 0x8020
+					at = 0x8010
 				}
 				r.run(v, newAsm(0x1000).call(0x8000).stw(at, 7).call(0x8000).halt())
 			},
 		},
 		{
-			name: "the other half of a line comes into the cache with the first", cfg: stale, cat: UndefinedBehavior,
+			name: "all of a line comes into the cache with its end", cfg: stale, cat: UndefinedBehavior,
 			says: []string{"BRISC pc=0x8000", "stale code: the processor may have prefetched this line", "BRISC pc=0x10"},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
-				r.write(v, 0x8020, returns(1))
-				a := newAsm(0x1000).call(0x8020).stw(0x8000, itype(0x67, 0, x0, 1, 0))
+				r.write(v, 0x8030, returns(1))
+				a := newAsm(0x1000).call(0x8030).stw(0x8000, itype(0x67, 0, x0, 1, 0))
 				if right {
 					invalidate(a, r.arch)
 				}

@@ -45,8 +45,9 @@ type Config struct {
 	// processor leaves reset; nothing else is zero by itself. It makes processors several times slower.
 	RefuseUnwritten bool
 
-	// RefuseStaleCode refuses to execute a line of 64 bytes of L1 that changed after the processor executed it, or may
-	// have prefetched it, unless its instruction cache was emptied in between. It makes processors several times slower.
+	// RefuseStaleCode refuses to execute an instruction of L1 if the 16 bytes that are fetched with it changed after the
+	// processor executed them, or may have prefetched them, unless its instruction cache was emptied in between. It makes
+	// processors several times slower.
 	RefuseStaleCode bool
 
 	// RefuseRaces refuses what is right only as long as the NoC is quick enough, whether or not it was quick enough this

@@ -33,32 +33,52 @@ func (w writer) String() string {
 	return s
 }
 
-// codeShift gives the bytes of L1 whose changes are told apart for code: half of a line of 64, since tt-metal's data may begin in
-// the line in which its code ends. Caches take 16 bytes at a time (tt-isa-documentation WormholeB0/TensixTile/L1.md).
-const codeShift = 5
+// codeShift gives the bytes of L1 whose changes are told apart for code: 16, which is what one instruction fetch reads
+// (tt-isa-documentation WormholeB0/TensixTile/L1.md, which is Blackhole's too). An instruction in 16 bytes that didn't change
+// is the right one, however many of them a cache keeps together: tt-metal's data begin in the line of 64 in which its code ends.
+const codeShift = 4
 
-// writers records for each half line of a tile's L1 how often it was changed, and which agent changed it last.
+// groupFetches is how many fetches may come into a cache together. Documents name no line of the cache: 64 bytes are taken to
+// be the most, as no line of L1 or of the NoC is larger.
+const groupFetches = 64 >> codeShift
+
+// writers records for each 16 bytes of a tile's L1 how often they were changed, and which agent changed them last.
 type writers struct {
 	version []uint32
-	last    []writer
+	last    []*writerPage // of those that were changed
 }
 
-func newWriters(t *tile) *writers { return &writers{version: make([]uint32, t.size>>codeShift)} }
+// writerLines is how many lines share a page of writers.
+const writerLines = 256
+
+type writerPage [writerLines]writer
+
+func newWriters(t *tile) *writers {
+	n := t.size >> codeShift
+	return &writers{version: make([]uint32, n), last: make([]*writerPage, (n+writerLines-1)/writerLines)}
+}
 
 func (w *writers) note(by writer, addr uint32, n int) {
-	if w.last == nil {
-		w.last = make([]writer, len(w.version))
-	}
 	for line := addr >> codeShift; line <= (addr+uint32(n)-1)>>codeShift; line++ {
 		w.version[line]++
-		w.last[line] = by
+		page, i := line/writerLines, line%writerLines
+		if w.last[page] == nil {
+			w.last[page] = new(writerPage)
+		}
+		w.last[page][i] = by
 	}
 }
 
-// instructionCache holds what a processor may have in its instruction cache: every half line that it has executed, or that
-// the prefetcher may have taken along, since its cache was last emptied (tt-isa-documentation
-// */TensixTile/BabyRISCV/InstructionCache.md). It never forgets a line for lack of room: which lines silicon drops
-// depends on what else runs, so no program may rely on it.
+// lastOf returns the agent that changed a line last, of those that were changed.
+func (w *writers) lastOf(line uint32) writer {
+	return w.last[line/writerLines][line%writerLines]
+}
+
+// instructionCache holds what a processor may have in its instruction cache: every line of 16 bytes that it has executed, or
+// that may have been taken along, since its cache was last emptied: the others of the same 64 bytes, and by the prefetcher
+// as many after it as the cache holds (tt-isa-documentation */TensixTile/BabyRISCV/InstructionCache.md, which doesn't say how
+// far it goes). It never forgets a line for lack of room: which lines silicon drops depends on what else runs, so no
+// program may rely on it.
 type instructionCache struct {
 	lines    map[uint32]cachedLine
 	prefetch uint32 // lines
@@ -103,7 +123,7 @@ func (i *instructionCache) fetch(k *core) bool {
 		}
 		k.refuse(UndefinedBehavior, uint64(k.pc),
 			"stale code: the processor %s since its instruction cache was last emptied (RISCV_IC_INVALIDATE or reset), and %v has changed it since",
-			how, w.last[line])
+			how, w.lastOf(line))
 		return false
 	}
 	i.line, i.version, i.valid = line, v, true
@@ -111,19 +131,24 @@ func (i *instructionCache) fetch(k *core) bool {
 		return true
 	}
 	i.lines[line] = cachedLine{v, true}
-	if _, ok := i.lines[line^1]; !ok { // the other half came along
-		i.lines[line^1] = cachedLine{version: w.version[line^1]}
+	for l := line &^ (groupFetches - 1); l < line; l++ {
+		i.take(w, l)
 	}
 	first, last := line+1, min(line+i.prefetch, uint32(len(w.version))-1)
 	if i.lines[line-1].executed {
 		first = last // the lines between came along with that one
 	}
 	for l := first; l <= last; l++ {
-		if _, ok := i.lines[l]; !ok {
-			i.lines[l] = cachedLine{version: w.version[l]}
-		}
+		i.take(w, l)
 	}
 	return true
+}
+
+// take notes that a line may have come into the cache.
+func (i *instructionCache) take(w *writers, line uint32) {
+	if _, ok := i.lines[line]; !ok {
+		i.lines[line] = cachedLine{version: w.version[line]}
+	}
 }
 
 // changedWords reports whether n bytes of memory at addr differ from those in buf, which is aligned as memory is.
