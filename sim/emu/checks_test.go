@@ -461,5 +461,46 @@ func TestDelaySendsWhatWasRead(t *testing.T) {
 	}
 }
 
+// With a slow NoC a write may carry what was changed because of a later request of its processor. Code with a waiver of
+// ReadInOrder is spared that, and only that code.
+func TestDelayReadsInOrder(t *testing.T) {
+	const seeds = 100
+	for _, arch := range arches {
+		topo, err := chip.New(arch, chip.Harvesting{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+		program := assumed()[ReadInOrder]
+		text := program(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes()
+		for _, c := range []struct {
+			name    string
+			waivers []Waiver
+			right   bool
+		}{
+			{"no waiver", nil, false},
+			{"waiver", []Waiver{{Name: "it", Text: text, Assume: ReadInOrder}}, true},
+			{"waiver of another assumption", []Waiver{{Name: "it", Text: text, Assume: StoresInOrder}}, false},
+		} {
+			changed := 0
+			for seed := range uint64(seeds) {
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: 1000, Waivers: c.waivers})
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				r.st(v, 0x40000, 1)
+				r.run(v, program(r, v, w))
+				r.healthy()
+				if got := r.ld(r.worker(3, 3), 0x50000); got == 2 {
+					changed++
+				} else if got != 1 {
+					t.Fatalf("%v, %s, seed %d: %d was sent, want 1 or 2", arch, c.name, seed, got)
+				}
+			}
+			if (changed == 0) != c.right {
+				t.Errorf("%v, %s: of %d seeds %d change a write before a later atomic", arch, c.name, seeds, changed)
+			}
+		}
+	}
+}
+
 // stw2 stores t1 to a constant address.
 func (a *asm) stw2(addr uint32) *asm { return a.li(t0, addr).sw(t1, t0, 0) }

@@ -115,6 +115,7 @@ func (o *order) readHost(from origin, bus uint64, n int) bool {
 func (o *order) starts(q *request) bool {
 	q.by = o.by(q.o)
 	q.flight.q.by = q.by
+	q.tile.races.pass(q)
 	if q.kind != reqWrite {
 		return true
 	}

@@ -53,8 +53,11 @@ type orderKey struct {
 	rect      [4]uint8
 }
 
-// sentInOrder is no virtual channel: it stands for all of an NIU.
-const sentInOrder = 0xFF
+// Not virtual channels: they stand for all of an NIU.
+const (
+	sentInOrder = 0xFF - iota
+	readInOrder
+)
 
 // path is what the request has in common with those that it neither overtakes nor is overtaken by, if it is ordered.
 func (q *request) path() orderKey {
@@ -66,7 +69,7 @@ func (q *request) path() orderKey {
 }
 
 // delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when their data are read, in the
-// order in which they were started.
+// order in which they were started. Requests of code that relies on ReadInOrder arrive after the data of earlier writes are read.
 func (c *Chip) delay(q *request) {
 	f := *q
 	f.data = nil
@@ -93,6 +96,13 @@ func (c *Chip) delay(q *request) {
 		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain
 	}
 	arrive := drain + c.someTime()
+	if q.o.core != nil && q.o.core.assumes(ReadInOrder) {
+		k := orderKey{tile: q.tile, noc: q.noc, vc: readInOrder}
+		arrive = max(arrive, c.order[k])
+		if q.kind == reqWrite {
+			c.order[k] = max(c.order[k], drain)
+		}
+	}
 	if q.ordered {
 		k := q.path()
 		arrive = max(arrive, c.order[k])

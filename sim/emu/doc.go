@@ -64,7 +64,8 @@
 // Some programs rely on what no document promises and what works on silicon all the same; tt-metal's firmware and kernels are
 // such programs. A [Waiver] lets the instructions of one text rely on named [Assumptions]. It is bound to the text and not to a
 // core or an address, and to the instructions that it pushes to Tensix engines, so that everything else that a chip executes is checked as before. With [Config.Delay], writes of a
-// program with [SentIsRead] are counted as sent when their data are read.
+// program with [SentIsRead] are counted as sent when their data are read, and requests of one with [ReadInOrder] arrive after
+// the data of its earlier writes are read.
 //
 // # Shared memory
 //

@@ -43,6 +43,9 @@ type flight struct {
 	arriving bool // its targets may not have it
 	storing  bool // DRAM may not have it
 	arrived  bool
+
+	inOrder bool   // its program relies on ReadInOrder
+	passed  uint64 // when its processor started the next request of the NoC, if its program relies on that; 0 is not yet
 }
 
 // signal is an atomic, an inline write or a write of one word, sent while the same processor had writes to the same tile
@@ -127,6 +130,7 @@ func (r *races) started(q *request) (*flight, bool) {
 				return nil, false
 			}
 			f.source = true
+			f.inOrder = f.core != nil && f.core.assumes(ReadInOrder)
 			hold(r.sources, q.fromAddr, q.n, 1)
 		}
 		if f.core != nil && !q.isSignal() && q.toAddr < uint64(c.params.L1Size) {
@@ -309,6 +313,10 @@ func (r *races) access(o origin, addr, n uint32, load, store bool) bool {
 		for noc := range r.flights {
 			for _, f := range r.flights[noc] {
 				if f.source && overlap(f.q.fromAddr, f.q.n, addr, n) {
+					if r.tile.chip.edges.knowsPassed(o, f) {
+						f.freeSource(nil)
+						continue
+					}
 					return r.refuse(o, addr, "store to %d bytes that a NoC write may still be reading: %v, and no processor of tile %v has seen since that its data are read (WRITE_REQS_OUTGOING_ID 0, or acknowledged)",
 						n, f, r.tile.xy)
 				}

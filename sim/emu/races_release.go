@@ -75,6 +75,43 @@ func (r *races) counted(o origin, u *niu, noc int, i, v uint32) {
 	}
 }
 
+// pass notes for the writes of q's processor that are read in order that this request comes after them.
+func (r *races) pass(q *request) {
+	if q.o.core == nil || !q.o.core.assumes(ReadInOrder) {
+		return
+	}
+	list := r.flights[q.noc]
+	for i := len(list) - 1; i >= 0; i-- {
+		f := list[i]
+		if f.core != q.o.core || f == q.flight {
+			continue
+		}
+		if f.passed != 0 {
+			return // and so are all before it
+		}
+		f.passed = q.by.time
+		if f.source && f.inOrder {
+			r.tile.shadow.finished(q.by.agent, f.q.fromAddr, f.q.n, f.passed)
+		}
+	}
+}
+
+// knowsPassed reports whether f is a write that is read in order, and the agent that makes an access knows of a request after
+// f. What an agent knows of others is asked: so it is another one than f's.
+func (o *order) knowsPassed(from origin, f *flight) bool {
+	if !f.inOrder || f.passed == 0 {
+		return false
+	}
+	known := o.host.known
+	switch {
+	case o.carry != nil:
+		known = o.carry.known
+	case from.core != nil:
+		known = from.core.agent.known
+	}
+	return known.at(f.core.agent.index*components+programs) >= f.passed
+}
+
 // sweep calls fn for the flights of a NoC and drops those that hold nothing any more. A processor that has seen the end of
 // another one's request knows what that one knew when it started the request.
 func (r *races) sweep(seer *core, noc int, fn func(*flight)) {

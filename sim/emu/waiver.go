@@ -30,6 +30,12 @@ const (
 	// Wormhole, the program doesn't use that byte (MemoryOrdering.md, Sub-word load not observing previous store). tt-metal's
 	// BRISC firmware stores the signal of the go message, and then loads the message for the dispatcher's coordinates.
 	PassedBytesUnused
+	// ReadInOrder: a write has read its source when a request that the same processor starts later on the same NoC takes effect.
+	// Documents order only requests on one virtual channel (tt-isa-documentation WormholeB0/NoC/Ordering.md). tt-metal's
+	// subordinate dispatcher multicasts a go signal from a page of its ring and returns the page to the prefetcher by an
+	// atomic, without a wait in between: if the multicast still were to read the page, workers would get a part of the next command
+	// for a go signal. It holds for agents that know of the later request, not for the processor's own stores.
+	ReadInOrder
 
 	// What tensix.Assumptions of the same names are, for the instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
@@ -42,9 +48,9 @@ const (
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue what its command-queue firmware does:
 	// prefetcher, dispatcher and subordinate.
 	MetalFirmware = StoresInOrder | PassedBytesUnused | BootIsOver
-	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce
+	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ContextIsRead | ZeroedAtOnce | BootIsOver
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | ContextIsRead | ZeroedAtOnce | BootIsOver
 )
 
 // engineAssumptions is the place of the first assumption of the Tensix engines.

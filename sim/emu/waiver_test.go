@@ -24,6 +24,13 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 			q.tag = 3 << 10
 			return newAsm(0x1000).request(r.arch, q).waitCounter(0, cntOutstanding+3, x0, "answered").halt()
 		},
+		// It sends bytes, and tells another program by an atomic on another virtual channel, which then changes them.
+		ReadInOrder: func(r *rig, v, w chip.XY) *asm {
+			if r.dev != nil {
+				r.changesPage(v, w)
+			}
+			return newAsm(0x1000).request(r.arch, r.sendTo(v, r.worker(3, 3))).request(r.arch, increment(v, w, 0x48000)).halt()
+		},
 		// It loads a word just after a store to its last byte.
 		PassedBytesUnused: func(r *rig, v, w chip.XY) *asm {
 			return newAsm(0x1000).stw(0x48000, 0x010203).li(a0, 0x48000).sb(x0, a0, 3).lw(a1, a0, 0).
@@ -41,6 +48,63 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 		BootIsOver: func(*rig, chip.XY, chip.XY) *asm {
 			return newAsm(0x1000).pushes(pushInit, pushRWC, pushPost)
 		},
+	}
+}
+
+// increment is an atomic of v to the word at addr of w on virtual channel 2.
+func increment(v, w chip.XY, addr uint64) nocRequest {
+	return nocRequest{buf: 3, targ: addr, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | 2<<13, len: 0x107C, dat: 1}
+}
+
+// changesPage runs a program on w that changes the word at 0x40000 of v when the one at 0x48000 of w is not 0 any more.
+func (r *rig) changesPage(v, w chip.XY) {
+	r.write(w, 0x48000, make([]byte, 16))
+	r.run(w, newAsm(0x1000).poll(r.arch, 0x48000, "page").request(r.arch, increment(w, v, 0x40000)).halt())
+}
+
+// ReadInOrder holds for other agents that know of a later request on the same NoC, and not for the program's own stores.
+func TestReadInOrderHoldsForOthers(t *testing.T) {
+	for _, arch := range arches {
+		for name, c := range map[string]struct {
+			others   bool
+			accepted bool
+			program  func(a *asm, r *rig, v, w chip.XY) *asm
+		}{
+			"another agent": {true, true, func(a *asm, r *rig, v, w chip.XY) *asm { return a.request(arch, increment(v, w, 0x48000)) }},
+			"own store": {false, false, func(a *asm, r *rig, v, w chip.XY) *asm {
+				return a.request(arch, increment(v, w, 0x48000)).stw(0x40000, 7)
+			}},
+			"the other NoC": {true, false, func(a *asm, r *rig, v, w chip.XY) *asm {
+				q := increment(v, w, 0x48000)
+				q.noc = 1
+				return a.request(arch, q)
+			}},
+		} {
+			build := func(r *rig, v, w chip.XY) *asm {
+				return c.program(newAsm(0x1000).request(arch, r.sendTo(v, r.worker(3, 3))), r, v, w).halt()
+			}
+			topo, err := chip.New(arch, chip.Harvesting{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan := &rig{t: t, arch: arch, topo: topo, params: arch.Params()}
+			text := build(plan, plan.worker(0, 0), plan.worker(2, 2)).bytes()
+			for _, delay := range []int{0, 80} {
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true,
+					Waivers: []Waiver{{Name: "it", Text: text, Assume: ReadInOrder}}})
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				r.write(v, 0x40000, pattern(64, 1))
+				if c.others {
+					r.changesPage(v, w)
+				} else {
+					r.write(w, 0x48000, make([]byte, 16))
+				}
+				r.run(v, build(r, v, w))
+				if err := r.dev.Fault(); (err == nil) != c.accepted {
+					t.Errorf("%v, delay %d, %s: %v", arch, delay, name, err)
+				}
+			}
+		}
 	}
 }
 
