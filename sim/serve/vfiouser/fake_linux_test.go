@@ -166,3 +166,25 @@ func descriptors(t testing.TB) int {
 	}
 	return len(l)
 }
+
+// opened counts this process's descriptors of the file behind fd. Unlike the count of all descriptors it doesn't change
+// when a connection of another test is closed late.
+func opened(t testing.TB, fd int) int {
+	t.Helper()
+	var want unix.Stat_t
+	if err := unix.Fstat(fd, &want); err != nil {
+		t.Fatal(err)
+	}
+	l, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, e := range l {
+		var got unix.Stat_t
+		if unix.Stat(filepath.Join("/proc/self/fd", e.Name()), &got) == nil && got.Dev == want.Dev && got.Ino == want.Ino {
+			n++
+		}
+	}
+	return n
+}
