@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -176,12 +177,19 @@ func TestComputedArgsFile(t *testing.T) {
 			refuse("beyond the kernels' memory", "kernel memory ends", func(f *tracebuf.File) {
 				cq.Put16(f.Image.Bytes, args.Offset+cq.AtRelayed+cq.HeaderSize+4, 0xFFF0)
 				im := &f.Image
-				for e := range cq.All(im.Layout, im.Bytes[:im.Size]) {
-					for c := range e.Relayed {
-						if _, ok := c.Command.(cq.SetWriteOffset); ok && e.Offset >= im.Steps[1].Offset && e.Offset < im.Steps[2].Offset {
-							cq.Put32(im.Bytes, c.At+cq.AtWriteOffset(1), cq.Get32(im.Bytes, c.At+cq.AtWriteOffset(1))+0xF000)
-						}
+				// The step's program lies higher, according to its write offsets and its launch message; its kernels stay.
+				run := im.Bytes[im.Steps[1].Offset:][:im.Steps[1].Size]
+				own := abi.Own(f.Target.Arch)
+				base, last := own.L1.KernelConfig, 0
+				for i := 0; i < len(run); i += 4 {
+					if cq.Get32(run, i) == base {
+						cq.Put32(run, i, base+0x2000)
+						last = i
 					}
+				}
+				for p := range chip.NumProcessors {
+					text := last - int(own.Launch.ConfigBase) + int(own.Launch.Text) + 4*p
+					cq.Put32(run, text, cq.Get32(run, text)-0x2000)
 				}
 			})
 			refuse("another kind", "goes to step", func(f *tracebuf.File) { f.Image.Steps[0].Control.Target = 3 })

@@ -73,8 +73,8 @@ func TestDevicesRoundTrip(t *testing.T) {
 // The bytes of version 3 stay, as [TestFileBytesStay] holds for version 2.
 func TestDevicesBytesStay(t *testing.T) {
 	for arch, want := range map[chip.Arch]string{
-		chip.Wormhole:  "b966fdeb9adfa8d398a0a7692c86d15675ff99e2d77d986ef8aa1d2d88d8a96a",
-		chip.Blackhole: "33ac2cfc9d938a3c512db83988ca66676da03ffcf9ea49680de77eecc4494eeb",
+		chip.Wormhole:  "76b92616d9ff4e2627ebc4ae15ef61a5739d80f358f53f1e5ef125ba8f00493d",
+		chip.Blackhole: "ed07baa758e0820be0d62ad8d57ea6b2edd2ec489168c22374891ed10f56ccc5",
 	} {
 		if got := fmt.Sprintf("%x", sha256.Sum256(encodeAll(t, devicesFile(t, arch)))); got != want {
 			t.Errorf("%v: the file is %s, was %s", arch, got, want)

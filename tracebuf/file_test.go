@@ -68,7 +68,7 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 			base := uint32(0x10000*(1+i%2) + page/f.Target.Banks*2048)
 			at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11, Base: base, Length: 2048 + 64}}})
 			relocs = append(relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(0), Program: i % 2, Page: page})
-			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize, Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: make([]byte, l1.LaunchSize)})
+			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize, Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: launchMessage(arch)})
 			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo), WaitCount: uint32(i * 8), WaitStream: 48})
 			out, err := b.Finish()
@@ -154,7 +154,12 @@ var oldFiles embed.FS
 
 func oldFile(t testing.TB, arch chip.Arch) []byte {
 	t.Helper()
-	return unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
+	b := unzipped(t, oldFiles, "testdata/v1-"+arch.String()+".trace.gz")
+	// The commands are those of testFile, but with empty launch messages, which no recorder has written.
+	im := &testFile(t, arch).Image
+	at := bytes.Index(b, im.Bytes[:64])
+	copy(b[at:], im.Bytes[:im.Size])
+	return seal(b)
 }
 
 // unzipped is a compressed file of testdata.
@@ -214,10 +219,10 @@ func TestFileBytesStay(t *testing.T) {
 		make func(testing.TB, chip.Arch) *tracebuf.File
 		want string
 	}{
-		{chip.Wormhole, testFile, "ba96119f38567167b9be3739bfbf727e06783a501a697e08eab85331eee08892"},
-		{chip.Blackhole, testFile, "05054e14f7f967d704d4d73d6144b0929579431184f9b6a5ce7312bffad6f650"},
-		{chip.Wormhole, spanFile, "7103154759a5275b2df103b2cbf0426fc0cc623e81d6d1293a4401e7cc3b2a2d"},
-		{chip.Blackhole, spanFile, "fe25e04cead661cc1e37b816c3c7912bd6d384276e140127dd8967d0d1b09ec4"},
+		{chip.Wormhole, testFile, "18d2678502039a6cd0dbb7d7a1fa83c449e4e5dd3b4bbace156be6a2668410ab"},
+		{chip.Blackhole, testFile, "1336118614af85a92adbff4700073f7f28a46508858ff20964849222c9667d2b"},
+		{chip.Wormhole, spanFile, "e030458abe39804f69f123584857b16e3c4a569e05194bfdfc77ecb1ed1cf61a"},
+		{chip.Blackhole, spanFile, "ff44709c02360c935b5c5acd6ca66adce98101f886f5f43f2cb43f792fa52ef3"},
 	} {
 		f := c.make(t, c.arch)
 		if got := fmt.Sprintf("%x", sha256.Sum256(encode(t, f))); got != c.want {
@@ -334,6 +339,13 @@ func TestValidateRefuses(t *testing.T) {
 	poke := func(command string, nth, at int, v uint32) func(*tracebuf.File) {
 		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, field(t, &f.Image, command, nth, at), v) }
 	}
+	// launch changes the launch message of the first step.
+	launch := func(change func([]byte, *abi.Launch)) func(*tracebuf.File) {
+		return func(f *tracebuf.File) {
+			m := launchMessage(chip.Blackhole)
+			change(f.Image.Bytes[bytes.Index(f.Image.Bytes, m):][:len(m)], &abi.Own(chip.Blackhole).Launch)
+		}
+	}
 	noc := cq.Blackhole.NOCXY
 	for _, c := range []struct {
 		name   string
@@ -384,6 +396,18 @@ func TestValidateRefuses(t *testing.T) {
 		{"arguments to the dispatcher", poke("WRITE_PACKED", 0, cq.AtPackedCore(0), noc(14, 3)), "no worker"},
 		{"arguments beyond kernel memory", poke("WRITE_PACKED", 0, cq.AtPackedAddr, 0x100000), "kernel memory ends"},
 		{"launch message elsewhere", poke("WRITE_PACKED", 1, cq.AtPackedAddr, 0x10), "want the launch message"},
+		{"launch message of a program elsewhere", launch(func(m []byte, l *abi.Launch) { m[l.ConfigBase+1] ^= 0x10 }), "has its program at"},
+		{"launch message with a kernel elsewhere", launch(func(m []byte, l *abi.Launch) { m[l.Text+3] = 0x12 }), "has BRISC's kernel at 0x1200"},
+		{"launch message with a kernel at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Text]++ }), "at multiples of 16"},
+		{"launch message with arguments at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Args] = 2 }), "BRISC's arguments at offset 0x2"},
+		{"launch message with semaphores at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Semaphores]++ }), "semaphores at offset 0x21"},
+		{"launch message for a sixth processor", launch(func(m []byte, l *abi.Launch) { m[l.Enables] |= 0x20 }), "starts processors 0b100001"},
+		{"launch message for none", launch(func(m []byte, l *abi.Launch) { m[l.Enables] = 0 }), "starts processors 0b0"},
+		{"launch message by the host", launch(func(m []byte, l *abi.Launch) { m[l.Mode] = 1 }), "with mode 1"},
+		{"launch message for a third network", launch(func(m []byte, l *abi.Launch) { m[l.NOC] = 2 }), "NoC 2"},
+		{"launch message with remote circular buffers", launch(func(m []byte, l *abi.Launch) { m[l.FirstRemote] = 3 }), "from 3 on"},
+		{"write of kernels at an odd place", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+4, 8), "want a multiple of 16"},
+		{"write offset at an odd place", poke("SET_WRITE_OFFSET", 0, cq.AtWriteOffset(2), abi.Own(chip.Blackhole).L1.KernelConfig+8), "at multiples of 16"},
 		{"launch message of another step", poke("WRITE_PACKED", 3, cq.AtPackedAddr, abi.Own(chip.Blackhole).L1.Launch), "want the launch message"},
 		{"kernels to the dispatcher", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(1, 2, 2, 5)), "is no worker"},
 		{"no rectangle", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0), cq.Blackhole.NOCRect(2, 2, 1, 2)), "no rectangle"},
@@ -490,4 +514,20 @@ func TestFileSections(t *testing.T) {
 			t.Errorf("%s where %s was: %v", change[1], change[0], err)
 		}
 	}
+}
+
+// launchMessage starts BRISC with arguments, semaphores and a circular buffer.
+func launchMessage(arch chip.Arch) []byte {
+	layout := abi.Own(arch)
+	l, le := &layout.Launch, binary.LittleEndian
+	m := make([]byte, layout.L1.LaunchSize)
+	le.PutUint32(m[l.ConfigBase:], layout.L1.KernelConfig)
+	le.PutUint16(m[l.Semaphores:], 32)
+	le.PutUint16(m[l.Circular:], 48)
+	le.PutUint32(m[l.Text:], 1024)
+	m[l.CBMask] = 1
+	m[l.FirstRemote] = uint8(l.CircularBuffers)
+	le.PutUint32(m[l.Enables:], 1)
+	m[l.Preload] = 0x80
+	return m
 }

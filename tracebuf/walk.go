@@ -228,8 +228,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		}
 		copy(w.offsets[:], c.Offsets[:3])
 		for _, o := range w.offsets[1:] {
-			if o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
-				return w.fail(at, "a write offset is %#x, kernels are from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+			if o%cq.L1Align != 0 || o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
+				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
 			}
 		}
 		return nil
@@ -302,7 +302,7 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if c.Addr != slot || uint32(c.Size) != w.l1.LaunchSize {
 			return w.fail(at, "WRITE_PACKED of %d B at %#x, want the launch message of %d B at %#x", c.Size, c.Addr, w.l1.LaunchSize, slot)
 		}
-		return nil
+		return w.launches(at, c)
 	case 1: // unique arguments
 		if len(c.Rects) > 0 {
 			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
@@ -349,6 +349,9 @@ func (w *walker) kernelConfig(at int, name string, index int, addr, n uint32) er
 	start := uint64(w.offsets[index]) + uint64(addr)
 	if end := uint64(w.l1.KernelConfig) + uint64(w.l1.KernelConfigSize); start+uint64(n) > end {
 		return w.fail(at, "%s of %d B at %#x, kernel memory ends at %#x", name, n, start, end)
+	}
+	if start%cq.L1Align != 0 {
+		return w.fail(at, "%s at %#x, want a multiple of %d", name, start, cq.L1Align)
 	}
 	return nil
 }

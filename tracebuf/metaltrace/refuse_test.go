@@ -106,6 +106,7 @@ func (m *metalStream) launch() {
 	le.PutUint16(msg[at.Circular:], 64)
 	le.PutUint32(msg[at.Text:], 4096)
 	le.PutUint32(msg[at.Enables:], 1)
+	msg[at.FirstRemote] = uint8(at.CircularBuffers)
 	m.b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + m.runs%l1.LaunchEntries*l1.LaunchSize,
 		Rects: []cq.Rect{{NOC: m.rect(), Dests: uint32(m.cores.Size())}}, Data: msg})
 }

@@ -1,0 +1,81 @@
+package tracebuf
+
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// launches checks the launch messages that a command writes.
+func (w *walker) launches(at int, c *cq.WritePacked) error {
+	size := int(c.Size)
+	for i := 0; i+size <= len(c.Data); i += cq.SlotStride(size) {
+		if err := w.launch(at, c.Data[i:i+size]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch checks what a launch message tells the firmware of a core: it goes to no other place than the kernel-config memory, and
+// does nothing else than to start kernels there.
+func (w *walker) launch(at int, m []byte) error {
+	layout := w.target.layout()
+	l := &layout.Launch
+	base := le.Uint32(m[l.ConfigBase:])
+	if base != w.offsets[1] {
+		return w.fail(at, "a launch message has its program at %#x, which was written to %#x", base, w.offsets[1])
+	}
+	mode, noc, remote, preload := m[l.Mode], m[l.NOC], int(m[l.FirstRemote]), m[l.Preload]
+	if mode != 0 || noc > 1 || remote > l.CircularBuffers || preload&^0x80 != 0 {
+		return w.fail(at, "a launch message with mode %d, NoC %d, remote circular buffers from %d on and preload %#x, want 0, 0 or 1, at most %d, 0 or 0x80", mode, noc, remote, preload, l.CircularBuffers)
+	}
+	if w.target.Layout == "" && remote != l.CircularBuffers {
+		return w.fail(at, "a launch message with remote circular buffers from %d on, of which this runtime has none", remote)
+	}
+	enables := le.Uint32(m[l.Enables:])
+	if enables == 0 || enables>>chip.NumProcessors != 0 {
+		return w.fail(at, "a launch message starts processors %#b, there are %d", enables, chip.NumProcessors)
+	}
+	for p := range chip.Processor(chip.NumProcessors) {
+		if enables>>p&1 == 0 {
+			continue
+		}
+		text := base + le.Uint32(m[l.Text+4*uint32(p):])
+		if text%cq.L1Align != 0 || !w.inKernelMemory(text, 1) {
+			return w.fail(at, "a launch message has %v's kernel at %#x, kernels are at multiples of 16 from %#x up to %#x", p, text, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+		}
+		if size := 16 * uint32(le.Uint16(m[l.NCRISCSize:])); p == chip.NCRISC && layout.Boot.IRAMSize > 0 && (size > layout.Boot.IRAMSize || !w.inKernelMemory(text, size)) {
+			return w.fail(at, "a launch message has %d B of NCRISC's kernel at %#x, its instruction RAM has %d B, and kernel memory ends at %#x", size, text, layout.Boot.IRAMSize, w.l1.KernelConfig+w.l1.KernelConfigSize)
+		}
+		for _, off := range []uint32{0, 2} {
+			if args := le.Uint16(m[l.Args+4*uint32(p)+off:]); args != noArgs && (args%4 != 0 || !w.inKernelMemory(base, uint32(args))) {
+				return w.fail(at, "a launch message has %v's arguments at offset %#x of %#x", p, args, base)
+			}
+		}
+	}
+	return w.launchParts(at, m, base, l)
+}
+
+// launchParts checks where a launch message has semaphores and the configuration of circular buffers, 16 B each.
+func (w *walker) launchParts(at int, m []byte, base uint32, l *abi.Launch) error {
+	last := 0
+	for i := range l.CircularBuffers {
+		if m[int(l.CBMask)+i/8]>>(i%8)&1 != 0 {
+			last = i + 1
+		}
+	}
+	sems, cbs := le.Uint16(m[l.Semaphores:]), le.Uint16(m[l.Circular:])
+	if sems%4 != 0 || cbs%4 != 0 || !w.inKernelMemory(base, uint32(sems)) || !w.inKernelMemory(base, uint32(cbs)+16*uint32(last)) {
+		return w.fail(at, "a launch message has semaphores at offset %#x and %d circular buffers at %#x of %#x, kernel memory ends at %#x", sems, last, cbs, base, w.l1.KernelConfig+w.l1.KernelConfigSize)
+	}
+	return nil
+}
+
+// inKernelMemory reports whether n bytes from an address on are in the kernel-config memory.
+func (w *walker) inKernelMemory(addr, n uint32) bool {
+	return addr >= w.l1.KernelConfig && uint64(addr)+uint64(n) <= uint64(w.l1.KernelConfig)+uint64(w.l1.KernelConfigSize)
+}
+
+// noArgs is the offset of arguments that there are none of. Source: tt-metal rta_constants.h.
+const noArgs = 0xFFFF
