@@ -1,6 +1,6 @@
-// Package observe shows what a device and its host do: a [Timeline] says when, with the device's own times, and [Log]
-// writes records of log/slog. Both observe the device as a [reprise.Observer]. Package observe/otel, a module of its own,
-// makes spans of OpenTelemetry.
+// Package observe shows what a device and its host do: a [Timeline] says when, with the device's own times, [Log] writes
+// records of log/slog, and [Metrics] are counts and times for Prometheus. All observe the device as a [reprise.Observer].
+// Package observe/otel, a module of its own, makes spans of OpenTelemetry.
 package observe
 
 import (

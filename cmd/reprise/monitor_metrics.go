@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"github.com/reprise-tt/reprise/internal/promtext"
 )
 
 // metricsHandler serves /metrics, polling for each scrape.
@@ -19,56 +17,56 @@ func metricsHandler(poll func() (*monitorReport, error)) http.Handler {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		var b bytes.Buffer
-		r.writeMetrics(&b)
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = b.WriteTo(w) // the client has disconnected
+		w.Header().Set("Content-Type", promtext.ContentType)
+		_, _ = r.metrics().WriteTo(w) // the client has disconnected
 	})
 	return mux
 }
 
-// writeMetrics writes the report in Prometheus's text format 0.0.4
-// (https://prometheus.io/docs/instrumenting/exposition_formats). A log's file name tells apart what one process has
-// open twice.
-func (r *monitorReport) writeMetrics(w io.Writer) {
-	memory := []struct {
+// metrics returns the report in Prometheus's text format. A log's file name tells apart what one process has open twice.
+func (r *monitorReport) metrics() *promtext.Writer {
+	w := new(promtext.Writer)
+	for _, x := range []struct {
 		name, kind, help string
 		value            func(*monitorMemory) uint64
 	}{
-		{"reprise_memory_allocated_bytes", "gauge", "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
-		{"reprise_memory_capacity_bytes", "gauge", "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
-		{"reprise_memory_peak_bytes", "gauge", "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
-		{"reprise_memory_extents", "gauge", "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
-		{"reprise_memory_updates_total", "counter", "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
-	}
-	for _, x := range memory {
-		head(w, x.name, x.kind, x.help)
+		{"reprise_memory_allocated_bytes", promtext.Gauge, "Device memory that is allocated, over all banks.", func(m *monitorMemory) uint64 { return m.Allocated }},
+		{"reprise_memory_capacity_bytes", promtext.Gauge, "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(m *monitorMemory) uint64 { return m.Capacity }},
+		{"reprise_memory_peak_bytes", promtext.Gauge, "The most device memory that was ever allocated at once.", func(m *monitorMemory) uint64 { return m.Peak }},
+		{"reprise_memory_extents", promtext.Gauge, "Live buffers, kernels and traces.", func(m *monitorMemory) uint64 { return m.Extents }},
+		{"reprise_memory_updates_total", promtext.Counter, "Changes of the memory in use.", func(m *monitorMemory) uint64 { return m.Updates }},
+	} {
+		w.Family(x.name, x.kind, x.help)
 		r.each(func(d *monitorDevice, p *monitorProcess) {
 			for i := range p.Memory {
 				m := &p.Memory[i]
-				fmt.Fprintf(w, "%s{device=%s,kind=%s,pid=\"%d\",command=%s,log=%s} %d\n",
-					x.name, quote(d.label()), quote(m.Kind), p.PID, quote(p.Command), quote(filepath.Base(p.Log)), x.value(m))
+				w.Uint(x.value(m), "device", d.label(), "kind", m.Kind,
+					"pid", strconv.Itoa(p.PID), "command", p.Command, "log", filepath.Base(p.Log))
 			}
 		})
 	}
-	const info, opened, logs = "reprise_process_info", "reprise_process_open_time_seconds", "reprise_logs"
-	head(w, info, "gauge", "A device that a process has open.")
+	w.Family("reprise_process_info", promtext.Gauge, "A device that a process has open.")
+	live := uint64(0)
 	r.each(func(d *monitorDevice, p *monitorProcess) {
+		live++
 		node := ""
 		if d.NUMANode != nil {
 			node = strconv.Itoa(*d.NUMANode)
 		}
-		fmt.Fprintf(w, "%s{device=%s,name=%s,serial=%s,arch=%s,numa_node=%s,emulated=\"%t\",pid=\"%d\",uid=\"%d\",command=%s,log=%s} 1\n",
-			info, quote(d.label()), quote(d.Name), quote(d.Serial), quote(d.Arch), quote(node), d.Emulated, p.PID, p.UID, quote(p.Command), quote(filepath.Base(p.Log)))
+		w.Uint(1, "device", d.label(), "name", d.Name, "serial", d.Serial, "arch", d.Arch,
+			"numa_node", node, "emulated", strconv.FormatBool(d.Emulated), "pid", strconv.Itoa(p.PID),
+			"uid", strconv.Itoa(p.UID), "command", p.Command, "log", filepath.Base(p.Log))
 	})
-	head(w, opened, "gauge", "When the process opened the device, in seconds since 1970.")
+	w.Family("reprise_process_open_time_seconds", promtext.Gauge, "When the process opened the device, in seconds since 1970.")
 	r.each(func(d *monitorDevice, p *monitorProcess) {
-		fmt.Fprintf(w, "%s{device=%s,pid=\"%d\",command=%s,log=%s} %.3f\n", opened, quote(d.label()), p.PID, quote(p.Command), quote(filepath.Base(p.Log)), float64(p.Opened.UnixMilli())/1e3)
+		w.Float(float64(p.Opened.UnixMilli())/1e3, "device", d.label(), "pid", strconv.Itoa(p.PID),
+			"command", p.Command, "log", filepath.Base(p.Log))
 	})
-	head(w, logs, "gauge", "Logs by state: live, dead (of a process that is gone and another user's) or unreadable.")
-	live := 0
-	r.each(func(*monitorDevice, *monitorProcess) { live++ })
-	fmt.Fprintf(w, "%s{state=\"live\"} %d\n%s{state=\"dead\"} %d\n%s{state=\"unreadable\"} %d\n", logs, live, logs, r.Dead, logs, len(r.Problems))
+	w.Family("reprise_logs", promtext.Gauge, "Logs by state: live, dead (of a process that is gone and another user's) or unreadable.")
+	w.Uint(live, "state", "live")
+	w.Uint(uint64(r.Dead), "state", "dead")
+	w.Uint(uint64(len(r.Problems)), "state", "unreadable")
+	return w
 }
 
 func (r *monitorReport) each(do func(*monitorDevice, *monitorProcess)) {
@@ -77,13 +75,4 @@ func (r *monitorReport) each(do func(*monitorDevice, *monitorProcess)) {
 			do(&r.Devices[i], &r.Devices[i].Processes[j])
 		}
 	}
-}
-
-func head(w io.Writer, name, kind, help string) {
-	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
-}
-
-// quote writes a label's value.
-func quote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/reprise-tt/reprise/internal/promtext/promtest"
 	"github.com/reprise-tt/reprise/internal/usage"
 )
 
@@ -122,7 +122,7 @@ func TestMonitorMetrics(t *testing.T) {
 		`# TYPE reprise_memory_updates_total counter`,
 		`reprise_memory_updates_total{device="0000:01:00.0",kind="DRAM",pid="100",command="train",log="reprise.100.0000000a"} 5`,
 		`reprise_process_info{device="0000:01:00.0",name="/dev/tenstorrent/0",serial="0100014511000001",arch="wormhole",numa_node="1",emulated="false",pid="100",uid="1073741824",command="train",log="reprise.100.0000000a"} 1`,
-		`reprise_process_open_time_seconds{device="0000:01:00.0",pid="100",command="train",log="reprise.100.0000000a"} 1772366400.000`,
+		`reprise_process_open_time_seconds{device="0000:01:00.0",pid="100",command="train",log="reprise.100.0000000a"} 1.7723664e+09`,
 		`reprise_logs{state="live"} 4`,
 		`reprise_logs{state="dead"} 2`,
 		`reprise_logs{state="unreadable"} 1`,
@@ -131,27 +131,8 @@ func TestMonitorMetrics(t *testing.T) {
 			t.Errorf("no line %s", line)
 		}
 	}
-	series, typed := map[string]bool{}, map[string]bool{}
-	sample := regexp.MustCompile(`^([a-z_]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+\}) [0-9.]+$`)
-	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		if name, ok := strings.CutPrefix(l, "# TYPE "); ok {
-			typed[strings.Fields(name)[0]] = true
-			continue
-		}
-		if strings.HasPrefix(l, "# HELP ") {
-			continue
-		}
-		m := sample.FindStringSubmatch(l)
-		switch {
-		case m == nil:
-			t.Errorf("not a sample: %s", l)
-		case !typed[m[1]]:
-			t.Errorf("%s comes before its type", m[1])
-		case series[m[1]+m[2]]:
-			t.Errorf("twice: %s", l)
-		default:
-			series[m[1]+m[2]] = true
-		}
+	if _, err := promtest.Parse(text); err != nil {
+		t.Error(err)
 	}
 	w = httptest.NewRecorder()
 	metricsHandler(func() (*monitorReport, error) { return nil, errors.New("no such place") }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -49,7 +49,7 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise tracebuf tracebuf/debug dispatch/cq chip  # timelines, logs
+observe                    -> reprise allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
 reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
@@ -90,6 +90,8 @@ sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simul
 
 # Shared by the above.
 internal/usage             -> nothing  # logs of memory use for other processes
+internal/promtext          -> nothing  # Prometheus's text format
+internal/promtext/promtest -> nothing  # reads that format strictly, for tests
 internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler

@@ -1,0 +1,112 @@
+package promtext
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/promtext/promtest"
+)
+
+// Names and texts of any kind are escaped as the format wants, and numbers keep all their digits.
+func TestWriter(t *testing.T) {
+	var w Writer
+	w.Family("a_total", Counter, "Lines\nand \\ of \"a\".")
+	w.Uint(math.MaxUint64)
+	w.Uint(1, "x", "back\\slash \"quoted\"\nline", "y", "\xff,}")
+	w.Family("b", Gauge, "Numbers.")
+	w.Float(0.1, "n", "0.1")
+	w.Float(math.Inf(1), "n", "inf")
+	w.Float(math.NaN(), "n", "nan")
+	w.Float(1772366400.25, "n", "time")
+	w.Family("c_seconds", Histogram, "Times.")
+	w.Histogram([]float64{1e-6, 0.5}, []uint64{3, 0, 2}, 7.25, "x", "y")
+	w.Histogram([]float64{1}, []uint64{0, 0}, 0, "x", "z")
+	want := `# HELP a_total Lines\nand \\ of "a".
+# TYPE a_total counter
+a_total 18446744073709551615
+a_total{x="back\\slash \"quoted\"\nline",y="` + "\uFFFD" + `,}"} 1
+# HELP b Numbers.
+# TYPE b gauge
+b{n="0.1"} 0.1
+b{n="inf"} +Inf
+b{n="nan"} NaN
+b{n="time"} 1.77236640025e+09
+# HELP c_seconds Times.
+# TYPE c_seconds histogram
+c_seconds_bucket{x="y",le="1e-06"} 3
+c_seconds_bucket{x="y",le="0.5"} 3
+c_seconds_bucket{x="y",le="+Inf"} 5
+c_seconds_sum{x="y"} 7.25
+c_seconds_count{x="y"} 5
+c_seconds_bucket{x="z",le="1"} 0
+c_seconds_bucket{x="z",le="+Inf"} 0
+c_seconds_sum{x="z"} 0
+c_seconds_count{x="z"} 0
+`
+	var got strings.Builder
+	n, err := w.WriteTo(&got)
+	if err != nil || n != int64(len(want)) {
+		t.Errorf("wrote %d B: %v", n, err)
+	}
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	series, err := promtest.Parse(got.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := series[`c_seconds_bucket{x="y",le="+Inf"}`]; len(series) != 15 || v != 5 {
+		t.Errorf("%d series, %v", len(series), v)
+	}
+	got.Reset()
+	if n, err := w.WriteTo(&got); n != 0 || err != nil || got.Len() != 0 {
+		t.Errorf("a Writer that was written: %d, %v, %q", n, err, got.String())
+	}
+	if _, err := w.WriteTo(broken{}); !errors.Is(err, errBroken) {
+		t.Errorf("the writer's error: %v", err)
+	}
+}
+
+var errBroken = errors.New("broken")
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errBroken }
+
+// The reader of the tests finds what the format doesn't allow.
+func TestParseIsStrict(t *testing.T) {
+	const head = "# HELP h H.\n# TYPE h histogram\n"
+	for _, text := range []string{
+		"x 1\n",
+		"# HELP x X.\nx 1\n",
+		"# TYPE x gauge\nx 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx 1",
+		"# HELP x X.\n# TYPE x gauge\nx 1\nx 2\n",
+		"# HELP x X.\n# TYPE x gauge\ny 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\",} 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\",a=\"c\"} 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx{a=\"b\"c\"} 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx{a=\"\\t\"} 1\n",
+		"# HELP x X.\n# TYPE x gauge\nx one\n",
+		"# HELP x X\\t.\n# TYPE x gauge\nx 1\n",
+		"# HELP x X.\n# TYPE x counter\nx 1\n",
+		"# HELP x_total X.\n# TYPE x_total counter\nx_total -1\n",
+		"# HELP x X.\n# TYPE x gauge\nx 1\n# HELP y Y.\n# TYPE y gauge\ny 1\n# HELP x X.\n# TYPE x gauge\nx 2\n",
+		"# HELP x X.\n",
+		"# HELP x X.\n# TYPE x gauge\n\nx 1\n",
+		head + "h_sum 1\nh_count 1\n",
+		head + "h_bucket{le=\"1\"} 1\nh_sum 1\nh_count 1\n",
+		head + "h_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 2\n",
+		head + "h_bucket{le=\"+Inf\"} 1\nh_count 1\n",
+		head + "h_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n",
+		head + "h_bucket{le=\"2\"} 0\nh_bucket{le=\"1\"} 0\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\nh_count 1\n",
+	} {
+		if _, err := promtest.Parse(text); err == nil {
+			t.Errorf("no error for:\n%s", text)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/promtext"
+)
+
+// MetricsContentType is the Content-Type of what [Metrics.WriteTo] writes.
+const MetricsContentType = promtext.ContentType
+
+// Metrics counts the calls that use devices, and writes the counts and the devices' memory in Prometheus's text format:
+//
+//	reprise_call_duration_seconds   histogram  how long calls took on the host, from 1 µs to 100 s
+//	reprise_call_errors_total       counter    calls that failed, by reason: canceled, hang, lost or other
+//	reprise_call_bytes_total        counter    bytes that calls moved, allocated or released
+//	reprise_calls_in_flight         gauge      calls that have begun and not ended
+//	reprise_device_memory_…_bytes   gauge      allocated, capacity, peak and largest_free, over all banks
+//	reprise_device_memory_extents   gauge      live buffers, kernels and traces
+//	reprise_devices                 gauge      devices that are observed, with their architecture
+//
+// Labels are device, the name of the target, and call, a [reprise.CallKind] such as "replay" or "queue wait", or kind, a kind of
+// memory by its name in tt-metal. Calls of a kind appear once there was one. Calls that put something into a queue, replays among
+// them, end when the device may still work on it.
+//
+// The zero Metrics is ready to use, by several goroutines at once. Counting a call allocates nothing.
+type Metrics struct {
+	mu      sync.Mutex
+	devices []*deviceMetrics // in the order of their first Observe
+}
+
+// Observe counts the calls that use a device until stop is called. Devices of one name share series, also one after the other:
+// their counts and their memory add up. What was counted stays after stop; the device's memory is no longer written. A device
+// that is observed already is not counted twice, and its stop does nothing.
+func (m *Metrics) Observe(dev *reprise.Device) (stop func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i := slices.IndexFunc(m.devices, func(d *deviceMetrics) bool { return d.name == dev.Name() })
+	if i < 0 {
+		i = len(m.devices)
+		m.devices = append(m.devices, &deviceMetrics{name: dev.Name()})
+	}
+	d := m.devices[i]
+	if slices.Contains(d.open, dev) {
+		return func() {}
+	}
+	d.open = append(d.open, dev)
+	detach := dev.Observe(d)
+	return sync.OnceFunc(func() {
+		detach()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		d.open = slices.DeleteFunc(d.open, func(o *reprise.Device) bool { return o == dev })
+	})
+}
+
+// numCalls is the number of kinds of calls.
+const numCalls = reprise.CallReleaseTrace + 1
+
+// deviceMetrics observes the devices of one name.
+type deviceMetrics struct {
+	name  string
+	open  []*reprise.Device // guarded by Metrics.mu
+	calls [numCalls]callMetrics
+}
+
+// Begin implements reprise.Observer.
+func (d *deviceMetrics) Begin(_ context.Context, c *reprise.Call) {
+	m := &d.calls[c.Kind]
+	m.mu.Lock()
+	m.begun++
+	m.mu.Unlock()
+}
+
+// End implements reprise.Observer.
+func (d *deviceMetrics) End(_ context.Context, c *reprise.Call) {
+	m, took := &d.calls[c.Kind], c.End.Sub(c.Start)
+	bucket, _ := slices.BinarySearch(callBounds[:], took)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended++
+	m.buckets[bucket]++
+	m.took += took
+	if c.Err != nil {
+		m.failed[failureOf(c.Err)]++
+		return
+	}
+	m.bytes += uint64(c.Bytes)
+}
+
+// callMetrics are the counts of the calls of one kind.
+type callMetrics struct {
+	mu sync.Mutex
+	callCounts
+}
+
+type callCounts struct {
+	begun, ended uint64
+	buckets      [len(callBounds) + 1]uint64
+	took         time.Duration
+	failed       [numFailures]uint64
+	bytes        uint64
+}
+
+// read returns the counts as they were at one moment.
+func (m *callMetrics) read() callCounts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.callCounts
+}
+
+// callBounds are the bounds of the histograms of calls: a replay takes a few microseconds, a wait may take minutes.
+var callBounds = [...]time.Duration{
+	1 * time.Microsecond, 2 * time.Microsecond, 5 * time.Microsecond,
+	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
+	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
+	1 * time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	1 * time.Second, 2 * time.Second, 5 * time.Second,
+	10 * time.Second, 20 * time.Second, 50 * time.Second,
+	100 * time.Second,
+}
+
+// failure is why a call failed, as far as one wants to know it apart.
+type failure int
+
+const (
+	failureCanceled failure = iota // its context ended
+	failureHang
+	failureLost // the device is gone, or was reset under the runtime
+	failureOther
+	numFailures
+)
+
+var failureNames = [numFailures]string{"canceled", "hang", "lost", "other"}
+
+func failureOf(err error) failure {
+	var hang *dispatch.HangError
+	switch {
+	case errors.As(err, &hang):
+		return failureHang
+	case errors.Is(err, reprise.ErrDeviceLost):
+		return failureLost
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return failureCanceled
+	}
+	return failureOther
+}

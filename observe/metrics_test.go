@@ -1,0 +1,107 @@
+package observe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/promtext/promtest"
+	"github.com/reprise-tt/reprise/observe"
+)
+
+// scrape returns the series that metrics have.
+func scrape(t *testing.T, m *observe.Metrics) map[string]float64 {
+	t.Helper()
+	var text strings.Builder
+	if _, err := m.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	series, err := promtest.Parse(text.String())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	return series
+}
+
+// Metrics count what a program does with its device, and say what it has of its memory.
+func TestMetrics(t *testing.T) {
+	devtest.OnEmulators(t, func(b *devtest.Bench) {
+		var m observe.Metrics
+		stop := m.Observe(b.Dev)
+		m.Observe(b.Dev)() // it is observed already
+		in := b.Pages("in", 2)
+		x := b.Load(b.Adder("add", chip.Core{}, in, in, 1))
+		tr, err := b.Queue.Capture(b.Ctx, "adds", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		b.Must(err)
+		for range 3 {
+			b.Must(tr.Replay(b.Ctx))
+		}
+		data := make([]byte, in.Size())
+		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
+		b.Must(b.Queue.Read(b.Ctx, in, 0, data))
+		if b.Queue.WaitEvent(b.Ctx, b.Dev.NewEvent("never recorded")) == nil {
+			b.Error("a wait for what was never recorded")
+		}
+		series := scrape(b.T, &m)
+		value := func(name, labels string) float64 {
+			b.Helper()
+			key := fmt.Sprintf("%s{device=%q,%s}", name, b.Dev.Name(), labels)
+			v, ok := series[key]
+			if !ok {
+				b.Errorf("no %s", key)
+			}
+			return v
+		}
+		for _, x := range []struct {
+			name, labels string
+			want         float64
+		}{
+			{"reprise_call_duration_seconds_count", `call="replay"`, 3},
+			{"reprise_call_duration_seconds_count", `call="allocate"`, 1},
+			{"reprise_call_duration_seconds_count", `call="pending wait"`, 1},
+			{"reprise_call_errors_total", `call="wait event",reason="other"`, 1},
+			{"reprise_call_bytes_total", `call="write"`, float64(in.Size())},
+			{"reprise_call_bytes_total", `call="read"`, float64(in.Size())},
+			{"reprise_call_bytes_total", `call="allocate"`, float64(in.Size())},
+			{"reprise_calls_in_flight", `call="replay"`, 0},
+			{"reprise_devices", fmt.Sprintf("arch=%q", b.Dev.Arch()), 1},
+		} {
+			if got := value(x.name, x.labels); got != x.want {
+				b.Errorf("%s of %s: %v, want %v", x.name, x.labels, got, x.want)
+			}
+		}
+		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
+			st, kind := b.Dev.Memory(k), fmt.Sprintf("kind=%q", k.Code())
+			if got, want := value("reprise_device_memory_allocated_bytes", kind), float64(st.Allocated)*float64(st.Banks); got != want {
+				b.Errorf("%v: %v B allocated, want %v", k, got, want)
+			}
+			if value("reprise_device_memory_extents", kind) != float64(st.Extents) || value("reprise_device_memory_capacity_bytes", kind) == 0 ||
+				value("reprise_device_memory_largest_free_bytes", kind) == 0 || value("reprise_device_memory_peak_bytes", kind) < value("reprise_device_memory_allocated_bytes", kind) {
+				b.Errorf("%v: extents, capacity, peak or what is free", k)
+			}
+		}
+		stop()
+		stop()
+		b.Must(tr.Replay(b.Ctx))
+		series = scrape(b.T, &m)
+		if n := value("reprise_call_duration_seconds_count", `call="replay"`); n != 3 {
+			b.Errorf("%v replays after the end, want the 3 from before", n)
+		}
+		for name := range series {
+			if strings.HasPrefix(name, "reprise_device_memory_") || strings.HasPrefix(name, "reprise_devices") {
+				b.Errorf("after the end there is %s", name)
+			}
+		}
+		defer m.Observe(b.Dev)()
+		b.Must(tr.Replay(b.Ctx))
+		series = scrape(b.T, &m)
+		if n := value("reprise_call_duration_seconds_count", `call="replay"`); n != 4 {
+			b.Errorf("%v replays once it is observed again, want 4", n)
+		}
+	})
+}

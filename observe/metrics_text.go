@@ -1,0 +1,122 @@
+package observe
+
+import (
+	"io"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/promtext"
+)
+
+// WriteTo writes all metrics in Prometheus's text format 0.0.4, by one Write: for a handler of net/http, or for a file that the
+// textfile collector of Prometheus's node exporter reads.
+func (m *Metrics) WriteTo(to io.Writer) (int64, error) {
+	var w promtext.Writer
+	m.write(&w)
+	return w.WriteTo(to)
+}
+
+// callSeries are the series of the calls of one kind on a device.
+type callSeries struct {
+	device string
+	kind   reprise.CallKind
+	callCounts
+}
+
+func (m *Metrics) write(w *promtext.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var calls []callSeries
+	for _, d := range m.devices {
+		for k := range numCalls {
+			if n := d.calls[k].read(); n.begun > 0 {
+				calls = append(calls, callSeries{d.name, k, n})
+			}
+		}
+	}
+	writeCalls(w, calls)
+	m.writeMemoryLocked(w)
+}
+
+func writeCalls(w *promtext.Writer, calls []callSeries) {
+	var bounds [len(callBounds)]float64
+	for i, b := range callBounds {
+		bounds[i] = b.Seconds()
+	}
+	w.Family("reprise_call_duration_seconds", promtext.Histogram, "How long calls took on the host.")
+	for i := range calls {
+		s := &calls[i]
+		w.Histogram(bounds[:], s.buckets[:], s.took.Seconds(), "device", s.device, "call", s.kind.String())
+	}
+	w.Family("reprise_call_errors_total", promtext.Counter, "Calls that failed.")
+	for i := range calls {
+		s := &calls[i]
+		for why, n := range s.failed {
+			w.Uint(n, "device", s.device, "call", s.kind.String(), "reason", failureNames[why])
+		}
+	}
+	w.Family("reprise_call_bytes_total", promtext.Counter, "Bytes that calls moved, allocated or released.")
+	for i := range calls {
+		if s := &calls[i]; hasBytes(s.kind) {
+			w.Uint(s.bytes, "device", s.device, "call", s.kind.String())
+		}
+	}
+	w.Family("reprise_calls_in_flight", promtext.Gauge, "Calls that have begun and not ended.")
+	for i := range calls {
+		s := &calls[i]
+		w.Uint(s.begun-s.ended, "device", s.device, "call", s.kind.String())
+	}
+}
+
+// writeMemoryLocked writes what the devices that are observed have of each kind of memory.
+func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
+	type series struct {
+		device, kind                                    string
+		allocated, capacity, peak, largestFree, extents uint64
+	}
+	var all []series
+	w.Family("reprise_devices", promtext.Gauge, "Devices that are observed.")
+	for _, d := range m.devices {
+		if len(d.open) == 0 {
+			continue
+		}
+		w.Uint(uint64(len(d.open)), "device", d.name, "arch", d.open[0].Arch().String())
+		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.L1Small, allocator.Trace} {
+			s := series{device: d.name, kind: k.Code()}
+			for _, dev := range d.open {
+				st := dev.Memory(k)
+				banks := uint64(st.Banks)
+				s.allocated += st.Allocated * banks
+				s.capacity += st.Total * banks
+				s.peak += st.Peak * banks
+				s.largestFree = max(s.largestFree, st.LargestHole*banks)
+				s.extents += uint64(st.Extents)
+			}
+			all = append(all, s)
+		}
+	}
+	for _, f := range []struct {
+		name, help string
+		value      func(*series) uint64
+	}{
+		{"reprise_device_memory_allocated_bytes", "Device memory that is allocated, over all banks.", func(s *series) uint64 { return s.allocated }},
+		{"reprise_device_memory_capacity_bytes", "Device memory that could be allocated, over all banks. DRAM and TRACE share it where traces have no region of their own.", func(s *series) uint64 { return s.capacity }},
+		{"reprise_device_memory_peak_bytes", "The most device memory that was ever allocated at once.", func(s *series) uint64 { return s.peak }},
+		{"reprise_device_memory_largest_free_bytes", "The most that one more buffer can get, over all banks.", func(s *series) uint64 { return s.largestFree }},
+		{"reprise_device_memory_extents", "Live buffers, kernels and traces.", func(s *series) uint64 { return s.extents }},
+	} {
+		w.Family(f.name, promtext.Gauge, f.help)
+		for i := range all {
+			w.Uint(f.value(&all[i]), "device", all[i].device, "kind", all[i].kind)
+		}
+	}
+}
+
+// hasBytes reports whether calls of a kind have a number of bytes.
+func hasBytes(k reprise.CallKind) bool {
+	switch k {
+	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallAllocate, reprise.CallReleaseBuffer:
+		return true
+	}
+	return false
+}
