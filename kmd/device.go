@@ -206,8 +206,8 @@ func (d *Device) identify() error {
 	// An unknown request and a bad argument have the same errno, so this needs the version: the interface is 2
 	// from driver 2.0.0 on, the first with NoC addresses for pinned memory.
 	if drv.DriverVersion < kabi.DriverAPIVersion {
-		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd 2.0.0 or newer",
-			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion)
+		return fmt.Errorf("%w: its interface is version %d, want %d: install tt-kmd %s or newer",
+			ErrDriverTooOld, drv.DriverVersion, kabi.DriverAPIVersion, kabi.OldestDriver)
 	}
 	return nil
 }

@@ -55,7 +55,16 @@ const FileMagic = "RPRTRACE"
 // of one device, 3 for a trace over several, and this one for a trace with control flow.
 const FileVersion = controlVersion
 
+// FileVersions returns the versions of trace files that DecodeAll reads and those that EncodeAll writes, in ascending order.
+func FileVersions() (read, written []int) {
+	for v := oldestVersion; v <= FileVersion; v++ {
+		read = append(read, v)
+	}
+	return read, []int{deviceVersion, devicesVersion, controlVersion}
+}
+
 const (
+	oldestVersion  = 1
 	deviceVersion  = 2 // of one device
 	devicesVersion = 3 // of several
 	controlVersion = 4 // with control flow, of one device or several

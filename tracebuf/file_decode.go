@@ -61,8 +61,8 @@ func readFile(r io.Reader) ([]byte, int, error) {
 		return nil, 0, err
 	}
 	version := le.Uint32(head[8:])
-	if version < 1 || version > FileVersion {
-		return nil, 0, fmt.Errorf("%w: it is version %d, this program reads versions 1 to %d", ErrVersion, version, FileVersion)
+	if version < oldestVersion || version > FileVersion {
+		return nil, 0, fmt.Errorf("%w: it is version %d, this program reads versions %d to %d", ErrVersion, version, oldestVersion, FileVersion)
 	}
 	size := le.Uint64(head[16:])
 	if size < uint64(fileHead+sha256.Size) || size > maxFile || le.Uint32(head[12:]) != 0 {

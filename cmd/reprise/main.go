@@ -47,6 +47,9 @@ type cli struct {
 	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
 	Metal    metalCmd    `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
 	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`
+	Version  versionCmd  `cmd:"" help:"Print the version, and which firmware, trace files and drivers it is for."`
+
+	VersionFlag versionFlag `help:"Print the version." name:"version"`
 	// The server process of the vendor's simulator is this program itself.
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 	// So is the process that the suite kills.

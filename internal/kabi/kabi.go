@@ -52,6 +52,9 @@ const (
 // ioctl interface and doesn't follow the driver's own version.
 const DriverAPIVersion = 2
 
+// OldestDriver is the first driver with that interface.
+const OldestDriver = "2.0.0"
+
 // Limits of the header.
 const (
 	MaxDMABufs       = 256

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// versionCmd prints what was built and what it is compatible with.
+type versionCmd struct {
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Help is shown by --help.
+func (versionCmd) Help() string {
+	return "Trace files can be replayed by builds with the same digest of the firmware. docs/compatibility.md says what stays the same between versions."
+}
+
+// Run prints the version.
+func (c *versionCmd) Run(s streams) error {
+	v, err := version()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(s.out, v)
+	}
+	return v.print(s.out)
+}
+
+// versionFlag is --version, for all of the command.
+type versionFlag bool
+
+// BeforeReset prints the version, before anything else is looked at.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	v, err := version()
+	if err == nil {
+		err = v.print(app.Stdout)
+	}
+	if err != nil {
+		return err
+	}
+	app.Exit(exitOK)
+	return nil
+}
+
+// versionJSON is what was built and what it is compatible with.
+type versionJSON struct {
+	Version  string `json:"version"`            // of the module
+	Revision string `json:"revision,omitempty"` // of the sources
+	Time     string `json:"time,omitempty"`     // of the revision
+	Modified *bool  `json:"modified,omitempty"` // the sources had changes that no revision has
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+
+	Firmware    []firmwareJSON   `json:"firmware"`
+	TTMetal     []string         `json:"tt_metal_firmware"` // revisions whose firmware workers and queues can run
+	WireFormats []string         `json:"wire_formats"`      // revisions whose commands can be decoded
+	Traces      traceVersionJSON `json:"trace_files"`
+	Driver      driverJSON       `json:"driver"`
+}
+
+// firmwareJSON is this runtime's own firmware for an architecture.
+type firmwareJSON struct {
+	Arch   string `json:"arch"`
+	SHA256 string `json:"sha256"` // the one that trace files have
+}
+
+type traceVersionJSON struct {
+	Read    []int `json:"read"`
+	Written []int `json:"written"` // which one depends on what is in the trace
+}
+
+type driverJSON struct {
+	Interface int    `json:"interface"` // of ioctls
+	Oldest    string `json:"oldest"`    // tt-kmd that has it
+}
+
+func version() (*versionJSON, error) {
+	v := &versionJSON{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, TTMetal: []string{}, WireFormats: []string{}}
+	info, _ := debug.ReadBuildInfo()
+	v.built(info)
+	for _, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		sum, err := dispatch.HashFirmware(a, nil)
+		if err != nil {
+			return nil, err
+		}
+		v.Firmware = append(v.Firmware, firmwareJSON{a.String(), hex.EncodeToString(sum[:])})
+	}
+	for _, r := range abi.Revisions() {
+		if !r.Own() {
+			v.TTMetal = append(v.TTMetal, r.Name)
+		}
+	}
+	for _, r := range cq.Revisions() {
+		v.WireFormats = append(v.WireFormats, r.Name)
+	}
+	v.Traces.Read, v.Traces.Written = tracebuf.FileVersions()
+	v.Driver = driverJSON{kabi.DriverAPIVersion, kabi.OldestDriver}
+	return v, nil
+}
+
+// built takes what the Go command has put into the program.
+func (v *versionJSON) built(info *debug.BuildInfo) {
+	v.Version = "unknown"
+	if info == nil {
+		return
+	}
+	v.Version = cmp.Or(info.Main.Version, v.Version)
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			modified := s.Value == "true"
+			v.Modified = &modified
+		}
+	}
+}
+
+func (v *versionJSON) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(w, "%s\t%s\n", name, value) }
+	line("reprise", v.Version)
+	if v.Revision != "" {
+		about := ""
+		if v.Time != "" {
+			about = " of " + v.Time
+		}
+		if v.Modified != nil && *v.Modified {
+			about += ", with changes"
+		}
+		line("revision", v.Revision+about)
+	}
+	line("go", v.Go+" "+v.Platform)
+	var digests []string
+	for _, f := range v.Firmware {
+		digests = append(digests, f.Arch+" "+f.SHA256[:12])
+	}
+	line("firmware", strings.Join(digests, ", "))
+	line("tt-metal", fmt.Sprintf("runs firmware of %s; reads commands of %s", strings.Join(v.TTMetal, ", "), strings.Join(v.WireFormats, ", ")))
+	line("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
+	line("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
+	return w.Flush()
+}
+
+// numbers writes numbers with commas between them.
+func numbers(n []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(n), " ", ", "), "[]") }
