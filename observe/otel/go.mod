@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.7.0
-	github.com/reprise-tt/reprise v0.0.0
+	github.com/reprise-tt/reprise v0.1.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
@@ -23,4 +23,6 @@ require (
 	golang.org/x/sys v0.49.0 // indirect
 )
 
+// For work on both modules in one tree. Dependants ignore it and take the version above, so that has to be the one that both
+// modules are tagged with: docs/compatibility.md.
 replace github.com/reprise-tt/reprise => ../../

@@ -1,0 +1,158 @@
+package otel_test
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "github.com/reprise-tt/reprise"
+
+// consumer is a program outside of the repository.
+const consumer = `package main
+
+import (
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/observe/otel"
+)
+
+func main() {
+	var dev *reprise.Device
+	defer dev.Observe(otel.New(nil).Calls())()
+}
+`
+
+// Once both modules are tagged with the version that this one requires of the root, a program gets them without a
+// replace directive. The versions are made of this tree; everything else comes from the module cache.
+func TestDependants(t *testing.T) {
+	goMod := editJSON(t, ".")
+	version := ""
+	for _, r := range goMod.Require {
+		if r.Path == root {
+			version = r.Version
+		}
+	}
+	if version == "" || version == "v0.0.0" {
+		t.Fatalf("go.mod requires %s %q: that is no version that can be tagged", root, version)
+	}
+	dir := t.TempDir()
+	proxy := filepath.Join(dir, "proxy")
+	publish(t, proxy, root, version, filepath.Join("..", ".."))
+	publish(t, proxy, root+"/observe/otel", version, ".")
+
+	program := filepath.Join(dir, "program")
+	write(t, filepath.Join(program, "go.mod"), "module example.com/program\n\ngo 1.26.0\n")
+	write(t, filepath.Join(program, "main.go"), consumer)
+	downloaded := filepath.Join(strings.TrimSpace(run(t, ".", nil, "env", "GOMODCACHE")), "cache", "download")
+	env := []string{
+		"GOPROXY=" + fileURL(proxy) + "," + fileURL(downloaded), "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-modcacherw -buildvcs=false",
+		"GOMODCACHE=" + filepath.Join(dir, "cache"),
+	}
+	run(t, program, env, "get", root+"/observe/otel@"+version)
+	// Every package and embedded file is found; that they compile is what the other tests show.
+	if deps := run(t, program, env, "list", "-deps", "."); !strings.Contains(deps, root+"/observe/otel\n") {
+		t.Errorf("the program depends on\n%s", deps)
+	}
+	if edited := editJSON(t, program); len(edited.Replace) > 0 {
+		t.Errorf("it has replace directives: %v", edited.Replace)
+	}
+}
+
+type module struct{ Path, Version string }
+
+type modFile struct {
+	Require []module
+	Replace []struct{ Old, New module }
+}
+
+// editJSON returns a folder's go.mod.
+func editJSON(t *testing.T, dir string) modFile {
+	t.Helper()
+	var f modFile
+	if err := json.Unmarshal([]byte(run(t, dir, nil, "mod", "edit", "-json")), &f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// publish puts a version of a module into a proxy's folder, as https://go.dev/ref/mod#goproxy-protocol has it.
+func publish(t *testing.T, proxy, path, version, dir string) {
+	t.Helper()
+	at := filepath.Join(proxy, filepath.FromSlash(path), "@v")
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(at, "list"), version+"\n")
+	write(t, filepath.Join(at, version+".info"), `{"Version":"`+version+`"}`)
+	write(t, filepath.Join(at, version+".mod"), string(mod))
+	f, err := os.Create(filepath.Join(at, version+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := zip.NewWriter(f)
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		inside, err := filepath.Rel(dir, name)
+		if err != nil || inside == "." {
+			return err
+		}
+		if e.IsDir() {
+			_, err := os.Stat(filepath.Join(name, "go.mod"))
+			if err == nil || strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" { // another module, or nothing that a build reads
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !e.Type().IsRegular() || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		w, err := z.CreateHeader(&zip.FileHeader{Name: path + "@" + version + "/" + filepath.ToSlash(inside), Method: zip.Store})
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	})
+	if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fileURL returns the URL of a folder.
+func fileURL(path string) string {
+	return (&url.URL{Scheme: "file", Path: filepath.ToSlash(path)}).String()
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run runs the Go command and returns what it prints.
+func run(t *testing.T, dir string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, problems.String())
+	}
+	return string(out)
+}
