@@ -146,20 +146,8 @@ func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	return chip.VirtualRect{}, fmt.Errorf("reprise: multicast: the range %v has no workers", r)
 }
 
-// EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest instruction that isn't executed, and
-// the condition that keeps it; "" if the thread has none. Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for
-// others the error wraps [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
-func (d *Device) EngineWait(worker chip.Core, thread int) (string, error) {
-	xy, err := d.Virtual(worker)
-	if err != nil {
-		return "", err
-	}
-	wait, known := d.kd.EngineWait(xy, thread)
-	if !known {
-		return "", fmt.Errorf("reprise: what the engines of %v wait for: %w: %s doesn't tell, an emulated device does", worker, errors.ErrUnsupported, d.name)
-	}
-	return wait, nil
-}
+// Debug returns what lies beside the queues: the workers' memory, what their engines wait for, what their kernels print.
+func (d *Device) Debug() *dispatch.Debug { return d.disp.Debug() }
 
 // DRAMBanks returns the number of DRAM banks.
 func (d *Device) DRAMBanks() int { return d.banks }

@@ -192,6 +192,7 @@ func (d *Device) loadFirmware(f *Firmware, cores chip.Range) error {
 		data []byte
 	}{
 		{"mailbox", l1.Mailbox, f.Layout.Mailbox()},
+		{"rings of prints", l1.Print, make([]byte, printHeaders(l1))},
 		{"zeros", l1.Zeros, make([]byte, l1.ZerosSize)},
 		{"bank table", l1.BankTable, f.Layout.Banks.Encode(d.ch.DRAMBanks(), d.l1Banks)},
 		{"virtual coordinates", f.Layout.Boot.Virtual, virtual},

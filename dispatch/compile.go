@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
 )
 
 // BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's kernels. Source:
@@ -33,6 +34,8 @@ type group struct {
 	cbs     []CircularBuffer
 	sems    []Semaphore
 
+	prints *print.Program // nil if no kernel prints
+
 	textOff [chip.NumProcessors]uint32 // from the start of the group's text
 	text    []byte
 	page    int // of the binary buffer, where the text starts
@@ -56,6 +59,7 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 		return nil, err
 	}
 	groups := d.groups(p)
+	d.findPrints(p, groups)
 	lay := layoutSlot(p, groups, d.opts.Firmware.countBytes())
 	if n := alignSlot(lay.size) + alignSlot(lay.text); n > l1.KernelConfigSize {
 		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", n, l1.KernelConfigSize)
@@ -94,6 +98,11 @@ func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 		c.resident, im.id, im.text, im.binary = true, inline.id, inline.text, slices.Clone(inline.binary)
 	} else {
 		im.id = textID(d.texts.Add(1))
+		for _, g := range groups {
+			if g.prints != nil {
+				im.prints = append(im.prints, *g.prints)
+			}
+		}
 		c.texts()
 		for i := range p.Kernels {
 			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})

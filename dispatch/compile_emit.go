@@ -336,6 +336,9 @@ func (c *compiler) launchMessage(g *group) []byte {
 	}
 	b[l.FirstRemote] = uint8(l.CircularBuffers) // no remote circular buffers
 	le.PutUint32(b[l.Enables:], enables)
+	if g.prints != nil {
+		le.PutUint32(b[l.HostID:], g.prints.ID)
+	}
 	b[l.Preload] = 0x80 // the core may prepare before its go signal
 	return b
 }

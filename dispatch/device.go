@@ -83,6 +83,8 @@ type Device struct {
 
 	restarts atomic.Uint64
 
+	printing printing
+
 	texts atomic.Uint64 // programs compiled, which names their texts
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
@@ -26,6 +27,8 @@ type Image struct {
 	bounds     chip.Range // the smallest with all cores of the program
 	binary     []byte
 	placed     bool
+
+	prints []print.Program // one for each set of cores with kernels that print
 
 	text commands // which bring the kernels; a run has them in front if they aren't on the cores yet
 	main commands // everything else
@@ -66,6 +69,9 @@ type relayPatch struct{ at, page int }
 
 // Name returns the program's name.
 func (im *Image) Name() string { return im.name }
+
+// Prints returns what the program's kernels print, one for each set of cores with the same kernels.
+func (im *Image) Prints() []print.Program { return im.prints }
 
 // Cores returns how many cores run a kernel of the program.
 func (im *Image) Cores() int { return im.cores }

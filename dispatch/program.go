@@ -28,6 +28,7 @@ type Kernel struct {
 	Name      string         // for errors and reports
 	Processor chip.Processor // which of the five cores of a tile runs it
 	Cores     []chip.Range   // logical cores; ranges may not overlap each other
+	Formats   []byte         // what it prints (package debug/print); nil if it doesn't
 	Text      []byte         // flat, position-independent image; the entry is its first byte
 	Common    []uint32       // common runtime arguments, the same on every core
 	Args      []CoreArgs     // unique runtime arguments; cores that are left out have none

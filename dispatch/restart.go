@@ -55,6 +55,7 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	if err := d.hold(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
+	d.printing.stopped() // what is left in the rings is lost when the cores start
 	d.restarts.Add(1)
 	if err := d.up.close(); err != nil {
 		return fmt.Errorf("dispatch: restart: %w", err)

@@ -32,6 +32,8 @@ type Source struct {
 	CompileArgs []uint32
 	// Defines are macros: NAME, which is 1, or NAME=VALUE.
 	Defines []string
+	// Prints has reprise_print and DPRINT print; otherwise they take no instruction and no byte.
+	Prints bool
 	// Include are directories that are searched for headers before the ones of this package.
 	Include []string
 	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
@@ -169,6 +171,9 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	}
 	if b.first != "" {
 		kernel.Flags = []string{"-include", b.first}
+	}
+	if b.Prints {
+		kernel.Defines = append([]string{"REPRISE_PRINTS"}, kernel.Defines...)
 	}
 	if len(b.CompileArgs) > 0 {
 		var args []string

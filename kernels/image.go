@@ -27,6 +27,9 @@ type Image struct {
 	Arch chip.Arch
 	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and clears.
 	DataSize, BSSSize uint32
+	// Formats are what the kernel prints, for package debug/print: the section of its file that isn't loaded. Nil if it doesn't
+	// print.
+	Formats []byte
 	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of [Load].
 	Metal *MetalKernel
 }

@@ -42,6 +42,9 @@ func Load(file []byte) (*Image, error) {
 		return nil, err
 	}
 	im.Arch = archOf(f)
+	if im.Formats, err = formatsOf(f); err != nil {
+		return nil, err
+	}
 	return im, nil
 }
 
@@ -151,6 +154,25 @@ func layout(f *elf.File, room span) (*Image, span, error) {
 		im.Text = append(im.Text, make([]byte, pad)...)
 	}
 	return im, text, nil
+}
+
+// maxFormats bounds the section with formats, in bytes.
+const maxFormats = 1 << 20
+
+// formatsOf reads what the kernel prints: the section into which reprise/print.h puts it.
+func formatsOf(f *elf.File) ([]byte, error) {
+	s := f.Section(".reprise_print")
+	if s == nil || s.Size == 0 {
+		return nil, nil
+	}
+	if s.Type != elf.SHT_PROGBITS || s.Flags&(elf.SHF_ALLOC|elf.SHF_COMPRESSED) != 0 || s.Addr != 0 || s.Size > maxFormats {
+		return nil, refuse(ErrNotELF, "section %s is %v with flags %v at %#x, %d bytes: want one that isn't loaded, at 0, of at most %d", s.Name, s.Type, s.Flags, s.Addr, s.Size, maxFormats)
+	}
+	b, err := s.Data()
+	if err != nil {
+		return nil, refuse(ErrNotELF, "section %s: %v", s.Name, err)
+	}
+	return b, nil
 }
 
 // archOf reads the absolute symbol that lib/start.c defines.

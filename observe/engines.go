@@ -39,7 +39,7 @@ type engineThread struct {
 
 // SampleEngines asks the device every interval until Stop what the threads of these workers' engines wait for, and adds what it
 // says to the timeline: see [Timeline.EngineSpans]. What is shorter than an interval may be missed. Only an emulated device
-// tells; for others, and for a core outside of the chip, SampleEngines returns the error of [reprise.Device.EngineWait]. Each
+// tells; for others, and for a core outside of the chip, SampleEngines returns the error of [dispatch.Debug.EngineWait]. Each
 // question stops the emulated chip for less than a microsecond.
 func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) error {
 	if interval <= 0 {
@@ -53,7 +53,7 @@ func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) e
 		for i := range 3 {
 			threads = append(threads, engineThread{w, i})
 		}
-		if _, err := t.dev.EngineWait(w, 0); err != nil {
+		if _, err := t.dev.Debug().EngineWait(w, 0); err != nil {
 			return fmt.Errorf("observe: sample engines: %w", err)
 		}
 	}
@@ -83,7 +83,7 @@ func (t *Timeline) SampleEngines(interval time.Duration, workers ...chip.Core) e
 // sample asks what threads wait for, and extends their spans or begins new ones.
 func (t *Timeline) sample(threads []engineThread, open []int) {
 	for i, th := range threads {
-		wait, err := t.dev.EngineWait(th.worker, th.thread)
+		wait, err := t.dev.Debug().EngineWait(th.worker, th.thread)
 		now := time.Since(t.began)
 		t.mu.Lock()
 		t.noteLocked(err)

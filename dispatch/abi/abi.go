@@ -54,6 +54,7 @@ type Launch struct {
 	CBMask      uint32 // u32, or u64 with more than 32 circular buffers: which of them are in use
 	NOC         uint32 // u8: the NoC of BRISC's kernel
 	FirstRemote uint32 // u8: the lowest remote circular buffer, CircularBuffers if there are none
+	HostID      uint32 // u32: the host's name for the program, which kernels that print put into their records
 	Enables     uint32 // u32: a bit for each processor that runs a kernel
 	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, which its instruction RAM is loaded with
 	Preload     uint32 // u8, the last of the message: 0x80 lets a core prepare before its go signal

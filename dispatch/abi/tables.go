@@ -222,7 +222,7 @@ func mayQueues() []QueueForm {
 func launch96() Launch {
 	return Launch{
 		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, FirstRemote: 70,
-		Enables: 76, NCRISCSize: 90, Preload: 95, CircularBuffers: 32,
+		HostID: 72, Enables: 76, NCRISCSize: 90, Preload: 95, CircularBuffers: 32,
 	}
 }
 
@@ -230,6 +230,6 @@ func launch96() Launch {
 func launch112() Launch {
 	return Launch{
 		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 72, FirstRemote: 74,
-		Enables: 80, NCRISCSize: 94, Preload: 111,
+		HostID: 76, Enables: 80, NCRISCSize: 94, Preload: 111,
 	}
 }

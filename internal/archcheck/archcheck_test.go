@@ -59,7 +59,7 @@ allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kmd chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print kmd chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
@@ -87,6 +87,9 @@ sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator
 sim/ttsim/libttsim         -> sim/serve/function  # calls the vendor's library, alone with purego
 sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simulator for tests
+
+# Looking inside.
+debug/print                -> chip  # what kernels print
 
 # Shared by the above.
 internal/usage             -> nothing  # logs of memory use for other processes

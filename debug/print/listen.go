@@ -1,0 +1,350 @@
+package print
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// A Device is one whose kernels print: what reprise.Device.Debug returns.
+type Device interface {
+	Name() string
+	ReadL1(worker chip.Core, addr uint32, p []byte) error
+	WriteL1(worker chip.Core, addr uint32, p []byte) error
+	Restarts() uint64                                // of the firmware, which empty the rings
+	OnStop(f func()) (cancel func())                 // has f called before each of them
+	PrintArea() (addr uint32, ok bool)               // where in L1 kernels print to
+	Printing(from int) ([]*Program, <-chan struct{}) // programs that print; the channel is closed when there is another one
+}
+
+// Options change how Listen reads.
+type Options struct {
+	// Patience is how many cycles of its clock a kernel with a full ring waits without a visit of the host before it drops records;
+	// 0 means 2^30, about a second. A kernel that nobody listens to doesn't wait.
+	Patience uint32
+	// Name is the device's in records. If it is empty, they have none.
+	Name string
+}
+
+const defaultPatience = 1 << 30
+
+// A Listener reads what the kernels of a device print. Its methods may be called from any goroutine.
+type Listener struct {
+	dev     Device
+	area    uint32
+	options Options
+	cancel  func() // of OnStop
+	stop    chan struct{}
+	done    chan struct{}
+
+	mu       sync.Mutex // of all below, and held while the handler runs
+	handle   Handler
+	decoder  *Decoder
+	programs int // known ones
+	more     <-chan struct{}
+	cores    []*core
+	byCore   map[chip.Core]*core
+	restarts uint64
+	err      error
+	closed   bool
+}
+
+// A core is one that programs run on that print.
+type core struct {
+	at    chip.Core
+	rings [chip.NumProcessors]reader
+	held  []Record // that others with an earlier time may still come before
+	until uint64   // the newest time of the last visit
+}
+
+// A reader is how far one ring was read.
+type reader struct {
+	prints  bool // a kernel on this processor does
+	visited bool
+	pos     uint32
+	beat    uint32
+	lost    uint32
+	broken  bool // its header is none
+}
+
+// Listen reads what kernels print until Close, and calls the handler with each line: first with those that are still in the rings
+// of the cores. Only cores with programs that print are visited, while there are some: each fraction of a millisecond when they print,
+// each 10 ms when they don't. The device may hang and be recovered meanwhile. Close the Listener before the device.
+func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
+	area, ok := dev.PrintArea()
+	if !ok {
+		return nil, fmt.Errorf("debug/print: listen to %s: %w: its workers run tt-metal's base firmware; open it without WithFirmware", dev.Name(), errors.ErrUnsupported)
+	}
+	o.Patience = cmp.Or(o.Patience, defaultPatience)
+	l := &Listener{
+		dev: dev, area: area, options: o, handle: handle, decoder: NewDecoder(o.Name), byCore: map[chip.Core]*core{},
+		stop: make(chan struct{}), done: make(chan struct{}), restarts: dev.Restarts(),
+	}
+	if _, err := l.visit(); err != nil {
+		return nil, err
+	}
+	l.cancel = dev.OnStop(func() { _ = l.Drain() })
+	go l.run()
+	return l, nil
+}
+
+// Waits between visits.
+const (
+	soonest = 100 * time.Microsecond
+	latest  = 10 * time.Millisecond
+)
+
+// run visits the cores until the Listener is closed.
+func (l *Listener) run() {
+	defer close(l.done)
+	wait := soonest
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		more, idle := l.more, len(l.cores) == 0
+		l.mu.Unlock()
+		if idle {
+			select {
+			case <-l.stop:
+				return
+			case <-more:
+			}
+		} else {
+			timer.Reset(wait)
+			select {
+			case <-l.stop:
+				return
+			case <-more:
+			case <-timer.C:
+			}
+		}
+		n, _ := l.visit() // Close returns its error
+		if wait = min(2*wait, latest); n > 0 {
+			wait = soonest
+		}
+	}
+}
+
+// visit reads all rings once and returns how many bytes there were.
+func (l *Listener) visit() (n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return 0, l.err
+	}
+	return l.visitLocked()
+}
+
+func (l *Listener) visitLocked() (n int, err error) {
+	l.learnLocked()
+	if r := l.dev.Restarts(); r != l.restarts {
+		l.restarts = r
+		for _, c := range l.cores {
+			l.flushLocked(c)
+			for p := range c.rings {
+				c.rings[p] = reader{prints: c.rings[p].prints}
+			}
+		}
+	}
+	for _, c := range l.cores {
+		m, err := l.readLocked(c)
+		n += m
+		if err != nil {
+			l.err = fmt.Errorf("debug/print: read what kernels of %v print: %w", c.at, err)
+			return n, l.err
+		}
+	}
+	l.err = nil
+	return n, nil
+}
+
+// learnLocked takes in new programs.
+func (l *Listener) learnLocked() {
+	list, more := l.dev.Printing(l.programs)
+	l.programs, l.more = l.programs+len(list), more
+	for _, p := range list {
+		l.decoder.Add(p)
+		for _, r := range p.Cores {
+			for at := range r.Cores() {
+				c := l.byCore[at]
+				if c == nil {
+					c = &core{at: at}
+					l.byCore[at], l.cores = c, append(l.cores, c)
+				}
+				for _, k := range p.Kernels {
+					c.rings[k.Processor].prints = true
+				}
+			}
+		}
+	}
+}
+
+// readLocked reads the rings of a core and returns how many bytes there were.
+func (l *Listener) readLocked(c *core) (n int, err error) {
+	var headers [HeadersSize]byte
+	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
+		return 0, err
+	}
+	newest, several := c.until, 0
+	for p := range chip.Processor(chip.NumProcessors) {
+		r := &c.rings[p]
+		if !r.prints {
+			continue
+		}
+		several++
+		h := parseHeader(headers[:], p)
+		if !r.visited {
+			r.pos, r.beat, r.lost = h.untaken(), h.beat, h.told
+		}
+		got, err := l.ringLocked(c, p, h)
+		n += got
+		if err == nil && (got > 0 || !r.visited) {
+			err = l.sayLocked(c.at, p, l.options.Patience)
+		}
+		if err != nil {
+			return n, err
+		}
+		r.visited = true
+	}
+	for _, r := range c.held {
+		newest = max(newest, r.Time)
+	}
+	// A processor that took the time of a record may not have put it there yet, while others have put later ones.
+	slices.SortStableFunc(c.held, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+	ready := len(c.held)
+	if several > 1 && n > 0 {
+		ready = slices.IndexFunc(append(c.held, Record{Time: 1<<64 - 1}), func(r Record) bool { return r.Time > c.until })
+	}
+	for _, r := range c.held[:ready] {
+		l.handle(r)
+	}
+	c.held = slices.Delete(c.held, 0, ready)
+	c.until = newest
+	return n, nil
+}
+
+// ringLocked reads a ring and returns how many bytes there were.
+func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) {
+	r, at := &c.rings[p], place{c.at, p}
+	from, ok := h.start(r.pos)
+	if !ok {
+		if !r.broken {
+			c.held = append(c.held, l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(the header of its ring is none: from %#x to %#x)", h.tail, h.put)))
+		}
+		r.broken, r.pos = true, h.put
+		return 0, nil
+	}
+	r.broken = false
+	n := int(h.put - from)
+	if n == 0 && h.lost == r.lost {
+		r.pos = h.put
+		return 0, nil
+	}
+	data := make([]byte, 0, n)
+	ring := l.area + ringsAt + uint32(p)*RingSize
+	for _, s := range spans(from, h.put) {
+		data = data[:len(data)+int(s[1])]
+		if err := l.dev.ReadL1(c.at, ring+s[0], data[len(data)-int(s[1]):]); err != nil {
+			return 0, err
+		}
+	}
+	// A kernel that doesn't wait may have overwritten some meanwhile.
+	var now [headerSize]byte
+	if err := l.dev.ReadL1(c.at, l.area+uint32(p)*headerSize, now[:]); err != nil {
+		return 0, err
+	}
+	later := parseHeader(now[:], 0)
+	if gone := int32(later.tail - from); gone > 0 {
+		data = data[min(int(gone)&^3, n):]
+	}
+	records := l.decoder.decode(nil, at, wordsOf(data))
+	if lost := later.lost - r.lost; lost != 0 {
+		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
+		note.Lost = lost
+		if len(records) > 0 {
+			note.Time = records[0].Time
+		}
+		records = slices.Insert(records, 0, note)
+		r.lost = later.lost
+	}
+	c.held = append(c.held, records...)
+	r.pos = h.put
+	return max(n, 1), nil
+}
+
+// sayLocked tells a processor how far its ring was read.
+func (l *Listener) sayLocked(at chip.Core, p chip.Processor, patience uint32) error {
+	r := &l.byCore[at].rings[p]
+	if r.beat++; r.beat == 0 {
+		r.beat = 1
+	}
+	b := le.AppendUint32(nil, r.pos)
+	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, r.beat), patience), r.lost)
+	return l.dev.WriteL1(at, l.area+uint32(p)*headerSize+atTaken, b)
+}
+
+// flushLocked hands over what was held back, and lines that lack their newline.
+func (l *Listener) flushLocked(c *core) {
+	for p := range chip.Processor(chip.NumProcessors) {
+		c.held = l.decoder.end(c.held, place{c.at, p})
+	}
+	slices.SortStableFunc(c.held, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
+	for _, r := range c.held {
+		l.handle(r)
+	}
+	c.held = nil
+}
+
+// Drain hands over what kernels have printed so far: call it after [reprise.Queue.Wait] to have all lines of what has run.
+func (l *Listener) Drain() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return l.err
+	}
+	return l.drainLocked()
+}
+
+func (l *Listener) drainLocked() error {
+	var err error
+	for range 2 { // the second visit finds what came during the first one
+		if _, err = l.visitLocked(); err != nil {
+			break
+		}
+	}
+	for _, c := range l.cores {
+		l.flushLocked(c)
+	}
+	return err
+}
+
+// Close hands over what is left and ends the Listener. Kernels don't wait for it any more. The error is that of the last access
+// to the device.
+func (l *Listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	err := l.drainLocked()
+	for _, c := range l.cores {
+		for p := range chip.Processor(chip.NumProcessors) {
+			if c.rings[p].visited && err == nil {
+				err = l.sayLocked(c.at, p, 0)
+			}
+		}
+	}
+	l.closed, l.err = true, err
+	l.mu.Unlock()
+	l.cancel()
+	close(l.stop)
+	<-l.done
+	return err
+}

@@ -1,0 +1,78 @@
+package print
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// A Record is a line that a kernel printed.
+type Record struct {
+	Device    string    // name of the device
+	Core      chip.Core // logical
+	Processor chip.Processor
+	Program   string // empty if it isn't known
+	Kernel    string
+	Time      uint64 // cycles of the core's clock since its reset
+	Level     slog.Level
+	Text      string // without the newline at its end
+	File      string // of the source, empty for DPRINT
+	Line      int
+	// Lost is how many records the processor dropped before this one, because nobody took them in time. Such a Record has a Text
+	// that says so, and is of no kernel.
+	Lost uint32
+}
+
+// String returns the record as a line.
+func (r Record) String() string {
+	s := fmt.Sprintf("%v %v", r.Core, r.Processor)
+	if r.Device != "" {
+		s = r.Device + " " + s
+	}
+	if r.Kernel != "" {
+		s += " " + r.Program + "/" + r.Kernel
+	}
+	if r.Level != slog.LevelInfo {
+		s += " " + r.Level.String()
+	}
+	return s + ": " + r.Text
+}
+
+// A Handler is given records: those of a core in the order of their device time, from one goroutine. It should return quickly:
+// kernels with a full ring wait for it.
+type Handler func(Record)
+
+// ToWriter returns a Handler that writes lines to a file or terminal. Errors of w are ignored.
+func ToWriter(w io.Writer) Handler {
+	return func(r Record) { _, _ = fmt.Fprintln(w, r) }
+}
+
+// ToLog returns a Handler that makes records of a log, with the time of their arrival.
+func ToLog(h slog.Handler) Handler {
+	return func(r Record) {
+		ctx := context.Background()
+		if !h.Enabled(ctx, r.Level) {
+			return
+		}
+		out := slog.NewRecord(time.Now(), r.Level, r.Text, 0)
+		out.AddAttrs(slog.String("core", r.Core.String()), slog.String("processor", r.Processor.String()), slog.Uint64("cycles", r.Time))
+		for _, a := range []slog.Attr{
+			slog.String("device", r.Device), slog.String("program", r.Program), slog.String("kernel", r.Kernel), slog.String("file", r.File),
+		} {
+			if a.Value.String() != "" {
+				out.AddAttrs(a)
+			}
+		}
+		if r.Line != 0 {
+			out.AddAttrs(slog.Int("line", r.Line))
+		}
+		if r.Lost != 0 {
+			out.AddAttrs(slog.Uint64("lost", uint64(r.Lost)))
+		}
+		_ = h.Handle(ctx, out)
+	}
+}

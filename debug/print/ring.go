@@ -1,0 +1,119 @@
+package print
+
+import (
+	"encoding/binary"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// The area of a core's L1 that kernels print to: a header for each processor, then a ring for each. Sizes are in bytes. Source:
+// kernels/include/reprise/print.h.
+const (
+	AreaSize = ringsAt + chip.NumProcessors*RingSize // AreaSize is the whole area.
+	RingSize = 1024                                  // RingSize is the ring of one processor.
+
+	// HeadersSize is the headers, which are zero before a core starts.
+	HeadersSize = chip.NumProcessors * headerSize
+
+	headerSize = 32
+	ringsAt    = 0x100
+)
+
+// Offsets in a header: the host's words, then the processor's.
+const (
+	atTaken    = 0 // and the host's other words
+	atPut      = 16
+	recordHead = 4 // words of a record before what it holds
+)
+
+var le = binary.LittleEndian
+
+// header is that of a ring. Positions count bytes, and wrap.
+type header struct {
+	taken, beat, told uint32 // the host's
+	put, tail, lost   uint32 // the processor's
+}
+
+// parseHeader reads a processor's header from those of a core.
+func parseHeader(b []byte, p chip.Processor) header {
+	b = b[int(p)*headerSize:]
+	return header{
+		taken: le.Uint32(b), beat: le.Uint32(b[4:]), told: le.Uint32(b[12:]),
+		put: le.Uint32(b[atPut:]), tail: le.Uint32(b[atPut+4:]), lost: le.Uint32(b[atPut+8:]),
+	}
+}
+
+// untaken returns the first record that the host hasn't taken.
+func (h header) untaken() uint32 {
+	if h.taken-h.tail <= h.put-h.tail {
+		return h.taken
+	}
+	return h.tail
+}
+
+// start returns where to go on reading that has come as far as from: there, or at the first record that is left. It is false if
+// the header is none: its positions are further apart than the ring is long.
+func (h header) start(from uint32) (uint32, bool) {
+	if h.put-h.tail > RingSize || (h.put|h.tail)%4 != 0 {
+		return h.put, false
+	}
+	if h.put-from > h.put-h.tail {
+		from = h.tail
+	}
+	return from, true
+}
+
+// spans returns the one or two ranges of a ring that hold the bytes from one position to another.
+func spans(from, to uint32) (out [][2]uint32) {
+	for from != to {
+		at := from % RingSize
+		n := min(to-from, RingSize-at)
+		out = append(out, [2]uint32{at, n})
+		from += n
+	}
+	return out
+}
+
+// Kinds of records.
+const (
+	magic      = 0x5250
+	kindFormat = 0
+	kindStream = 1
+	kindSkip   = 2
+)
+
+// A raw record is one as it lies in a ring.
+type raw struct {
+	kind    uint8
+	program uint32
+	time    uint64
+	words   []uint32
+}
+
+// split takes the first record from what was read of a ring. It is false if there is none.
+func split(words []uint32) (r raw, rest []uint32, ok bool) {
+	first := words[0]
+	n := int(first & 0xFF)
+	r.kind = uint8(first >> 8)
+	if first>>16 != magic || n == 0 || n > len(words) || r.kind > kindSkip {
+		return raw{}, nil, false
+	}
+	if r.kind == kindSkip {
+		return r, words[n:], true
+	}
+	if n < recordHead {
+		return raw{}, nil, false
+	}
+	r.program, r.time = words[1], uint64(words[3])<<32|uint64(words[2])
+	r.words = words[recordHead:n]
+	return r, words[n:], true
+}
+
+// wordsOf returns bytes as words.
+func wordsOf(b []byte) []uint32 {
+	out := make([]uint32, len(b)/4)
+	for i := range out {
+		out[i] = le.Uint32(b[4*i:])
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package print
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Items of a record of a stream: a word with the kind in its highest byte, and words after it. Source:
+// kernels/include/api/debug/dprint.h.
+const (
+	itemLiteral   = 1  // offset of an entry in the kernel's formats
+	itemUnsigned  = 2  // word
+	itemSigned    = 3  // word
+	itemUnsigned2 = 4  // two words
+	itemSigned2   = 5  // two words
+	itemFloat     = 6  // word
+	itemDouble    = 7  // two words
+	itemBF16      = 8  // low 16 bits
+	itemChar      = 9  // low 8 bits
+	itemText      = 10 // bytes; words
+	itemEndl      = 11
+	itemWidth     = 12 // characters
+	itemPrecision = 13 // digits
+	itemHex       = 14
+	itemDec       = 15
+	itemOct       = 16
+	itemFixed     = 17
+	itemDefault   = 18
+	itemPointer   = 19 // word
+	itemBool      = 20 // low bit
+	itemSlice     = 21 // flags, format; data; columns
+	itemData      = 22 // bytes; words
+)
+
+// A stream is the state of a C++ stream: what sticks from one value to the next.
+type stream struct {
+	width, precision int // 0: none, and 6 digits
+	base             int // 0: 10
+	fixed            bool
+
+	slice *slice
+}
+
+// stream appends the lines that a record ends.
+func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []uint32) []Record {
+	l := d.open[at]
+	if l != nil && (l.record.Program != rec.Program || l.record.Kernel != rec.Kernel) {
+		out = d.end(out, at)
+		l = nil
+	}
+	if l == nil {
+		l = &line{record: rec}
+		d.open[at] = l
+	}
+	if l.text.Len() == 0 {
+		l.record.Time = rec.Time
+	}
+	for len(words) > 0 {
+		s, n, ok := l.state.item(k, words)
+		if !ok {
+			rec.Level, rec.Text = slog.LevelWarn, fmt.Sprintf("(no such items: %#x)", words)
+			return append(d.end(out, at), rec)
+		}
+		words = words[n:]
+		for {
+			before, after, newline := strings.Cut(s, "\n")
+			l.text.WriteString(before)
+			if !newline && l.text.Len() < maxLine {
+				break
+			}
+			l.record.Text = l.text.String()
+			out = append(out, l.record)
+			l.text.Reset()
+			l.record.Time = rec.Time
+			s = after
+			if !newline {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// item returns the text of the first item and how many words it takes. It is false for words that are none.
+func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
+	low := words[0] & 0xFFFFFF
+	n = 1
+	switch words[0] >> 24 {
+	case itemUnsigned, itemSigned, itemFloat, itemPointer:
+		n = 2
+	case itemUnsigned2, itemSigned2, itemDouble, itemSlice:
+		n = 3
+	case itemText, itemData:
+		n = 1 + (int(low)+3)/4
+	}
+	if n > len(words) {
+		return "", 0, false
+	}
+	var v uint64
+	if n > 1 {
+		v = uint64(words[1])
+	}
+	if n > 2 {
+		v |= uint64(words[2]) << 32
+	}
+	switch words[0] >> 24 {
+	case itemLiteral:
+		f, known := k.format(low)
+		if !known {
+			return "", 0, false
+		}
+		return s.put(f.text), n, true
+	case itemUnsigned, itemUnsigned2:
+		return s.put(s.integer(v, false)), n, true
+	case itemSigned:
+		return s.put(s.integer(uint64(int64(int32(v))), true)), n, true
+	case itemSigned2:
+		return s.put(s.integer(v, true)), n, true
+	case itemFloat:
+		return s.put(s.float(float64(math.Float32frombits(uint32(v))))), n, true
+	case itemDouble:
+		return s.put(s.float(math.Float64frombits(v))), n, true
+	case itemBF16:
+		return s.put(s.float(float64(math.Float32frombits(low << 16)))), n, true
+	case itemChar:
+		return s.put(string([]byte{byte(low)})), n, true
+	case itemBool:
+		return s.put(strconv.Itoa(int(low & 1))), n, true
+	case itemPointer:
+		return s.put("0x" + strconv.FormatUint(v, 16)), n, true
+	case itemText:
+		return s.put(characters(words[1:n], int(low))), n, true
+	case itemEndl:
+		return "\n", n, true
+	case itemWidth:
+		s.width = int(min(low, maxWidth))
+	case itemPrecision:
+		s.precision = int(min(low, maxWidth))
+	case itemHex:
+		s.base = 16
+	case itemDec:
+		s.base = 0
+	case itemOct:
+		s.base = 8
+	case itemFixed:
+		s.fixed = true
+	case itemDefault:
+		s.fixed = false
+	case itemSlice:
+		s.slice = newSlice(words[0], words[1], words[2])
+		return s.slice.failure(), n, true
+	case itemData:
+		if s.slice == nil {
+			return "", 0, false
+		}
+		return s.slice.add(s, characters(words[1:n], int(low))), n, true
+	default:
+		return "", 0, false
+	}
+	return "", n, true
+}
+
+// put is a value's text, filled to the width that was set for it.
+func (s *stream) put(text string) string {
+	if n := s.width - len(text); n > 0 {
+		text = strings.Repeat(" ", n) + text
+	}
+	s.width = 0
+	return text
+}
+
+func (s *stream) integer(v uint64, signed bool) string {
+	switch {
+	case s.base != 0:
+		if signed && int64(v) < 0 && int64(v) >= math.MinInt32 {
+			v = uint64(uint32(v))
+		}
+		return strconv.FormatUint(v, s.base)
+	case signed:
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return strconv.FormatUint(v, 10)
+}
+
+func (s *stream) float(v float64) string {
+	precision := 6
+	if s.precision > 0 {
+		precision = s.precision
+	}
+	verb := byte('g')
+	if s.fixed {
+		verb = 'f'
+	}
+	return conversion{width: -1, precision: precision}.float(v, verb, precision)
+}

@@ -1,0 +1,64 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
+)
+
+// Debug is what of a device lies beside its queues, for tools that look at programs while they run. Its methods may be called
+// from any goroutine until the device is closed.
+type Debug struct{ d *Device }
+
+// Debug returns the device's.
+func (d *Device) Debug() *Debug { return &Debug{d} }
+
+// Name returns the name of the target.
+func (g *Debug) Name() string { return g.d.kd.String() }
+
+// ReadL1 reads from the L1 of a worker. Address and length are in bytes.
+func (g *Debug) ReadL1(worker chip.Core, addr uint32, p []byte) error {
+	return g.d.read(worker, addr, p)
+}
+
+// WriteL1 writes to the L1 of a worker. Address and length are in bytes.
+func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
+	return g.d.write(worker, addr, p)
+}
+
+// Restarts returns how often the device was restarted (reprise.Device.Recover).
+func (g *Debug) Restarts() uint64 { return g.d.restarts.Load() }
+
+// EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest instruction that isn't executed, and
+// the condition that keeps it; "" if the thread has none. Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for
+// others the error wraps [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
+func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
+	xy, err := g.d.ch.Virtual(worker)
+	if err != nil {
+		return "", err
+	}
+	wait, known := g.d.kd.EngineWait(xy, thread)
+	if !known {
+		return "", fmt.Errorf("dispatch: what the engines of %v wait for: %w: %s doesn't tell, an emulated device does", worker, errors.ErrUnsupported, g.Name())
+	}
+	return wait, nil
+}
+
+// PrintArea returns where in a worker's L1 kernels print to. It is false if the workers run tt-metal's base firmware, with which
+// they don't.
+func (g *Debug) PrintArea() (addr uint32, ok bool) {
+	l1 := &g.d.worker.L1
+	return l1.Print, l1.PrintSize >= print.AreaSize
+}
+
+// Printing returns the programs with kernels that print, in the order in which they became known, from the given one on, and a
+// channel that is closed when there is another one.
+func (g *Debug) Printing(from int) ([]*print.Program, <-chan struct{}) {
+	return g.d.printing.list(from)
+}
+
+// OnStop has a function called whenever the cores were stopped for a restart, before they start anew and their rings are empty.
+// cancel ends that.
+func (g *Debug) OnStop(f func()) (cancel func()) { return g.d.printing.onStop(f) }
