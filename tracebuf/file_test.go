@@ -219,10 +219,10 @@ func TestFileBytesStay(t *testing.T) {
 		make func(testing.TB, chip.Arch) *tracebuf.File
 		want string
 	}{
-		{chip.Wormhole, testFile, "18d2678502039a6cd0dbb7d7a1fa83c449e4e5dd3b4bbace156be6a2668410ab"},
-		{chip.Blackhole, testFile, "1336118614af85a92adbff4700073f7f28a46508858ff20964849222c9667d2b"},
-		{chip.Wormhole, spanFile, "e030458abe39804f69f123584857b16e3c4a569e05194bfdfc77ecb1ed1cf61a"},
-		{chip.Blackhole, spanFile, "ff44709c02360c935b5c5acd6ca66adce98101f886f5f43f2cb43f792fa52ef3"},
+		{chip.Wormhole, testFile, "758cebe38945bc8f2a62424ae2828d0cfa4fd6be0b8d8452d3c415333303524c"},
+		{chip.Blackhole, testFile, "f31aae89daf15910c09bea100c21a0dee527f27ef32bc91c4134348af998caa6"},
+		{chip.Wormhole, spanFile, "f9a9b07f81d6d67eaba448da9bdb21d3cc2567f354b5c9866916a762343c058c"},
+		{chip.Blackhole, spanFile, "05ada103aa1bdc80f62b1150eb61fc336c2fb2c82ff0f89d1dcfb6498651d842"},
 	} {
 		f := c.make(t, c.arch)
 		if got := fmt.Sprintf("%x", sha256.Sum256(encode(t, f))); got != c.want {
@@ -346,6 +346,16 @@ func TestValidateRefuses(t *testing.T) {
 			change(f.Image.Bytes[bytes.Index(f.Image.Bytes, m):][:len(m)], &abi.Own(chip.Blackhole).Launch)
 		}
 	}
+	// waits makes the waits for programs those for the first ones.
+	waits := func(programs int) func(*tracebuf.File) {
+		return func(f *tracebuf.File) {
+			for i := range testSteps {
+				if i > programs {
+					cq.Put32(f.Image.Bytes, field(t, &f.Image, "WAIT", i, cq.AtWaitCount), uint32(8*programs))
+				}
+			}
+		}
+	}
 	noc := cq.Blackhole.NOCXY
 	for _, c := range []struct {
 		name   string
@@ -400,7 +410,24 @@ func TestValidateRefuses(t *testing.T) {
 		{"launch message with a kernel elsewhere", launch(func(m []byte, l *abi.Launch) { m[l.Text+3] = 0x12 }), "has BRISC's kernel at 0x1200"},
 		{"launch message with a kernel at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Text]++ }), "at multiples of 16"},
 		{"launch message with arguments at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Args] = 2 }), "BRISC's arguments at offset 0x2"},
-		{"launch message with semaphores at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Semaphores]++ }), "semaphores at offset 0x21"},
+		{"launch message with a kernel that isn't there", launch(func(m []byte, l *abi.Launch) { m[l.Text+1] = 0x20 }), "BRISC's kernel at 0xa740 of (1,2), where the trace has written none"},
+		{"launch message with a circular buffer that isn't there", launch(func(m []byte, l *abi.Launch) { m[l.Circular] = 64 }), "circular buffer 0 at 0x8780 of (1,2), where its program has written nothing"},
+		{"launch message with another circular buffer", launch(func(m []byte, l *abi.Launch) { m[l.CBMask] = 4 }), "circular buffer 2 at 0x8780"},
+		{"launch messages without room", func(f *tracebuf.File) {
+			waits(0)(f)
+			base, at := abi.Own(chip.Blackhole).L1.KernelConfig, 0
+			for i := range 8 { // programs that don't overlap
+				to := base + uint32(i)*0x1800
+				set := field(t, &f.Image, "SET_WRITE_OFFSET", i, 0)
+				cq.Put32(f.Image.Bytes, set+cq.AtWriteOffset(1), to)
+				cq.Put32(f.Image.Bytes, set+cq.AtWriteOffset(2), to+1024)
+				at += bytes.Index(f.Image.Bytes[at:], launchMessage(chip.Blackhole))
+				cq.Put32(f.Image.Bytes, at+int(abi.Own(chip.Blackhole).Launch.ConfigBase), to)
+				at += len(launchMessage(chip.Blackhole))
+			}
+		}, "a launch message while 7 programs before it may be running, at most 6"},
+		{"arguments over those of a program that runs", waits(0), "where program 0 of the trace may still have its kernels or arguments"},
+		{"launch message with semaphores at an odd place", launch(func(m []byte, l *abi.Launch) { m[l.Semaphores]++ }), "semaphores at offset 0x11"},
 		{"launch message for a sixth processor", launch(func(m []byte, l *abi.Launch) { m[l.Enables] |= 0x20 }), "starts processors 0b100001"},
 		{"launch message for none", launch(func(m []byte, l *abi.Launch) { m[l.Enables] = 0 }), "starts processors 0b0"},
 		{"launch message by the host", launch(func(m []byte, l *abi.Launch) { m[l.Mode] = 1 }), "with mode 1"},
@@ -522,8 +549,8 @@ func launchMessage(arch chip.Arch) []byte {
 	l, le := &layout.Launch, binary.LittleEndian
 	m := make([]byte, layout.L1.LaunchSize)
 	le.PutUint32(m[l.ConfigBase:], layout.L1.KernelConfig)
-	le.PutUint16(m[l.Semaphores:], 32)
-	le.PutUint16(m[l.Circular:], 48)
+	le.PutUint16(m[l.Semaphores:], 16)
+	le.PutUint16(m[l.Circular:], 32)
 	le.PutUint32(m[l.Text:], 1024)
 	m[l.CBMask] = 1
 	m[l.FirstRemote] = uint8(l.CircularBuffers)

@@ -163,6 +163,7 @@ func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, c
 	if err := w.walk(); err != nil {
 		return shape{}, err
 	}
+	w.nest.shape.texts = w.texts
 	return w.nest.shape, w.checkParams(f.Image.Buffers)
 }
 

@@ -30,6 +30,10 @@ type walker struct {
 	offsets  [3]uint32
 	relocs   int         // seen so far
 	args     []ByteRange // of runtime arguments, in order
+
+	flight flight
+	texts  []text // that were written so far
+	config []text // the same of circular buffers, semaphores and common arguments, by the present step
 }
 
 func (w *walker) fail(at int, format string, args ...any) error {
@@ -101,7 +105,7 @@ func (w *walker) walk() error {
 		case end == s.Offset+s.Size && w.readTo > 0:
 			return w.fail(e.Offset, "step %d doesn't take the arguments that READ_ARGs before it name", w.step)
 		case end == s.Offset+s.Size:
-			w.step, w.runs, w.started, w.notify = w.step+1, w.runs+1, false, false
+			w.step, w.runs, w.started, w.notify, w.config = w.step+1, w.runs+1, false, false, w.config[:0]
 		}
 	}
 	if w.relocs != len(im.Relocs) {
@@ -129,6 +133,7 @@ func (w *walker) edge(e *cq.Entry, s *Step) error {
 	want := Edge{Kind: s.Edge.Kind}
 	switch s.Edge.Kind {
 	case EdgeRecord:
+		w.flight.landed(w.runs)
 		w.recorded++
 		want.Number = w.recorded
 	case EdgeWait:
@@ -263,6 +268,7 @@ func (w *walker) wait(at int, c *cq.Wait) error {
 	if c.Count > uint32(w.expected()) {
 		return w.fail(at, "WAIT for %d completions, all steps before cause %d: it would hang", c.Count, uint32(w.expected()))
 	}
+	w.flight.landed(int(c.Count) / w.target.Workers.Size())
 	return nil
 }
 
@@ -302,12 +308,18 @@ func (w *walker) packed(at int, c *cq.WritePacked) error {
 		if c.Addr != slot || uint32(c.Size) != w.l1.LaunchSize {
 			return w.fail(at, "WRITE_PACKED of %d B at %#x, want the launch message of %d B at %#x", c.Size, c.Addr, w.l1.LaunchSize, slot)
 		}
+		if err := w.room(at); err != nil {
+			return err
+		}
 		return w.launches(at, c)
 	case 1: // unique arguments
 		if len(c.Rects) > 0 {
 			return w.fail(at, "WRITE_PACKED of arguments to rectangles")
 		}
 		if err := w.kernelConfig(at, c.Name(), 1, c.Addr, uint32(c.Size)); err != nil {
+			return err
+		}
+		if err := w.writes(at, c.Name(), 1, c.Addr, uint32(c.Size)); err != nil {
 			return err
 		}
 		if len(c.Data) > 0 {
@@ -330,7 +342,11 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 		if err := w.kernelConfig(at, c.Name(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
 			return err
 		}
+		if err := w.writes(at, c.Name(), int(c.OffsetIndex), s.Addr, s.Length); err != nil {
+			return err
+		}
 	}
+	w.brings(c)
 	if len(c.Data) > 0 {
 		w.arguments(at, len(c.Data), cq.SlotStride(cq.AtLargeSub(len(c.Subs))))
 	}

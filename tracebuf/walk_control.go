@@ -22,10 +22,15 @@ type nest struct {
 	callees  []Callee
 	shapes   []shape // of the callees that may be called
 	shape    shape   // of the trace
+
+	flights map[int]*flight // by step that commands go to, what may be running then
 }
 
-// shape is how deep a trace nests, with what it calls.
-type shape struct{ loops, calls int }
+// shape is how deep a trace nests, with what it calls, and where it leaves kernels.
+type shape struct {
+	loops, calls int
+	texts        []text // where it writes kernels to
+}
 
 // noted finds the loops of a trace. Steps that don't nest are refused.
 func (w *walker) noted() error {
@@ -66,6 +71,7 @@ func (w *walker) enter() error {
 		return nil
 	}
 	to, at := n.arriving[w.step], w.im.offset(w.step)
+	w.lands(n.dead)
 	switch {
 	case n.dead && to < 0:
 		return w.fail(at, "no command goes to step %d", w.step)
@@ -93,6 +99,7 @@ func (w *walker) arrive(step int) error {
 		return w.fail(w.im.offset(w.step), "it goes to step %d after %d programs, another one after %d", step, w.runs, was)
 	}
 	n.arriving[step] = w.runs
+	w.flies(step)
 	return nil
 }
 
@@ -161,12 +168,13 @@ func (w *walker) reset(s *Step) error {
 	have := im.Bytes[s.Offset : s.Offset+s.Size]
 	c := ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()), Stream: uint16(w.stream())}
 	if cmds, err := AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
+		w.flight.landed(w.runs)
 		return nil
 	}
 	for _, c.Packed = range []bool{false, true} {
 		for _, stall := range []bool{false, true} {
 			if cmds, err := AppendReset(nil, c, uint32(w.expected()), stall); err == nil && bytes.Equal(cmds, have) {
-				w.runs = 0
+				w.runs, w.flight = 0, flight{}
 				return nil
 			}
 		}
@@ -310,7 +318,11 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	}
 	n.shape.loops = max(n.shape.loops, len(n.open)+n.shapes[i].loops)
 	n.shape.calls = max(n.shape.calls, 1+n.shapes[i].calls)
-	w.runs = callee.Image.Counted()
+	w.runs, w.flight = callee.Image.Counted(), flight{}
+	w.placed(n.shapes[i].texts...)
+	if w.runs > 0 {
+		w.flight.busy = []memory{{w.runs - 1, w.l1.KernelConfig, w.l1.KernelConfig + w.l1.KernelConfigSize}}
+	}
 	return nil
 }
 

@@ -1,6 +1,8 @@
 package tracebuf
 
 import (
+	"slices"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -8,10 +10,70 @@ import (
 
 // launches checks the launch messages that a command writes.
 func (w *walker) launches(at int, c *cq.WritePacked) error {
-	size := int(c.Size)
-	for i := 0; i+size <= len(c.Data); i += cq.SlotStride(size) {
-		if err := w.launch(at, c.Data[i:i+size]); err != nil {
+	size, stride := int(c.Size), cq.SlotStride(int(c.Size))
+	if c.NoStride {
+		stride = 0
+	}
+	one := func(i int, x0, y0, x1, y1 uint8) error {
+		if i*stride+size > len(c.Data) {
+			return w.fail(at, "%d launch messages in %d B", i+1, len(c.Data))
+		}
+		m := c.Data[i*stride:][:size]
+		if err := w.launch(at, m); err != nil {
 			return err
+		}
+		p := w.ch.Params()
+		for y := y0; y <= y1; y++ {
+			for x := x0; x <= x1; x++ {
+				if p.MulticastSkipColumns>>x&1 == 0 && p.MulticastSkipRows>>y&1 == 0 {
+					if err := w.launched(at, m, x, y); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	}
+	for i, xy := range c.Cores {
+		x, y, _ := w.im.Layout.SplitXY(xy)
+		if err := one(i, x, y, x, y); err != nil {
+			return err
+		}
+	}
+	for i, r := range c.Rects {
+		x0, y0, x1, y1, _ := w.im.Layout.SplitRect(r.NOC)
+		if err := one(i, x0, y0, x1, y1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launched checks that the trace has written to a core what a launch message tells its firmware to read: kernels, in this step
+// or before, and the configuration of circular buffers, in this step.
+func (w *walker) launched(at int, m []byte, x, y uint8) error {
+	l := &w.target.layout().Launch
+	base, enables := le.Uint32(m[l.ConfigBase:]), le.Uint32(m[l.Enables:])
+	for p := range chip.Processor(chip.NumProcessors) {
+		if enables>>p&1 == 0 {
+			continue
+		}
+		start := base + le.Uint32(m[l.Text+4*uint32(p):])
+		end := start + cq.L1Align
+		if p == chip.NCRISC && w.target.layout().Boot.IRAMSize > 0 {
+			end = start + 16*uint32(le.Uint16(m[l.NCRISCSize:]))
+		}
+		t, ok := w.textAt(x, y, start, end)
+		if !ok {
+			return w.fail(at, "a launch message has %v's kernel at %#x of (%d,%d), where the trace has written none", p, start, x, y)
+		}
+		w.use(t.start, t.end)
+	}
+	cbs := base + uint32(le.Uint16(m[l.Circular:]))
+	for i := range uint32(l.CircularBuffers) {
+		start := cbs + 16*i
+		if m[l.CBMask+i/8]>>(i%8)&1 != 0 && !slices.ContainsFunc(w.config, func(t text) bool { return t.holds(x, y, start, start+16) }) {
+			return w.fail(at, "a launch message has circular buffer %d at %#x of (%d,%d), where its program has written nothing", i, start, x, y)
 		}
 	}
 	return nil

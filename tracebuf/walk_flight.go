@@ -1,0 +1,138 @@
+package tracebuf
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// flight is what may still be running on the workers where the commands of a trace have come to.
+type flight struct {
+	ended int      // programs that the dispatcher has waited for, since the last reset
+	busy  []memory // that programs after them use, oldest first
+}
+
+// memory is kernel-config memory that a program uses.
+type memory struct {
+	run        int // number of the program since the last reset
+	start, end uint32
+}
+
+func (f *flight) clone() *flight { return &flight{f.ended, slices.Clone(f.busy)} }
+
+// meet makes f what is certain where two ways meet.
+func (f *flight) meet(o *flight) {
+	f.ended = min(f.ended, o.ended)
+	for _, m := range o.busy {
+		if !slices.Contains(f.busy, m) {
+			f.busy = append(f.busy, m)
+		}
+	}
+}
+
+// landed notes that all programs before number n have ended.
+func (f *flight) landed(n int) {
+	f.ended = max(f.ended, n)
+	f.busy = slices.DeleteFunc(f.busy, func(m memory) bool { return m.run < f.ended })
+}
+
+// text is a place of the kernel-config memory that the trace writes kernels to, on a rectangle of cores.
+type text struct {
+	x0, y0, x1, y1 uint8
+	start, end     uint32
+}
+
+func (t *text) holds(x, y uint8, start, end uint32) bool {
+	return t.x0 <= x && x <= t.x1 && t.y0 <= y && y <= t.y1 && t.start <= start && end <= t.end
+}
+
+// writes checks that a write of n bytes relative to a write offset changes nothing that a program before this one may still
+// use, and notes that this one uses them.
+func (w *walker) writes(at int, name string, index int, addr, n uint32) error {
+	start := w.offsets[index] + addr
+	for _, m := range w.flight.busy {
+		if m.run < w.runs && m.start < start+n && start < m.end {
+			return w.fail(at, "%s of %d B at %#x, where program %d of the trace may still have its kernels or arguments: no WAIT before it is for that program", name, n, start, m.run)
+		}
+	}
+	if w.im.Steps[w.step].Program != NoProgram {
+		w.use(start, start+n)
+	}
+	return nil
+}
+
+// use notes that the step's program uses memory.
+func (w *walker) use(start, end uint32) {
+	if m := (memory{w.runs, start, end}); !slices.Contains(w.flight.busy, m) {
+		w.flight.busy = append(w.flight.busy, m)
+	}
+}
+
+// brings notes where a command writes kernels, or the configuration that a launch message names.
+func (w *walker) brings(c *cq.WritePackedLarge) {
+	for _, s := range c.Subs {
+		x0, y0, x1, y1, _ := w.im.Layout.SplitRect(s.NOC)
+		start := w.offsets[c.OffsetIndex] + s.Addr
+		t := text{x0, y0, x1, y1, start, start + s.Length}
+		if c.OffsetIndex == 1 {
+			w.config = append(w.config, t)
+			continue
+		}
+		w.placed(t)
+	}
+}
+
+// placed notes that kernels were written to a place after all others.
+func (w *walker) placed(ts ...text) {
+	for _, t := range ts {
+		if i := slices.Index(w.texts, t); i >= 0 {
+			w.texts = slices.Delete(w.texts, i, i+1)
+		}
+		w.texts = append(w.texts, t)
+	}
+}
+
+// textAt returns the place that kernels were written to last, of those that hold some bytes of a core.
+func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
+	for _, t := range slices.Backward(w.texts) {
+		if t.holds(x, y, start, end) {
+			return t, true
+		}
+	}
+	return text{}, false
+}
+
+// room checks that cores have a launch message free for the step's program, and another one: a full ring looks like an empty one.
+func (w *walker) room(at int) error {
+	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
+		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before, w.l1.LaunchEntries-2)
+	}
+	return nil
+}
+
+// flies notes what is certain where commands go from the present step to another one.
+func (w *walker) flies(step int) {
+	if w.nest.flights == nil {
+		w.nest.flights = map[int]*flight{}
+	}
+	if f := w.nest.flights[step]; f != nil {
+		f.meet(&w.flight)
+		return
+	}
+	w.nest.flights[step] = w.flight.clone()
+}
+
+// lands is called where a step begins: it takes what is certain on all ways to it.
+func (w *walker) lands(dead bool) {
+	f := w.nest.flights[w.step]
+	if f == nil {
+		return
+	}
+	if dead {
+		w.flight = *f
+	} else {
+		w.flight.meet(f)
+	}
+	maps.DeleteFunc(w.nest.flights, func(step int, _ *flight) bool { return step <= w.step })
+}
