@@ -76,7 +76,7 @@ type Call struct {
 	Queues []*Queue // that it uses: none, one, or those that a trace spans
 	Name   string   // of the object
 	Object any      // see the kinds
-	Bytes  int      // moved or allocated
+	Bytes  int      // moved, allocated or released; of a load or capture those in DRAM, of a replay those that the host sends
 	Start  time.Time
 	End    time.Time // from End on
 	Err    error     // from End on

@@ -19,7 +19,7 @@ const MetricsContentType = promtext.ContentType
 //
 //	reprise_call_duration_seconds   histogram  how long calls took on the host, from 1 µs to 100 s
 //	reprise_call_errors_total       counter    calls that failed, by reason: canceled, hang, lost or other
-//	reprise_call_bytes_total        counter    bytes that calls moved, allocated or released
+//	reprise_call_bytes_total        counter    bytes that calls moved, allocated or released, or sent for replays
 //	reprise_calls_in_flight         gauge      calls that have begun and not ended
 //	reprise_device_memory_…_bytes   gauge      allocated, capacity, peak and largest_free, over all banks
 //	reprise_device_memory_extents   gauge      live buffers, kernels and traces

@@ -41,6 +41,10 @@ func TestMetrics(t *testing.T) {
 		for range 3 {
 			b.Must(tr.Replay(b.Ctx))
 		}
+		replayed := 0
+		for _, p := range tr.Parts() {
+			replayed += p.ReplayBytes
+		}
 		data := make([]byte, in.Size())
 		b.Must(b.Queue.Write(b.Ctx, in, 0, data))
 		b.Must(b.Queue.Read(b.Ctx, in, 0, data))
@@ -68,6 +72,7 @@ func TestMetrics(t *testing.T) {
 			{"reprise_call_bytes_total", `call="write"`, float64(in.Size())},
 			{"reprise_call_bytes_total", `call="read"`, float64(in.Size())},
 			{"reprise_call_bytes_total", `call="allocate"`, float64(in.Size())},
+			{"reprise_call_bytes_total", `call="replay"`, float64(3 * replayed)},
 			{"reprise_calls_in_flight", `call="replay"`, 0},
 			{"reprise_devices", fmt.Sprintf("arch=%q", b.Dev.Arch()), 1},
 		} {

@@ -55,7 +55,7 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 			w.Uint(n, "device", s.device, "call", s.kind.String(), "reason", failureNames[why])
 		}
 	}
-	w.Family("reprise_call_bytes_total", promtext.Counter, "Bytes that calls moved, allocated or released.")
+	w.Family("reprise_call_bytes_total", promtext.Counter, "Bytes that calls moved, allocated or released; of loads and captures those of the device's memory, of replays those sent to the queue.")
 	for i := range calls {
 		if s := &calls[i]; hasBytes(s.kind) {
 			w.Uint(s.bytes, "device", s.device, "call", s.kind.String())
@@ -115,8 +115,9 @@ func (m *Metrics) writeMemoryLocked(w *promtext.Writer) {
 // hasBytes reports whether calls of a kind have a number of bytes.
 func hasBytes(k reprise.CallKind) bool {
 	switch k {
-	case reprise.CallWrite, reprise.CallRead, reprise.CallPendingWait, reprise.CallAllocate, reprise.CallReleaseBuffer:
-		return true
+	case reprise.CallRun, reprise.CallRecord, reprise.CallWaitEvent, reprise.CallEventWait, reprise.CallQueueWait,
+		reprise.CallReleaseExecutable, reprise.CallReleaseTrace:
+		return false
 	}
-	return false
+	return true
 }
