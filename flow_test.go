@@ -333,6 +333,16 @@ func TestFlowRefusals(t *testing.T) {
 		}, []string{"offset 128", "128 B"}},
 		{"half a word", func(r *reprise.Recorder) error { return r.Switch(n, 2, runs(r, one)) }, []string{"switch", "offset 2", "multiple of 4"}},
 		{"too deep", func(r *reprise.Recorder) error { return deep(r, cq.MaxLoops) }, []string{"17 deep"}},
+		{"more than there are numbers for", func(r *reprise.Recorder) error {
+			return r.Loop(1, func() error {
+				for range cq.MaxLoopNumber + 1 {
+					if err := r.Loop(1, func() error { return nil }); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}, []string{"loop", "65536 loops", "numbers up to 65535", "call it"}},
 		{"another device's trace", func(r *reprise.Recorder) error { return r.Call(other) }, []string{`call trace "other"`, "no part on queue 0"}},
 		{"no trace", func(r *reprise.Recorder) error { return r.Call(nil) }, []string{"it is nil"}},
 		{"an argument of a loop", func(r *reprise.Recorder) error {

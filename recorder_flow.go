@@ -284,6 +284,9 @@ func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
 		}
 	}
 	if n.kind == tracebuf.ControlLoop {
+		if r.flow.loops > cq.MaxLoopNumber {
+			return fmt.Errorf("the trace has %d loops already, and they have numbers up to %d: put some into a trace of their own and call it", r.flow.loops, cq.MaxLoopNumber)
+		}
 		n.loop = r.flow.loops
 		r.flow.loops++
 	}

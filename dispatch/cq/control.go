@@ -53,6 +53,9 @@ const (
 	MaxCalls = 8
 )
 
+// MaxLoopNumber is the highest number of a loop in a trace: a LoopBegin has 16 bits for it.
+const MaxLoopNumber = 1<<16 - 1
+
 // Compare is how a Branch compares a word, which is unsigned, with a value.
 type Compare uint8
 
