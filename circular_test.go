@@ -104,3 +104,39 @@ func TestCircularBuffersThatCannotLieThere(t *testing.T) {
 		b.load(both)
 	})
 }
+
+// A circular buffer may have as many pages as kernels count: all of them can be filled and emptied, also when the counts wrap.
+func TestMostPages(t *testing.T) {
+	const source = `#include "api/dataflow/dataflow_api.h"
+
+void kernel_main() {
+    uint32_t pages = get_arg_val<uint32_t>(0);
+    for (int i = 0; i < 3; i++) {
+#ifdef PRODUCER
+        cb_reserve_back(2, pages);
+        cb_push_back(2, pages);
+#else
+        cb_wait_front(2, pages);
+        cb_pop_front(2, pages);
+#endif
+    }
+}
+`
+	onEmulators(t, func(b *bench) {
+		cores := []chip.Range{chip.Single(0, 0)}
+		kernel := func(name string, p chip.Processor, defines ...string) reprise.Kernel {
+			image, err := kernels.Compile(b.ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.dev.Arch(), Processors: []chip.Processor{p}, Defines: defines})
+			if errors.Is(err, kernels.ErrNoCompiler) {
+				b.Skip(err)
+			}
+			b.must(err)
+			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{dispatch.MaxCircularPages} }}
+		}
+		x := b.load(&reprise.Program{
+			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: dispatch.MaxCircularPages}},
+			Kernels: []reprise.Kernel{kernel("produce", chip.BRISC, "PRODUCER"), kernel("consume", chip.NCRISC)},
+		})
+		b.must(b.queue.Run(b.ctx, x))
+		b.must(b.queue.Wait(b.ctx))
+	})
+}
