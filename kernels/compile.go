@@ -39,6 +39,9 @@ type Source struct {
 	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
 	// If it is empty, the usual names are tried in the directories of PATH.
 	Compiler string
+	// Debug keeps the compiler's debug information in the file, for call stacks and debuggers: it names functions, lines and
+	// variables, and doesn't change what runs.
+	Debug bool
 	// Warnings gets what the compiler says about a source that it compiles. Nil discards it.
 	Warnings io.Writer
 }
@@ -169,8 +172,11 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
 		TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...),
 	}
+	if b.Debug {
+		kernel.Flags = append(kernel.Flags, "-g")
+	}
 	if b.first != "" {
-		kernel.Flags = []string{"-include", b.first}
+		kernel.Flags = append(kernel.Flags, "-include", b.first)
 	}
 	if b.Prints {
 		kernel.Defines = append([]string{"REPRISE_PRINTS"}, kernel.Defines...)
@@ -210,6 +216,9 @@ func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object 
 	u.Arch = b.Arch
 	u.Include = append(u.Include[:len(u.Include):len(u.Include)], filepath.Join(b.work, "include"))
 	u.TrimPaths = append(u.TrimPaths, b.work)
+	if dir, err := os.Getwd(); err == nil && b.Debug {
+		u.TrimPaths = append(u.TrimPaths, dir) // debug information names it
+	}
 	text, err := b.compiler.Compile(ctx, u)
 	if err != nil {
 		return "", b.failed(ctx, text, err)

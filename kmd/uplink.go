@@ -43,6 +43,17 @@ func (d *Device) EngineWait(virtual chip.XY, thread int) (wait string, known boo
 	return "", false
 }
 
+// CoreDebug reports whether the processors' debug interface answers. Silicon and the emulator have it; the vendor's simulator stops
+// at an access to its registers.
+func (d *Device) CoreDebug() bool {
+	if f := d.file.p.Load(); f != nil {
+		if b, ok := (*f).(interface{ CoreDebug() bool }); ok {
+			return b.CoreDebug()
+		}
+	}
+	return true
+}
+
 // RemoteFault returns why a chip without a PCI interface that is reached through this device stopped, where that is known:
 // see Fault. x and y are the chip's place in the machine.
 func (d *Device) RemoteFault(x, y uint8) error {

@@ -66,6 +66,9 @@ dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as imag
 kernels                    -> chip internal/riscv  # compiles, loads and relocates kernels
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
+# Debugging of kernels.
+debug/core                 -> chip  # the debug interface of a processor
+
 # The driver boundary.
 kmd                        -> chip internal/seam internal/kabi  # ioctls, windows, pinned memory
 kmd/session                -> kmd internal/seam internal/kabi  # records and plays what passes that boundary

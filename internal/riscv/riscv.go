@@ -108,7 +108,9 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 		return "", fmt.Errorf("%s is neither C nor C++ nor assembler by its name", u.Source)
 	}
 	args := slices.Concat(commonFlags, language.flags, u.Flags)
-	for _, dir := range u.TrimPaths {
+	trim := slices.Clone(u.TrimPaths) // of several that match the compiler takes the last
+	slices.SortStableFunc(trim, func(a, b string) int { return len(a) - len(b) })
+	for _, dir := range trim {
 		args = append(args, "-ffile-prefix-map="+dir+"=.")
 	}
 	args = append(args, "-frandom-seed="+filepath.Base(u.Source), "-DREPRISE_"+strings.ToUpper(u.Arch.String()))

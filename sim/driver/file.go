@@ -62,6 +62,15 @@ func (f *file) EngineWait(x, y uint8, thread int) (wait string, known bool) {
 	return "", false
 }
 
+// CoreDebug says whether the processors' debug interface answers: it does unless the function says otherwise.
+func (f *file) CoreDebug() bool {
+	f.dev.mu.Lock()
+	fn := f.dev.fn
+	f.dev.mu.Unlock()
+	b, ok := fn.(interface{ CoreDebug() bool })
+	return !ok || b.CoreDebug()
+}
+
 // RemoteFault says why a chip that is reached through the function's links stopped, by its place, where the function knows.
 func (f *file) RemoteFault(x, y uint8) error {
 	f.dev.mu.Lock()

@@ -21,10 +21,14 @@ func (c *core) runChecked(n int) stop {
 	st := stopSlice
 	for used < n && st == stopSlice {
 		c.base = base + used
-		if c.profile == nil {
-			st = c.runOne()
+		run := (*core).runOne
+		if c.profile != nil {
+			run = (*core).runProfiled
+		}
+		if c.debugging {
+			st = c.runDebugged(run)
 		} else {
-			st = c.runProfiled()
+			st = run(c)
 		}
 		used += c.used
 	}

@@ -34,10 +34,11 @@ const (
 	runnable
 	parked  // waits for something that it read to change
 	blocked // waits in a load or store of a mailbox
+	paused  // by the debug interface
 )
 
 func (s coreState) String() string {
-	return [...]string{"in reset", "runnable", "parked", "blocked"}[s]
+	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger"}[s]
 }
 
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
@@ -73,9 +74,10 @@ type core struct {
 	regs    [32]uint32 // probe: registers at the start of the iteration
 	wait    wait
 
-	checked  bool       // runs one instruction at a time, in runChecked
-	predicts prediction // with RefuseRaces
-	polluted uint32     // pc of the last instruction of the sequence of prediction
+	checked   bool       // runs one instruction at a time, in runChecked
+	debugging bool       // by a debugger
+	predicts  prediction // with RefuseRaces
+	polluted  uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
 	cache      *dataCache
 	icache     *instructionCache
@@ -83,6 +85,7 @@ type core struct {
 	assumed    map[uint32]waived // by pc
 	share      *sharing          // once it has left reset
 	profile    *profile          // once it was asked for
+	debug      *coreDebug        // once a debugger has written to it
 	localKnown []uint64          // one bit per word of local RAM that was ever written
 }
 

@@ -39,6 +39,7 @@ type debugRegs struct {
 	configData     uint32
 	arrayEnabled   bool
 	arrayCommand   uint32
+	port           debugPort
 }
 
 // undocumented are the debug registers that exist and are left out: performance counters, the debug bus, watchdog,
@@ -46,7 +47,7 @@ type debugRegs struct {
 func undocumentedDebug(arch chip.Arch, off uint32) bool {
 	switch {
 	case off <= 0x20, off >= 0x30 && off <= 0x3C, off >= 0x48 && off <= 0x50, off == 0x70, off == 0x74, off == 0x7C,
-		off >= 0x80 && off <= 0x94, off >= 0xA0 && off <= 0xA4, off >= 0xAC && off <= 0xBC, off >= 0xF0 && off <= 0xF8,
+		off == 0x90, off == 0x94, off >= 0xA0 && off <= 0xA4, off >= 0xAC && off <= 0xBC, off >= 0xF0 && off <= 0xF8,
 		off >= 0x100 && off <= 0x124, off == 0x1D0, off == 0x1D4, off >= 0x1E0 && off <= 0x1E8,
 		off >= 0x1FC && off <= 0x21C:
 		return true
@@ -80,6 +81,8 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 			return t.debugBus(o)
 		case regArrayReadData:
 			return t.debugArray(o)
+		case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
+			return t.riscPortLoad(off), slowDone
 		}
 		if c.arch == chip.Blackhole {
 			switch {
@@ -112,6 +115,9 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	}
 	if v&enable == 0 {
 		return refuse(UnsupportedFunctionality, "DBG_RD_DATA while DBG_BUS_CTRL doesn't enable the bus")
+	}
+	if data, ok := t.debugPC(daisy, signal, word); ok {
+		return data, slowDone
 	}
 	if data, ok := t.settledEngine().DebugBus(daisy, signal, word); ok {
 		return data, slowDone
@@ -189,6 +195,8 @@ func (t *tile) debugStore(o origin, off, v uint32) slowResult {
 		return slowDone
 	case regArrayReadEnable, regArrayReadCommand:
 		return t.debugArrayStore(o, off, v)
+	case regRISCControl0, regRISCControl1, regRISCStatus0, regRISCStatus1:
+		return t.riscPortStore(o, off, v)
 	case regConfigRead:
 		data, ok := t.settledEngine().LoadConfig(v)
 		if !ok {
@@ -259,6 +267,10 @@ func (c *core) hold(o origin) {
 		t.chip.dequeue(c)
 	}
 	c.state = inReset
+	if d := c.debug; d != nil {
+		d.status, d.asked, d.steps, d.loaded, d.busy = 0, false, 0, false, false
+		c.watchful()
+	}
 }
 
 // start releases a core from reset at pc.

@@ -113,6 +113,7 @@ const (
 	opORCB
 	opREV8
 	opBREV8
+	opEBREAK  // ebreak and ecall
 	opSkewed  // a branch to an address that is not a multiple of 4
 	opTensix  // .ttinsn: a Tensix instruction inside the instruction stream
 	opIllegal // refused when it is executed, with a text from explain
@@ -174,6 +175,9 @@ func decode(arch chip.Arch, w, pc uint32) inst {
 			return illegal()
 		}
 		return alu(inst{code: code, rd: rd, rs1: rs1, rs2: rs2})
+	}
+	if w == 0x00100073 || w == 0x73 {
+		return inst{code: opEBREAK}
 	}
 	if arch == chip.Blackhole {
 		return decodeBlackhole(w, f3, inst{rd: rd, rs1: rs1, rs2: rs2})
@@ -387,7 +391,7 @@ func explain(arch chip.Arch, w uint32) (Category, string) {
 		case f3 == 0 && w == 0x73:
 			return ConfigurationError, "ecall: there is no semihosting"
 		case f3 == 0:
-			return UnsupportedFunctionality, "ebreak or another system instruction"
+			return UnsupportedFunctionality, "ebreak or another system instruction: no debugger has put the processor into slow execution mode, so nothing would resume it"
 		case wh:
 			return UndefinedBehavior, "Wormhole has no CSRs"
 		case csr != csrCfg0:

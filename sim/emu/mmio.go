@@ -71,6 +71,14 @@ func (c *core) slow(packed op) slowResult {
 	case opCPOP:
 		c.x[o.rd] = uint32(bits.OnesCount32(c.x[o.rs1]))
 		return slowDone
+	case opEBREAK:
+		if c.debugging {
+			return slowDone
+		}
+		w := c.word(c.pc)
+		cat, why := explain(c.tile.chip.arch, w)
+		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
+		return slowHalt
 	case opIllegal:
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
@@ -270,6 +278,9 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 	case addr >= configBase && addr < configBase+0x1000:
 		return t.configLoad(o, addr-configBase)
 	}
+	if k, w := t.localAt(o, addr); k != nil {
+		return k.local[w], slowDone
+	}
 	return 0, t.unmapped(o, "load from", addr)
 }
 
@@ -303,6 +314,10 @@ func (t *tile) store(o origin, addr, v uint32) slowResult {
 		return t.mailboxStore(o, addr-mailboxBase, v)
 	case addr >= configBase && addr < configBase+0x1000:
 		return t.configStore(o, addr-configBase, v)
+	}
+	if k, w := t.localAt(o, addr); k != nil {
+		k.storeLocal(w, v)
+		return slowDone
 	}
 	return t.unmapped(o, "store to", addr)
 }

@@ -84,7 +84,7 @@ func (c *core) pure(o inst) bool {
 		}
 		c.wait.known = false // others that wait are woken by it
 		return v == w && c.noteRead(addr, 4)
-	case o.code >= opCSRRW && o.code <= opAMOMAXU, o.code == opTensix, o.code == opIllegal:
+	case o.code >= opCSRRW && o.code <= opAMOMAXU, o.code == opTensix, o.code == opEBREAK, o.code == opIllegal:
 		return false
 	}
 	return true

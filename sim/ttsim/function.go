@@ -156,6 +156,10 @@ func (f *Function) AttachDMA(d driver.DMA) { f.dma.Store(&d) }
 // Fault says why the device stopped, see Sim.Fault.
 func (f *Function) Fault() error { return f.sim.Fault() }
 
+// CoreDebug says that the processors' debug interface doesn't answer: the library stops at its registers
+// (UnsupportedFunctionality).
+func (f *Function) CoreDebug() bool { return false }
+
 // Reset gives the chip back its state after power-on, also after a fault. It fails with ErrSharedReset if the library
 // has other functions, which would be reset too; Sim.Reset does that.
 func (f *Function) Reset() error {

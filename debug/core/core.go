@@ -1,0 +1,383 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Bits of the status register, DebugInterface.md "Status bitmask".
+const (
+	statusPaused = 1 << 0
+	statusBreak  = 1 << 1
+	statusWatch  = 1 << 2
+	statusEBREAK = 1 << 3
+	statusFirst  = 8 // bit of watchpoint 0
+)
+
+// Bits of the command register, DebugInterface.md "Command and control bitmask".
+const (
+	cmdPause         = 1 << 0
+	cmdStep          = 1 << 1
+	cmdResume        = 1 << 2
+	cmdReadRegister  = 1 << 3
+	cmdWriteRegister = 1 << 4
+	cmdReadMemory    = 1 << 5
+	cmdWriteMemory   = 1 << 6
+	cmdWritePC       = 1 << 8
+	cmdSlow          = 1 << 31 // slow execution mode, without which a processor can't be resumed
+)
+
+// Status is whether a processor is paused, and why.
+type Status struct {
+	Paused bool
+	Break  bool  // by a breakpoint: its instruction has been executed
+	Watch  bool  // by a watchpoint
+	EBREAK bool  // by ebreak or ecall, after it
+	Hits   uint8 // watchpoints that were hit, a bit each
+}
+
+// PC is the index of pc among the registers.
+const PC = 32
+
+// A Core is one processor of a tile.
+type Core struct {
+	tile  *Tile
+	proc  chip.Processor
+	which uint32 // as the port numbers processors
+	debug bool   // has the debug interface
+
+	predicts bool // Wormhole: the branch predictor may be on
+}
+
+// Core returns a processor of the tile. The error wraps ErrUnsupported for a number that is none of a Tensix tile.
+func (t *Tile) Core(p chip.Processor) (*Core, error) {
+	c := &Core{tile: t, proc: p, predicts: t.dev.Arch() == chip.Wormhole}
+	switch p {
+	case chip.BRISC:
+		c.debug = true
+	case chip.TRISC0, chip.TRISC1, chip.TRISC2:
+		c.which, c.debug = uint32(p-chip.TRISC0)+1, true
+	case chip.NCRISC:
+		c.which = 4
+	default:
+		return nil, c.fail("find", ErrUnsupported)
+	}
+	return c, nil
+}
+
+// Processor is which processor it is.
+func (c *Core) Processor() chip.Processor { return c.proc }
+
+// Tile is the tile that it is in.
+func (c *Core) Tile() *Tile { return c.tile }
+
+// HasInterface reports whether the processor has a debug interface: NCRISC has none.
+func (c *Core) HasInterface() bool { return c.debug }
+
+func (c *Core) fail(op string, err error) error {
+	return &Error{Tile: c.tile.xy, Processor: c.proc, Op: op, Err: err}
+}
+
+// Reset reports whether the processor is held in reset.
+func (c *Core) Reset() (bool, error) {
+	v, err := c.tile.dev.Read32(c.tile.xy, uint64(c.tile.dev.Arch().Params().SoftReset))
+	if err != nil {
+		return false, c.fail("read the reset of", err)
+	}
+	return v&c.proc.ResetBit() != 0, nil
+}
+
+// present refuses processors without a debug interface and those in reset.
+func (c *Core) present(op string) error {
+	if !c.debug {
+		return c.fail(op, fmt.Errorf("%w: NCRISC has none", ErrUnsupported))
+	}
+	held, err := c.Reset()
+	if err == nil && held {
+		err = c.fail(op, ErrInReset)
+	}
+	return err
+}
+
+// statusLocked reads the status register. The tile's port is locked.
+func (c *Core) statusLocked() (Status, error) {
+	v, err := c.tile.readLocked(c.which, drStatus)
+	return Status{
+		Paused: v&statusPaused != 0, Break: v&statusBreak != 0, Watch: v&statusWatch != 0, EBREAK: v&statusEBREAK != 0,
+		Hits: uint8(v >> statusFirst),
+	}, err
+}
+
+// Status reads whether the processor is paused. The error wraps ErrInReset or ErrUnsupported.
+func (c *Core) Status() (Status, error) {
+	if err := c.present("read the status of"); err != nil {
+		return Status{}, err
+	}
+	c.tile.mu.Lock()
+	defer c.tile.mu.Unlock()
+	s, err := c.statusLocked()
+	if err != nil {
+		err = c.fail("read the status of", err)
+	}
+	return s, err
+}
+
+// patience is how long a processor may take to pause. The hardware needs some cycles.
+const patience = 100 * time.Millisecond
+
+// Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The error wraps ErrInReset, or
+// ErrStuck if the processor doesn't pause: it does as soon as the instruction ends that it waits in.
+func (c *Core) Pause(ctx context.Context) error {
+	s, err := c.Status()
+	if err != nil || s.Paused {
+		return err
+	}
+	// Slow execution mode comes first, for what is under way to end: 200 cycles, in which the host reads a register.
+	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
+		if err := c.command("pause", command); err != nil {
+			return err
+		}
+		if _, err := c.Status(); err != nil {
+			return err
+		}
+	}
+	return c.awaitPause(ctx, "pause")
+}
+
+// awaitPause waits until the processor is paused.
+func (c *Core) awaitPause(ctx context.Context, op string) error {
+	for deadline := time.Now().Add(patience); ; {
+		s, err := c.Status()
+		switch {
+		case err != nil:
+			return err
+		case s.Paused:
+			return nil
+		case ctx.Err() != nil:
+			return c.fail(op, context.Cause(ctx))
+		case time.Now().After(deadline):
+			return c.fail(op, ErrStuck)
+		}
+	}
+}
+
+// command writes the command register.
+func (c *Core) command(op string, v uint32) error {
+	c.tile.mu.Lock()
+	defer c.tile.mu.Unlock()
+	if err := c.tile.writeLocked(c.which, drCommand, v); err != nil {
+		return c.fail(op, err)
+	}
+	return nil
+}
+
+// paused calls f with the tile's port locked if the processor is paused.
+func (c *Core) paused(op string, f func() error) error {
+	if err := c.present(op); err != nil {
+		return err
+	}
+	c.tile.mu.Lock()
+	defer c.tile.mu.Unlock()
+	s, err := c.statusLocked()
+	if err == nil && !s.Paused {
+		err = ErrRunning
+	}
+	if err == nil {
+		err = f()
+	}
+	if err != nil {
+		return c.fail(op, err)
+	}
+	return nil
+}
+
+// write writes registers of the processor, in pairs of a number and a value. The tile's port is locked.
+func (c *Core) writeLocked(pairs ...uint32) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if err := c.tile.writeLocked(c.which, pairs[i], pairs[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Register returns a register of the paused processor: 0 to 31 are x0 to x31, PC is pc. The error wraps ErrRunning.
+func (c *Core) Register(i int) (v uint32, err error) {
+	if i < 0 || i > PC {
+		return 0, c.fail("read a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
+	}
+	err = c.paused("read a register of", func() (err error) {
+		if i == PC && c.tile.dev.Arch() == chip.Blackhole {
+			return nil
+		}
+		v, err = c.registerLocked(uint32(i))
+		return err
+	})
+	if err == nil && i == PC && c.tile.dev.Arch() == chip.Blackhole {
+		return c.Sample() // tt-exalens reads it there on Blackhole
+	}
+	return v, err
+}
+
+func (c *Core) registerLocked(i uint32) (uint32, error) {
+	if err := c.writeLocked(drArg0, i, drCommand, cmdSlow|cmdReadRegister); err != nil {
+		return 0, err
+	}
+	return c.tile.readLocked(c.which, drResult)
+}
+
+// Registers returns x0 to x31 and pc of the paused processor.
+func (c *Core) Registers() (regs [PC + 1]uint32, err error) {
+	err = c.paused("read the registers of", func() (err error) {
+		for i := 1; i <= PC && err == nil; i++ {
+			if i < PC || c.tile.dev.Arch() != chip.Blackhole {
+				regs[i], err = c.registerLocked(uint32(i))
+			}
+		}
+		return err
+	})
+	if err == nil && c.tile.dev.Arch() == chip.Blackhole {
+		regs[PC], err = c.Sample()
+	}
+	return regs, err
+}
+
+// SetRegister writes a register of the paused processor. Writing x0 does nothing; writing PC drops what the processor has begun,
+// and it goes on there.
+func (c *Core) SetRegister(i int, v uint32) error {
+	switch {
+	case i == 0:
+		return nil
+	case i < 0 || i > PC:
+		return c.fail("write a register of", fmt.Errorf("%w: register %d", ErrUnsupported, i))
+	}
+	return c.paused("write a register of", func() error {
+		if i == PC {
+			// The step works around a bug: the processor doesn't execute an instruction.
+			return c.writeLocked(drArg1, v, drCommand, cmdSlow|cmdWritePC|cmdStep)
+		}
+		return c.writeLocked(drArg0, uint32(i), drArg1, v, drCommand, cmdSlow|cmdWriteRegister)
+	})
+}
+
+// CSR returns an error that wraps ErrUnsupported: the debug interface reaches no CSRs.
+func (c *Core) CSR(number int) (uint32, error) {
+	return 0, c.fail("read a CSR of", fmt.Errorf("%w: CSR %#x", ErrUnsupported, number))
+}
+
+// Resume lets the paused processor run. The processor stays in slow execution mode, so that it can be paused and resumed again:
+// see Detach.
+func (c *Core) Resume() error {
+	if err := c.ready("resume"); err != nil {
+		return err
+	}
+	return c.paused("resume", func() error { return c.writeLocked(drCommand, cmdSlow|cmdResume) })
+}
+
+// Step executes one instruction of the paused processor. The error wraps ErrStuck if the instruction waits for something; the
+// processor pauses when it has ended.
+func (c *Core) Step(ctx context.Context) error {
+	if err := c.ready("step"); err != nil {
+		return err
+	}
+	err := c.paused("step", func() error {
+		err := c.writeLocked(drCommand, cmdSlow|cmdStep)
+		if err == nil && c.tile.dev.Arch() == chip.Blackhole {
+			err = c.writeLocked(drCommand, cmdSlow|cmdStep) // a step takes two (tt-exalens)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.awaitPause(ctx, "step")
+}
+
+// ready prepares the paused processor for going on.
+func (c *Core) ready(op string) error {
+	s, err := c.Status()
+	if err != nil {
+		return err
+	}
+	if s.EBREAK && c.tile.dev.Arch() == chip.Blackhole {
+		// Otherwise it pauses again, for the same ebreak (tt-exalens).
+		pc, err := c.Register(PC)
+		if err != nil {
+			return err
+		}
+		if err := c.SetRegister(PC, pc); err != nil {
+			return err
+		}
+	}
+	return c.stopPredicting(op)
+}
+
+// predictorBit is the first bit of word 2 of the Tensix configuration, DISABLE_RISC_BP, that turns a branch predictor off, in the
+// order B, T0, T1, T2, NC (tt-metal cfg_defines.h): slow execution mode of Wormhole doesn't work with it.
+const (
+	configBase    = 0xFFEF0000
+	predictorWord = configBase + 4*2
+	predictorBit  = 22
+)
+
+// stopPredicting turns the branch predictor off, once. It stays off until the next reset of the tile.
+func (c *Core) stopPredicting(op string) error {
+	if !c.predicts {
+		return nil
+	}
+	err := c.paused(op, func() error {
+		v, err := c.loadLocked(predictorWord)
+		if err == nil {
+			err = c.storeLocked(predictorWord, v|1<<(predictorBit+c.which))
+		}
+		return err
+	})
+	c.predicts = err != nil
+	return err
+}
+
+// Detach removes the processor's watchpoints, resumes it if it is paused, and ends slow execution mode.
+func (c *Core) Detach() error {
+	if err := c.present("detach from"); err != nil {
+		return err
+	}
+	s, err := c.Status()
+	if err != nil {
+		return err
+	}
+	c.tile.mu.Lock()
+	err = c.writeLocked(drModes, 0)
+	c.tile.mu.Unlock()
+	if err == nil && s.Paused {
+		err = c.Resume()
+	}
+	if err != nil {
+		return c.fail("detach from", err)
+	}
+	return c.command("detach from", 0)
+}
+
+// Sample returns pc without pausing the processor, of NCRISC too: that of the instruction that is decoded or, on Wormhole, that
+// ends next. One in reset has some value.
+func (c *Core) Sample() (uint32, error) {
+	signal := 10 + 2*c.which // group A of DebugDaisychain.md "RISCV execution state"
+	if c.proc == chip.NCRISC {
+		signal = 24
+	}
+	word, mask := uint32(0), uint32(0x7FFFFFFF)
+	if c.tile.dev.Arch() == chip.Blackhole {
+		signal, word, mask = signal+1, 1, 0x3FFFFFFF // group B
+	}
+	v, err := c.tile.bus(7, signal, word)
+	if err != nil {
+		return 0, c.fail("sample pc of", err)
+	}
+	v &= mask
+	if c.proc == chip.NCRISC && v>>28 == 7 {
+		v |= 1 << 31 // of instruction RAM: the bus has lost the highest bit
+	}
+	return v, nil
+}

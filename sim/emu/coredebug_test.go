@@ -1,0 +1,263 @@
+package emu
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// probe drives the debug interface of one processor through the tile's registers, as tt-isa-documentation says.
+type debugProbe struct {
+	r  *rig
+	v  chip.XY
+	hw uint32
+}
+
+func (p debugProbe) get(dr uint32) uint32 {
+	p.r.st(p.v, debugBase+regRISCControl0, 0)
+	p.r.st(p.v, debugBase+regRISCControl0, portTrigger|p.hw<<17|dr)
+	p.r.eventually("answer of the debug interface", func() bool {
+		return p.r.ld(p.v, debugBase+regRISCStatus0)>>30 == 3
+	})
+	return p.r.ld(p.v, debugBase+regRISCStatus1)
+}
+
+func (p debugProbe) set(dr, v uint32) {
+	p.r.st(p.v, debugBase+regRISCControl1, v)
+	p.r.st(p.v, debugBase+regRISCControl0, 0)
+	p.r.st(p.v, debugBase+regRISCControl0, portTrigger|portWrite|p.hw<<17|dr)
+}
+
+func (p debugProbe) pause() {
+	p.set(drCommand, cmdSlow)
+	p.set(drCommand, cmdSlow|cmdPause)
+	p.paused(0)
+}
+
+// paused waits until the processor pauses, for some reason.
+func (p debugProbe) paused(why uint32) {
+	p.r.t.Helper()
+	p.r.eventually("pause", func() bool { return p.get(drStatus)&pausedBit != 0 })
+	if got := p.get(drStatus); got != pausedBit|why {
+		p.r.t.Fatalf("status %#x, want %#x", got, pausedBit|why)
+	}
+}
+
+func (p debugProbe) reg(i uint32) uint32 {
+	p.set(drArg0, i)
+	p.set(drCommand, cmdSlow|cmdReadRegister)
+	return p.get(drResult)
+}
+
+func (p debugProbe) setReg(i, v uint32) {
+	p.set(drArg0, i)
+	p.set(drArg1, v)
+	p.set(drCommand, cmdSlow|cmdWriteRegister)
+}
+
+func (p debugProbe) load(addr uint32) uint32 {
+	p.set(drArg0, addr)
+	p.set(drCommand, cmdSlow|cmdReadMemory)
+	p.r.eventually("load", func() bool { return p.get(drStatus)&pausedBit != 0 })
+	return p.get(drResult)
+}
+
+func (p debugProbe) store(addr, v uint32) {
+	p.set(drArg0, addr)
+	p.set(drArg1, v)
+	p.set(drCommand, cmdSlow|cmdWriteMemory)
+	p.r.eventually("store", func() bool { return p.get(drStatus)&pausedBit != 0 })
+}
+
+func (p debugProbe) step() {
+	p.set(drCommand, cmdSlow|cmdStep)
+	if p.r.arch == chip.Blackhole {
+		p.set(drCommand, cmdSlow|cmdStep)
+	}
+	p.paused(0)
+}
+
+// counting is a loop that counts in a0 and in L1 at 0x20000.
+func counting() *asm {
+	return newAsm(0x1000).li(a1, 0x20000).li(a0, 0).
+		label("loop").addi(a0, a0, 1).sw(a0, a1, 0).lw(a2, a1, 4).j("loop")
+}
+
+// A processor pauses, shows and takes registers and memory, steps, stops at breakpoints and watchpoints, and goes on.
+func TestDebugInterface(t *testing.T) {
+	for _, arch := range arches {
+		for _, synchronous := range []bool{true, false} {
+			r := newRig(t, Config{Arch: arch, Synchronous: synchronous, MaxRun: 1000})
+			v := r.worker(1, 1)
+			p := debugProbe{r, v, 0}
+			r.run(v, counting())
+			r.eventually("counting", func() bool { return r.ld(v, 0x20000) > 2 })
+			p.pause()
+			count := r.ld(v, 0x20000)
+			for range 100 {
+				if got := r.ld(v, 0x20000); got != count {
+					t.Fatalf("%v: a paused processor counts from %d to %d", arch, count, got)
+				}
+			}
+			pc := p.reg(regPC)
+			if pc < 0x1000 || pc > 0x1018 || p.reg(a1) != 0x20000 || p.reg(0) != 0 {
+				t.Errorf("%v: pc %#x, a1 %#x", arch, pc, p.reg(a1))
+			}
+			p.store(localBase+8, 77)
+			if got := p.load(localBase + 8); got != 77 {
+				t.Errorf("%v: local RAM has %d", arch, got)
+			}
+			if arch == chip.Blackhole {
+				if got := r.ld(v, 0xFFB14008); got != 77 {
+					t.Errorf("local RAM over the NoC has %d", got)
+				}
+			}
+			if arch == chip.Wormhole {
+				p.store(configBase+4*cfgDisablePredictors, 1<<cfgDisablePredictorBit)
+			}
+			p.setReg(a0, 1000)
+			loop := uint32(0x1008)
+			for p.reg(regPC) != loop {
+				p.step()
+			}
+			at := p.reg(a0)
+			p.step()
+			if got, pc := p.reg(a0), p.reg(regPC); got != at+1 || pc != loop+4 {
+				t.Errorf("%v: after a step a0 %d, pc %#x: want %d, %#x", arch, got, pc, at+1, loop+4)
+			}
+			// A breakpoint stops after its instruction.
+			p.set(drAddress+3, loop)
+			p.set(drModes, watchBreak<<12)
+			p.set(drCommand, cmdSlow|cmdResume)
+			p.paused(hitBreak | hitFirst<<3)
+			if got := p.reg(regPC); got != loop+4 {
+				t.Errorf("%v: breakpoint at %#x stops at %#x", arch, loop, got)
+			}
+			// A store ends; a load that is watched has not ended.
+			p.set(drAddress+1, 0x20000)
+			p.set(drModes, watchStore<<4)
+			p.set(drCommand, cmdSlow|cmdResume)
+			p.paused(hitWatch | hitFirst<<1)
+			if got := p.reg(regPC); got != loop+8 || r.ld(v, 0x20000) != p.reg(a0) {
+				t.Errorf("%v: watched store stops at %#x", arch, got)
+			}
+			p.set(drAddress+1, 0x20004)
+			p.set(drModes, watchAccess<<4)
+			for range 2 {
+				p.set(drCommand, cmdSlow|cmdResume)
+				p.paused(hitWatch | hitFirst<<1)
+				if got := p.reg(regPC); got != loop+8 {
+					t.Errorf("%v: watched load stops at %#x", arch, got)
+				}
+			}
+			p.set(drModes, 0)
+			p.set(drCommand, cmdSlow|cmdResume)
+			p.set(drCommand, 0)
+			count = r.ld(v, 0x20000)
+			r.eventually("counting", func() bool { return r.ld(v, 0x20000) != count })
+			if r.c.tileAt(r.raw(v)).core(chip.BRISC).checked {
+				t.Error("a processor without a debugger runs one instruction at a time")
+			}
+			r.healthy()
+		}
+	}
+}
+
+// ebreak pauses a processor in slow execution mode behind it; a processor goes on where a debugger writes pc. On Blackhole it
+// has to, otherwise the ebreak comes again.
+func TestDebugEBREAK(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
+		v := r.worker(0, 0)
+		p := debugProbe{r, v, 0}
+		p.set(drCommand, cmdSlow)
+		r.run(v, newAsm(0x1000).li(a0, 0x20000).emit(0x00100073).sw(a0, a0, 0).halt())
+		p.paused(hitEBREAK)
+		if got := p.reg(regPC); got != 0x1008 {
+			t.Errorf("%v: pc %#x", arch, got)
+		}
+		if arch == chip.Wormhole {
+			p.store(configBase+4*cfgDisablePredictors, 1<<cfgDisablePredictorBit)
+		} else {
+			p.set(drCommand, cmdSlow|cmdResume)
+			p.paused(hitEBREAK)
+			p.set(drArg1, 0x1008)
+			p.set(drCommand, cmdSlow|cmdWritePC|cmdStep)
+		}
+		p.set(drCommand, cmdSlow|cmdResume)
+		r.eventually("store", func() bool { return r.ld(v, 0x20000) == 0x20000 })
+		r.healthy()
+	}
+}
+
+// The debug bus shows pc of every processor that runs, also of NCRISC, which has no debug interface.
+func TestDebugBusPC(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
+		v := r.worker(0, 0)
+		r.write(v, 0x12000, newAsm(0x12000).halt().bytes())
+		r.load(v, newAsm(0x1000).halt())
+		r.st(v, 0xFFB121B0, 0x7000)
+		for _, want := range []struct{ signal, pc uint32 }{{10, 0x1000}, {24, 0x12000}} {
+			if arch == chip.Wormhole && want.signal == 24 {
+				continue // it starts elsewhere
+			}
+			r.st(v, debugBase+regDebugBusControl, 1<<29|7<<16|want.signal)
+			if got := r.ld(v, debugBase+regDebugBusData); got != 1<<31|want.pc {
+				t.Errorf("%v: signal %d: %#x, want pc %#x", arch, want.signal, got, want.pc)
+			}
+		}
+		r.healthy()
+	}
+}
+
+// What silicon leaves undefined is refused.
+func TestDebugRefused(t *testing.T) {
+	for name, do := range map[string]func(p debugProbe){
+		"register of a running processor": func(p debugProbe) { p.set(drCommand, cmdSlow|cmdReadRegister) },
+		"no such register":                func(p debugProbe) { p.set(7, 1) },
+		"resume outside of slow mode": func(p debugProbe) {
+			p.set(drCommand, cmdPause)
+			p.set(drCommand, cmdResume)
+		},
+		"step of Wormhole that predicts": func(p debugProbe) {
+			p.pause()
+			p.set(drCommand, cmdSlow|cmdStep)
+		},
+	} {
+		r := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, MaxRun: 1000})
+		v := r.worker(0, 0)
+		r.run(v, counting())
+		do(debugProbe{r, v, 0})
+		var refused *Refusal
+		if err := r.c.Fault(); !errors.As(err, &refused) || refused.Category != UndefinedBehavior {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A processor that waits in a mailbox pauses when that has ended, and one in reset doesn't.
+func TestDebugPauseWaits(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1000})
+		v := r.worker(0, 0)
+		p := debugProbe{r, v, 0}
+		p.set(drCommand, cmdSlow|cmdPause)
+		if got := p.get(drStatus); got != 0 {
+			t.Errorf("%v: a processor in reset has status %#x", arch, got)
+		}
+		r.run(v, newAsm(0x1000).li(a0, mailboxBase+0x1000).lw(a1, a0, 0).halt()) // from TRISC0
+		p.set(drCommand, cmdSlow|cmdPause)
+		if got := p.get(drStatus); got != 0 {
+			t.Errorf("%v: a processor that waits for a mailbox has status %#x", arch, got)
+		}
+		r.write(v, 0x6000, newAsm(0x6000).li(a0, mailboxBase).li(a1, 5).sw(a1, a0, 0).halt().bytes())
+		r.st(v, 0xFFB121B0, 0x46000)
+		p.paused(0)
+		if got := p.reg(a1); got != 5 {
+			t.Errorf("%v: a1 %d", arch, got)
+		}
+		r.healthy()
+	}
+}
