@@ -69,7 +69,7 @@ void kernel_main(void) {
 
 // The macro in C, on each of the processors.
 func TestListen(t *testing.T) {
-	devtest.OnEmulators(t, func(b *devtest.Bench) {
+	onAll(t, func(b *devtest.Bench) {
 		for _, path := range []string{"kernel.c", "kernel.cpp"} {
 			im := compile(b, path, cKernel)
 			l, got := listen(b, print.Options{})

@@ -154,6 +154,8 @@ static __attribute__((noinline, unused)) void rp_print_room(volatile struct rp_p
 // rp_print_begin makes room for a record of some words, at most RP_PRINT_MOST, writes its header and returns where the rest goes.
 // The words are the low byte of its argument, the kind the next one.
 static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint32_t head) {
+    // The section says that the kernel prints, even if it has no format.
+    __asm__ volatile(".pushsection .reprise_print,\"\",@progbits\n\t.balign 4\n\t.word 0\n\t.popsection");
     volatile struct rp_print_ring* r = rp_print_ring();
     uint32_t data = RP_L1_PRINT_DATA + RP_PRINT_SIZE * rp_processor();
     uint32_t put = r->put;
