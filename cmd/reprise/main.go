@@ -47,6 +47,7 @@ type cli struct {
 	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
 	Metal    metalCmd    `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
 	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`
+	VM       vmCmd       `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
 	Version  versionCmd  `cmd:"" help:"Print the version, and which firmware, trace files and drivers it is for."`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
@@ -54,6 +55,8 @@ type cli struct {
 	Serve serveCmd `cmd:"" name:"ttsim-serve" hidden:""`
 	// So is the process that the suite kills.
 	Victim victimCmd `cmd:"" name:"hwtest-victim" hidden:""`
+	// And the first one of virtual machines.
+	Inside insideCmd `cmd:"" name:"vm-inside" hidden:""`
 }
 
 // streams are where a command reads and writes.
@@ -155,6 +158,10 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(w, "reprise: ended:", context.Cause(ctx))
 		return exitInterrupted
+	}
+	var status exitStatus
+	if errors.As(err, &status) {
+		return int(status)
 	}
 	// Errors of package reprise bring the name along.
 	fmt.Fprintln(w, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))

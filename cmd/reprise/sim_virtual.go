@@ -26,15 +26,24 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 		}
 		name = "p150"
 	}
+	return machineNamed(name)
+}
+
+// machineNamed returns an emulated machine that --machine names.
+func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
-		known := ""
-		for _, k := range chip.Machines() {
-			known += " " + k.Name
-		}
-		return m, &flagError{flag: "--machine", value: name, why: "there is no such machine", hint: "use one of" + known, err: errNotServed}
+		return m, &flagError{flag: "--machine", value: name, why: "there is no such machine", hint: "use one of" + machineNames(), err: errNotServed}
 	}
 	return m, nil
+}
+
+// machineNames are the names of all machines, each after a space.
+func machineNames() (names string) {
+	for _, m := range chip.Machines() {
+		names += " " + m.Name
+	}
+	return names
 }
 
 // virtualCard is the PCI function of a card, and how it is served.
@@ -74,16 +83,22 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 		}
 		return "a simulated " + cards[0].conf.Arch.String(), cards, s.Close, nil
 	}
+	cards, end, err = emulatedCards(m)
+	return "an emulated " + m.Name, cards, end, err
+}
+
+// emulatedCards starts the emulated chips of a machine and returns its cards. end ends them.
+func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err error) {
 	e := sim.NewMachine(m)
 	if err := e.Err(); err != nil {
-		return "", nil, nil, err
+		return nil, nil, err
 	}
-	for i, b := range boards {
+	for i, b := range m.Chips {
 		if b.PCI {
 			cards = append(cards, virtualCard{e.Chip(i), vfiouser.Config{Arch: m.Arch, Board: b.Kind}})
 		}
 	}
-	return "an emulated " + m.Name, cards, e.Close, nil
+	return cards, e.Close, nil
 }
 
 // serveVirtual serves cards to virtual machines until ctx ends, which is no error.

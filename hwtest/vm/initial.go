@@ -6,15 +6,41 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
-// pack writes the machine's initial file system: a cpio archive of the "newc" kind, not compressed
-// (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
-func (c *Config) pack(name string) (err error) {
+// pack writes the machine's initial file system.
+func (c *Config) pack(name string) error {
+	return writeArchive(name, func(w *archive) error {
+		files := maps.Clone(c.Files)
+		if files == nil {
+			files = map[string]string{}
+		}
+		files["/init"] = c.Init
+		if c.Module != "" {
+			files["/tenstorrent.ko"] = c.Module
+		}
+		for _, to := range slices.Sorted(maps.Keys(files)) {
+			if err := w.copy(to, files[to]); err != nil {
+				return err
+			}
+		}
+		if len(c.Commands) > 0 {
+			return w.text("/commands", strings.Join(c.Commands, "\n")+"\n")
+		}
+		return nil
+	})
+}
+
+// writeArchive writes a cpio archive of the "newc" kind, not compressed
+// (Documentation/driver-api/early-userspace/buffer-format.rst of Linux), with what fill adds to it.
+func writeArchive(name string, fill func(*archive) error) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
@@ -24,25 +50,9 @@ func (c *Config) pack(name string) (err error) {
 			err = e
 		}
 	}()
-	w := &archive{w: bufio.NewWriter(f), dirs: map[string]bool{"": true}}
-	files := maps.Clone(c.Files)
-	if files == nil {
-		files = map[string]string{}
-	}
-	files["/init"] = c.Init
-	if c.Module != "" {
-		files["/tenstorrent.ko"] = c.Module
-	}
-	for _, to := range slices.Sorted(maps.Keys(files)) {
-		if err := w.copy(strings.TrimPrefix(path.Clean(to), "/"), files[to]); err != nil {
-			return err
-		}
-	}
-	if len(c.Commands) > 0 {
-		text := strings.Join(c.Commands, "\n") + "\n"
-		if err := w.entry("commands", 0o100644, int64(len(text)), strings.NewReader(text)); err != nil {
-			return err
-		}
+	w := &archive{w: bufio.NewWriter(f), has: map[string]bool{"": true}}
+	if err := fill(w); err != nil {
+		return err
 	}
 	// The console is opened before the first program can make it.
 	w.makeDirs("dev/console")
@@ -56,13 +66,17 @@ func (c *Config) pack(name string) (err error) {
 
 // archive is a cpio archive on its way. The first error stays.
 type archive struct {
-	w    *bufio.Writer
-	ino  int
-	dirs map[string]bool
-	err  error
+	w   *bufio.Writer
+	ino int
+	has map[string]bool // paths in it
+	err error
 }
 
-func (a *archive) copy(to, from string) error {
+// copy adds a file at a path of the machine, executable for all.
+func (a *archive) copy(to, from string) error { return a.file(to, from, 0o755) }
+
+// file adds a file at a path of the machine, with its own permissions and more.
+func (a *archive) file(to, from string, more fs.FileMode) error {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
@@ -75,10 +89,56 @@ func (a *archive) copy(to, from string) error {
 	if !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "copy", Path: from, Err: fs.ErrInvalid}
 	}
-	return a.entry(to, 0o100755, info.Size(), f)
+	if info.Size() > math.MaxUint32 {
+		return &fs.PathError{Op: "copy", Path: from, Err: syscall.EFBIG}
+	}
+	return a.entry(inArchive(to), fileMode|uint32(info.Mode().Perm()|more), info.Size(), f)
 }
 
+// copyTree adds the folders, files and symbolic links below a folder, at the same path.
+func (a *archive) copyTree(dir string) error {
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch d.Type() {
+		case fs.ModeDir:
+			a.makeDirs(inArchive(p) + "/")
+			return a.err
+		case fs.ModeSymlink:
+			to, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			return a.entry(inArchive(p), linkMode|0o777, int64(len(to)), strings.NewReader(to))
+		case 0:
+			return a.file(p, p, 0)
+		}
+		return nil // sockets and the like mean nothing in another machine
+	})
+}
+
+// text adds a file with a text.
+func (a *archive) text(to, text string) error {
+	return a.entry(inArchive(to), fileMode|0o644, int64(len(text)), strings.NewReader(text))
+}
+
+// Kinds of entries.
+const (
+	fileMode = 0o100000
+	linkMode = 0o120000
+	dirMode  = 0o040000
+)
+
+// inArchive returns a path as archives have it.
+func inArchive(name string) string { return strings.TrimPrefix(path.Clean(name), "/") }
+
+// entry adds an entry and the folders that lead to it. The first entry of a path stays.
 func (a *archive) entry(name string, mode uint32, size int64, r io.Reader) error {
+	if a.has[name] {
+		return a.err // the same file by another way, such as a library
+	}
+	a.has[name] = true
 	a.makeDirs(name)
 	a.head(name, mode, size, 0, 0)
 	if a.err != nil {
@@ -91,11 +151,12 @@ func (a *archive) entry(name string, mode uint32, size int64, r io.Reader) error
 	return a.err
 }
 
+// makeDirs adds the folders of a path, up to its last slash.
 func (a *archive) makeDirs(name string) {
 	for i, ch := range name {
-		if ch == '/' && !a.dirs[name[:i]] {
-			a.dirs[name[:i]] = true
-			a.head(name[:i], 0o040755, 0, 0, 0)
+		if ch == '/' && !a.has[name[:i]] {
+			a.has[name[:i]] = true
+			a.head(name[:i], dirMode|0o755, 0, 0, 0)
 		}
 	}
 }

@@ -1,6 +1,7 @@
-// Package vm boots a virtual machine that has Tenstorrent cards, and collects what its only program, hwtest/vm/guest,
-// says on the console. The cards are sockets of vfio-user servers, such as those of package sim/serve/vfiouser; the machine is
-// QEMU's, which has the client since release 10.1. Neither a kernel nor the vendor's driver comes with Reprise.
+// Package vm boots a virtual machine that has Tenstorrent cards. A Config's only program is hwtest/vm/guest, whose reports on the
+// console are collected; a Program is any program, with the driver loaded. The cards are sockets of vfio-user servers, such as
+// those of package sim/serve/vfiouser; the machine is QEMU's, which has the client since release 10.1. Neither a kernel nor the
+// vendor's driver comes with Reprise.
 package vm
 
 import (
@@ -13,28 +14,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// Config describes a machine.
-type Config struct {
+// Hardware is what a machine is made of, and its kernel.
+type Hardware struct {
 	// Arch is the machine's architecture as Go calls it: "amd64", the default, or "riscv64".
 	Arch string
 	// QEMU is the command that starts qemu-system-x86_64 or qemu-system-riscv64, with arguments that come first.
 	QEMU []string
 	// Kernel is a path of a Linux kernel image with PCI, a serial console and initial file systems built in.
 	Kernel string
-	// Init is a path of package guest's command, built without cgo for the machine's architecture.
-	Init string
 	// Sockets are the cards.
 	Sockets []string
-	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only reads the cards' PCI
-	// configuration and BARs.
-	Module string
-	// Commands run with the driver loaded, in their order. Programs have to be in Files.
-	Commands []string
-	// Files are files for the machine: from the path inside it to that of the file outside.
-	Files map[string]string
 	// Memory is the machine's memory in MiB, 1024 if zero.
 	Memory int
 	// IOMMU gives an amd64 machine one that translates what cards reach, as the runtime's large pins want it.
@@ -42,6 +35,20 @@ type Config struct {
 	// Accelerate lets the kernel's virtual machines run the guest where there are some. Otherwise all instructions are
 	// emulated.
 	Accelerate bool
+}
+
+// Config describes a machine whose only program is package guest's.
+type Config struct {
+	Hardware
+	// Init is a path of package guest's command, built without cgo for the machine's architecture.
+	Init string
+	// Module is a path of the vendor's driver, built for the kernel. If it is empty, the guest only reads the cards' PCI
+	// configuration and BARs.
+	Module string
+	// Commands run with the driver loaded, in their order. Programs have to be in Files.
+	Commands []string
+	// Files are files for the machine: from the path inside it to that of the file outside.
+	Files map[string]string
 	// Console gets everything that the machine prints; nil discards it.
 	Console io.Writer
 }
@@ -59,19 +66,20 @@ const patience = 2 * time.Minute
 // ErrBoot is wrapped by the error of a machine that stopped before its program's end.
 var ErrBoot = errors.New("the machine did not get to its end")
 
-// Arguments are QEMU's for the machine with a given initial file system.
-func (c *Config) Arguments(initial string) []string {
-	memory := c.Memory
-	if memory == 0 {
-		memory = 1024
-	}
+// Arguments are QEMU's for the machine with a given initial file system, with its first serial port at standard input and output.
+func (h *Hardware) Arguments(initial string) []string {
+	return h.arguments(initial, "console=ttyS0 panic=-1 loglevel=6", "-serial", "stdio")
+}
+
+// arguments are QEMU's for the machine with a given initial file system, kernel command line and serial ports.
+func (h *Hardware) arguments(initial, kernel string, serial ...string) []string {
+	memory := h.memory()
 	accel := "tcg"
-	if c.Accelerate {
+	if h.Accelerate {
 		accel = "kvm:tcg"
 	}
-	kernel := "console=ttyS0 panic=-1 loglevel=6"
 	machine := "q35"
-	if c.Arch == "riscv64" {
+	if h.Arch == "riscv64" {
 		machine = "virt"
 	}
 	args := []string{
@@ -79,16 +87,21 @@ func (c *Config) Arguments(initial string) []string {
 		"-machine", machine + ",memory-backend=ram,accel=" + accel, "-cpu", "max", "-m", fmt.Sprintf("%dM", memory), "-smp", "2",
 		// The chip reaches memory through its file.
 		"-object", fmt.Sprintf("memory-backend-memfd,id=ram,size=%dM,share=on", memory),
-		"-kernel", c.Kernel, "-initrd", initial,
-		"-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
+		"-kernel", h.Kernel, "-initrd", initial,
+		"-nodefaults", "-display", "none", "-no-reboot",
 	}
-	if c.IOMMU && c.Arch != "riscv64" {
+	args = append(args, serial...)
+	if h.Arch != "riscv64" {
+		// The guest's kernel then handles slots itself, and can reset a card through sysfs.
+		args = append(args, "-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off")
+	}
+	if h.IOMMU && h.Arch != "riscv64" {
 		// Caching mode tells QEMU of each mapping, which it passes on.
 		args = append(args, "-device", "intel-iommu,caching-mode=on,intremap=off,aw-bits=48")
-		kernel += " intel_iommu=on iommu.passthrough=0"
+		kernel = "intel_iommu=on iommu.passthrough=0 " + kernel
 	}
 	args = append(args, "-append", kernel)
-	for i, s := range c.Sockets {
+	for i, s := range h.Sockets {
 		args = append(args,
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),
 			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's simulator may need for what was
@@ -98,11 +111,16 @@ func (c *Config) Arguments(initial string) []string {
 	return args
 }
 
+// memory is the machine's memory in MiB.
+func (h *Hardware) memory() int {
+	if h.Memory == 0 {
+		return 1024
+	}
+	return h.Memory
+}
+
 // Run boots the machine and waits until it is off. The error wraps ErrBoot if that happened before the end, or ctx's.
 func (c *Config) Run(ctx context.Context) (r Result, err error) {
-	if len(c.QEMU) == 0 {
-		return r, fmt.Errorf("vm: %w: no QEMU was given", ErrBoot)
-	}
 	dir, err := os.MkdirTemp("", "reprise-vm")
 	if err != nil {
 		return r, fmt.Errorf("vm: %w", err)
@@ -112,28 +130,63 @@ func (c *Config) Run(ctx context.Context) (r Result, err error) {
 	if err := c.pack(initial); err != nil {
 		return r, fmt.Errorf("vm: initial file system: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, c.QEMU[0], append(c.QEMU[1:len(c.QEMU):len(c.QEMU)], c.Arguments(initial)...)...)
-	cmd.WaitDelay = 5 * time.Second
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.StdoutPipe()
+	m, err := c.command(ctx, c.Arguments(initial))
+	if err != nil {
+		return r, err
+	}
+	out, err := m.cmd.StdoutPipe()
 	if err != nil {
 		return r, fmt.Errorf("vm: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
-		return r, fmt.Errorf("vm: start QEMU: %w", err)
+	if err := m.start(); err != nil {
+		return r, err
 	}
 	done := r.collect(out, c.Console)
-	err = cmd.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return r, fmt.Errorf("vm: %w: %w", ErrBoot, ctx.Err())
+	switch err = m.wait(); {
 	case err != nil:
-		return r, fmt.Errorf("vm: %w: QEMU: %w: %s", ErrBoot, err, strings.TrimSpace(said.String()))
+		return r, err
 	case !done:
 		return r, fmt.Errorf("vm: %w: see what it printed on its console", ErrBoot)
 	}
 	return r, nil
+}
+
+// process is the machine's QEMU.
+type process struct {
+	ctx  context.Context
+	cmd  *exec.Cmd
+	said strings.Builder
+}
+
+// command returns QEMU, not started, with given arguments after those of the command.
+func (h *Hardware) command(ctx context.Context, args []string) (*process, error) {
+	if len(h.QEMU) == 0 {
+		return nil, fmt.Errorf("vm: %w: no QEMU was given", ErrBoot)
+	}
+	p := &process{ctx: ctx, cmd: exec.CommandContext(ctx, h.QEMU[0], append(h.QEMU[1:len(h.QEMU):len(h.QEMU)], args...)...)}
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) } // QEMU then leaves the terminal as it was
+	p.cmd.WaitDelay = 5 * time.Second
+	p.cmd.Stderr = &p.said
+	return p, nil
+}
+
+func (p *process) start() error {
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("vm: start QEMU: %w", err)
+	}
+	return nil
+}
+
+// wait waits until the machine is off.
+func (p *process) wait() error {
+	err := p.cmd.Wait()
+	if p.ctx.Err() != nil {
+		return fmt.Errorf("vm: %w: %w", ErrBoot, p.ctx.Err())
+	}
+	if err != nil {
+		return fmt.Errorf("vm: %w: QEMU: %w: %s", ErrBoot, err, strings.TrimSpace(p.said.String()))
+	}
+	return nil
 }
 
 // collect reads the console to its end, and reports whether the guest's program came to its own.

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // REPRISE_QEMU is the command of a QEMU with vfio-user, with arguments after spaces; REPRISE_VM_KERNEL a kernel image.
 func TestWithoutDriver(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
-	c := vm.Config{QEMU: qemu, Kernel: kernel, Init: build(t, "./guest", "amd64")}
+	c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel}, Init: build(t, "./guest", "amd64")}
 	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.T3000()} {
 		t.Run(m.Name, func(t *testing.T) {
 			if testing.Short() && m.Name != "p150" {
@@ -57,7 +57,7 @@ func TestWithoutDriver(t *testing.T) {
 // REPRISE_QEMU_RISCV64 and REPRISE_VM_KERNEL_RISCV64 are a QEMU and a kernel image for riscv64.
 func TestRISCV(t *testing.T) {
 	qemu, kernel := qemuOf(t, "_RISCV64")
-	c := vm.Config{Arch: "riscv64", QEMU: qemu, Kernel: kernel, Init: build(t, "./guest", "riscv64")}
+	c := vm.Config{Hardware: vm.Hardware{Arch: "riscv64", QEMU: qemu, Kernel: kernel}, Init: build(t, "./guest", "riscv64")}
 	for _, m := range []chip.Machine{chip.N150(), chip.T3000()} {
 		t.Run(m.Name, func(t *testing.T) { found(t, c, m) })
 	}
@@ -96,8 +96,8 @@ func TestWithDriver(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: true,
-				Accelerate: os.Getenv("REPRISE_VM_KVM") != "", Files: map[string]string{"/reprise": command},
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
+				Init: init, Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command},
 				Commands: []string{
 					"/reprise ls",
 					"hwtest -short -run kmd/",
@@ -152,7 +152,7 @@ func TestThrownAway(t *testing.T) {
 				t.Log(err)
 				stops.Add(1)
 			})
-			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: sockets, Console: t.Output(), Module: module, IOMMU: true, Commands: []string{
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true}, Init: init, Console: t.Output(), Module: module, Commands: []string{
 				"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
 			passes(ctx, t, &c)
 			if n := stops.Load(); n != 3 {
@@ -173,8 +173,8 @@ func TestLife(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module,
-				IOMMU: true, Memory: 2048, Commands: []string{"life"}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Memory: 2048}, Init: init, Console: t.Output(), Module: module,
+				Commands: []string{"life"}}
 			r, err := c.Run(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -214,8 +214,7 @@ func TestMesh(t *testing.T) {
 				nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
 			}
 			all := strings.Join(nodes, ",")
-			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: sockets, Console: t.Output(), Module: module, IOMMU: true, Memory: 2048,
-				Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Memory: 2048}, Init: init, Console: t.Output(), Module: module, Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}
@@ -235,8 +234,7 @@ func TestModel(t *testing.T) {
 			t.Run(m.Name+" "+name, func(t *testing.T) {
 				ctx, cancel := withDeadline(t)
 				defer cancel()
-				c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: serve(t, m), Console: t.Output(), Module: module, IOMMU: iommu,
-					Commands: []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}}
+				c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: iommu}, Init: init, Console: t.Output(), Module: module, Commands: []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}}
 				r, err := c.Run(ctx)
 				if err != nil {
 					t.Fatal(err)
@@ -270,9 +268,8 @@ func TestSimulator(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
 			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board, func(err error) { t.Error(err) })
-			c := vm.Config{QEMU: qemu, Kernel: kernel, Init: init, Sockets: []string{socket}, Console: t.Output(), Module: module, IOMMU: true,
-				Files: map[string]string{"/reprise": command}, Commands: []string{
-					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: []string{socket}, IOMMU: true}, Init: init, Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command}, Commands: []string{
+				"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}

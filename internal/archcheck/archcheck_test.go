@@ -31,8 +31,9 @@ bench                      -> reprise ops allocator bench/probe chip kernels mes
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
-hwtest/vm                  -> nothing  # boots a virtual machine with cards
-hwtest/vm/guest            -> reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
+hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
+hwtest/vm/inside           -> nothing  # what the first program of that machine does
+hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
 ops                        -> reprise ops/graph kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs

@@ -21,6 +21,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -240,7 +241,7 @@ func (l *lives) module(ctx context.Context) error {
 	if left := nodes(); len(left) > 0 {
 		return fmt.Errorf("the driver is unloaded, and there is %v", left)
 	}
-	if err := load(); err != nil {
+	if err := inside.Load(module); err != nil {
 		return err
 	}
 	if err := within("the nodes come back", func() bool { return slices.Equal(nodes(), l.nodes) }); err != nil {

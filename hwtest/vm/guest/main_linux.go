@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 )
 
 // Files that the machine may be given.
@@ -35,12 +35,7 @@ func main() {
 		fmt.Println("FAIL", err)
 	}
 	fmt.Println("DONE")
-	unix.Sync()
-	time.Sleep(100 * time.Millisecond) // until the console has it
-	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
-	for { // the first program must not end
-		time.Sleep(time.Hour)
-	}
+	inside.PowerOff()
 }
 
 // other is the program as another process than the first one.
@@ -54,16 +49,8 @@ func other(args []string) error {
 }
 
 func run() error {
-	for _, m := range [][2]string{{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/run"}} {
-		if err := os.MkdirAll(m[1], 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount(m[0], m[1], m[0], 0, ""); err != nil && !errors.Is(err, syscall.EBUSY) {
-			return fmt.Errorf("mount %s: %w", m[1], err)
-		}
-	}
-	if err := os.MkdirAll("/dev/shm", 0o1777); err == nil {
-		_ = unix.Mount("tmpfs", "/dev/shm", "tmpfs", 0, "") // some commands can do without
+	if err := inside.Mount(); err != nil {
+		return err
 	}
 	dirs, err := filepath.Glob("/sys/bus/pci/devices/*")
 	if err != nil {
@@ -84,22 +71,9 @@ func run() error {
 	return drive()
 }
 
-// load loads the driver.
-func load() error {
-	f, err := os.Open(module)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil {
-		return fmt.Errorf("load %s: %w", module, err)
-	}
-	return nil
-}
-
 // drive loads the driver and runs the commands, if the machine has them.
 func drive() error {
-	if err := load(); errors.Is(err, os.ErrNotExist) {
+	if err := inside.Load(module); errors.Is(err, os.ErrNotExist) {
 		fmt.Println("SKIP driver: the machine was given no tenstorrent.ko")
 		return nil
 	} else if err != nil {

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/hwtest/vm/inside"
+)
+
+// fakeKernel writes a file with the head of a kernel image of a given release.
+func fakeKernel(t *testing.T, release string) string {
+	t.Helper()
+	b := make([]byte, 0x400)
+	copy(b[0x202:], "HdrS")
+	binary.LittleEndian.PutUint16(b[0x20E:], 0x100)
+	copy(b[0x300:], release+" (somebody@somewhere) #1")
+	return write(t, "vmlinuz", b, 0o644)
+}
+
+func write(t *testing.T, name string, b []byte, mode os.FileMode) string {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(name, b, mode); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// fakeModule writes a file that could be a compressed module.
+func fakeModule(t *testing.T) string {
+	t.Helper()
+	return write(t, "tenstorrent.ko.xz", []byte("\xFD7zXZ\x00"), 0o644)
+}
+
+// fakeQEMU writes a program that answers as a QEMU of a version does, and otherwise runs a script in which $results is the file
+// behind the machine's third serial port.
+func fakeQEMU(t *testing.T, version, devices, script string) string {
+	t.Helper()
+	return write(t, "qemu", []byte(`#!/bin/sh
+case "$1 $2" in
+--version*) echo "QEMU emulator version `+version+` (Debian)"; exit;;
+"-device help") echo '`+devices+`'; exit;;
+esac
+for a; do case $a in file:*) results=${a#file:};; esac; done
+`+script), 0o755)
+}
+
+const vfioUserDevice = `name "vfio-user-pci", bus PCI`
+
+// runVM runs reprise vm with given arguments.
+func runVM(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var o, e bytes.Buffer
+	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), streams{&o, &e})
+	return code, o.String(), e.String()
+}
+
+// What is missing is named together, each with the package that has it.
+func TestVMMissing(t *testing.T) {
+	kernel, module := fakeKernel(t, "6.12.0-test"), fakeModule(t)
+	good := fakeQEMU(t, "11.1.3", vfioUserDevice, "exit 1")
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"everything", []string{"--qemu", "no-such-qemu", "--kernel", "no/kernel", "--module", "no/module", "--", "no-such-program"}, []string{
+			"reprise: QEMU is missing (no-such-qemu): install Debian 13's package of its backports (apt-get install -t trixie-backports qemu-system-x86), or name another one with --qemu",
+			"reprise: the kernel no/kernel is missing: name one with --kernel (Debian: package linux-image-amd64 has /boot/vmlinuz-…)",
+			"reprise: the driver no/module is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-amd64, make, gcc)",
+			"reprise: the program no-such-program is missing: executable file not found in $PATH"}},
+		{"vfio-user", []string{"--qemu", fakeQEMU(t, "10.0.2", "", ""), "--kernel", kernel, "--module", module, "--", "reprise"}, []string{
+			"has no vfio-user, which QEMU has since 10.1: install Debian 13's package of its backports"}},
+		{"a kernel", []string{"--qemu", good, "--kernel", module, "--module", module, "--", "reprise"}, []string{"not a kernel image of x86 (vmlinuz, bzImage): name one with --kernel"}},
+		{"the kernel's driver", []string{"--qemu", good, "--kernel", kernel, "--", "reprise"}, []string{
+			"reprise: the driver is missing: build the module of https://github.com/tenstorrent/tt-kmd for that kernel as its README says, and name it with --module (Debian: packages linux-headers-6.12.0-test, make, gcc)"}},
+		{"a module", []string{"--qemu", good, "--kernel", kernel, "--module", kernel, "--", "reprise"}, []string{"not a kernel module: build the module"}},
+		{"a terminal", []string{"--qemu", good, "--kernel", kernel, "--module", module}, []string{"a shell needs a terminal: give a program after --"}},
+		{"a folder", []string{"--qemu", good, "--kernel", kernel, "--module", module, "--share", "/no/such/folder", "--", "reprise"}, []string{"/no/such/folder: no such file or directory"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			old := os.Stdin
+			os.Stdin = in
+			defer func() { os.Stdin = old }()
+			code, stdout, stderr := runVM(t.Context(), c.args...)
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); code != exitFailed || stdout != "" || len(lines) != len(c.want) {
+				t.Errorf("exit code %d, standard output %q, standard error in %d lines, want %d:\n%s", code, stdout, len(lines), len(c.want), stderr)
+			}
+			for _, w := range c.want {
+				if !strings.Contains(stderr, w) {
+					t.Errorf("standard error lacks %q:\n%s", w, stderr)
+				}
+			}
+		})
+	}
+}
+
+// The program's standard output, its status and the files that it has changed come out of the machine.
+func TestVMProgram(t *testing.T) {
+	share := t.TempDir()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, f := range [][2]string{{inside.ResultShare + "out/report.json", "{}"}, {inside.ResultStatus, "7"}} {
+		if err := w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(f[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	results := write(t, "results", b.Bytes(), 0o644)
+	qemu := fakeQEMU(t, "11.1.3", vfioUserDevice, "echo of the kernel >&3; echo of the program >&4; cat "+results+` > "$results"`)
+	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--share", share, "--", "reprise", "ls", "--json")
+	if code != 7 || stdout != "of the program\n" || !strings.Contains(stderr, "of the kernel\n") || strings.Contains(stderr, "reprise: ") {
+		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
+	}
+	if got, err := os.ReadFile(filepath.Join(share, "out", "report.json")); err != nil || string(got) != "{}" {
+		t.Errorf("the returned file has %q, %v", got, err)
+	}
+}
+
+// A machine that ends without a status is an error, with what QEMU said of it.
+func TestVMNoStatus(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 0":                        "the machine did not get to its end",
+		"echo cannot start >&2; exit 1": "cannot start",
+	} {
+		code, _, stderr := runVM(t.Context(), "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--", "reprise")
+		if code != exitFailed || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, standard error %q, want %q in it", script, code, stderr, want)
+		}
+	}
+}
+
+// An interrupt ends the machine, and QEMU has time to end in order.
+func TestVMInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	started, ended := filepath.Join(dir, "started"), filepath.Join(dir, "ended")
+	if err := unix.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := "trap 'echo >" + ended + "; exit 0' TERM; echo $$ >" + started + "; while :; do read line <" + started + "; done"
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		b := make([]byte, 16)
+		if f, err := os.Open(started); err == nil { // until QEMU has opened it
+			n, _ := f.Read(b)
+			_ = f.Close()
+			if _, err := strconv.Atoi(strings.TrimSpace(string(b[:n]))); err == nil {
+				cancel()
+			}
+		}
+	}()
+	code, _, stderr := runVM(ctx, "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--", "reprise")
+	if code != exitInterrupted || !strings.HasSuffix(stderr, "\nreprise: ended: context canceled\n") {
+		t.Errorf("exit code %d, standard error %q", code, stderr)
+	}
+	if _, err := os.Stat(ended); err != nil {
+		t.Errorf("QEMU didn't end in order: %v", err)
+	}
+}
+
+// Programs run on a real kernel with the vendor's driver.
+//
+// The variables are those of hwtest/vm.
+func TestVMBoot(t *testing.T) {
+	qemu, kernel, module := os.Getenv("REPRISE_QEMU"), os.Getenv("REPRISE_VM_KERNEL"), os.Getenv("REPRISE_VM_MODULE")
+	if qemu == "" || kernel == "" || module == "" {
+		t.Skip("REPRISE_QEMU, REPRISE_VM_KERNEL and REPRISE_VM_MODULE don't name a QEMU, a kernel and the vendor's driver")
+	}
+	share := t.TempDir()
+	script := filepath.Join(share, "program")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"$1\" > out\necho of the program\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", kernel, "--module", module, "--share", share, "--", script, "in")
+	if code != 7 || stdout != "of the program\n" {
+		t.Errorf("exit code %d, standard output %q, standard error:\n%s", code, stdout, stderr)
+	}
+	if got, err := os.ReadFile(filepath.Join(share, "out")); err != nil || string(got) != "in\n" {
+		t.Errorf("the returned file has %q, %v", got, err)
+	}
+}

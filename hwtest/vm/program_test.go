@@ -1,0 +1,88 @@
+package vm
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/reprise-tt/reprise/hwtest/vm/inside"
+)
+
+func TestLoaderList(t *testing.T) {
+	found, missing := parseLoader("\tlinux-vdso.so.1 (0x7ffd)\n\tlibm.so.6 => /lib/libm.so.6 (0x7f)\n\tlibfoo.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x7f)\n")
+	if want := []string{"/lib/libm.so.6", "/lib64/ld-linux-x86-64.so.2"}; !slices.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	if want := []string{"libfoo.so"}; !slices.Equal(missing, want) {
+		t.Errorf("missing %v, want %v", missing, want)
+	}
+}
+
+// A machine can write in its share and nowhere else, and its results are complete or an error.
+func TestCollect(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		entries []string
+		status  int
+		err     error
+		any     bool // another error
+	}{
+		{name: "files and status", entries: []string{"share/a/b", "status"}, status: 3},
+		{name: "no status", entries: []string{"share/a/b"}, err: ErrBoot},
+		{name: "nothing", err: ErrBoot},
+		{name: "not run", entries: []string{"error"}, err: ErrProgram},
+		{name: "outside", entries: []string{"share/../x", "status"}, any: true},
+		{name: "through a link", entries: []string{"share/link/x", "status"}, any: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			share := filepath.Join(dir, "share")
+			if err := errors.Join(os.Mkdir(share, 0o755), os.Symlink("..", filepath.Join(share, "link"))); err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			w := tar.NewWriter(&b)
+			for _, e := range c.entries {
+				if err := w.WriteHeader(&tar.Header{Name: e, Mode: 0o644, Size: 1}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write([]byte("3")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			results := filepath.Join(dir, "results")
+			if err := errors.Join(w.Flush(), os.WriteFile(results, b.Bytes(), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			status, err := (&Program{Share: share}).collect(results)
+			if status != c.status || c.err != nil && !errors.Is(err, c.err) || (err != nil) != (c.any || c.err != nil) {
+				t.Errorf("status %d, error %v, want %d, %v", status, err, c.status, c.err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
+				t.Error("the machine has written outside of its share")
+			}
+			if got, err := os.ReadFile(filepath.Join(share, "a", "b")); slices.Contains(c.entries, inside.ResultShare+"a/b") && (err != nil || string(got) != "3") {
+				t.Errorf("the returned file has %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// Scripts need their interpreter, which may need libraries; data and static programs need nothing.
+func TestNeeds(t *testing.T) {
+	dir := t.TempDir()
+	script, data := filepath.Join(dir, "script"), filepath.Join(dir, "data")
+	if err := errors.Join(os.WriteFile(script, []byte("#!"+data+" -x\n"), 0o755), os.WriteFile(data, []byte("7"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := needs(script); err != nil || !slices.Equal(got, []string{data}) {
+		t.Errorf("a script needs %v, %v, want its interpreter", got, err)
+	}
+	if got, err := needs(data); err != nil || len(got) != 0 {
+		t.Errorf("data needs %v, %v", got, err)
+	}
+}
