@@ -397,8 +397,9 @@ func (t *part) keep(b *Buffer) error {
 // loadKernels gives a program's kernels memory and writes them there.
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
-	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary), released: true}
+	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
 	t.programs = append(t.programs, x)
+	d.disp.AddPrinting(p.Prints)
 	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err

@@ -137,7 +137,7 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im.Bytes, im.Params = t.commands(), t.params.describe(bufs)
 	for _, x := range t.programs {
 		bin := x.image.Binary()
-		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr, Pages: len(bin) / dispatch.BinaryPageSize})
+		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr, Pages: len(bin) / dispatch.BinaryPageSize, Prints: x.image.Prints()})
 	}
 	if im.Relocs == nil {
 		im.Relocs = t.relocations()

@@ -9,6 +9,7 @@ import (
 	"iter"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
@@ -33,8 +34,8 @@ func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
 }
 
 // BinaryImage returns an image that has kernels and no commands, for a program whose commands are in a trace already.
-func BinaryImage(name string, binary []byte) *Image {
-	return &Image{name: name, binary: binary, placed: true}
+func BinaryImage(name string, binary []byte, prints []print.Program) *Image {
+	return &Image{name: name, binary: binary, placed: true, prints: prints}
 }
 
 // FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
 )
 
 // Dump is the state of a device whose queue hangs, as far as it could be read: what a *HangError reports, and what its
@@ -22,6 +23,8 @@ type Dump struct {
 	Queues      []QueueDump `json:"queues"`
 	Cores       []CoreState `json:"cores"` // all Tensix cores, by logical coordinate
 	Regions     []Region    `json:"regions,omitempty"`
+	// Prints is what is left in the rings of busy workers whose kernels print, taken by a listener or not, oldest first.
+	Prints []print.Record `json:"prints,omitempty"`
 }
 
 // Region is a piece of memory in a Dump.

@@ -59,6 +59,7 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 		}
 	}
 	q.nameProgram(dump)
+	d.dumpPrints(dump)
 	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
 		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
 	}

@@ -20,6 +20,12 @@ func (d *Dump) Print(w io.Writer) error {
 		p.queue(&d.Queues[i])
 	}
 	p.workers()
+	if len(d.Prints) > 0 {
+		p.printf("\nprinted by busy workers:\n")
+	}
+	for _, r := range d.Prints {
+		p.printf("  %10d %v\n", r.Time, r)
+	}
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("dispatch: print dump: %w", err)
 	}

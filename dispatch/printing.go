@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
@@ -107,4 +108,20 @@ func printHeaders(l1 *abi.L1Map) int {
 		return 0
 	}
 	return print.HeadersSize
+}
+
+// mostPrinters is of how many busy workers a dump has what they have printed.
+const mostPrinters = 16
+
+// dumpPrints keeps what is left in the rings of busy workers.
+func (d *Device) dumpPrints(dump *Dump) {
+	var busy []chip.Core
+	for i := range dump.Cores {
+		if c := &dump.Cores[i]; c.Kind == kindWorker && c.Unreadable == "" && c.Busy() && len(busy) < mostPrinters {
+			busy = append(busy, c.Core)
+		}
+	}
+	if _, ok := d.Debug().PrintArea(); ok {
+		dump.Prints = print.Left(d.Debug(), busy)
+	}
 }

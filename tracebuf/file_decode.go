@@ -213,6 +213,9 @@ func (s *sections) take(tag string, do func(*reader)) {
 func (s *sections) part(f *File, t *Target, im *Image, first bool) {
 	s.take(tagCommands, func(r *reader) { im.commands(r, cq.Layout(t.Arch)) })
 	s.take(tagPrograms, im.programs)
+	if s.at(tagPrints) {
+		s.take(tagPrints, im.readPrints)
+	}
 	s.take(tagSteps, im.steps)
 	s.take(tagRelocs, im.relocs)
 	if first {

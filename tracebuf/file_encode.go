@@ -142,9 +142,11 @@ func (im *Image) sections(version uint32, buffers []byte) []section {
 	out := []section{
 		{tag: tagCommands, head: le.AppendUint32(nil, uint32(im.PageSize)), body: im.Bytes[:im.Size]},
 		{tag: tagPrograms, head: im.encodePrograms()},
-		{tag: tagSteps, head: im.encodeSteps()},
-		{tag: tagRelocs, head: im.encodeRelocs()},
 	}
+	if im.prints() {
+		out = append(out, section{tag: tagPrints, head: im.encodePrints()})
+	}
+	out = append(out, section{tag: tagSteps, head: im.encodeSteps()}, section{tag: tagRelocs, head: im.encodeRelocs()})
 	if buffers != nil {
 		out = append(out, section{tag: tagBuffers, head: buffers})
 	}

@@ -155,7 +155,7 @@ func (f *File) validateImage(p *Part, im *Image, peers []Peer, shapes []shape, c
 	if err := im.checkShape(); err != nil {
 		return shape{}, err
 	}
-	if err := im.checkPrograms(ch); err != nil {
+	if err := im.checkPrograms(ch, p.Target.Workers); err != nil {
 		return shape{}, err
 	}
 	w := walker{im: im, target: &p.Target, ch: ch, l1: &p.Target.layout().L1, peers: peers, buffers: f.Image.Buffers}
@@ -314,12 +314,15 @@ func (im *Image) checkShape() error {
 	return nil
 }
 
-func (im *Image) checkPrograms(ch *chip.Chip) error {
+func (im *Image) checkPrograms(ch *chip.Chip, workers chip.Range) error {
 	banks := ch.DRAMBanks()
 	align := uint64(ch.Params().Align.DRAM())
 	for i := range im.Programs {
 		p := &im.Programs[i]
 		part := fmt.Sprintf("program %d %q", i, p.Name)
+		if err := p.checkPrints(part, workers); err != nil {
+			return err
+		}
 		if p.Pages < 0 || len(p.Binary) != p.Pages*binaryPage {
 			return invalid(part, "kernels of %d bytes in %d pages of %d bytes", len(p.Binary), p.Pages, binaryPage)
 		}

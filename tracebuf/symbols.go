@@ -1,6 +1,9 @@
 package tracebuf
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
+)
 
 // Program is one of the different programs of a trace. Steps that run the same program share it.
 type Program struct {
@@ -8,6 +11,7 @@ type Program struct {
 	Binary []byte // its kernels, as an interleaved DRAM buffer of Pages pages holds them
 	Addr   uint64 // DRAM address of that buffer when the trace was recorded, the same in all banks
 	Pages  int
+	Prints []print.Program // what its kernels print
 }
 
 // Reloc is a place in the commands that names DRAM of a program's kernels: an entry of a RELAY_PAGED_PACKED. Its start

@@ -12,19 +12,19 @@ import (
 
 // A Record is a line that a kernel printed.
 type Record struct {
-	Device    string    // name of the device
-	Core      chip.Core // logical
-	Processor chip.Processor
-	Program   string // empty if it isn't known
-	Kernel    string
-	Time      uint64 // cycles of the core's clock since its reset
-	Level     slog.Level
-	Text      string // without the newline at its end
-	File      string // of the source, empty for DPRINT
-	Line      int
+	Device    string         `json:"device,omitempty"` // name of the device
+	Core      chip.Core      `json:"core"`             // logical
+	Processor chip.Processor `json:"processor"`
+	Program   string         `json:"program,omitempty"` // empty if it isn't known
+	Kernel    string         `json:"kernel,omitempty"`
+	Time      uint64         `json:"time"` // cycles of the core's clock since its reset
+	Level     slog.Level     `json:"level"`
+	Text      string         `json:"text"`           // without the newline at its end
+	File      string         `json:"file,omitempty"` // of the source, empty for DPRINT
+	Line      int            `json:"line,omitempty"`
 	// Lost is how many records the processor dropped before this one, because nobody took them in time. Such a Record has a Text
 	// that says so, and is of no kernel.
-	Lost uint32
+	Lost uint32 `json:"lost,omitempty"`
 }
 
 // String returns the record as a line.

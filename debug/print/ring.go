@@ -38,8 +38,8 @@ type header struct {
 func parseHeader(b []byte, p chip.Processor) header {
 	b = b[int(p)*headerSize:]
 	return header{
-		taken: le.Uint32(b), beat: le.Uint32(b[4:]), told: le.Uint32(b[12:]),
-		put: le.Uint32(b[atPut:]), tail: le.Uint32(b[atPut+4:]), lost: le.Uint32(b[atPut+8:]),
+		taken: le.Uint32(b) &^ 3, beat: le.Uint32(b[4:]), told: le.Uint32(b[12:]),
+		put: le.Uint32(b[atPut:]) &^ 3, tail: le.Uint32(b[atPut+4:]) &^ 3, lost: le.Uint32(b[atPut+8:]),
 	}
 }
 
@@ -54,7 +54,7 @@ func (h header) untaken() uint32 {
 // start returns where to go on reading that has come as far as from: there, or at the first record that is left. It is false if
 // the header is none: its positions are further apart than the ring is long.
 func (h header) start(from uint32) (uint32, bool) {
-	if h.put-h.tail > RingSize || (h.put|h.tail)%4 != 0 {
+	if h.put-h.tail > RingSize {
 		return h.put, false
 	}
 	if h.put-from > h.put-h.tail {

@@ -57,7 +57,7 @@ reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatc
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
-tracebuf                   -> dispatch/cq dispatch/abi chip  # the image of a trace, its commands, its file
+tracebuf                   -> dispatch/cq dispatch/abi debug/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print kmd chip  # command queues

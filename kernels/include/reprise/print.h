@@ -142,10 +142,10 @@ static __attribute__((noinline, unused)) void rp_print_room(volatile struct rp_p
         if (taken != tail && taken - tail <= put - tail) {
             tail = taken;
         } else {
-            uint32_t first = rp_load(data + (tail & (RP_PRINT_SIZE - 1)));
+            uint32_t first = rp_load(data + (tail & (RP_PRINT_SIZE - 4)));
             uint32_t size = 4 * (first & 0xFFu);
             r->lost = r->lost + ((first & 0xFF00u) != RP_PRINT_KIND_SKIP);
-            tail = size - 1 < put - tail ? tail + size : put;
+            tail = size - 1 < put - tail && put - tail <= RP_PRINT_SIZE ? tail + size : put;
         }
     } while (end - tail > RP_PRINT_SIZE);
     r->tail = tail;
@@ -159,18 +159,18 @@ static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint3
     volatile struct rp_print_ring* r = rp_print_ring();
     uint32_t data = RP_L1_PRINT_DATA + RP_PRINT_SIZE * rp_processor();
     uint32_t put = r->put;
-    uint32_t rest = RP_PRINT_SIZE - (put & (RP_PRINT_SIZE - 1));
+    uint32_t rest = RP_PRINT_SIZE - (put & (RP_PRINT_SIZE - 4));
     uint32_t size = 4 * (head & 0xFFu);
     uint32_t end = put + size + (rest < size ? rest : 0);
     if (end - r->tail > RP_PRINT_SIZE) {
         rp_print_room(r, data, end);
     }
     if (rest < size) {
-        rp_store(data + (put & (RP_PRINT_SIZE - 1)), RP_PRINT_MAGIC | RP_PRINT_KIND_SKIP | rest / 4);
+        rp_store(data + (put & (RP_PRINT_SIZE - 4)), RP_PRINT_MAGIC | RP_PRINT_KIND_SKIP | rest / 4);
         put += rest;
         r->put = put;
     }
-    volatile uint32_t* w = rp_word(data + (put & (RP_PRINT_SIZE - 1)));
+    volatile uint32_t* w = rp_word(data + (put & (RP_PRINT_SIZE - 4)));
     w[0] = RP_PRINT_MAGIC | head;
     w[1] = ((const volatile struct rp_launch*)RP_LOCAL->launch)->host_assigned_id;
     w[2] = rp_load(RP_WALL_CLOCK_LOW);

@@ -1,0 +1,5 @@
+//go:build !long
+
+package print_test
+
+const long = false
