@@ -114,7 +114,7 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 		defer d.work.RUnlock()
 	}
 	fail := func(i int, err error) error {
-		return fmt.Errorf("reprise: load program %q on %s: %w", ps[i].Name, ds[i].name, err)
+		return fmt.Errorf("reprise: load program %q on %s: %w", ps[i].Name, ds[i].name, nameOnce(ps[i].Name, err))
 	}
 	err := eachOf(len(ds), func(i int) error {
 		if err := xs[i].prepare(ps[i]); err != nil {

@@ -83,6 +83,23 @@ func TestHangLeavesADump(t *testing.T) {
 	}, short, reprise.WithDumpDir(dir))
 }
 
+// The first error of a hang says which cores are busy, and everything else; those after it say only that the queue hangs, and
+// are the same *HangError all the same.
+func TestHangIsToldOnce(t *testing.T) {
+	b := open(t, sim.Blackhole(), reprise.WithHangTimeout(100*time.Millisecond), reprise.WithDumpDir(t.TempDir()))
+	x := b.spin("forever", b.word(), chip.BRISC, chip.Grid(3, 2))
+	b.must(b.queue.Run(b.ctx, x))
+	err := b.queue.Wait(b.ctx)
+	h := b.hang(err)
+	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (", "), dispatch (", "no progress for 100ms", "; see "+h.File)
+	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
+		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
+			t.Errorf("the next error is %v", err)
+		}
+		b.says(err, "queue 0 hangs since it waited for the commands so far to finish: no progress for 100ms; see "+h.File)
+	}
+}
+
 // A dump that can't be written is no reason to hide the hang.
 func TestDumpThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dumps")

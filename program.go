@@ -108,7 +108,7 @@ func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error
 		err = y.place(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, err), y.discard(ctx))
+		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, nameOnce(p.Name, err)), y.discard(ctx))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -397,7 +397,7 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 		err = x.hold(b)
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), err)
+		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
 	}
 	x.image.SetWords(at, v)
 	return nil
@@ -430,7 +430,7 @@ func (x *Executable) setAll(set func() error) error {
 		err = set()
 	}
 	if err != nil {
-		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), err)
+		return fmt.Errorf("reprise: set arguments of executable %q: %w", x.Name(), nameOnce(x.Name(), err))
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package reprise_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -17,6 +19,31 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
+
+// An error names a program once.
+func TestProgramIsNamedOnce(t *testing.T) {
+	b := open(t, sim.Wormhole())
+	p := b.blank("prog", chip.Single(99, 1))
+	_, err := b.dev.Load(b.ctx, p)
+	errs := []error{err}
+	p.Kernels[0].Cores = []chip.Range{chip.Single(0, 0)}
+	x := b.load(p)
+	arg := reprise.Arg{Kernel: "nothing", Index: 3}
+	errs = append(errs, x.SetArg(arg, 1))
+	arg.From = b.pages("m", 1)
+	_, err = b.queue.Capture(b.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x, arg) })
+	errs = append(errs, err)
+	for _, err := range errs {
+		if strings.Count(err.Error(), `"prog"`) != 1 {
+			t.Error(err)
+		}
+	}
+	var pe *dispatch.ProgramError
+	var ae *dispatch.ArgError
+	if !errors.As(errs[0], &pe) || !errors.As(errs[1], &ae) || !errors.As(errs[2], &ae) {
+		t.Errorf("types are lost: %v", errs)
+	}
+}
 
 // A program that can't run is refused by Load, which names the part and says what to do, and takes nothing.
 func TestProgramsThatCannotRun(t *testing.T) {

@@ -70,7 +70,7 @@ func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
 		if x != nil {
-			op = fmt.Sprintf("%s %q", op, x.Name())
+			op, err = fmt.Sprintf("%s %q", op, x.Name()), nameOnce(x.Name(), err)
 		}
 		return r.refused(op, err)
 	}

@@ -134,8 +134,8 @@ func (r *recording) broken() error {
 		}
 		return nil
 	}
-	if err := r.q.status.failed.Load(); err != nil && !r.done.done() {
-		return *err
+	if err := r.q.failure(); err != nil && !r.done.done() {
+		return err
 	}
 	return nil
 }
@@ -317,8 +317,8 @@ func (q *Queue) reported(c *completion) (done bool, err error) {
 		}
 	}
 	if !c.done() {
-		if err := q.status.failed.Load(); err != nil && !c.done() {
-			return false, *err
+		if err := q.failure(); err != nil && !c.done() {
+			return false, err
 		}
 		return false, nil
 	}

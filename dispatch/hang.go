@@ -26,20 +26,7 @@ type HangError struct {
 
 // Error implements error, in one line.
 func (e *HangError) Error() string {
-	busy, unreadable := 0, 0
-	for i := range e.Cores {
-		switch {
-		case e.Cores[i].Unreadable != "":
-			unreadable++
-		case e.Cores[i].Busy():
-			busy++
-		}
-	}
-	cores := fmt.Sprintf("%d of %d cores busy", busy, len(e.Cores))
-	if unreadable > 0 {
-		cores += fmt.Sprintf(", %d unreadable", unreadable)
-	}
-	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(), cores, e.Cause)
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(), busyCores(e.Cores), e.Cause)
 	if e.File != "" {
 		s += "; see " + e.File
 	}

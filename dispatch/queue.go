@@ -117,8 +117,8 @@ func (q *Queue) Dispatcher() Dispatcher { return q.dispatcher }
 
 // usable returns why the queue takes no commands; nil if it does.
 func (q *Queue) usable(op string) error {
-	if err := q.status.failed.Load(); err != nil {
-		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, *err)
+	if err := q.failure(); err != nil {
+		return fmt.Errorf("dispatch: queue %d: %s: %w", q.id, op, err)
 	}
 	return nil
 }
@@ -378,8 +378,8 @@ func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) err
 		if ended || err != nil {
 			return err
 		}
-		if failed := q.status.failed.Load(); failed != nil {
-			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, *failed)
+		if err := q.failure(); err != nil {
+			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
 		}
 		if err := w.pause(ctx); err != nil {
 			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)

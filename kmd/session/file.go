@@ -257,8 +257,11 @@ func (c *counted) end(z *gzip.Reader, events int) error {
 	if _, err := io.ReadFull(c.r, sum); err != nil {
 		return noEOF(err)
 	}
-	if n != uint64(events) || !bytes.Equal(sum, want) {
-		return fmt.Errorf("its checksum is wrong, or its %d events aren't %d", events, n)
+	switch {
+	case n != uint64(events):
+		return fmt.Errorf("it has %d events, and says that it has %d", events, n)
+	case !bytes.Equal(sum, want):
+		return errors.New("its checksum is wrong: it was changed")
 	}
 	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("something comes after its end (%w)", cmpErr(err))

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -111,6 +112,8 @@ func TestReadRefuses(t *testing.T) {
 	stream := unpack(t, whole)
 	flip := bytes.Clone(stream)
 	flip[5] ^= 1 // in the target's name
+	fewer := bytes.Clone(stream)
+	fewer[len(fewer)-sha256.Size-1]--
 	for _, tt := range []struct {
 		name string
 		file []byte
@@ -123,7 +126,8 @@ func TestReadRefuses(t *testing.T) {
 		{"no stream", whole[:len(Magic)+4], ErrDamaged, "unexpected EOF"},
 		{"cut off", whole[:len(whole)/2], ErrDamaged, "unexpected EOF"},
 		{"not closed", pack(stream[:len(stream)-40]), ErrDamaged, "unexpected EOF"},
-		{"a flipped bit", pack(flip), ErrDamaged, "checksum"},
+		{"a flipped bit", pack(flip), ErrDamaged, "checksum is wrong"},
+		{"another number of events", pack(fewer), ErrDamaged, "and says that it has"},
 		{"more after its end", pack(append(bytes.Clone(stream), 1)), ErrDamaged, "after its end"},
 		{"a blob that is not there", pack([]byte{byte(KindIoctl), 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0}), ErrDamaged, "blob 6, there are 0"},
 		{"a blob that is too long", pack([]byte{byte(kindBlob), 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1}), ErrDamaged, "more than"},
