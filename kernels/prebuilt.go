@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -101,3 +102,19 @@ func PrebuiltCompute(arch chip.Arch, name string) (*Compute, error) {
 // Sources are the headers (include) and start-up code and linker script (lib) that kernels are compiled with, for
 // builds that don't use [Compile].
 func Sources() fs.FS { return sources }
+
+// PrebuiltFiles returns the ELF files of the kernels that come with Reprise, by name, for tools. Callers don't change them.
+func PrebuiltFiles(arch chip.Arch) map[string][]byte {
+	dir := "images/" + arch.String()
+	all := map[string][]byte{}
+	entries, err := images.ReadDir(dir)
+	if err != nil {
+		return all
+	}
+	for _, e := range entries {
+		if file, err := images.ReadFile(dir + "/" + e.Name()); err == nil {
+			all[strings.TrimSuffix(e.Name(), ".elf")] = file
+		}
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package stack
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// maxFrames bounds a call stack: local RAM holds no more frames of 16 bytes.
+const maxFrames = 256
+
+// Registers are those of a processor, or of a frame as far as they are known.
+type Registers struct {
+	X     [32]uint32
+	Known uint32 // a bit for each of X
+	PC    uint32
+}
+
+// All returns registers that are all known.
+func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uint32(0), PC: pc} }
+
+// Memory reads memory as the processor sees it.
+type Memory func(addr uint32, p []byte) error
+
+// A Frame is one function of a call stack.
+type Frame struct {
+	PC       uint32     `json:"pc"` // for a caller, of the instruction after its call
+	Module   string     `json:"module,omitempty"`
+	Function string     `json:"function,omitempty"`
+	File     string     `json:"file,omitempty"`
+	Line     int        `json:"line,omitempty"`
+	Inlined  bool       `json:"inlined,omitempty"` // into the next frame
+	Args     []Argument `json:"args,omitempty"`
+	// Guessed says that the frame was found without call frame information.
+	Guessed bool `json:"guessed,omitempty"`
+}
+
+// An Argument of a function. Value is empty if the compiler didn't keep it.
+type Argument struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"`
+}
+
+// String describes the frame in one line.
+func (f Frame) String() string {
+	var b strings.Builder
+	name := f.Function
+	if name == "" {
+		name = "?"
+	}
+	b.WriteString(name)
+	if f.File != "" || len(f.Args) > 0 {
+		b.WriteByte('(')
+		for i, a := range f.Args {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			v := a.Value
+			if v == "" {
+				v = "?"
+			}
+			fmt.Fprintf(&b, "%s=%s", a.Name, v)
+		}
+		b.WriteByte(')')
+	}
+	if f.File != "" {
+		fmt.Fprintf(&b, " at %s:%d", f.File, f.Line)
+	}
+	if f.Inlined {
+		b.WriteString(", inlined")
+	} else {
+		fmt.Fprintf(&b, ", pc %#x", f.PC)
+	}
+	if f.Module != "" {
+		fmt.Fprintf(&b, " in %s", f.Module)
+	}
+	return b.String()
+}
+
+// A Space is what a processor can execute: modules at their addresses.
+type Space []*Module
+
+// Find returns the module at an address, nil if there is none.
+func (s Space) Find(addr uint32) *Module {
+	for _, m := range s {
+		if addr >= m.Start && addr < m.End {
+			return m
+		}
+	}
+	return nil
+}
+
+// Unwind returns the frames of a processor, the innermost first. It ends where no module or no memory is, and says nothing that it
+// doesn't know. If only pc is known there is one frame, with what is inlined there.
+func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
+	for first := true; len(out) < maxFrames; first = false {
+		m := s.Find(r.PC)
+		if m == nil {
+			return append(out, Frame{PC: r.PC})
+		}
+		at := r.PC - m.bias
+		if !first {
+			at -= 4 // the call
+		}
+		rules, exact, ok := m.rules(r.PC - m.bias)
+		if !first {
+			rules, exact, ok = m.rules(at + 4)
+			if _, same := m.symbolAt(at + 4); !same { // the call was the function's last instruction
+				rules, exact, ok = m.rules(at)
+			}
+		}
+		cfa, known := uint32(0), false
+		if ok && r.Known>>rules.base&1 != 0 {
+			cfa, known = r.X[rules.base]+uint32(rules.offset), true
+		}
+		frames := m.frames(at, &context{regs: r, cfa: cfa, known: known, mem: mem})
+		for i := range frames {
+			frames[i].PC = r.PC
+			frames[i].Guessed = !exact
+		}
+		out = append(out, frames...)
+		if !ok || !known {
+			return out
+		}
+		next, ok := r.caller(&rules, cfa, mem)
+		if !ok || next.PC == 0 || next.PC&3 != 0 || !first && next.X[2] <= r.X[2] {
+			return out
+		}
+		r = next
+	}
+	return out
+}
+
+// rules returns how the caller's registers are found at an address of the file, and whether the compiler says so.
+func (m *Module) rules(addr uint32) (r row, exact, ok bool) {
+	for i := range m.rows {
+		if f := &m.rows[i]; addr >= f.low && addr < f.high {
+			if r, ok := f.rowAt(addr); ok {
+				return r, true, true
+			}
+		}
+	}
+	s, ok := m.symbolAt(addr)
+	if !ok || m.text == nil {
+		return r, false, false
+	}
+	r, ok = m.guess(s.start, addr)
+	return r, false, ok
+}
+
+// caller returns the registers of the caller.
+func (r *Registers) caller(rules *row, cfa uint32, mem Memory) (next Registers, ok bool) {
+	next = *r
+	for i := 1; i < 32; i++ {
+		temporary := i >= 5 && i <= 7 || i >= 10 && i <= 17 || i >= 28
+		switch x := rules.rules[i]; {
+		case x.kind == saved:
+			var b [4]byte
+			if err := mem(cfa+uint32(x.v), b[:]); err != nil {
+				next.Known &^= 1 << i
+				continue
+			}
+			next.X[i], next.Known = binary.LittleEndian.Uint32(b[:]), next.Known|1<<i
+		case x.kind == computed:
+			next.X[i], next.Known = cfa+uint32(x.v), next.Known|1<<i
+		case x.kind == inOther:
+			next.X[i] = r.X[x.v]
+		case x.kind == lost, temporary:
+			next.Known &^= 1 << i
+		}
+	}
+	if next.Known>>1&1 == 0 {
+		return next, false
+	}
+	next.PC, next.X[2] = next.X[1], cfa
+	next.Known |= 1 << 2
+	return next, true
+}
