@@ -241,11 +241,8 @@ func (x *Executable) label() string {
 // Cores returns how many workers run a kernel of the program.
 func (x *Executable) Cores() int { return x.image.Cores() }
 
-// CommandBytes returns the size of the commands of one run.
-func (x *Executable) CommandBytes() int { return x.image.CommandBytes() }
-
-// Commands returns the number of commands of one run.
-func (x *Executable) Commands() int { return x.image.Commands() }
+// Commands returns the size of the commands of one run.
+func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands() }
 
 // Release releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
 // kernels that they run.

@@ -135,6 +135,21 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 	return c, nil
 }
 
+// ProgramTimes returns what reads when the programs run that the queue starts from here on, in cycles of [Queue.Clock]. The
+// device notes that always, so nothing is put into the queue and nothing waits. Programs that are in the queue already may be
+// among them. The error is [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
+func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
+	const op = "read the times of programs"
+	if err := q.d.usable(op); err != nil {
+		return nil, err
+	}
+	p, err := q.q.ProgramTimes()
+	if err != nil {
+		return nil, q.d.failed(op, err)
+	}
+	return p, nil
+}
+
 // WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
 // polls. It ends early with ctx, in the error of a queue that hangs or is lost, or in an ErrTimeout when nothing on the device
 // moves for the hang timeout; the queue stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not call the device.

@@ -62,7 +62,7 @@ func TestResidentArguments(t *testing.T) {
 				}
 			}
 		}
-		resident := x.CommandBytes()
+		resident := x.Commands().Bytes
 		b.must(b.queue.Run(b.ctx, x))
 		want(1)
 		old, err := b.queue.Capture(b.ctx, "old", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
@@ -77,8 +77,8 @@ func TestResidentArguments(t *testing.T) {
 
 		b.must(errors.Join(x.SetArgs("store", add(6)), b.queue.Run(b.ctx, x)))
 		want(7)
-		if x.CommandBytes() < resident+8<<10 {
-			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.CommandBytes())
+		if x.Commands().Bytes < resident+8<<10 {
+			b.Errorf("a run has %d B of commands with its arguments beside the kernels and %d B with changed ones", resident, x.Commands().Bytes)
 		}
 		b.must(old.Replay(b.ctx))
 		want(1)

@@ -29,7 +29,7 @@ func TestSecondTraceKeepsOutOfTheFirst(t *testing.T) {
 	})
 	b.must(err)
 	var xs []*reprise.Executable
-	for range 30 << 10 * b.dev.DRAMBanks() / x.CommandBytes() {
+	for range 30 << 10 * b.dev.DRAMBanks() / x.Commands().Bytes {
 		xs = append(xs, x)
 	}
 	_, err = b.queue.Capture(b.ctx, "second", record(xs...))

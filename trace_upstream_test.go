@@ -154,7 +154,7 @@ func TestUpstreamSerialCaptures(t *testing.T) {
 	x := b.load(b.blank("blank", b.dev.Grid()))
 	all := b.dev.Memory(allocator.Trace)
 	var xs []*reprise.Executable
-	for range int(all.Total) * b.dev.DRAMBanks() * 3 / 4 / x.CommandBytes() { // two of these don't fit
+	for range int(all.Total) * b.dev.DRAMBanks() * 3 / 4 / x.Commands().Bytes { // two of these don't fit
 		xs = append(xs, x)
 	}
 	for range 20 {

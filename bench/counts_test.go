@@ -111,7 +111,7 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if capture > captureAllocations {
 		return fmt.Errorf("a capture allocates %d times, more than %d", capture, captureAllocations)
 	}
-	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.CommandBytes(), x.Commands(), run, steps[programs-1].Size, t.Parts()[0].ReplayBytes, replay)
+	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.Commands().Bytes, x.Commands().Count, run, steps[programs-1].Size, t.Parts()[0].ReplayBytes, replay)
 	if err := t.Release(ctx); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func measureEnqueue(ctx context.Context, s *session) error {
 		params := []Param{{"shape", shape.name}}
 		job := &job{
 			name: "run", params: params, op: run, per: 8, burst: 8, settle: s.finish,
-			against: []*baseline{memcpySame(x.CommandBytes(), 8)}, bytes: float64(x.CommandBytes()), commands: float64(x.Commands()), allocs: true,
+			against: []*baseline{memcpySame(x.Commands().Bytes, 8)}, bytes: float64(x.Commands().Bytes), commands: float64(x.Commands().Count), allocs: true,
 			peers: enqueuePeers(shape),
 		}
 		if err := s.measure(ctx, "enqueue", job); err != nil {
@@ -52,7 +52,7 @@ func measureCapture(ctx context.Context, s *session) error {
 		var traces []*reprise.Trace
 		job := &job{
 			name: "capture", params: []Param{{"shape", shape.name}}, per: 4, burst: 4,
-			against: []*baseline{memcpySame(x.CommandBytes(), 4)}, bytes: float64(x.CommandBytes()), peers: capturePeers(shape), allocs: true,
+			against: []*baseline{memcpySame(x.Commands().Bytes, 4)}, bytes: float64(x.Commands().Bytes), peers: capturePeers(shape), allocs: true,
 			op: func(ctx context.Context, n int) error {
 				for range n {
 					t, err := s.record(ctx, x, 1)

@@ -79,14 +79,20 @@ func (im *Image) Cores() int { return im.cores }
 // Bounds returns the smallest range with all cores that run a kernel of the program or have a part of its memory.
 func (im *Image) Bounds() chip.Range { return im.bounds }
 
-// CommandBytes returns the size of the commands of one run whose kernels are on the cores already.
-func (im *Image) CommandBytes() int { return len(im.current().main.bytes) }
+// CommandSize is how much is sent.
+type CommandSize struct {
+	Count int // commands of the prefetcher
+	Bytes int
+}
+
+// Commands returns the size of one run whose kernels are on the cores already.
+func (im *Image) Commands() CommandSize {
+	b := im.current().main.bytes
+	return CommandSize{Count: countCommands(im.layout, b), Bytes: len(b)}
+}
 
 // RunBytes returns the most that one run has now.
-func (im *Image) RunBytes() int { return len(im.text.bytes) + im.CommandBytes() }
-
-// Commands returns how many commands of the prefetcher one run has whose kernels are on the cores already.
-func (im *Image) Commands() int { return countCommands(im.layout, im.current().main.bytes) }
+func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
 
 // Commands returns how many commands of the prefetcher are sent.
 func (p *Prepared) Commands(d *Device) int { return countCommands(d.layout(), p.Bytes) }

@@ -30,6 +30,7 @@ type controlBlock struct {
 	edgeWord  [maxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues; not in tt-metal
 	forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes; not in tt-metal
 	argWords  uint32            // dispatch core: words that become arguments, argWordsSize bytes; not in tt-metal
+	times     uint32            // dispatch core: when programs ran, timesSize bytes; not in tt-metal
 	control   uint32            // prefetch core: loops and aborted replays, controlSize bytes; not in tt-metal
 }
 
@@ -62,6 +63,7 @@ func newControlBlock(l *abi.Layout) controlBlock {
 	}
 	c.forwarded = c.edgeWord[maxQueues-1] + 16
 	c.argWords = (subordinateRing + subordinatePages*subordinatePageSize + 63) &^ 63
+	c.times = (c.argWords + argWordsSize + 15) &^ 15
 	return c
 }
 
@@ -71,6 +73,10 @@ func (c *controlBlock) end() uint32 { return c.forwarded + forwardedSize }
 // controlSize is the size of the prefetcher's struct cq_control: four words, 16 loops of four words, 12 words of the log, and a word of
 // memory with what is around it. Source: firmware, cq_prefetch_control.h.
 const controlSize = 16 + 16*16 + 48 + 64
+
+// argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are written, and 8 KiB of commands. Source:
+// firmware, struct cq_arg_words in cq_read_arg.h.
+const argWordsSize = 32*64 + 32*16 + 8192
 
 // forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32

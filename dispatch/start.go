@@ -126,7 +126,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
 			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.forwarded,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.forwarded, ctl.times,
 		}},
 	}
 
@@ -152,6 +152,11 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	if ctl.control != 0 {
 		if err := d.write(q.tiles.prefetch, ctl.control, make([]byte, controlSize)); err != nil {
 			return fmt.Errorf("start core %v: %w", q.tiles.prefetch, err)
+		}
+	}
+	if ctl.times != 0 {
+		if err := d.write(q.tiles.dispatch, ctl.times, make([]byte, timesSize)); err != nil {
+			return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
 		}
 	}
 	for _, c := range []struct {

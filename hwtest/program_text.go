@@ -68,14 +68,14 @@ func longCommands(t *fixture) {
 			}})
 	}
 	x := t.load(prog)
-	if x.CommandBytes() > 64<<10 {
-		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.CommandBytes())
+	if x.Commands().Bytes > 64<<10 {
+		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.Commands().Bytes)
 	}
 	t.ok(t.rq.Run(t.ctx, x))
 	// Once arguments have changed, they all are among the commands.
 	t.ok(x.SetArgs(processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.CommandBytes() < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.CommandBytes())
+	if x.Commands().Bytes < 256<<10 {
+		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
 	}
 	for range 4 {
 		t.ok(t.rq.Run(t.ctx, x))

@@ -219,8 +219,8 @@ func (t *fixture) longTrace(play func(*reprise.Trace)) {
 	x := t.load(prog)
 	// Once arguments have changed, they all are among the commands.
 	t.ok(x.SetArgs(processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
-	if x.CommandBytes() < 256<<10 {
-		t.Fatalf("the commands have %d bytes: not more than an entry", x.CommandBytes())
+	if x.Commands().Bytes < 256<<10 {
+		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
 	}
 	play(t.capture("t", x, x))
 	for i := range processors() {
@@ -439,8 +439,8 @@ func circularInTrace(t *fixture) {
 func traceDescription(t *fixture) {
 	f := t.follow()
 	x, y := t.load(t.mixProgram("first", t.grid(), f.b, 5, 0)), t.load(t.mixProgram("second", t.grid(), f.b, 6, 0))
-	if x.Cores() != t.grid().Size() || x.CommandBytes() <= 0 {
-		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.CommandBytes())
+	if x.Cores() != t.grid().Size() || x.Commands().Bytes <= 0 {
+		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.Commands().Bytes)
 	}
 	before := t.dev.Memory(allocator.Trace)
 	tr := t.capture("two", x, y, x)

@@ -131,7 +131,7 @@ func (s *submitTimes) End(_ context.Context, c *reprise.Call) {
 func (s *submitTimes) passed(n int) passed {
 	p := passed{times: s.times, programs: len(s.programs) / n}
 	for _, x := range s.programs[:p.programs] {
-		p.cores, p.bytes = max(p.cores, x.Cores()), p.bytes+x.CommandBytes()
+		p.cores, p.bytes = max(p.cores, x.Cores()), p.bytes+x.Commands().Bytes
 	}
 	return p
 }

@@ -318,7 +318,7 @@ func (s *submissions) End(_ context.Context, c *reprise.Call) {
 	switch c.Kind {
 	case reprise.CallRun:
 		s.count++
-		s.bytes += c.Object.(*reprise.Executable).CommandBytes()
+		s.bytes += c.Object.(*reprise.Executable).Commands().Bytes
 	case reprise.CallReplay:
 		s.count++
 		for _, p := range c.Object.(*reprise.Trace).Parts() {

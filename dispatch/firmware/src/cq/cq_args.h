@@ -88,6 +88,7 @@ struct cq_subordinate_args {
     uint32_t num_workers;
     uint32_t sync_base;
     uint32_t forwarded;
+    uint32_t times;  // L1, see cq_times.h; a multiple of 16
 };
 
 RP_STATIC_ASSERT(sizeof(struct cq_prefetch_args) == 4 * 22, "prefetcher arguments");
@@ -96,7 +97,7 @@ RP_STATIC_ASSERT(offsetof(struct cq_prefetch_args, dispatch_xy) == 4 * 14, "pref
 RP_STATIC_ASSERT(sizeof(struct cq_dispatch_args) == 4 * 22, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, ring) == 4 * 7, "dispatcher arguments");
 RP_STATIC_ASSERT(offsetof(struct cq_dispatch_args, first_stream) == 4 * 12, "dispatcher arguments");
-RP_STATIC_ASSERT(sizeof(struct cq_subordinate_args) == 4 * 12, "subordinate arguments");
+RP_STATIC_ASSERT(sizeof(struct cq_subordinate_args) == 4 * 13, "subordinate arguments");
 
 RP_INLINE void cq_load_args(uint32_t* to, uint32_t bytes) {
     for (uint32_t i = 0; i < bytes / 4; i++) {

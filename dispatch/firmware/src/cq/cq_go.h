@@ -32,29 +32,41 @@ RP_INLINE uint32_t cq_place_go(uint32_t command, uint32_t to, uint32_t word) {
     return at;
 }
 
-// cq_send_go waits until the workers have finished what was sent before, then starts them. The command's bytes are
-// gone afterwards, and must stay until the writes are flushed.
-static inline void cq_send_go(const struct cq_go* go, uint32_t noc, uint32_t command) {
+// cq_wait_workers waits until the workers have finished what was sent before, and returns when that was if it is wanted.
+RP_INLINE uint64_t cq_wait_workers(uint32_t stream, uint32_t count, int timed) {
+    cq_wait_stream(stream, count);
+    return timed ? rp_wall_clock() : 0;
+}
+
+// cq_multicast_go starts all workers by a word after the command's header, once they have finished what was sent before.
+RP_INLINE uint64_t cq_multicast_go(const struct cq_go* go, uint32_t noc, uint32_t command, uint32_t slot, uint32_t word,
+                                   int timed) {
+    uint32_t stream = ((const struct cq_send_go*)command)->wait_stream;
+    uint32_t count = ((const struct cq_send_go*)command)->wait_count;
+    uint32_t to = go->address + 4 * slot;
+    uint32_t from = cq_place_go(command, to, word);
+    // A multicast reserves its whole tree. Reserving one while another's writes are under way can lock both.
+    rp_noc_write_barrier(noc);
+    rp_noc_write_state(noc, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, go->rect, 0);
+    uint64_t now = cq_wait_workers(stream, count, timed);
+    rp_noc_write_with_state(noc, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, to, from, 4, go->workers);
+    return now;
+}
+
+// cq_send_any_go is cq_send_go, also for commands that start workers one by one, or none.
+CQ_SHARED uint64_t cq_send_any_go(const struct cq_go* go, uint32_t noc, uint32_t command, int timed) {
     const struct cq_send_go* c = (const struct cq_send_go*)command;
     uint32_t word = cq_u32(c->go_signal);
-    uint32_t slot = c->multicast_slot;
     uint32_t num_unicast = c->num_unicast;
     uint32_t unicast = c->noc_data_start;
-    uint32_t stream = c->wait_stream;
-    uint32_t count = c->wait_count;
+    uint64_t now;
     if (unicast + num_unicast > CQ_GO_NOC_DATA_WORDS) {
         cq_park(CQ_BAD_LENGTH, rp_load(command));
     }
-    if (slot != CQ_GO_NO_MULTICAST) {
-        uint32_t to = go->address + 4 * slot;
-        uint32_t from = cq_place_go(command, to, word);
-        // A multicast reserves its whole tree. Reserving one while another's writes are under way can lock both.
-        rp_noc_write_barrier(noc);
-        rp_noc_write_state(noc, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, go->rect, 0);
-        cq_wait_stream(stream, count);
-        rp_noc_write_with_state(noc, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, to, from, 4, go->workers);
+    if (c->multicast_slot != CQ_GO_NO_MULTICAST) {
+        now = cq_multicast_go(go, noc, command, c->multicast_slot, word, timed);
     } else {
-        cq_wait_stream(stream, count);
+        now = cq_wait_workers(c->wait_stream, c->wait_count, timed);
     }
     if (num_unicast != 0) {
         uint32_t from = cq_place_go(command, go->address, word);
@@ -62,6 +74,18 @@ static inline void cq_send_go(const struct cq_go* go, uint32_t noc, uint32_t com
             rp_noc_write_packet(noc, RP_BUF_WRITE, RP_WRITE, go->noc_data[unicast], go->address, from, 4, 1);
         }
     }
+    return now;
+}
+
+// cq_send_go waits until the workers have finished what was sent before, then starts them. Returns the time in between if it
+// is wanted, otherwise 0. The command's bytes are gone afterwards, and must stay until the writes are flushed.
+RP_INLINE uint64_t cq_send_go(const struct cq_go* go, uint32_t noc, uint32_t command, int timed) {
+    uint32_t low = rp_load(command), high = rp_load(command + 4);  // quicker than the fields, byte by byte
+    uint32_t slot = high >> 8 & 0xFFu;
+    if (slot == CQ_GO_NO_MULTICAST || high >> 16 != 0) {
+        return cq_send_any_go(go, noc, command, timed);
+    }
+    return cq_multicast_go(go, noc, command, slot, low >> 8 | high << 24, timed);
 }
 
 // cq_copy_noc_data takes the words of SET_GO_SIGNAL_NOC_DATA, which lie after its header in one piece.

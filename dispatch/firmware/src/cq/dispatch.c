@@ -483,7 +483,7 @@ CQ_SHARED void notify_subordinate(void) {
 }
 
 CQ_SHARED void send_go(void) {
-    cq_send_go(&go, NOC, ring.cursor);
+    cq_send_any_go(&go, NOC, ring.cursor, 0);
     skip_header();
 }
 

@@ -13,12 +13,14 @@
 #include "cq_go.h"
 #include "cq_forward.h"
 #include "cq_ring.h"
+#include "cq_times.h"
 
 #define NOC 1u
 #define MAX_SYNC_WORDS 8u
 
 static struct cq_subordinate_args args;
 static struct cq_go go;
+static struct cq_times times;
 static uint32_t pages_taken;
 static uint32_t cursor;
 static uint32_t forwarded_taken;
@@ -51,6 +53,7 @@ static enum input wait_input(void) {
     if (in == NOTHING) {
         rp_waypoint("IDLE");
         do {
+            cq_times_look(&times);
             in = look();
         } while (in == NOTHING);
         rp_waypoint("RUN ");
@@ -91,6 +94,25 @@ static void wait_sync(uint32_t index) {
     gos_sent[index]++;
 }
 
+// Sends what is no program, but also waits for those before.
+CQ_SHARED void reset(uint32_t command) {
+    uint64_t now = cq_send_any_go(&go, NOC, command, 1);
+    if (times.stream != 0) {
+        cq_times_done(&times, now);
+    }
+}
+
+// Starts a program and notes when.
+CQ_SHARED void start(uint32_t command) {
+    const struct cq_send_go* c = (const struct cq_send_go*)command;
+    if (c->go_signal[3] != RP_SIGNAL_GO) {
+        reset(command);
+        return;
+    }
+    cq_times_starts(&times, c->wait_stream, c->wait_count + go.workers);
+    cq_times_started(&times, cq_send_go(&go, NOC, command, 1));
+}
+
 static void send_go(void) {
     const struct cq_send_go* c = (const struct cq_send_go*)cursor;
     uint32_t index = c->wait_stream - args.first_stream;
@@ -98,7 +120,7 @@ static void send_go(void) {
         cq_park(CQ_BAD_LENGTH, rp_load(cursor));
     }
     wait_sync(index);
-    cq_send_go(&go, NOC, cursor);
+    start(cursor);
 }
 
 // Runs the command that the dispatcher has forwarded. Returns 0 after the last one. The command's place goes back when
@@ -107,7 +129,7 @@ static int run_forwarded(void) {
     uint32_t at = cq_forward_entry(args.forwarded, forwarded_taken);
     uint8_t id = *(const uint8_t*)at;
     if (id == CQ_DISPATCH_SEND_GO_SIGNAL) {
-        cq_send_go(&go, NOC, at);
+        start(at);
         rp_noc_write_flush(NOC);
     } else if (id != CQ_DISPATCH_TERMINATE) {
         cq_park(CQ_BAD_COMMAND, rp_load(at));
@@ -161,6 +183,7 @@ void kernel_main(void) {
     go.rect = rp_noc_rect(NOC, args.workers_start_xy, args.workers_end_xy);
     go.workers = args.num_workers;
     cursor = args.ring;
+    times.base = args.times;
     do {
         if (wait_input() == FORWARDED) {
             more = run_forwarded();

@@ -1,0 +1,148 @@
+package dispatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// The times of programs: the firmware notes in a ring in the dispatch core's L1 when each program was started and when it was done,
+// whether anybody reads them or not. Source: firmware, cq_times.h.
+const (
+	timesEntries = 1024
+	timesHeader  = 16
+	timesStride  = 16
+	timesSize    = timesHeader + timesEntries*timesStride
+)
+
+// ProgramTime is when a program ran, in cycles of the queue's clock ([Queue.Clock]).
+type ProgramTime struct {
+	Start uint64 // the programs before were done, and it was started
+	// End is when its workers were done. If the next program was waiting already, that is its Start, to the cycle. Otherwise it is
+	// late by the few instructions between two looks of the dispatch core. It is at most the Start of the next program.
+	End uint64
+}
+
+// ErrTimesLost is returned when the times of programs can't be told from those of programs before: the queue was restarted.
+var ErrTimesLost = errors.New("the queue was restarted, which forgets them: begin to read times anew")
+
+// ProgramTimes reads when a queue's programs run, without waiting for them and without anything in the queue. It is not safe for
+// concurrent use.
+type ProgramTimes struct {
+	q      *Queue
+	next   uint32 // number of the first program that was not returned
+	starts uint64 // of the queue
+}
+
+// ProgramTimes returns a reader of the times of the programs that are started from here on. Programs that are in the queue already
+// may be among them: wait for the queue first if they shouldn't be. The error is [ErrQueueFirmware] for tt-metal's firmware,
+// which notes none.
+func (q *Queue) ProgramTimes() (*ProgramTimes, error) {
+	p := &ProgramTimes{q: q}
+	err := p.inside(func() error {
+		p.starts = q.Starts()
+		var head [4]byte
+		if err := p.read(0, head[:]); err != nil {
+			return err
+		}
+		p.next = binary.LittleEndian.Uint32(head[:])
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Append appends the times of the programs that were started since the last call, in the order of their starts, and without gaps
+// but for lost ones: so many came before the first that is appended, and were overwritten in the ring, which holds 1,024. The
+// newest program is left for the next call until it is done.
+func (p *ProgramTimes) Append(dst []ProgramTime) (_ []ProgramTime, lost int, err error) {
+	err = p.inside(func() error {
+		if p.q.Starts() != p.starts {
+			return ErrTimesLost
+		}
+		dst, lost, err = p.append(dst)
+		return err
+	})
+	return dst, lost, err
+}
+
+func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err error) {
+	le := binary.LittleEndian
+	var head [4]byte
+	if err := p.read(0, head[:]); err != nil {
+		return dst, 0, err
+	}
+	started := le.Uint32(head[:])
+	n := started - p.next
+	if int32(n) <= 0 {
+		return dst, 0, nil
+	}
+	// The slot after the newest may be written while the ring is read.
+	first := started - min(n, timesEntries-1)
+	b := make([]byte, timesStride*(started-first))
+	if err := p.ring(first, b); err != nil {
+		return dst, 0, err
+	}
+	// What was overwritten while it was read is dropped.
+	if err := p.read(0, head[:]); err != nil {
+		return dst, 0, err
+	}
+	if whole := le.Uint32(head[:]) - (timesEntries - 1); int32(whole-first) > 0 {
+		gone := min(whole-first, started-first)
+		first += gone
+		b = b[timesStride*gone:]
+	}
+	lost = int(first - p.next)
+	p.next = first
+	for ; len(b) > 0; b = b[timesStride:] {
+		t := ProgramTime{Start: le.Uint64(b), End: le.Uint64(b[8:])}
+		last := len(b) == timesStride
+		switch {
+		case t.End >= t.Start:
+		case last:
+			return dst, lost, nil // not done yet, as far as anybody has seen
+		default:
+			t.End = le.Uint64(b[timesStride:])
+		}
+		dst = append(dst, t)
+		p.next++
+	}
+	return dst, lost, nil
+}
+
+// ring reads whole entries from entry first on.
+func (p *ProgramTimes) ring(first uint32, b []byte) error {
+	for len(b) > 0 {
+		at := first % timesEntries
+		n := min(uint32(len(b)), (timesEntries-at)*timesStride)
+		if err := p.read(timesHeader+timesStride*at, b[:n]); err != nil {
+			return err
+		}
+		first, b = first+n/timesStride, b[n:]
+	}
+	return nil
+}
+
+func (p *ProgramTimes) read(off uint32, b []byte) error {
+	return p.q.d.kd.Read(p.q.dispatcher.at, uint64(p.q.d.ctl.times+off), b)
+}
+
+// inside calls f while the queue can't be restarted.
+func (p *ProgramTimes) inside(f func() error) error {
+	q := p.q
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	err := q.overLocked(false)
+	if err == nil && q.d.ctl.times == 0 {
+		err = ErrQueueFirmware
+	}
+	if err == nil {
+		err = f()
+	}
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: times of programs: %w", q.id, err)
+	}
+	return nil
+}
