@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "modernc.org/sqlite"
+	_ "github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -232,7 +232,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		if _, err := visualizer.Import(b.ctx, db, []string{filepath.Join(dir, "report.json")}, visualizer.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		q, err := sql.Open("sqlite", db)
+		q, err := sql.Open("sqlite3", db)
 		b.must(err)
 		var op string
 		var parts int

@@ -135,7 +135,7 @@ var externalOf = map[string][]string{
 	"sim/ttsim/libttsim":   {"github.com/ebitengine/purego"},
 	"bench":                {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf", "gonum.org/v1/plot"},
 	"bench/probe":          {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
-	"ops/graph/visualizer": {"modernc.org/sqlite"},
+	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
 	"cmd/reprise":          {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }
 

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver of the database
+	_ "github.com/ncruces/go-sqlite3/driver" // of the database
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -60,7 +60,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 		return nil, fmt.Errorf("visualizer: import: %w", err)
 	}
 	defer to.close()
-	c, err := sql.Open("sqlite", to.uri())
+	c, err := sql.Open("sqlite3", to.uri())
 	if err != nil {
 		return nil, fmt.Errorf("visualizer: import: open %s: %w", db, err)
 	}

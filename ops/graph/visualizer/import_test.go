@@ -54,7 +54,7 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 // connect opens a database until the test ends.
 func connect(t *testing.T, db string) *sql.DB {
 	t.Helper()
-	c, err := sql.Open("sqlite", db)
+	c, err := sql.Open("sqlite3", db)
 	if err != nil {
 		t.Fatal(err)
 	}
