@@ -11,6 +11,9 @@ type arc struct {
 	scratch [8]uint32
 	ram     [16]uint32 // Blackhole: SCRATCH_RAM
 	misc    uint32
+	aiclk   uint32   // MHz
+	forced  bool     // a message has set it
+	clockAt []uint32 // offsets in csm of telemetry values of AICLK: their low halves
 }
 
 const (
@@ -25,6 +28,8 @@ const (
 	arcQueues         = 0x600
 	arcQueueCount     = 4
 	arcQueueEntries   = 8
+	arcFlashBuffer    = 0x60000 // where messages leave what they read from flash
+	arcFlashBytes     = 4096
 
 	// Where Wormhole's firmware has the telemetry of earlier releases (tt-umd smbus_arc_telemetry_reader.hpp).
 	arcFlatTelemetry = 0x78D60
@@ -41,7 +46,23 @@ func (c *Chip) serial() uint64 {
 	return chip.BoardP150<<36 | 1
 }
 
-func (c *Chip) aiclk() uint32 { return 1000 }
+// clocks are the frequencies of AICLK in MHz when a host has said that the chip is idle or busy (tt-umd
+// *_implementation.hpp AICLK_IDLE_VAL, AICLK_BUSY_VAL), and the one before a host has said anything.
+func (c *Chip) clocks() (idle, busy, first uint32) {
+	if c.arch == chip.Wormhole {
+		return 500, 1000, 1000
+	}
+	return 800, 1350, 1000
+}
+
+// setClock sets AICLK as telemetry and messages report it. The emulator's time doesn't depend on it.
+func (c *Chip) setClock(mhz uint32) {
+	a := &c.arc
+	a.aiclk = mhz
+	for _, at := range a.clockAt {
+		a.csm[at/4] = a.csm[at/4]&^0xFFFF | mhz
+	}
+}
 
 // enabledColumns is telemetry tag 34: bit i is the i-th column in the order of fuses (tt-umd
 // blackhole_implementation.hpp HARVESTING_NOC_LOCATIONS).
@@ -77,6 +98,7 @@ func (c *Chip) harvestedRows() uint32 {
 
 func (c *Chip) initARC() {
 	a := &c.arc
+	_, _, a.aiclk = c.clocks()
 	values := c.initTelemetry()
 	if c.arch == chip.Wormhole {
 		a.scratch[0] = 0xC0DE0001 // firmware has booted
@@ -85,7 +107,8 @@ func (c *Chip) initARC() {
 		a.csm[arcQueueControl/4+1] = arcQueueEntries | arcQueueCount<<8
 		return
 	}
-	a.ram[2] = 5 // started, ready for messages
+	a.ram[2] = 5                        // started, ready for messages
+	a.ram[10] = arcFlashBuffer | 12<<24 // 1 << 12 bytes (tt-umd blackhole_spi_tt_device.cpp)
 	a.ram[11] = arcCSMBase + arcQueueControl
 	a.ram[12] = values
 	a.ram[13] = arcCSMBase + arcTelemetryTable
@@ -265,71 +288,10 @@ func (c *Chip) arcStore(o origin, where string, addr uint64, off, v uint32) bool
 			if c.arc.scratch[5]&0xFF00 != chip.ARCMessagePresent { // the doorbell was for the queues
 				return true
 			}
-			code := c.arc.scratch[5] & 0xFF
-			if !c.arcMessage(o, where, addr, code, &c.arc.scratch[3]) {
-				return false
-			}
-			c.arc.scratch[5] = code // exit code 0 in the high half
+			c.arcScratchMessage()
 			return true
 		}
 	}
 	c.refuse(o, UnimplementedFunctionality, where, addr, "store to an ARC register that is not emulated")
 	return false
-}
-
-// arcMessage answers a message to the ARC firmware (tt-umd *_implementation.hpp arc_message_type; tt-kmd).
-func (c *Chip) arcMessage(o origin, where string, addr uint64, code uint32, result *uint32) bool {
-	wh := c.arch == chip.Wormhole
-	switch {
-	case code == 0x2C && wh: // where old telemetry is
-		*result = arcCSMBase + arcFlatTelemetry
-	case code == 0x34 && wh: // AICLK
-		*result = c.aiclk()
-	case code == 0x57: // harvesting
-		*result = 0
-		if wh {
-			*result = c.harvestedRows()
-		}
-	case code == 0x58: // DRAM training
-		*result = 1
-	case code == 0x56:
-		// Which of chip, board controller or both doesn't matter here: the argument is 0 or 3.
-		if c.askReset != nil {
-			c.askReset()
-		}
-	case code == 0xC7 && !wh:
-	default:
-		switch code {
-		case 0x11, 0x21, 0x51, 0x52, 0x53, 0x54, 0x90, 0xA0, 0xA3, 0xB6, 0xB7, 0xBA, 0xBC, 0xC0, 0xC1:
-			return true // accepted, and without effect on what is emulated
-		}
-		c.refuse(o, UnimplementedFunctionality, where, addr, "ARC message %#x", code)
-		return false
-	}
-	return true
-}
-
-// arcQueue answers what is in the message queues (tt-umd device/arc/blackhole_arc_message_queue.cpp; tt-kmd msgqueue.c).
-func (c *Chip) arcQueue(o origin, where string, addr uint64) bool {
-	const header, entry = 32 / 4, 32 / 4
-	m := c.arc.csm[:]
-	for q := range uint32(arcQueueCount) {
-		h := m[(arcQueues/4)+q*(header+2*arcQueueEntries*entry):][:header+2*arcQueueEntries*entry]
-		waiting := (h[0] - h[4]) % (2 * arcQueueEntries)
-		if waiting > arcQueueEntries {
-			c.refuse(o, UndefinedBehavior, where, addr, "ARC message queue %d holds %d requests: it has room for %d", q, waiting, arcQueueEntries)
-			return false
-		}
-		for range waiting {
-			req := h[header+h[4]%arcQueueEntries*entry:][:entry]
-			resp := h[header+(arcQueueEntries+h[5]%arcQueueEntries)*entry:][:entry]
-			clear(resp)
-			if !c.arcMessage(o, where, addr, req[0]&0xFF, &resp[0]) {
-				return false
-			}
-			h[4] = (h[4] + 1) % (2 * arcQueueEntries)
-			h[5] = (h[5] + 1) % (2 * arcQueueEntries)
-		}
-	}
-	return true
 }

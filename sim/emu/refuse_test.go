@@ -333,10 +333,6 @@ func refusals() []refusal {
 		{name: "inbound region 0", do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, uint64(r.params.PCI.IATUBase)+0x100, 4, 1) }, want: un},
 		{name: "outbound region upside down", do: func(r *rig, _ chip.XY) { r.region(0, 0x2000, 0x1000, 0) }, want: ub},
 		{name: "control 2 of a region", arch: bh, do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, 0x1004, 4, 1) }, want: un},
-		{name: "ARC message", arch: wh, do: func(r *rig, _ chip.XY) {
-			r.dev.BARStore(0, 0x1FF30000+0x60+20, 4, 0xAAEE)
-			r.dev.BARStore(0, 0x1FF30000+0x100, 4, 1<<16)
-		}, want: un},
 		{name: "ARC scratch 1", arch: wh, do: func(r *rig, _ chip.XY) { r.dev.BARStore(0, 0x1FF30000+0x64, 4, 1) }, want: un, ttsim: "UndefinedBehavior"},
 		{name: "ARC register that isn't safe", arch: wh, do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, 0x1FF30000+0x328, 4) }, want: un},
 		{name: "ARC, two bytes", arch: bh, do: func(r *rig, _ chip.XY) { r.dev.BARLoad(0, r.point(r.topo.ARC(), 0x80030060), 2) }, want: ub},

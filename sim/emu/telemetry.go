@@ -32,6 +32,7 @@ const (
 // those that describe the chip are its own.
 func (c *Chip) telemetry() []telemetryEntry {
 	wh := c.arch == chip.Wormhole
+	_, fastest, _ := c.clocks()
 	bundle, eth, gddr, speed := uint32(0x12040000), uint32(0xFFFF), uint32(0x555), uint32(12000)
 	core, power, current, throttle, shutdown, limit := uint32(800), uint32(14), uint32(17), uint32(75), uint32(83), uint32(160)
 	if !wh {
@@ -54,12 +55,12 @@ func (c *Chip) telemetry() []telemetryEntry {
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
 		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
 		{chip.TagASICTemperature, 40 * degree}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
-		{chip.TagAICLK, c.aiclk()}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
+		{chip.TagAICLK, c.arc.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
 		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
 		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
 		{tagInputPower, power + 10}, {chip.TagCurrentLimit, limit}, {chip.TagThrottle, throttle}, {chip.TagFlashTool, 0x0300_0000},
-		{tagClockLimit, c.aiclk()}, {chip.TagPowerLimit, limit},
+		{tagClockLimit, fastest}, {chip.TagPowerLimit, limit},
 	}
 	if !wh {
 		add := func(tag chip.TelemetryTag, values ...uint32) {
@@ -84,7 +85,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		add(tagBoardPower, limit)
 		add(chip.TagThermalTrips, 0)
 		add(chip.TagASICIDHigh, uint32(asic>>32), uint32(asic))
-		add(tagClockArbiter, c.aiclk(), c.aiclk())
+		add(tagClockArbiter, c.arc.aiclk, fastest)
 		add(tagEnabledArbiters, 1, 1)
 	}
 	return append(t, telemetryEntry{tagCount, uint32(len(t) + 1)})
@@ -104,6 +105,9 @@ func (c *Chip) initTelemetry() uint32 {
 		if e.tag == chip.TagHeartbeat {
 			a.beats[0] = a.values - arcCSMBase + 4*uint32(i)
 		}
+		if e.tag == chip.TagAICLK {
+			a.clockAt = append(a.clockAt, a.values-arcCSMBase+4*uint32(i))
+		}
 	}
 	if c.arch == chip.Wormhole {
 		c.initFlatTelemetry(t)
@@ -118,7 +122,7 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 	for _, e := range t {
 		of[e.tag] = e.value
 	}
-	const heartbeat = 19
+	const heartbeat, clock = 19, 24
 	for i, v := range map[int]uint32{
 		0:  0xBA5E0001,
 		1:  uint32(c.params.PCI.Device)<<16 | uint32(c.params.PCI.Vendor),
@@ -155,6 +159,7 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		c.arc.csm[arcFlatTelemetry/4+i] = v
 	}
 	c.arc.beats[1] = arcFlatTelemetry + 4*heartbeat
+	c.arc.clockAt = append(c.arc.clockAt, arcFlatTelemetry+4*clock)
 }
 
 // beat counts up the heartbeats that a load of n bytes at an offset of ARC memory is about to see. The firmware's own runs by

@@ -1,0 +1,130 @@
+package emu
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// scratchMessage sends a message through Wormhole's scratch registers, as luwen and tt-umd do.
+func (r *rig) scratchMessage(code uint32, arg uint64) (status, result uint32) {
+	const scratch, misc = 0x1FF30060, 0x1FF30100
+	r.dev.BARStore(0, scratch+12, 4, arg)
+	r.dev.BARStore(0, scratch+20, 4, uint64(0xAA00|code))
+	r.dev.BARStore(0, misc, 4, 1<<16)
+	return uint32(r.dev.BARLoad(0, scratch+20, 4)), uint32(r.dev.BARLoad(0, scratch+12, 4))
+}
+
+// queueMessage sends a message through the first of Blackhole's queues, as luwen, tt-umd and tt-kmd do.
+func (r *rig) queueMessage(request ...uint32) (response [8]uint32) {
+	arc := r.topo.ARC()
+	const reset, doorbell, entry = 0x80030000, 0x800B0000, 32
+	word := func(addr uint64) uint32 { return r.ld(arc, addr) }
+	control := uint64(word(reset + 0x400 + 4*11))
+	queue, size := uint64(word(control)), uint64(word(control+4)&0xFF)
+	wrap := uint32(2 * size)
+	put, taken := word(queue), word(queue+4)
+	for i, w := range request {
+		r.st(arc, queue+entry+uint64(put)%size*entry+4*uint64(i), w)
+	}
+	r.st(arc, queue, (put+1)%wrap)
+	r.st(arc, doorbell, 0)
+	for i := range response {
+		response[i] = word(queue + entry + (size+uint64(taken)%size)*entry + 4*uint64(i))
+	}
+	if got := word(queue + 20); got != (taken+1)%wrap {
+		r.t.Errorf("%d responses after %d: want one more", got, taken)
+	}
+	r.st(arc, queue+4, (taken+1)%wrap)
+	return response
+}
+
+// A message that the firmware doesn't know is answered as silicon's firmware does, and the chip goes on.
+func TestUnknownMessage(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	if status, _ := r.scratchMessage(0xEE, 7); status != 0xFFFFFFFF {
+		t.Errorf("Wormhole answers %#x to an unknown message", status)
+	}
+	if status, clock := r.scratchMessage(0x34, 0); status != 0x34 || clock != 1000 {
+		t.Errorf("Wormhole answers %#x and %d MHz after it", status, clock)
+	}
+	r.healthy()
+	r = syncRig(t, chip.Blackhole)
+	if got := r.queueMessage(0xEE, 1, 2); got != [8]uint32{0xFF} {
+		t.Errorf("Blackhole answers %#x to an unknown message", got)
+	}
+	if got := r.queueMessage(0x90, 41); got != [8]uint32{0, 42, 2} {
+		t.Errorf("Blackhole answers %d to a test message after it, want the argument and the number of messages, plus one each", got)
+	}
+	if got := r.queueMessage(0x16); got != [8]uint32{0xFE} {
+		t.Errorf("Blackhole answers %#x to a message for scratch registers", got)
+	}
+	r.healthy()
+}
+
+// Messages set AICLK within its limits, and telemetry follows.
+func TestClockMessages(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	for _, m := range [][2]uint32{{0x54, 500}, {0x52, 1000}} {
+		r.scratchMessage(m[0], 0)
+		_, clock := r.scratchMessage(0x34, 0)
+		flat := uint32(r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+arcFlatTelemetry+4*24, 4))
+		if tag := telemetryWords(t, r, false)[chip.TagAICLK]; clock != m[1] || tag != m[1] || flat != m[1]|1000<<16 {
+			t.Errorf("after Wormhole's message %#x AICLK is %d MHz, %d by its tag, %#x in the old telemetry, want %d", m[0], clock, tag, flat, m[1])
+		}
+	}
+	r.healthy()
+	r = syncRig(t, chip.Blackhole)
+	for _, m := range []struct{ code, arg, exit, clock, mode uint32 }{
+		{0x54, 0, 0, 800, 3}, {0x52, 0, 0, 1350, 3}, {0x33, 900, 0, 900, 2}, {0x52, 0, 0, 900, 2}, {0x33, 1500, 1, 900, 2}, {0x33, 199, 1, 900, 2}, {0x33, 0, 0, 1000, 3},
+	} {
+		exit := r.queueMessage(m.code, m.arg)[0]
+		got := r.queueMessage(0x34)
+		if tag := telemetryWords(t, r, false)[chip.TagAICLK]; exit != m.exit || got != [8]uint32{0, m.clock, m.mode} || tag != m.clock {
+			t.Errorf("Blackhole's message %#x %d returns %d, then AICLK is %d and %d by its tag, want %d MHz", m.code, m.arg, exit, got, tag, m.clock)
+		}
+	}
+	r.healthy()
+}
+
+// The flash is erased, and can't be written.
+func TestFlashMessages(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	_, at := r.scratchMessage(0x29, 0)
+	if status, _ := r.scratchMessage(0x2A, 0x1000); status != 0x2A {
+		t.Errorf("Wormhole answers %#x to a read of flash", status)
+	}
+	for _, off := range []uint64{0, 4092} {
+		if v := r.dev.BARLoad(0, uint64(r.params.BAR.ARCCSM)+uint64(at)-arcCSMBase+off, 4); v != 0xFFFFFFFF {
+			t.Errorf("Wormhole's flash has %#x", v)
+		}
+	}
+	r.healthy()
+	r = syncRig(t, chip.Blackhole)
+	info := r.ld(r.topo.ARC(), 0x80030400+4*10)
+	buffer := arcCSMBase + info&0xFFFFFF
+	if got := r.queueMessage(0x19, 0x14000, 64, buffer); got != [8]uint32{} {
+		t.Errorf("Blackhole answers %#x to a read of flash", got)
+	}
+	if v := r.ld(r.topo.ARC(), uint64(buffer)+60); v != 0xFFFFFFFF {
+		t.Errorf("Blackhole's flash has %#x", v)
+	}
+	if v := r.ld(r.topo.ARC(), uint64(buffer)+64); v != 0 {
+		t.Errorf("%#x after the bytes that were read", v)
+	}
+	for name, c := range map[string]struct {
+		request []uint32
+		exit    uint32
+	}{
+		"a read to elsewhere": {[]uint32{0x19, 0, 64, arcCSMBase}, 2},
+		"a longer read":       {[]uint32{0x19, 0, 1<<(info>>24) + 1, buffer}, 2},
+		"unlocking":           {[]uint32{0xC2}, 1},
+		"locking":             {[]uint32{0xC3}, 0},
+		"a write":             {[]uint32{0x1A, 0, 64, buffer}, 2},
+	} {
+		if got := r.queueMessage(c.request...)[0]; got != c.exit {
+			t.Errorf("%s returns %d, want %d", name, got, c.exit)
+		}
+	}
+	r.healthy()
+}
