@@ -162,6 +162,11 @@ func TestReadReportRefuses(t *testing.T) {
 			t.Errorf("%q is read: %+v", text, r)
 		}
 	}
+	for text, want := range map[string]string{`{"schema": x}`: "byte 12: invalid", `{"schema": "1"}`: "byte 14: json: cannot unmarshal"} {
+		if _, err := ReadReport(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
 }
 
 // The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to choose 5 of 10.

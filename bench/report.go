@@ -129,6 +129,14 @@ func (r *Report) WriteJSON(w io.Writer) error {
 func ReadReport(rd io.Reader) (*Report, error) {
 	var r Report
 	if err := json.NewDecoder(io.LimitReader(rd, 1<<28)).Decode(&r); err != nil {
+		var syntax *json.SyntaxError
+		var form *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			err = fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		case errors.As(err, &form):
+			err = fmt.Errorf("byte %d: %w", form.Offset, err)
+		}
 		return nil, fmt.Errorf("bench: read report: %w", err)
 	}
 	if r.Schema != schema {

@@ -53,9 +53,13 @@ func Decode(r io.Reader, lim Limits) (*Report, error) {
 	if int64(len(b)) > lim.Bytes {
 		return nil, fmt.Errorf("graph: decode: %w: more than %d B", ErrTooLarge, lim.Bytes)
 	}
-	b = bytes.TrimLeft(b, " \t\r\n")
-	if len(b) > 0 && b[0] == '[' {
-		return decodeArray(b, lim)
+	report, err := decodeReport(b, lim)
+	return report, placed(err, b)
+}
+
+func decodeReport(b []byte, lim Limits) (*Report, error) {
+	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+		return decodeArray(text, lim)
 	}
 	var f readReport
 	if err := json.Unmarshal(b, &f); err != nil {

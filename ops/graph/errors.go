@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -27,6 +29,8 @@ type FormatError struct {
 	Found string // the value, shortened
 	Want  string // a description of valid values
 	Err   error  // of the JSON decoder, or nil
+	// Line and Column are where the text isn't JSON, or what it has to be, from 1; columns count bytes. 0 if that isn't known.
+	Line, Column int
 }
 
 func (e *FormatError) Error() string {
@@ -35,6 +39,9 @@ func (e *FormatError) Error() string {
 		where = fmt.Sprintf("node %d: %s", e.Node, e.Field)
 	}
 	s := "graph: decode: "
+	if e.Line > 0 {
+		s += fmt.Sprintf("line %d, column %d: ", e.Line, e.Column)
+	}
 	if where != "" {
 		s += where + ": "
 	}
@@ -53,6 +60,32 @@ func (e *FormatError) Is(target error) bool { return target == ErrFormat }
 
 // Unwrap returns the cause.
 func (e *FormatError) Unwrap() error { return e.Err }
+
+// placed says in an error where in the file its text is, if it isn't JSON, or not of the form of a report.
+func placed(err error, file []byte) error {
+	var f *FormatError
+	if !errors.As(err, &f) {
+		return err
+	}
+	var raw json.RawMessage
+	var syntax *json.SyntaxError
+	var form *json.UnmarshalTypeError
+	at := 0 // offset after what is wrong
+	switch {
+	case errors.As(json.Unmarshal(file, &raw), &syntax):
+		at, f.Err = int(syntax.Offset), syntax
+	case f.Node < 0 && f.Field == "" && errors.As(f.Err, &form):
+		at = int(form.Offset)
+	}
+	if at < 1 || at > len(file) {
+		return err
+	}
+	before := file[:at-1]
+	f.Line = bytes.Count(before, []byte("\n")) + 1
+	f.Column = len(before) - bytes.LastIndexByte(before, '\n')
+	f.Found = clip(file[max(bytes.LastIndexByte(before, '\n')+1, at-20):])
+	return err
+}
 
 // clip shortens text from outside for a message.
 func clip(b []byte) string {
