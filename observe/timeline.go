@@ -38,7 +38,8 @@ type Timeline struct {
 	dropped int
 	err     error // the first one
 
-	control controlLogs // of replays of traces with loops, branches or calls
+	control  controlLogs // of replays of traces with loops, branches or calls
+	programs programTimes
 
 	samplers []*sampler
 	engines  []EngineSpan // in the order of their starts
@@ -100,8 +101,10 @@ func (t *Timeline) start(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := t.read(t.dev.Queue(0))
-	return err
+	if _, err := t.read(t.dev.Queue(0)); err != nil {
+		return err
+	}
+	return t.startPrograms()
 }
 
 // compareClocks finds out by how much the queues' clocks differ: not at all, unless readings that enclose each other say
@@ -264,6 +267,12 @@ func (t *Timeline) Stop(ctx context.Context) error {
 	_, err := t.read(t.dev.Queue(0))
 	errs = append(errs, err, t.stopControl(ctx))
 	t.mu.Lock()
+	again := t.stopped
+	t.mu.Unlock()
+	if !again {
+		errs = append(errs, t.stopPrograms())
+	}
+	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs = append(errs, t.err)
 	if t.stopped {
@@ -292,7 +301,7 @@ func (t *Timeline) stopSamplers() {
 	}
 }
 
-// Dropped returns how many calls, turns of control flow, and spans of engines a timeline had no room for.
+// Dropped returns how many calls, turns of control flow, programs, and spans of engines a timeline had no room for.
 func (t *Timeline) Dropped() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,9 +26,10 @@ type traceEvent struct {
 // Tracks: the host is one process with a thread for each set of calls that nest, the device another with a thread for
 // each queue, and the engines a third with a thread for each of theirs.
 const (
-	hostProcess   = 1
-	deviceProcess = 2
-	engineProcess = 3
+	hostProcess    = 1
+	deviceProcess  = 2
+	engineProcess  = 3
+	programProcess = 4
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
@@ -69,6 +70,7 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		e.Process, e.Thread = deviceProcess, s.Queue
 		e.Args = map[string]any{"call": s.Call, "cycles": s.EndCycles - s.StartCycles}
 		body = append(append(body, e), t.controlEvents(s)...)
+		body = append(body, t.programEvents(s)...)
 		if thread, ok := threads[s.Call]; ok {
 			flow := uint64(s.Queue)<<48 | s.Call
 			body = append(body,
@@ -85,6 +87,12 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	}
 	tracks, waits := t.engineEvents()
 	events, body = append(events, tracks...), append(body, waits...)
+	if slices.ContainsFunc(body, func(e traceEvent) bool { return e.Process == programProcess }) {
+		events = append(events, meta("process_name", programProcess, 0, t.dev.Name()+": programs"))
+		for id := range t.dev.Queues() {
+			events = append(events, meta("thread_name", programProcess, id, fmt.Sprintf("programs of queue %d", id)))
+		}
+	}
 	slices.SortStableFunc(body, func(a, b traceEvent) int {
 		switch {
 		case a.Time < b.Time:

@@ -1,0 +1,249 @@
+package observe
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+// ProgramSpan is a time in which a program ran, as the device has noted: eagerly, or in a replay of a trace.
+type ProgramSpan struct {
+	Queue int
+	Call  uint64 // number of the call that has started it
+	Kind  string // of that call
+	// Name is the program's. It is empty where the log of a trace's control flow doesn't tell which of its programs this is.
+	Name  string
+	Trace string // name of the trace; empty for a program that ran eagerly
+	// Start and End are cycles of queue 0's clock: when the programs before were done and it was started, and when its kernels
+	// were done. Those of a queue don't overlap.
+	Start, End uint64
+
+	HostStart, HostEnd time.Duration // since StartTimeline
+}
+
+// programEvery is how often a timeline collects the times of programs. The device keeps those of a thousand for each queue.
+const programEvery = time.Millisecond
+
+// programTimes collects the times of programs while a timeline runs.
+type programTimes struct {
+	stop func() // ends the collection and waits for it
+
+	mu    sync.Mutex
+	from  []*dispatch.ProgramTimes       // by queue; nil where the firmware notes no times
+	times map[int][]dispatch.ProgramTime // by queue
+	lost  int
+	err   error // the first one
+}
+
+// startPrograms begins to collect.
+func (t *Timeline) startPrograms() error {
+	p := &t.programs
+	p.times = map[int][]dispatch.ProgramTime{}
+	for id := range t.dev.Queues() {
+		from, err := t.dev.Queue(id).ProgramTimes()
+		if err != nil && !errors.Is(err, dispatch.ErrQueueFirmware) {
+			return err
+		}
+		p.from = append(p.from, from)
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	p.stop = sync.OnceFunc(func() { close(end); <-ended })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(programEvery)
+		defer tick.Stop()
+		for p.collect() {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return nil
+}
+
+// collect takes what the device has noted, and reports whether it is worth asking again.
+func (p *programTimes) collect() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, from := range p.from {
+		if from == nil || p.err != nil {
+			continue
+		}
+		var lost int
+		p.times[id], lost, p.err = from.Append(p.times[id])
+		p.lost += lost
+		if over := len(p.times[id]) - mostSpans; over > 0 {
+			p.times[id] = p.times[id][:mostSpans]
+			p.lost += over
+		}
+	}
+	return p.err == nil
+}
+
+// stopPrograms takes the last times, once the queues have finished, and converts them to queue 0's clock.
+func (t *Timeline) stopPrograms() error {
+	p := &t.programs
+	p.stop()
+	p.collect()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, times := range p.times {
+		for i := range times {
+			times[i].Start -= uint64(t.shift[id])
+			times[i].End -= uint64(t.shift[id])
+		}
+	}
+	p.from = nil
+	t.mu.Lock()
+	t.dropped += p.lost
+	t.mu.Unlock()
+	return p.err
+}
+
+// Programs returns when programs ran, by queue, in the order of their starts. It is complete once Stop has returned, and empty
+// before. A device whose queues run tt-metal's firmware doesn't note any.
+func (t *Timeline) Programs() []ProgramSpan {
+	t.mu.Lock()
+	stopped := t.stopped
+	t.mu.Unlock()
+	if !stopped {
+		return nil
+	}
+	var out []ProgramSpan
+	for _, s := range t.Spans() {
+		out = append(out, t.programsOf(&s)...)
+	}
+	return out
+}
+
+// programsOf returns the programs that a call has started.
+func (t *Timeline) programsOf(call *Span) []ProgramSpan {
+	if call.Queue < 0 || call.Kind != reprise.CallRun.String() && call.Kind != reprise.CallReplay.String() {
+		return nil
+	}
+	p := &t.programs
+	p.mu.Lock()
+	times := within(p.times[call.Queue], call.StartCycles, call.EndCycles)
+	p.mu.Unlock()
+	names, trace := make([]string, len(times)), ""
+	switch o := call.Object.(type) {
+	case *reprise.Trace:
+		trace = o.Name()
+		t.nameReplayed(names, times, call, o)
+	case *reprise.Executable:
+		for i := range names {
+			names[i] = o.Name()
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []ProgramSpan
+	for i, at := range times {
+		s := ProgramSpan{Queue: call.Queue, Call: call.Call, Kind: call.Kind, Name: names[i], Trace: trace, Start: at.Start, End: min(at.End, call.EndCycles)}
+		s.HostStart = min(max(t.hostTimeLocked(s.Start), call.Start), call.End)
+		s.HostEnd = min(max(t.hostTimeLocked(s.End), s.HostStart), call.End)
+		out = append(out, s)
+	}
+	return out
+}
+
+// within returns the times of the programs that were started in a time.
+func within(times []dispatch.ProgramTime, start, end uint64) []dispatch.ProgramTime {
+	at := func(cycles uint64) int {
+		i, _ := slices.BinarySearchFunc(times, cycles, func(p dispatch.ProgramTime, to uint64) int { return cmp.Compare(p.Start, to) })
+		return i
+	}
+	return times[at(start):at(end)]
+}
+
+// nameReplayed names the programs of a replay: as they were recorded if there is no control flow, otherwise those of the spans in
+// which as many ran as the span has.
+func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, call *Span, tr *reprise.Trace) {
+	spans := t.controlOf(call)
+	name := func(recorded []string, in func(cycles uint64) bool) {
+		var own []int
+		for n, at := range times {
+			if in(at.Start) {
+				own = append(own, n)
+			}
+		}
+		if len(own) == len(recorded) {
+			for k, n := range own {
+				names[n] = recorded[k]
+			}
+		}
+	}
+	for i, s := range spans {
+		name(s.Programs, func(cycles uint64) bool {
+			return s.Start <= cycles && cycles < s.End && !insideOne(spans[i+1:], s.Depth+1, cycles)
+		})
+	}
+	for _, part := range tr.Parts() {
+		if part.Queue.Device() == t.dev && part.Queue.ID() == call.Queue {
+			name(always(part.Steps), func(cycles uint64) bool { return !insideOne(spans, 0, cycles) })
+		}
+	}
+}
+
+// always returns the names of the programs that each replay runs once: those in no loop and no branch.
+func always(steps []tracebuf.Step) []string {
+	inside := make([]int, len(steps)+1) // how many more regions each step is in than the step before
+	for i, s := range steps {
+		from, to := i, s.Control.Target
+		switch s.Control.Kind {
+		case tracebuf.ControlEnd:
+			from, to = s.Control.Target, i
+		case tracebuf.ControlBranch:
+		default:
+			continue
+		}
+		if from < to {
+			inside[from]++
+			inside[to]--
+		}
+	}
+	var out []string
+	depth := 0
+	for i, s := range steps {
+		if depth += inside[i]; depth == 0 && s.Program != tracebuf.NoProgram {
+			out = append(out, s.Name)
+		}
+	}
+	return out
+}
+
+// insideOne reports whether a time is in one of the leading spans of at least a depth.
+func insideOne(spans []ControlSpan, depth int, cycles uint64) bool {
+	for _, s := range spans {
+		if s.Depth < depth {
+			return false
+		}
+		if s.Start <= cycles && cycles < s.End {
+			return true
+		}
+	}
+	return false
+}
+
+// programEvents are the programs of a call, on a track of their own beside the queue's.
+func (t *Timeline) programEvents(call *Span) []traceEvent {
+	var out []traceEvent
+	for _, s := range t.programsOf(call) {
+		d := micros(s.HostEnd - s.HostStart)
+		e := traceEvent{Name: cmp.Or(s.Name, "program"), Category: "program", Phase: "X", Time: micros(s.HostStart), Duration: &d,
+			Process: programProcess, Thread: s.Queue, Args: map[string]any{"call": s.Call, "cycles": s.End - s.Start}}
+		if s.Trace != "" {
+			e.Args["trace"] = s.Trace
+		}
+		out = append(out, e)
+	}
+	return out
+}
