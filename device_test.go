@@ -114,6 +114,31 @@ func TestCloseIdleUnderEndedContext(t *testing.T) {
 	})
 }
 
+// A device whose queue is full of work that goes on for ever, and makes progress, is closed when the context of Close has ended: the
+// error says that work was cut off.
+func TestCloseFullQueueUnderEndedContext(t *testing.T) {
+	t.Parallel() // it mostly waits
+	onEmulators(t, func(b *bench) {
+		n := b.pages("n", 2)
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
+		endless := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(1<<30, runs(r, one)) })
+		b.must(endless.Replay(b.ctx))
+		ctx, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
+		defer cancel()
+		for {
+			if err := b.queue.Write(ctx, n, 0, make([]byte, n.Size())); err != nil {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					b.Errorf("a write to a full queue: %v", err)
+				}
+				break
+			}
+		}
+		if err := b.dev.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			b.Errorf("closed with %v, want the end of the context", err)
+		}
+	}, reprise.WithHangTimeout(time.Hour), reprise.WithQueueMemory(1<<20))
+}
+
 // A device that is closed while others wait for it ends their waits; nothing crashes and nothing hangs.
 func TestCloseWhileOthersWait(t *testing.T) {
 	t.Parallel() // it mostly waits
