@@ -31,9 +31,14 @@ type Function struct {
 	Err    error     // set when the Observer's End is called
 }
 
-// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End.
+// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End. A nil Observer
+// attaches nothing.
 func WithObserver(o Observer) Option {
-	return func(d *Device) { d.observers = append(d.observers, o) }
+	return func(d *Device) {
+		if o != nil {
+			d.observers = append(d.observers, o)
+		}
+	}
 }
 
 // observed runs a function between the calls to Observers.
@@ -72,8 +77,13 @@ func (d *Device) observe(ctx context.Context, name string, args []string) (conte
 }
 
 // Log returns an Observer that logs every function at its end: operations at level Info, functions inside them at Debug,
-// failures at Error.
-func Log(l *slog.Logger) Observer { return logger{l} }
+// failures at Error. It is nil, an Observer of nothing, for a nil Logger.
+func Log(l *slog.Logger) Observer {
+	if l == nil {
+		return nil
+	}
+	return logger{l}
+}
 
 type logger struct{ *slog.Logger }
 
@@ -97,8 +107,14 @@ func (l logger) End(ctx context.Context, f *Function) {
 	l.LogAttrs(ctx, at, f.Name, attrs...)
 }
 
-// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host.
-func OnTimeline(t *observe.Timeline) Observer { return timeline{t} }
+// OnTimeline returns an Observer that adds functions to a timeline, as spans of the host. It is nil, an Observer of nothing, for a
+// nil Timeline.
+func OnTimeline(t *observe.Timeline) Observer {
+	if t == nil {
+		return nil
+	}
+	return timeline{t}
+}
 
 type timeline struct{ *observe.Timeline }
 

@@ -140,6 +140,13 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// Observers of nothing are left out, of operations and of calls.
+func TestObserveNothing(t *testing.T) {
+	b := open(t, sim.Wormhole(), ops.WithObserver(nil), ops.WithObserver(ops.Log(nil)), ops.WithObserver(ops.OnTimeline(nil)))
+	defer b.dev.Observe(observe.Log(nil))()
+	b.ok(b.Relu(b.ctx, b.zeros(ops.Interleaved(allocator.L1), 32, 32)))
+}
+
 // A timeline shows operations around the device's calls.
 func TestOnTimeline(t *testing.T) {
 	b := open(t, sim.Wormhole())

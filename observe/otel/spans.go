@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/ops"
@@ -18,8 +19,13 @@ type Spans struct{ tracer trace.Tracer }
 
 var _ ops.Observer = (*Spans)(nil)
 
-// New makes spans with a tracer.
-func New(t trace.Tracer) *Spans { return &Spans{tracer: t} }
+// New makes spans with a tracer; with nil none are made.
+func New(t trace.Tracer) *Spans {
+	if t == nil {
+		t = noop.NewTracerProvider().Tracer("")
+	}
+	return &Spans{tracer: t}
+}
 
 // Begin implements ops.Observer.
 func (s *Spans) Begin(ctx context.Context, f *ops.Function) context.Context {

@@ -20,6 +20,22 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+// Without a tracer nothing is recorded, and everything works.
+func TestNoTracer(t *testing.T) {
+	spans := otel.New(nil)
+	dev, err := reprise.Open(t.Context(), sim.Wormhole())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close(t.Context())
+	defer dev.Observe(spans.Calls())()
+	d := ops.New(dev, ops.WithObserver(spans))
+	defer d.Release(context.Background())
+	if _, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Operations are spans of the caller's trace; what is inside of them, down to the device's calls, are spans below them.
 func TestSpans(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
