@@ -110,6 +110,9 @@ func TestResetsThatFail(t *testing.T) {
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink}); !errors.Is(err, kmd.ErrReset) {
 		t.Errorf("stuck: %v", err)
 	}
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) || !strings.Contains(err.Error(), "unload its module and load it again") {
+		t.Errorf("by a write to configuration space: %v", err)
+	}
 	end()
 	silent, fns := machineOf(t, driver.Config{Arch: chip.Blackhole}, 1)
 	fns[0].Telemetry = nil
