@@ -11,8 +11,9 @@ type arc struct {
 	scratch [8]uint32
 	ram     [16]uint32 // Blackhole: SCRATCH_RAM
 	misc    uint32
-	aiclk   uint32   // MHz
-	forced  bool     // a message has set it
+	aiclk   uint32 // MHz
+	forced  bool   // a message has set it
+	spi     spiController
 	clockAt []uint32 // offsets in csm of telemetry values of AICLK: their low halves
 }
 
@@ -239,10 +240,15 @@ func (c *Chip) arcLoad(o origin, off uint32) (uint32, bool) {
 		return c.arcNIU(o, 0, uint64(off-0x50000))
 	case off >= 0x58000 && off < 0x59000:
 		return c.arcNIU(o, 1, uint64(off-0x58000))
+	case c.hasSPI(off):
+		return c.arc.spi.load(off - arcSPI), true
 	case off < arcResetUnit || off >= arcResetUnit+0x10000:
 		return 0, false
 	}
 	off -= arcResetUnit
+	if c.arch == chip.Wormhole && spiPad(off) {
+		return c.arc.spi.pads[off], true
+	}
 	if w := c.arcScratch(off); w != nil {
 		return *w, true
 	}
@@ -271,10 +277,18 @@ func (c *Chip) arcStore(o origin, where string, addr uint64, off, v uint32) bool
 	if c.arch == chip.Blackhole && off >= 0xB0000 && off < 0xB1000 {
 		return c.arcQueue(o, where, addr)
 	}
+	if c.hasSPI(off) {
+		c.arc.spi.store(off-arcSPI, v)
+		return true
+	}
 	if off >= arcResetUnit && off < arcResetUnit+0x10000 {
 		off -= arcResetUnit
 		if w := c.arcScratch(off); w != nil {
 			*w = v
+			return true
+		}
+		if c.arch == chip.Wormhole && spiPad(off) {
+			c.arc.spi.storePad(off, v)
 			return true
 		}
 		if off == 0x100 {
