@@ -45,6 +45,7 @@ type cli struct {
 	Trace    traceCmd    `cmd:"" help:"Inspect, compare and run recorded traces."`
 	Graph    graphCmd    `cmd:"" help:"Inspect reports of what ran and what it allocated, and import them for the visualizer."`
 	Stacks   stacksCmd   `cmd:"" help:"Print the call stacks of the processors of a running device."`
+	GDB      gdbCmd      `cmd:"" name:"gdb" help:"Serve the processors of a running device to gdb."`
 	Kernel   kernelCmd   `cmd:"" help:"Compile kernels."`
 	Metal    metalCmd    `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
 	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`

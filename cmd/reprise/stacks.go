@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/core"
@@ -106,14 +105,7 @@ func (c *stacksCmd) collect(ctx context.Context, dev *kmd.Device, topo *chip.Chi
 			cores = append(cores, at)
 		}
 	}
-	wanted := processors(func(p chip.Processor) bool {
-		for _, name := range c.Processor {
-			if strings.EqualFold(name, p.String()) {
-				return true
-			}
-		}
-		return len(c.Processor) == 0
-	})
+	wanted := wantedProcessors(c.Processor)
 	l := abi.Own(dev.Arch())
 	for _, at := range cores {
 		xy, err := topo.Virtual(at)

@@ -68,6 +68,7 @@ kernels                    -> chip internal/riscv  # compiles, loads and relocat
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
 # Debugging of kernels.
+debug/gdb                  -> debug/core chip  # gdb's remote protocol for processors
 debug/live                 -> debug/core debug/stack dispatch/abi dispatch/firmware kernels chip  # call stacks of a device that runs
 debug/core                 -> chip  # the debug interface of a processor
 debug/stack                -> nothing  # call stacks of ELF files, registers and memory
