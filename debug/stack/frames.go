@@ -363,9 +363,11 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 			ok = push(uint32(b.sleb()))
 		case op == 0x12:
 			v := pop()
-			ok = push(v) && push(v)
+			push(v)
+			ok = push(v)
 		case op == 0x1A:
-			ok = push(pop() & pop())
+			y := pop()
+			ok = push(pop() & y)
 		case op == 0x1C:
 			y := pop()
 			ok = push(pop() - y)
@@ -376,7 +378,8 @@ func (c *context) eval(expr []byte, depth int) (uint32, place) {
 		case op == 0x20:
 			ok = push(^pop())
 		case op == 0x21:
-			ok = push(pop() | pop())
+			y := pop()
+			ok = push(pop() | y)
 		case op == 0x22:
 			ok = push(pop() + pop())
 		case op == 0x23:
