@@ -157,6 +157,7 @@ func (d *Device) bringUp(ctx context.Context) error {
 			return err
 		}
 	}
+	d.printing.started()
 	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAllButBRISC); err != nil {
 		return fmt.Errorf("dispatch: bring-up: release cores from reset: %w", err)
 	}

@@ -28,8 +28,9 @@ func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
 
-// Restarts returns how often the device was restarted (reprise.Device.Recover).
-func (g *Debug) Restarts() uint64 { return g.d.restarts.Load() }
+// PrintEpoch returns a number that goes up whenever the rings that kernels print to are emptied (reprise.Device.Recover). It is odd
+// while that is under way.
+func (g *Debug) PrintEpoch() uint64 { return g.d.printing.current() }
 
 // EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest instruction that isn't executed, and
 // the condition that keeps it; "" if the thread has none. Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for
@@ -53,12 +54,9 @@ func (g *Debug) PrintArea() (addr uint32, ok bool) {
 	return l1.Print, l1.PrintSize >= print.AreaSize
 }
 
-// Printing returns the programs with kernels that print, in the order in which they became known, from the given one on, and a
-// channel that is closed when there is another one.
-func (g *Debug) Printing(from int) ([]*print.Program, <-chan struct{}) {
-	return g.d.printing.list(from)
-}
+// Printing returns the programs with kernels that print, in the order in which they became known, from the given one on.
+func (g *Debug) Printing(from int) []*print.Program { return g.d.printing.list(from) }
 
-// OnStop has a function called whenever the cores were stopped for a restart, before they start anew and their rings are empty.
-// cancel ends that.
-func (g *Debug) OnStop(f func()) (cancel func()) { return g.d.printing.onStop(f) }
+// OnPrinting has a function called when there is another program that prints, before it can run, and at a restart when the cores
+// were stopped, before and after their rings are emptied. cancel ends that.
+func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }

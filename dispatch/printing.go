@@ -14,57 +14,62 @@ type printing struct {
 	mu       sync.Mutex
 	programs []*print.Program
 	known    map[string]bool
-	more     chan struct{} // closed when there is another program
-	stops    map[*func()]struct{}
+	watching map[*func()]struct{}
+	epoch    uint64 // odd while the rings are being emptied
 }
 
-// add makes a program known. One that is loaded again is known already.
-func (p *printing) add(prog *print.Program) {
+// add makes programs known. One that is loaded again is known already. Listeners have made ready for them when it returns.
+func (p *printing) add(programs ...*print.Program) {
+	more := false
+	for _, prog := range programs {
+		more = p.learn(prog) || more
+	}
+	if more {
+		p.tell()
+	}
+}
+
+// learn makes a program known, and reports whether it wasn't.
+func (p *printing) learn(prog *print.Program) bool {
 	key := fmt.Sprint(prog.ID, prog.Cores)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known[key] {
-		return
+		return false
 	}
 	if p.known == nil {
 		p.known = map[string]bool{}
 	}
 	p.known[key] = true
 	p.programs = append(p.programs, prog)
-	if p.more != nil {
-		close(p.more)
-		p.more = nil
-	}
+	return true
 }
 
-func (p *printing) list(from int) ([]*print.Program, <-chan struct{}) {
+func (p *printing) list(from int) []*print.Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.more == nil {
-		p.more = make(chan struct{})
-	}
-	return p.programs[min(from, len(p.programs)):len(p.programs):len(p.programs)], p.more
+	return p.programs[min(from, len(p.programs)):len(p.programs):len(p.programs)]
 }
 
-func (p *printing) onStop(f func()) (cancel func()) {
+func (p *printing) watch(f func()) (cancel func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stops == nil {
-		p.stops = map[*func()]struct{}{}
+	if p.watching == nil {
+		p.watching = map[*func()]struct{}{}
 	}
-	p.stops[&f] = struct{}{}
+	p.watching[&f] = struct{}{}
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.stops, &f)
+		delete(p.watching, &f)
 	}
 }
 
-// stopped calls what onStop was given.
-func (p *printing) stopped() {
+// tell calls what watch was given.
+func (p *printing) tell() {
 	p.mu.Lock()
 	var all []func()
-	for f := range p.stops {
+	for f := range p.watching {
 		all = append(all, *f)
 	}
 	p.mu.Unlock()
@@ -73,11 +78,36 @@ func (p *printing) stopped() {
 	}
 }
 
+// stopped is called when the cores are held in reset, before their rings are emptied.
+func (p *printing) stopped() {
+	p.tell()
+	p.mu.Lock()
+	p.epoch |= 1
+	p.mu.Unlock()
+	p.tell() // returns when what was begun before is done
+}
+
+// started is called when the rings are empty, before the cores start.
+func (p *printing) started() {
+	p.mu.Lock()
+	p.epoch += p.epoch & 1
+	p.mu.Unlock()
+	p.tell()
+}
+
+func (p *printing) current() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.epoch
+}
+
 // AddPrinting makes programs known that the device was given as commands, by a trace file.
 func (d *Device) AddPrinting(programs []print.Program) {
+	var all []*print.Program
 	for i := range programs {
-		d.printing.add(&programs[i])
+		all = append(all, &programs[i])
 	}
+	d.printing.add(all...)
 }
 
 // findPrints finds out which groups have kernels that print, and makes them known.
@@ -85,6 +115,7 @@ func (d *Device) findPrints(p *Program, groups []*group) {
 	if d.worker.L1.Print == 0 {
 		return
 	}
+	var all []*print.Program
 	for _, g := range groups {
 		prog := &print.Program{Name: p.Name}
 		for _, k := range g.kernels {
@@ -98,8 +129,9 @@ func (d *Device) findPrints(p *Program, groups []*group) {
 		prog.Cores = coverCores(g.cores)
 		prog.Identify()
 		g.prints = prog
-		d.printing.add(prog)
+		all = append(all, prog)
 	}
+	d.printing.add(all...)
 }
 
 // printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when a core starts.

@@ -17,10 +17,10 @@ type Device interface {
 	Name() string
 	ReadL1(worker chip.Core, addr uint32, p []byte) error
 	WriteL1(worker chip.Core, addr uint32, p []byte) error
-	Restarts() uint64                                // of the firmware, which empty the rings
-	OnStop(f func()) (cancel func())                 // has f called before each of them
-	PrintArea() (addr uint32, ok bool)               // where in L1 kernels print to
-	Printing(from int) ([]*Program, <-chan struct{}) // programs that print; the channel is closed when there is another one
+	PrintArea() (addr uint32, ok bool)   // where in L1 kernels print to
+	PrintEpoch() uint64                  // goes up when the rings are emptied, and is odd meanwhile
+	Printing(from int) []*Program        // programs that print
+	OnPrinting(f func()) (cancel func()) // has f called when there are more, and before and after rings are emptied
 }
 
 // Options change how Listen reads.
@@ -39,7 +39,8 @@ type Listener struct {
 	dev     Device
 	area    uint32
 	options Options
-	cancel  func() // of OnStop
+	cancel  func() // of OnPrinting
+	wake    chan struct{}
 	stop    chan struct{}
 	done    chan struct{}
 
@@ -47,10 +48,9 @@ type Listener struct {
 	handle   Handler
 	decoder  *Decoder
 	programs int // known ones
-	more     <-chan struct{}
 	cores    []*core
 	byCore   map[chip.Core]*core
-	restarts uint64
+	epoch    uint64
 	err      error
 	closed   bool
 }
@@ -84,12 +84,19 @@ func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	l := &Listener{
 		dev: dev, area: area, options: o, handle: handle, decoder: NewDecoder(o.Name), byCore: map[chip.Core]*core{},
-		stop: make(chan struct{}), done: make(chan struct{}), restarts: dev.Restarts(),
+		stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1), epoch: dev.PrintEpoch(),
 	}
+	l.cancel = dev.OnPrinting(func() {
+		_, _ = l.visit() // Close returns its error
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	})
 	if _, err := l.visit(); err != nil {
+		l.cancel()
 		return nil, err
 	}
-	l.cancel = dev.OnStop(func() { _ = l.Drain() })
 	go l.run()
 	return l, nil
 }
@@ -108,22 +115,18 @@ func (l *Listener) run() {
 	defer timer.Stop()
 	for {
 		l.mu.Lock()
-		more, idle := l.more, len(l.cores) == 0
+		idle := len(l.cores) == 0
 		l.mu.Unlock()
-		if idle {
-			select {
-			case <-l.stop:
-				return
-			case <-more:
-			}
-		} else {
+		var tick <-chan time.Time
+		if !idle {
 			timer.Reset(wait)
-			select {
-			case <-l.stop:
-				return
-			case <-more:
-			case <-timer.C:
-			}
+			tick = timer.C
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-l.wake:
+		case <-tick:
 		}
 		n, _ := l.visit() // Close returns its error
 		if wait = min(2*wait, latest); n > 0 {
@@ -144,8 +147,12 @@ func (l *Listener) visit() (n int, err error) {
 
 func (l *Listener) visitLocked() (n int, err error) {
 	l.learnLocked()
-	if r := l.dev.Restarts(); r != l.restarts {
-		l.restarts = r
+	e := l.dev.PrintEpoch()
+	if e%2 != 0 {
+		return 0, nil
+	}
+	if e != l.epoch {
+		l.epoch = e
 		for _, c := range l.cores {
 			l.flushLocked(c)
 			for p := range c.rings {
@@ -167,8 +174,8 @@ func (l *Listener) visitLocked() (n int, err error) {
 
 // learnLocked takes in new programs.
 func (l *Listener) learnLocked() {
-	list, more := l.dev.Printing(l.programs)
-	l.programs, l.more = l.programs+len(list), more
+	list := l.dev.Printing(l.programs)
+	l.programs += len(list)
 	for _, p := range list {
 		l.decoder.Add(p)
 		for _, r := range p.Cores {

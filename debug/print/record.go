@@ -43,7 +43,7 @@ func (r Record) String() string {
 }
 
 // A Handler is given records: those of a core in the order of their device time, from one goroutine. It should return quickly:
-// kernels with a full ring wait for it.
+// kernels with a full ring wait for it. It must not load programs or recover the device.
 type Handler func(Record)
 
 // ToWriter returns a Handler that writes lines to a file or terminal. Errors of w are ignored.
