@@ -143,6 +143,34 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 16, Cores: one}}},
 			[]string{"semaphore 16", "from 0 to 15"},
 		},
+		"semaphore -1": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: -1, Cores: one}}},
+			[]string{"semaphore -1", "from 0 to 15"},
+		},
+		"circular buffer 32": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 32, Cores: one, PageSize: 64, Pages: 1}}},
+			[]string{"circular buffer 32", "from 0 to 31"},
+		},
+		"circular buffer 256, which has no bit": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 256, Cores: one, PageSize: 64, Pages: 1}}},
+			[]string{"circular buffer 256", "from 0 to 31"},
+		},
+		"circular buffer -1": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: -1, Cores: one, PageSize: 64, Pages: 1}}},
+			[]string{"circular buffer -1", "from 0 to 31"},
+		},
+		"pages of 24 B": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 24, Pages: 1}}},
+			[]string{"circular buffer 1", "1 pages of 24 B", "multiple of 16"},
+		},
+		"no pages": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 16}}},
+			[]string{"circular buffer 1", "0 pages of 16 B", "both must be positive"},
+		},
+		"a processor that wraps to another": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: 255}}},
+			[]string{`kernel "k"`, "processor 255 doesn't exist"},
+		},
 		"a semaphore twice": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 1, Cores: one}, {ID: 1, Cores: one}}},
 			[]string{"semaphore 1", "given twice"},
