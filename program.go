@@ -42,7 +42,7 @@ type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
-	Pages    int
+	Pages    int // up to dispatch.MaxCircularPages
 	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
 	// circular buffers of all programs share the memory. Otherwise the memory is the caller's, such as that of a Buffer with
 	// a shard on each of the cores, which is listed in Program.Buffers unless something else keeps it allocated. TT-Metal
