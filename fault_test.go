@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
 )
 
 // spin is a program that waits on the given cores until the first word of an L1 buffer is 1.
@@ -81,6 +82,32 @@ func TestHangLeavesADump(t *testing.T) {
 			b.Errorf("the file has %d B", st.Size())
 		}
 	}, short, reprise.WithDumpDir(dir))
+}
+
+// The error of a chip that a kernel has stopped names the kernel and the core as the program does, in whatever program and
+// wherever its text lies.
+func TestFaultNamesTheKernel(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.pages("n", 2)
+		p := b.adder("faulty", chip.Core{X: 3, Y: 2}, n, n, 1)
+		bad := &p.Kernels[0]
+		for i := range p.Kernels {
+			if p.Kernels[i].Processor == chip.NCRISC {
+				bad = &p.Kernels[i]
+			}
+		}
+		bad.Args = func(chip.Core) []uint32 { return []uint32{0xFFFFFFF1, 0xFFFFFFFF, 3, 64, 16, 1, 1, 1} }
+		for i := range 3 {
+			b.must(b.queue.Run(b.ctx, b.load(b.blank(fmt.Sprint("before ", i), chip.Grid(4, 4)))))
+		}
+		b.must(b.queue.Run(b.ctx, b.load(p)))
+		err := b.queue.Wait(b.ctx)
+		var k *dispatch.KernelError
+		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name || k.Program != "faulty" || k.Offset >= uint32(len(bad.Image.Text)) || !errors.Is(err, emu.ErrRefused) {
+			b.Fatalf("%v: %+v", err, k)
+		}
+		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), "(core (3,2)) NCRISC pc=0x")
+	})
 }
 
 // The first error of a hang says which cores are busy, and everything else; those after it say only that the queue hangs, and

@@ -104,6 +104,7 @@ func (d *Device) emit(p *Program, lay *slotLayout, groups []*group, inline *Imag
 			}
 		}
 		c.texts()
+		d.noteKernels(im, groups)
 		for i := range p.Kernels {
 			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
 		}

@@ -85,7 +85,8 @@ type Device struct {
 
 	printing printing
 
-	texts atomic.Uint64 // programs compiled, which names their texts
+	texts   atomic.Uint64 // programs compiled, which names their texts
+	kernels sync.Map      // by textID, weak.Pointer[kernelTexts]
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller closes kd after the Device.

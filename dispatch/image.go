@@ -28,7 +28,8 @@ type Image struct {
 	binary     []byte
 	placed     bool
 
-	prints []print.Program // one for each set of cores with kernels that print
+	kernels *kernelTexts
+	prints  []print.Program // one for each set of cores with kernels that print
 
 	text commands // which bring the kernels; a run has them in front if they aren't on the cores yet
 	main commands // everything else

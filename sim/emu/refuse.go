@@ -50,6 +50,9 @@ type Refusal struct {
 	Where string
 	// Tile is the raw NoC 0 coordinate of the tile that asked; of no meaning if Host is set.
 	Tile chip.XY
+	// Worker is the logical coordinate of the tile, if IsWorker is set: it is a Tensix tile that isn't harvested.
+	Worker   chip.Core
+	IsWorker bool
 	// Host is set if the host asked, through a BAR.
 	Host bool
 	// HasCore is set if a processor of the tile asked; Core and PC are its name and program counter.
@@ -67,11 +70,19 @@ func (r *Refusal) Error() string {
 	who := "host"
 	if !r.Host {
 		who = "tile " + r.Tile.String()
+		if r.IsWorker {
+			who += " (core " + r.Worker.String() + ")"
+		}
 		if r.HasCore {
 			who += fmt.Sprintf(" %v pc=%#x", r.Core, r.PC)
 		}
 	}
 	return fmt.Sprintf("emu: %v: %s: %s: %s (address %#x)", r.Category, who, r.Where, r.Detail, r.Addr)
+}
+
+// Culprit returns the worker's processor that asked, and its program counter; ok is false if none did.
+func (r *Refusal) Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool) {
+	return r.Worker, r.Core, r.PC, r.IsWorker && r.HasCore
 }
 
 // Unwrap returns ErrRefused.
@@ -112,6 +123,7 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 		r.Host = true
 	} else {
 		r.Tile = o.tile.xy
+		r.Worker, r.IsWorker = c.topology.LogicalOf(r.Tile)
 	}
 	if o.core != nil {
 		r.HasCore, r.Core, r.PC = true, o.core.proc, o.core.pc
