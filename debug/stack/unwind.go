@@ -122,6 +122,9 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 		if !ok || !known {
 			return out
 		}
+		if !first && rules.rules[1].kind == same {
+			return out // it has called, so it must have saved its return address
+		}
 		next, ok := r.caller(&rules, cfa, mem)
 		if !ok || next.PC == 0 || next.PC&3 != 0 || !first && next.X[2] <= r.X[2] {
 			return out
