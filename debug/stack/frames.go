@@ -62,11 +62,13 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	if !e.Children {
 		depth = nil
 	}
+	last := e.Offset
 	for len(depth) > 0 && len(depth) < maxDepth {
 		e, err := r.Next()
-		if err != nil || e == nil {
+		if err != nil || e == nil || e.Offset <= last {
 			return nil
 		}
+		last = e.Offset
 		here := depth[len(depth)-1]
 		switch e.Tag {
 		case 0:
@@ -88,10 +90,10 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 			if e.Tag == dwarf.TagInlinedSubroutine {
 				call, _ := e.Val(dwarf.AttrCallFile).(int64)
 				line, _ := e.Val(dwarf.AttrCallLine).(int64)
-				last := &chain[len(chain)-1]
-				last.Line = int(min(max(line, 0), math.MaxInt32))
+				caller := &chain[len(chain)-1]
+				caller.Line = int(min(max(line, 0), math.MaxInt32))
 				if call >= 0 && int(call) < len(files) && files[call] != nil {
-					last.File = files[call].Name
+					caller.File = files[call].Name
 				}
 				chain = append(chain, Frame{Module: f.Module, Function: m.nameOf(e, 0), Inlined: true})
 			}
@@ -104,8 +106,7 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 			r.SkipChildren()
 		}
 	}
-	last := &chain[len(chain)-1]
-	last.File, last.Line = f.File, f.Line
+	chain[len(chain)-1].File, chain[len(chain)-1].Line = f.File, f.Line
 	out := make([]Frame, 0, len(chain))
 	for i := range chain {
 		out = append(out, chain[len(chain)-1-i])
@@ -133,7 +134,7 @@ func (m *Module) filesOf(at dwarf.Offset) []*dwarf.LineFile {
 	var unit *dwarf.Entry
 	for {
 		e, err := r.Next()
-		if err != nil || e == nil || e.Offset > at {
+		if err != nil || e == nil || e.Offset > at || unit != nil && e.Offset <= unit.Offset {
 			break
 		}
 		unit = e

@@ -27,6 +27,9 @@ var (
 	ErrNoDWARF = errors.New("the file has no debug information: compile with -g")
 )
 
+// errBackwards is the error of debug information whose entries have no end.
+var errBackwards = errors.New("an entry comes after itself")
+
 // A Module is a program or a part of one, at the addresses where it runs.
 type Module struct {
 	Name string
@@ -184,15 +187,19 @@ func (m *Module) readDWARF(f *elf.File) error {
 	}
 	m.dwarf, m.lists = d, section(".debug_loclists")
 	r := d.Reader()
-	unit := uint32(0)
+	unit, last := uint32(0), dwarf.Offset(0)
 	for {
 		e, err := r.Next()
+		if err == nil && e != nil && e.Offset <= last { // a sibling that comes before
+			err = errBackwards
+		}
 		if err != nil {
 			return fmt.Errorf("stack: %s: debug information: %w", m.Name, err)
 		}
 		if e == nil {
 			break
 		}
+		last = e.Offset
 		switch e.Tag {
 		case dwarf.TagCompileUnit:
 			low, _ := e.Val(dwarf.AttrLowpc).(uint64)
