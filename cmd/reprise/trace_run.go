@@ -28,6 +28,7 @@ type traceRunCmd struct {
 	Split    *int              `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
 	Bisect   bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
 	Check    bool              `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
+	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
 	JSON     bool              `help:"Print one JSON object instead of text." name:"json"`
 	DumpDir  string            `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 }
@@ -125,6 +126,13 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	if c.Prints != "" {
+		stop, cause := writePrints(dev, c.Prints, s.err)
+		if cause != nil {
+			return cause
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
 		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
 	}}

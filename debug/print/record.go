@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -27,7 +29,7 @@ type Record struct {
 	Lost uint32 `json:"lost,omitempty"`
 }
 
-// String returns the record as a line.
+// String returns the record as a line, without characters that a terminal would obey.
 func (r Record) String() string {
 	s := fmt.Sprintf("%v %v", r.Core, r.Processor)
 	if r.Device != "" {
@@ -39,7 +41,17 @@ func (r Record) String() string {
 	if r.Level != slog.LevelInfo {
 		s += " " + r.Level.String()
 	}
-	return s + ": " + r.Text
+	return s + ": " + printable(r.Text)
+}
+
+// printable replaces what would move a terminal's cursor or worse: a kernel may print anything.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 // A Handler is given records: those of a core in the order of their device time, from one goroutine. It should return quickly:
