@@ -7,6 +7,7 @@ import "github.com/reprise-tt/reprise/chip"
 const (
 	arcReportScratch chip.ARCMessage = 0x16
 	arcReadEEPROM    chip.ARCMessage = 0x19 // Blackhole
+	arcReadSensor    chip.ARCMessage = 0x1B // Blackhole
 	arcWriteEEPROM   chip.ARCMessage = 0x1A // Blackhole
 	arcFlashAddress  chip.ARCMessage = 0x29 // Wormhole
 	arcFlashRead     chip.ARCMessage = 0x2A // Wormhole
@@ -25,6 +26,13 @@ const (
 	arcUnknownScratch = 0xFFFFFFFF
 	arcUnknownQueue   = 0xFF
 	arcScratchOnly    = 0xFE // to arcReportScratch
+)
+
+// idleTemperature is a chip's temperature in 65,536ths of a degree, as telemetry has it, and rawTemperature about what a sensor reads
+// then (tt-zephyr-platforms pvt_tt_bh_decoder.c).
+const (
+	idleTemperature = 40 << 16
+	rawTemperature  = 1376
 )
 
 // arcReply is the firmware's answer to a message.
@@ -107,6 +115,8 @@ func (c *Chip) blackholeMessage(code chip.ARCMessage, args []uint32) (r arcReply
 			f = first
 		}
 		c.setClock(f)
+	case arcReadSensor:
+		r.words[0], r.words[1] = rawTemperature, idleTemperature
 	case arcReadEEPROM:
 		if n := args[1]; n > arcFlashBytes || args[2] != arcCSMBase+arcFlashBuffer {
 			r.exit = 2

@@ -56,6 +56,9 @@ func TestUnknownMessage(t *testing.T) {
 	if got := r.queueMessage(0x90, 41); got != [8]uint32{0, 42, 2} {
 		t.Errorf("Blackhole answers %d to a test message after it, want the argument and the number of messages, plus one each", got)
 	}
+	if got := r.queueMessage(0x1B, 0); got != [8]uint32{0, 1376, 40 << 16} {
+		t.Errorf("Blackhole answers %d to a message for a sensor, want its value for 40 degrees, and the temperature", got)
+	}
 	if got := r.queueMessage(0x16); got != [8]uint32{0xFE} {
 		t.Errorf("Blackhole answers %#x to a message for scratch registers", got)
 	}

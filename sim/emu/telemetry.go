@@ -54,7 +54,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		{chip.TagHarvesting, 0}, {tagUpdatePeriod, 100},
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
 		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
-		{chip.TagASICTemperature, 40 * degree}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
+		{chip.TagASICTemperature, idleTemperature}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
 		{chip.TagAICLK, c.arc.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
 		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
