@@ -65,10 +65,15 @@ func (m *Module) inlined(fn function, f Frame, c *context) []Frame {
 	last := e.Offset
 	for len(depth) > 0 && len(depth) < maxDepth {
 		e, err := r.Next()
-		if err != nil || e == nil || e.Offset <= last {
+		if err != nil || e == nil {
 			return nil
 		}
-		last = e.Offset
+		if e.Tag != 0 { // what ends a list of children has no offset
+			if e.Offset <= last {
+				return nil
+			}
+			last = e.Offset
+		}
 		here := depth[len(depth)-1]
 		switch e.Tag {
 		case 0:

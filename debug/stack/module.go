@@ -190,8 +190,11 @@ func (m *Module) readDWARF(f *elf.File) error {
 	unit, last := uint32(0), dwarf.Offset(0)
 	for {
 		e, err := r.Next()
-		if err == nil && e != nil && e.Offset <= last { // a sibling that comes before
-			err = errBackwards
+		if err == nil && e != nil && e.Tag != 0 { // what ends a list of children has no offset
+			if e.Offset <= last { // a sibling that comes before
+				err = errBackwards
+			}
+			last = e.Offset
 		}
 		if err != nil {
 			return fmt.Errorf("stack: %s: debug information: %w", m.Name, err)
@@ -199,7 +202,6 @@ func (m *Module) readDWARF(f *elf.File) error {
 		if e == nil {
 			break
 		}
-		last = e.Offset
 		switch e.Tag {
 		case dwarf.TagCompileUnit:
 			low, _ := e.Val(dwarf.AttrLowpc).(uint64)
