@@ -57,8 +57,9 @@ func (d *Device) noteKernels(im *Image, groups []*group) {
 			}
 		}
 	}
-	d.kernels.Store(im.id, weak.Make(im.kernels))
-	runtime.AddCleanup(im.kernels, func(id textID) { d.kernels.Delete(id) }, im.id)
+	all := d.kernels
+	all.Store(im.id, weak.Make(im.kernels))
+	runtime.AddCleanup(im.kernels, func(id textID) { all.Delete(id) }, im.id)
 }
 
 // blame names in an error of the device the kernel that it is about, if the queues know it.

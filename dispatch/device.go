@@ -86,7 +86,7 @@ type Device struct {
 	printing printing
 
 	texts   atomic.Uint64 // programs compiled, which names their texts
-	kernels sync.Map      // by textID, weak.Pointer[kernelTexts]
+	kernels *sync.Map     // by textID, weak.Pointer[kernelTexts]; apart, for clean-ups must not keep the Device
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller closes kd after the Device.
@@ -130,7 +130,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map)}
 	if o.Firmware != nil {
 		d.worker = o.Firmware.Layout
 	}
