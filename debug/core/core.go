@@ -125,8 +125,8 @@ func (c *Core) Status() (Status, error) {
 	return s, err
 }
 
-// patience is how long a processor may take to pause. The hardware needs some cycles.
-const patience = 100 * time.Millisecond
+// patience is how long a processor may take to pause. The hardware needs some cycles, an emulator on a busy machine its turn.
+const patience = 2 * time.Second
 
 // Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The error wraps ErrInReset, or
 // ErrStuck if the processor doesn't pause: it does as soon as the instruction ends that it waits in.

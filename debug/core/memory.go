@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -180,7 +181,7 @@ func (c *Core) storeLocked(addr, v uint32) error {
 
 // accessedLocked waits until the processor has made an access.
 func (c *Core) accessedLocked(addr uint32) error {
-	for range polls {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if s, err := c.statusLocked(); err != nil || s.Paused {
 			return err
 		}
