@@ -32,11 +32,7 @@ func (gdbCmd) Help() string {
 
 // Run serves one session.
 func (c *gdbCmd) Run(ctx context.Context, s streams) (err error) {
-	t, err := parseTarget(c.Device)
-	if err != nil {
-		return err
-	}
-	dev, err := kmd.Open(ctx, t, kmd.WithoutPower())
+	dev, err := openDebugged(ctx, c.Device)
 	if err != nil {
 		return err
 	}

@@ -57,13 +57,18 @@ func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
 	return c, nil
 }
 
+// openDebugged opens a device beside the process that uses it.
+func openDebugged(ctx context.Context, name string) (*kmd.Device, error) {
+	t, err := parseTarget(name)
+	if err != nil {
+		return nil, err
+	}
+	return kmd.Open(ctx, t, kmd.WithoutPower())
+}
+
 // Run prints the stacks.
 func (c *stacksCmd) Run(ctx context.Context, s streams) error {
-	t, err := parseTarget(c.Device)
-	if err != nil {
-		return err
-	}
-	dev, err := kmd.Open(ctx, t, kmd.WithoutPower())
+	dev, err := openDebugged(ctx, c.Device)
 	if err != nil {
 		return err
 	}

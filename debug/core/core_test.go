@@ -102,7 +102,7 @@ func TestCore(t *testing.T) {
 			t.Errorf("%v: %+v", arch, s)
 		}
 		must(t, c.Unwatch(slot))
-		// ebreak pauses behind it.
+		// ebreak pauses after it.
 		must(t, c.Write(4, []byte{0x73, 0, 0x10, 0}))
 		must(t, c.ForgetCode())
 		must(t, c.Resume())

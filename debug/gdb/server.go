@@ -504,7 +504,7 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 	case p == "vCont?":
 		return "vCont;c;C;s;S", nil
 	case strings.HasPrefix(p, "vCont;"):
-		todo := map[*thread]byte{}
+		actions := map[*thread]byte{}
 		for _, action := range strings.Split(p[len("vCont;"):], ";") {
 			what, who, named := strings.Cut(action, ":")
 			if what == "" {
@@ -515,12 +515,12 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 				return "E01", nil
 			}
 			for _, t := range s.threads {
-				if _, has := todo[t]; !has && (!named || who == "-1" || s.find(who) == t) {
-					todo[t] = verb
+				if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
+					actions[t] = verb
 				}
 			}
 		}
-		return s.resume(ctx, todo)
+		return s.resume(ctx, actions)
 	}
 	return "", nil
 }
@@ -529,8 +529,8 @@ func (s *Server) verbose(ctx context.Context, p string) (string, error) {
 const pollEvery = time.Millisecond
 
 // resume lets threads run until one of them stops or gdb interrupts, and then stops all.
-func (s *Server) resume(ctx context.Context, todo map[*thread]byte) (string, error) {
-	for t, verb := range todo {
+func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
+	for t, verb := range actions {
 		if t.live = false; t.stuck || verb == 's' || s.record || t.log.past() {
 			continue
 		}
@@ -539,8 +539,8 @@ func (s *Server) resume(ctx context.Context, todo map[*thread]byte) (string, err
 		}
 		t.live = true
 	}
-	reply, err := s.run(ctx, todo)
-	for t := range todo {
+	reply, err := s.run(ctx, actions)
+	for t := range actions {
 		if err == nil && !t.stuck {
 			err = t.core.Pause(ctx)
 			if t.stuck = errors.Is(err, core.ErrStuck); t.stuck {
@@ -552,10 +552,10 @@ func (s *Server) resume(ctx context.Context, todo map[*thread]byte) (string, err
 }
 
 // run is resume up to the first stop.
-func (s *Server) run(ctx context.Context, todo map[*thread]byte) (string, error) {
+func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, error) {
 	for {
 		for _, t := range s.threads {
-			verb, ok := todo[t]
+			verb, ok := actions[t]
 			if !ok {
 				continue
 			}

@@ -164,7 +164,7 @@ func TestDebugInterface(t *testing.T) {
 	}
 }
 
-// ebreak pauses a processor in slow execution mode behind it; a processor goes on where a debugger writes pc. On Blackhole it
+// ebreak pauses a processor in slow execution mode after it; a processor goes on where a debugger writes pc. On Blackhole it
 // has to, otherwise the ebreak comes again.
 func TestDebugEBREAK(t *testing.T) {
 	for _, arch := range arches {
