@@ -21,6 +21,8 @@ type Machine struct {
 	drv   *driver.Driver
 	cards []*Card
 	err   error
+	first int       // number of its first chip in the whole machine, if it is a part of one
+	links *carriers // to the other parts
 
 	mu     sync.Mutex
 	faults map[[2]int]emu.LinkFaults // by chip and channel: what was injected so far
@@ -66,8 +68,8 @@ func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 		o(&c)
 	}
 	m.err = m.start(&c)
-	for i := range spec.Chips {
-		if !spec.Chips[i].PCI {
+	for i := range m.spec.Chips {
+		if !m.spec.Chips[i].PCI {
 			continue
 		}
 		card := &Card{node: impossible{name: c.driver.Name, err: m.err}, err: m.err, machine: m}
@@ -79,34 +81,64 @@ func NewMachine(spec chip.Machine, opts ...Option) *Machine {
 	return m
 }
 
-func (m *Machine) start(c *config) error {
-	routing := false
-	for _, s := range m.spec.Chips {
-		routing = routing || !s.PCI
+// identity is what firmware knows of chip i of a machine.
+func identity(spec *chip.Machine, i int) emu.Identity {
+	s := &spec.Chips[i]
+	id := emu.Identity{Board: s.Serial(), ASIC: 0x5E<<32 | uint64(i+1), Location: s.Location, X: s.X, Y: s.Y}
+	if spec.Arch == chip.Wormhole { // the number has 32 bits there
+		id.ASIC = uint64(i + 1)
+		for _, s := range spec.Chips {
+			id.Routing = id.Routing || !s.PCI
+		}
 	}
+	return id
+}
+
+func (m *Machine) start(c *config) error {
+	whole := m.spec
+	part := c.part
+	if part == nil {
+		part = &Part{Count: 1}
+	}
+	m.links = newCarriers(part)
+	if err := part.check(&whole); err != nil {
+		m.links.close()
+		return err
+	}
+	first, end := part.chips(len(whole.Chips))
+	m.first, m.spec.Chips, m.spec.Links = first, whole.Chips[first:end], nil
 	var cfgs []emu.Config
 	for i, s := range m.spec.Chips {
 		cfg := c.chip
 		cfg.Arch = m.spec.Arch
-		cfg.Seed += uint64(i) * 0x9E3779B97F4A7C15
+		cfg.Seed += uint64(first+i) * 0x9E3779B97F4A7C15
 		if cfg.Harvesting == (chip.Harvesting{}) {
 			cfg.Harvesting = s.Harvesting
 		}
-		cfg.Identity = emu.Identity{Board: s.Serial(), ASIC: 0x5E<<32 | uint64(i+1), Location: s.Location, X: s.X, Y: s.Y,
-			Routing: routing && m.spec.Arch == chip.Wormhole}
-		if m.spec.Arch == chip.Wormhole { // the number has 32 bits there
-			cfg.Identity.ASIC = uint64(i + 1)
-		}
+		cfg.Identity = identity(&whole, first+i)
 		cfgs = append(cfgs, cfg)
 	}
 	var links []emu.Link
-	for _, l := range m.spec.Links {
-		links = append(links, emu.Link(l))
+	var cables []emu.Cable
+	for n, l := range whole.Links {
+		a, b := first <= l.Chip && l.Chip < end, first <= l.PeerChip && l.PeerChip < end
+		switch {
+		case a && b:
+			l.Chip, l.PeerChip = l.Chip-first, l.PeerChip-first
+			m.spec.Links = append(m.spec.Links, l)
+			links = append(links, emu.Link(l))
+		case a:
+			cables = append(cables, m.links.cable(part, &whole, n, len(cables), l.Chip, l.Channel, l.PeerChip, l.PeerChannel))
+		case b:
+			cables = append(cables, m.links.cable(part, &whole, n, len(cables), l.PeerChip, l.PeerChannel, l.Chip, l.Channel))
+		}
 	}
 	var err error
-	if m.emu, err = emu.NewMachine(cfgs, links); err != nil {
+	if m.emu, err = emu.NewMachine(cfgs, links, cables...); err != nil {
+		m.links.close()
 		return err
 	}
+	m.links.run(m.emu)
 	for i, s := range m.spec.Chips {
 		if s.PCI {
 			c.driver.Functions = append(c.driver.Functions, m.emu.Chip(i))
@@ -125,6 +157,7 @@ func (m *Machine) start(c *config) error {
 		}
 	}
 	if err != nil {
+		m.links.close()
 		m.emu.Close()
 	}
 	return err
@@ -133,7 +166,7 @@ func (m *Machine) start(c *config) error {
 // Err says why the machine can't exist, if it can't.
 func (m *Machine) Err() error { return m.err }
 
-// Spec returns the description of the machine.
+// Spec returns the description of the machine; of a part only its chips and the links between them.
 func (m *Machine) Spec() chip.Machine { return m.spec }
 
 // String returns the machine's name.
@@ -229,6 +262,7 @@ func (m *Machine) Close() error {
 		return nil
 	}
 	err := m.drv.Close()
+	m.links.close()
 	m.emu.Close()
 	return err
 }

@@ -11,6 +11,9 @@ const (
 	arcWriteEEPROM   chip.ARCMessage = 0x1A // Blackhole
 	arcFlashAddress  chip.ARCMessage = 0x29 // Wormhole
 	arcFlashRead     chip.ARCMessage = 0x2A // Wormhole
+	arcFlashWrite    chip.ARCMessage = 0x2B // Wormhole
+	arcFlashCopy     chip.ARCMessage = 0x50 // Wormhole: from the flash of an n300's first chip to the second one's
+	arcSleep         chip.ARCMessage = 0x55 // Wormhole
 	arcForceAICLK    chip.ARCMessage = 0x33 // Blackhole
 	arcSetSerial     chip.ARCMessage = 0xBE
 	arcFlashUnlock   chip.ARCMessage = 0xC2 // Blackhole
@@ -63,6 +66,8 @@ func (c *Chip) arcMessage(code chip.ARCMessage, args []uint32) (r arcReply, know
 		case arcFlashRead:
 			c.readFlash(arcFlashBytes)
 			return r, true
+		case arcFlashWrite, arcFlashCopy:
+			return r, true // the flash ignores writes, and one erased flash is the copy of another
 		}
 	}
 	switch code {
@@ -147,6 +152,9 @@ func (c *Chip) readFlash(n uint32) {
 func (c *Chip) arcScratchMessage() {
 	s := &c.arc.scratch
 	code := s[5] & 0xFF
+	if code == uint32(arcSleep) {
+		return // a host knows from its message, which stays, that ARC sleeps (luwen wormhole.rs ArcReadyError::Asleep)
+	}
 	r, known := c.arcMessage(chip.ARCMessage(code), s[3:4])
 	if !known {
 		s[5] = arcUnknownScratch

@@ -65,6 +65,33 @@ func TestUnknownMessage(t *testing.T) {
 	r.healthy()
 }
 
+// Wormhole's messages that write flash are answered without effect, as its controller writes, and the one that sends ARC to sleep
+// stays where luwen looks for it. Blackhole's firmware has no handler for them.
+func TestFlashAndSleepMessages(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	for _, code := range []uint32{0x2B, 0x50} {
+		if status, _ := r.scratchMessage(code, 0xFFFFFFFF); status != code {
+			t.Errorf("Wormhole answers %#x to message %#x", status, code)
+		}
+	}
+	if status, _ := r.scratchMessage(0x55, 0); status != 0xAA55 {
+		t.Errorf("the message that sends Wormhole's ARC to sleep has become %#x", status)
+	}
+	for _, code := range []uint32{0xA1, 0xA5, 0xAF, 0xB9, 0xBB} {
+		if status, _ := r.scratchMessage(code, 0); status != 0xFFFFFFFF {
+			t.Errorf("Wormhole answers %#x to message %#x, of whose answer no source tells", status, code)
+		}
+	}
+	r.healthy()
+	r = syncRig(t, chip.Blackhole)
+	for _, code := range []uint32{0x22, 0x2B, 0x50, 0x55, 0xA1, 0xA5, 0xAF, 0xB9, 0xBB} {
+		if got := r.queueMessage(code); got != [8]uint32{0xFF} {
+			t.Errorf("Blackhole answers %#x to message %#x", got, code)
+		}
+	}
+	r.healthy()
+}
+
 // Messages set AICLK within its limits, and telemetry follows.
 func TestClockMessages(t *testing.T) {
 	r := syncRig(t, chip.Wormhole)

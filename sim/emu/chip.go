@@ -60,6 +60,12 @@ type Config struct {
 	// range; and an access through a TLB window of which only some configuration words were stored.
 	RefuseCounters bool
 
+	// RefuseUnmapped refuses accesses to addresses that no document mentions, and that the vendor's own programs make without
+	// harm: stores beyond the last debug register of a Blackhole worker, which do nothing otherwise, and the host's accesses to
+	// 0x40000000 of a Wormhole worker, which is its L1 otherwise. Also refused are loads through multicast windows, which
+	// read the end of the rectangle otherwise.
+	RefuseUnmapped bool
+
 	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't give them.
 	Waivers []Waiver
 
@@ -183,6 +189,7 @@ func (c *Chip) Reset() error {
 	for i := range c.ports {
 		c.ports[i].lost++
 	}
+	c.sendReset()
 	for _, o := range c.others {
 		if o != c {
 			o.inbox.post(o, func(o *Chip) { o.peerReset(c) })

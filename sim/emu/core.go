@@ -98,6 +98,8 @@ const (
 	classStream
 	classConfig  // soft reset, Tensix configuration and other registers that only stores change
 	classMailbox // mailboxes and Tensix semaphores
+	classServed0 // counters of NIU 0 of what others asked for, which every store of the host changes
+	classServed1
 )
 
 // localBytes is the size of the core's local RAM. Those of Ethernet tiles are as large as BRISC's (ttsim src/config.h).

@@ -25,7 +25,7 @@
 //
 // # Checks by option
 //
-// [Config.RefuseUnwritten], [Config.RefuseStaleCode], [Config.RefuseRaces], [Config.RefuseCounters], [Config.DataCache]
+// [Config.RefuseUnwritten], [Config.RefuseStaleCode], [Config.RefuseRaces], [Config.RefuseCounters], [Config.RefuseUnmapped], [Config.DataCache]
 // and [Config.Delay] go further. They cost nothing when they are off. A reset of the card forgets what they know.
 //
 // # Races

@@ -39,6 +39,7 @@ type IdleNIU struct {
 
 var classNames = map[class]string{
 	classNIU0: "NIU 0", classNIU1: "NIU 1", classStream: "streams", classConfig: "configuration", classMailbox: "mailboxes",
+	classServed0: "NIU 0 as target", classServed1: "NIU 1 as target",
 }
 
 // Cores returns the state of every processor that is not in reset, by tile and then in the order of hardware (BRISC, the
@@ -65,7 +66,7 @@ func (c *Chip) Cores() []CoreState {
 						s.Idle = append(s.Idle, IdleNIU{n, u.count[cntWriteAck], u.count[cntReadResp], u.count[cntAtomicResp]})
 					}
 				}
-				for cl := classNIU0; cl <= classMailbox; cl <<= 1 {
+				for cl := classNIU0; cl != 0 && cl <= classServed1; cl <<= 1 {
 					if k.classes&cl != 0 {
 						s.Registers = append(s.Registers, classNames[cl])
 					}

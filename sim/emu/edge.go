@@ -38,7 +38,7 @@ func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 		if addr >= niu1Base {
 			base = niu1Base
 		}
-	case kind == chip.RouterOnly:
+	case kind == chip.RouterOnly && addr < base: // and at that of the others
 		base = 0xFF00_0000
 	}
 	return addr - base, addr >= base && addr-base < 4*uint64(c.layout.stride)

@@ -62,6 +62,8 @@ func TestHostLoadsRegisters(t *testing.T) {
 			{"tile NIU status", -1, worker, 0xFFB20054, 0},
 			{"tile router", -1, worker, 0xFFB30300, 0},
 			{"tile performance counter", -1, worker, 0xFFB12100, 0},
+			{"debug bus, tt-umd", -1, worker, 0xFFB12054, 0},
+			{"debug access to configuration", -1, worker, 0xFFB12058, 0},
 		},
 		chip.Blackhole: {
 			{"PCIe NIU 0 node, tt-kmd", 0, nil, 0x1FD04044, any},
@@ -92,11 +94,15 @@ func TestHostLoadsRegisters(t *testing.T) {
 			{"DRAM node", -1, dram, 0xFFB20044, any},
 			{"DRAM node of NoC 1", -1, dram, 0xFFB30044, any},
 			{"L2CPU node", -1, func(*rig) chip.XY { return chip.XY{X: 8, Y: 3} }, 0xFFFF_FFFF_FF00_0044, any},
+			{"node of a router without a tile", -1, func(*rig) chip.XY { return chip.XY{X: 14, Y: 0} }, 0xFF00_0044, any},
+			{"the same where other tiles have it", -1, func(*rig) chip.XY { return chip.XY{X: 14, Y: 0} }, 0xFFFF_FFFF_FF00_0044, any},
 			{"security tile's node", -1, func(*rig) chip.XY { return chip.XY{X: 8, Y: 2} }, 0xFFFF_FFFF_FF00_0044, any},
 			{"ARC MSI FIFO", -1, arc, 0x800B0000, 0},
 			{"tile logical node", -1, worker, 0xFFB20148, any},
 			{"tile NIU status", -1, worker, 0xFFB20064, 0},
 			{"tile performance counter", -1, worker, 0xFFB12100, 0},
+			{"debug bus, tt-umd", -1, worker, 0xFFB12054, 0},
+			{"debug access to configuration", -1, worker, 0xFFB12058, 0},
 		},
 	} {
 		r := syncRig(t, arch)

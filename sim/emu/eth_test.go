@@ -45,6 +45,7 @@ func (r *rig) release(v chip.XY, a *asm) {
 		r.st(v, 0xFFB121B0, 0)
 		return
 	}
+	r.st(v, 0xFFB121B0, 0x1800) // the base firmware runs
 	r.st(v, 0xFFB14000, a.base)
 	r.st(v, 0xFFB121B0, 0x1000)
 }
@@ -463,5 +464,32 @@ func TestRemoteAfterReset(t *testing.T) {
 			}
 			r.healthy()
 		}
+	}
+}
+
+// Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't in reset, its heartbeat counts,
+// and it knows its version and, on Wormhole, its place. A store that leaves the processor out of reset doesn't start anything.
+func TestEthernetFirmwareWithoutLink(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Identity: Identity{X: 1, Y: 2}})
+		v := r.c.eths[0].xy
+		heartbeat, version, want := uint64(whHeartbeat), uint64(whVersion), uint32(whEthVersion)
+		if arch == chip.Blackhole {
+			heartbeat, version, want = bhHeartbeat, bhVersion, bhEthVersion
+		}
+		if got := r.ld(v, 0xFFB121B0); got&0x800 != 0 {
+			t.Errorf("%v: the reset register is %#x", arch, got)
+		}
+		if a, b := r.ld(v, heartbeat), r.ld(v, heartbeat); a == 0 || a == b {
+			t.Errorf("%v: the heartbeat is %#x and %#x", arch, a, b)
+		}
+		if got := r.ld(v, version); got != want {
+			t.Errorf("%v: firmware version %#x, want %#x", arch, got, want)
+		}
+		if got := r.ld(v, whNodeInfo+8); arch == chip.Wormhole && got != 1<<16|2<<24 {
+			t.Errorf("its place is %#x", got)
+		}
+		r.st(v, 0xFFB121B0, r.ld(v, 0xFFB121B0))
+		r.healthy()
 	}
 }

@@ -70,7 +70,9 @@ func (e *ethRegs) powerUp(t *tile) {
 		e.rx = [3]uint32{2, 2, 0}
 		e.routing = 0xA00
 	}
-	t.debug.softReset = t.heldAll()
+	// ERISC0 runs the base firmware: tt-umd takes a tile for a broken one if it is in reset (topology_discovery.cpp). The
+	// firmware isn't code here, so the processor does nothing until it has been held.
+	t.debug.softReset = t.heldAll() &^ chip.ERISC0.ResetBit()
 }
 
 // starts reports whether taking k out of reset makes it run. A Blackhole Ethernet processor whose reset PC was never set

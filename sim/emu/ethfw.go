@@ -90,13 +90,17 @@ func (e *ethRegs) init(t *tile) {
 		t.poke(bhStatus, 0xC0DEA000) // initialised
 	}
 	e.noteLink(t)
+	me := &c.cfg.Identity
+	if c.arch == chip.Wormhole {
+		t.poke(whHeartbeat, 0xABCD0001)
+		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
+	}
 	p := t.port()
 	if p == nil {
 		return
 	}
-	me, far := &c.cfg.Identity, &p.peer.chip.cfg.Identity
+	far := p.peer.identity()
 	if c.arch == chip.Wormhole {
-		t.poke(whHeartbeat, 0xABCD0001)
 		t.poke(whRouting, b2u(!me.Routing))
 		t.poke(whResults+4*64, me.mangled())
 		t.poke(whResults+4*65, uint32(me.ASIC))
@@ -104,7 +108,6 @@ func (e *ethRegs) init(t *tile) {
 		t.poke(whResults+4*73, uint32(far.ASIC))
 		t.poke(whResults+4*76, uint32(p.peer.channel))
 		t.poke(whResults+4*77, far.mangled())
-		t.poke(whNodeInfo+4*2, uint32(me.X)<<16|uint32(me.Y)<<24)
 		t.poke(whNodeInfo+4*9, uint32(far.X)<<16|uint32(far.Y)<<22)
 		return
 	}
@@ -165,7 +168,7 @@ func (e *ethRegs) beat(t *tile, addr uint32) {
 	case e.fw.stopped || t.cores[0].state != inReset && t.chip.arch == chip.Blackhole:
 	case t.chip.arch == chip.Blackhole && addr == bhHeartbeat:
 		t.poke(addr, m[addr/4]+1)
-	case t.chip.arch == chip.Wormhole && addr == whHeartbeat && t.port() != nil:
+	case t.chip.arch == chip.Wormhole && addr == whHeartbeat:
 		t.poke(addr, 0xABCD0000|(m[addr/4]+1)&0xFFFF)
 	}
 }

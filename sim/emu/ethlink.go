@@ -20,7 +20,8 @@ type wire struct {
 
 // port is a wire's end at a chip.
 type port struct {
-	chip    *Chip
+	chip    *Chip  // nil if it is elsewhere
+	cable   *cable // to a chip that is elsewhere
 	channel int
 	wire    *wire
 	peer    *port
@@ -167,26 +168,36 @@ func (c *Chip) transmit(k *packet) {
 	if x != nil && oneIn(c, x.Duplicate) {
 		copies = 2
 	}
-	to := from.peer
-	to.chip.inbox.post(to.chip, func(c *Chip) {
+	if far := from.peer.cable; far != nil {
+		far.Send(Signal{Kind: SignalPacket, Queue: uint8(k.queue), Epoch: lost, Dest: k.dest, Register: k.cmd == ethCmdRegister, Words: k.words, Held: held, Copies: uint8(copies)})
+		return
+	}
+	to := from.peer.chip
+	to.inbox.post(to, func(c *Chip) {
 		if !from.up() {
 			return // the link went down meanwhile
 		}
-		at := c.clock + held
-		if c.cfg.Delay > 0 {
-			at += c.someTime()
-		}
-		at = max(at, to.landed[k.queue])
-		to.landed[k.queue] = at
-		for range copies {
-			if at > c.clock {
-				c.after(at, stepEthLand, k)
-			} else {
-				c.land(k)
-			}
-		}
+		c.arrive(k, held, copies)
 		from.chip.inbox.post(from.chip, taken)
 	})
+}
+
+// arrive takes a packet from the other end of a link.
+func (c *Chip) arrive(k *packet, held uint64, copies int) {
+	to := k.from.peer
+	at := c.clock + held
+	if c.cfg.Delay > 0 {
+		at += c.someTime()
+	}
+	at = max(at, to.landed[k.queue])
+	to.landed[k.queue] = at
+	for range copies {
+		if at > c.clock {
+			c.after(at, stepEthLand, k)
+		} else {
+			c.land(k)
+		}
+	}
 }
 
 // taken notes that the other side has taken a packet: there is room for another one.

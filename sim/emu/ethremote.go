@@ -168,7 +168,7 @@ func (c *Chip) reaches(to *Chip) bool {
 			return true
 		}
 		for i := range next[0].ports {
-			if p := &next[0].ports[i]; p.peer != nil && p.up() && !seen[p.peer.chip] {
+			if p := &next[0].ports[i]; p.peer != nil && p.peer.chip != nil && p.up() && !seen[p.peer.chip] {
 				seen[p.peer.chip] = true
 				next = append(next, p.peer.chip)
 			}

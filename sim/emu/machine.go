@@ -18,12 +18,13 @@ type Link struct {
 // chip's seed; then the host must not access two of them at the same time from different goroutines and expect the same
 // run again.
 type Machine struct {
-	chips []*Chip
-	wires []*wire
+	chips  []*Chip
+	wires  []*wire
+	cables []*cable
 }
 
-// NewMachine returns the chips of a machine. Either all of them are Synchronous or none. Errors wrap ErrConfig.
-func NewMachine(cfgs []Config, links []Link) (*Machine, error) {
+// NewMachine returns the chips of a machine. Either all of them are Synchronous or none; with cables none is. Errors wrap ErrConfig.
+func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) {
 	m := &Machine{}
 	bad := func(format string, args ...any) (*Machine, error) {
 		return nil, fmt.Errorf("emu: machine: %w: %s", ErrConfig, fmt.Sprintf(format, args...))
@@ -64,6 +65,9 @@ func NewMachine(cfgs []Config, links []Link) (*Machine, error) {
 		w.ends[0].peer, w.ends[1].peer = w.ends[1], w.ends[0]
 		m.wires = append(m.wires, w)
 	}
+	if err := m.connect(cables); err != nil {
+		return bad("%v", err)
+	}
 	for _, c := range m.chips {
 		c.others = m.chips
 		c.sched.init(c)
@@ -99,6 +103,14 @@ func (m *Machine) SetLink(i, channel int, up bool) error {
 	}
 	p.wire.down.Store(!up)
 	for _, e := range p.wire.ends {
+		if e.cable != nil {
+			kind := SignalUp
+			if !up {
+				kind = SignalDown
+			}
+			e.cable.Send(Signal{Kind: kind})
+			continue
+		}
 		e.chip.acquire()
 		if !e.chip.closed {
 			e.chip.linkChanged(e.channel)

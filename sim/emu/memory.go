@@ -121,6 +121,17 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	return true
 }
 
+// aliased returns the address that a host's access reaches: tt-umd's tests of Wormhole store to 0x40000000 of workers and load it
+// back (ClusterWH.HarvestingRuntime). No document mentions it; L1, whose decoding then ignores that bit, is the only
+// memory of the tile that the NoC reaches. Other agents' requests there are refused, as ttsim does.
+func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
+	const alias = 0x40000000
+	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias && addr < alias+ep.tile.bytes() {
+		return addr - alias
+	}
+	return addr
+}
+
 // looks reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
 // isn't refused for what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings,
 // whatever is in them or still on its way.
@@ -182,6 +193,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 // readTile reads n bytes at addr of a tile through a NoC. buf has room for span(addr, n) words, and its first word
 // starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	addr = c.aliased(o, ep, addr)
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}
@@ -226,6 +238,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 
 // writeTile is the reverse of readTile.
 func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	addr = c.aliased(o, ep, addr)
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}

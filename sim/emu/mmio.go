@@ -223,10 +223,12 @@ func (c *core) amo(o inst) slowResult {
 // register changes by itself.
 func (t *tile) readClass(addr uint32) (class, bool) {
 	switch {
-	case addr >= niu0Base && addr < niu1Base:
-		return classNIU0, true
-	case addr >= niu1Base && addr < streamBase:
-		return classNIU1, true
+	case addr >= niu0Base && addr < streamBase:
+		noc := int(addr-niu0Base) / (niu1Base - niu0Base)
+		if i := addr % (niu1Base - niu0Base) / 4; i >= 0x200/4+cntSlaveAtomicResp && i < 0x200/4+0x40 {
+			return classServed0 << noc, true
+		}
+		return classNIU0 << noc, true
 	case addr >= streamBase && addr < streamEnd:
 		return classStream, true
 	case t.kind == chip.Ethernet && addr >= ethTxBase:

@@ -64,10 +64,7 @@ type request struct {
 }
 
 // words is the number of flits that carry the request's data.
-func (q *request) words() uint32 {
-	flit := int(q.tile.chip.params.NOCWord)
-	return uint32((q.n + flit - 1) / flit)
-}
+func (q *request) words() uint32 { return q.tile.chip.flits(q.n) }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
 func (q *request) posted() uint32 { return b2u(!q.marked) }

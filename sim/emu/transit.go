@@ -79,7 +79,7 @@ func (q *request) arrive() bool {
 			s.count[cntSlaveRead]++
 			s.count[cntSlaveReadResp]++
 			s.count[cntSlaveReadWords] += q.words()
-			q.from.tile.changed(classNIU0 << q.noc)
+			q.from.tile.changed(classServed0 << q.noc)
 		}
 		c.pcie.asks = q
 		ok := c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
@@ -118,16 +118,20 @@ func (q *request) delivered(ep *endpoint) {
 	if ep.tile == nil {
 		return
 	}
-	s := &ep.tile.niu[q.noc]
-	p := q.posted()
+	ep.tile.countWrite(q.noc, q.words(), q.posted())
+}
+
+// countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
+func (t *tile) countWrite(noc int, words, posted uint32) {
+	s := &t.niu[noc]
 	s.count[cntSlaveAccepted]++
-	s.count[cntSlaveStarted+p]++
-	s.count[cntSlaveWrite+p]++
-	s.count[cntSlaveWords+p] += q.words()
-	if q.marked {
+	s.count[cntSlaveStarted+posted]++
+	s.count[cntSlaveWrite+posted]++
+	s.count[cntSlaveWords+posted] += words
+	if posted == 0 {
 		s.count[cntSlaveWriteAck]++
 	}
-	ep.tile.changed(classNIU0 << q.noc)
+	t.changed(classServed0 << noc)
 }
 
 // atomic performs the operation and keeps the old value for the response.
@@ -180,7 +184,7 @@ func (q *request) atomic() bool {
 	if q.marked {
 		s.count[cntSlaveAtomicResp]++
 	}
-	t.changed(classNIU0 << q.noc)
+	t.changed(classServed0 << q.noc)
 	q.word = old
 	return true
 }

@@ -1,0 +1,39 @@
+package emu
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// A tile's NIU counts the host's stores through windows, as tt-umd's ClusterBH.WriteCountMatchesPostedWrites expects. They are
+// posted only in the ordering mode of that name (tt-isa-documentation WormholeB0/PCIExpressTile/TLBs.md).
+func TestHostStoresAreCounted(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(1, 2)
+		counters := uint64(niu0Base + 0x200)
+		count := func(i uint64) uint32 { return r.ld(v, counters+4*i) }
+		words, posted, acks := count(cntSlaveWords), count(cntSlaveWords+1), count(cntSlaveWriteAck)
+		for i := range uint32(5) {
+			r.st(v, 0x40000, i)
+		}
+		r.write(v, 0x40000, make([]byte, 3*int(r.params.NOCWord)))
+		if got := count(cntSlaveWords) - words; got != 5+3 {
+			t.Errorf("%v: %d words of non-posted writes received, want 8", arch, got)
+		}
+		if got := count(cntSlaveWriteAck) - acks; got != 6 {
+			t.Errorf("%v: %d writes acknowledged, want 6", arch, got)
+		}
+		if arch == chip.Blackhole {
+			at := r.point(v, 0x40000)
+			id := at >> 21
+			r.dev.BARStore(0, 0x1FC00000+12*id+8, 4, 2<<6)
+			r.dev.BARStore(0, at, 4, 1)
+			if got := count(cntSlaveWords+1) - posted; got != 1 {
+				t.Errorf("%d words of posted writes received, want 1", got)
+			}
+		}
+		r.healthy()
+	}
+}
