@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/stack"
 )
 
 // KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows which: Err says what
@@ -17,12 +18,21 @@ type KernelError struct {
 	Processor       chip.Processor
 	Program, Kernel string
 	Offset          uint32 // of the instruction in the kernel's text, in bytes
-	Err             error
+	// Frames are the function that the instruction is in, after those that are inlined there, where the kernel's file tells.
+	Frames []stack.Frame
+	Err    error
 }
 
 // Error implements error.
 func (e *KernelError) Error() string {
-	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text: %v", e.Kernel, e.Program, e.Processor, e.Core, e.Offset, e.Err)
+	where := ""
+	if len(e.Frames) > 0 && e.Frames[0].Function != "" {
+		where = ", " + e.Frames[0].Function
+		if f := e.Frames[0]; f.File != "" {
+			where += fmt.Sprintf(" at %s:%d", f.File, f.Line)
+		}
+	}
+	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text%s: %v", e.Kernel, e.Program, e.Processor, e.Core, e.Offset, where, e.Err)
 }
 
 // Unwrap returns Err.
@@ -45,6 +55,7 @@ type kernelText struct {
 	processor  chip.Processor
 	cores      []chip.Core
 	start, end uint32 // in the program's text, in bytes
+	text, file []byte // as in Kernel
 }
 
 // noteKernels remembers the kernels of a program as long as its Image is used.
@@ -53,7 +64,7 @@ func (d *Device) noteKernels(im *Image, groups []*group) {
 	for _, g := range groups {
 		for p, k := range g.kernels {
 			if k != nil {
-				im.kernels.list = append(im.kernels.list, kernelText{k.Name, chip.Processor(p), g.cores, g.textOff[p], g.textOff[p] + uint32(len(k.Text))})
+				im.kernels.list = append(im.kernels.list, kernelText{k.Name, chip.Processor(p), g.cores, g.textOff[p], g.textOff[p] + uint32(len(k.Text)), k.Text, k.File})
 			}
 		}
 	}
@@ -107,7 +118,11 @@ func (q *Queue) kernelAtLocked(core chip.Core, p chip.Processor, pc uint32) *Ker
 		}
 		for _, k := range known.list {
 			if at := off - t.off; k.processor == p && at >= k.start && at < k.end && slices.Contains(k.cores, core) {
-				return &KernelError{Core: core, Processor: p, Program: known.program, Kernel: k.kernel, Offset: at - k.start}
+				e := &KernelError{Core: core, Processor: p, Program: known.program, Kernel: k.kernel, Offset: at - k.start}
+				if m, err := stack.Load(k.kernel, k.file, pc-e.Offset); err == nil {
+					e.Frames = stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)
+				}
+				return e
 			}
 		}
 	}

@@ -194,6 +194,8 @@ func (d *Device) loadFirmware(f *Firmware, cores chip.Range) error {
 	}{
 		{"mailbox", l1.Mailbox, f.Layout.Mailbox()},
 		{"rings of prints", l1.Print, make([]byte, printHeaders(l1))},
+		{"failed checks", l1.Watch, make([]byte, watchArea(l1))},
+		{"tiles", l1.Tiles, d.tiles(l1)},
 		{"zeros", l1.Zeros, make([]byte, l1.ZerosSize)},
 		{"bank table", l1.BankTable, f.Layout.Banks.Encode(d.ch.DRAMBanks(), d.l1Banks)},
 		{"virtual coordinates", f.Layout.Boot.Virtual, virtual},

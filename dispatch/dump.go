@@ -4,7 +4,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/debug/watch"
 )
 
 // Dump is the state of a device whose queue hangs, as far as it could be read: what a *HangError reports, and what its
@@ -25,6 +27,12 @@ type Dump struct {
 	Regions     []Region    `json:"regions,omitempty"`
 	// Prints is what is left in the rings of busy workers whose kernels print, taken by a listener or not, oldest first.
 	Prints []print.Record `json:"prints,omitempty"`
+	// Watch is the checks of kernels that have failed.
+	Watch []watch.Failure `json:"watch,omitempty"`
+	// Stacks are the call stacks of busy workers: of their processors that have a kernel, and of BRISC.
+	Stacks []live.Snapshot `json:"stacks,omitempty"`
+	// StacksNote says why call stacks are missing.
+	StacksNote string `json:"stacks_note,omitempty"`
 }
 
 // Region is a piece of memory in a Dump.
@@ -40,7 +48,7 @@ type Region struct {
 // Names of regions.
 const (
 	RegionMailbox         = "mailbox"       // of every core
-	RegionKernelConfig    = "kernel config" // of the command-queue cores and of some busy workers
+	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
 	RegionControl         = "control block" // with the prefetch queue on the prefetch core
 	RegionCommandData     = "command data"  // commands that the prefetcher has read from the issue ring
 	RegionDispatchRing    = "dispatch ring"

@@ -14,8 +14,8 @@ const (
 	shownTaken = 3
 	// shownWaiting is how many entries are kept that it hasn't taken.
 	shownWaiting = 16
-	// busyConfigs is the number of busy workers whose kernel-config memory is kept.
-	busyConfigs = 4
+	// mostStacks is the number of busy workers whose call stacks and kernel-config memory are kept.
+	mostStacks = 32
 	// maxTraceImage is the size in bytes of the largest trace image that is kept: a file with a larger one could not be
 	// read.
 	maxTraceImage = maxDump / 2
@@ -53,13 +53,15 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 		if s.Err == nil {
 			dump.add(RegionMailbox, c, uint64(d.layoutOf(c).L1.Mailbox), mailbox)
 		}
-		if s.Kind == kindWorker && s.Err == nil && s.Busy() && configs < busyConfigs {
+		if s.Kind == kindWorker && s.Err == nil && s.Busy() && configs < mostStacks {
 			configs++
 			d.dumpRegion(dump, RegionKernelConfig, c, d.worker.L1.KernelConfig, d.worker.L1.KernelConfigSize)
 		}
 	}
 	q.nameProgram(dump)
 	d.dumpPrints(dump)
+	d.dumpWatch(dump)
+	q.dumpStacks(dump)
 	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
 		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
 	}

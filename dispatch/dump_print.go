@@ -19,7 +19,14 @@ func (d *Dump) Print(w io.Writer) error {
 	for i := range d.Queues {
 		p.queue(&d.Queues[i])
 	}
+	if len(d.Watch) > 0 {
+		p.printf("\nchecks that failed:\n")
+	}
+	for i := range d.Watch {
+		p.printf("  %v\n", &d.Watch[i])
+	}
 	p.workers()
+	p.stacks()
 	if len(d.Prints) > 0 {
 		p.printf("\nprinted by busy workers:\n")
 	}

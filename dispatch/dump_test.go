@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/live"
+	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -35,7 +37,11 @@ func sampleDump(tb testing.TB) *Dump {
 	waits.Processors[chip.BRISC] = ProcessorState{Waypoint: "WRKR", Detail: 48<<24 | 130, Kernels: 1}
 	busy := CoreState{Core: worker, Kind: kindWorker, Go: signalGo << 24}
 	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1, Engine: "SEMWAIT waits while semaphore 1 is 0"}
+	stuck := live.Snapshot{Core: worker, PC: 0x197B4, Registers: make([]uint32, 32), Memory: []byte{1, 2, 3}}
+	stuck.Frames = []stack.Frame{{PC: 0x197B4, Function: "wait\x1b", File: "wait.c", Line: 8, Args: []stack.Argument{{Name: "addr", Value: "0x1234"}}}}
+	sampled := live.Snapshot{Core: worker, Stack: live.Stack{Processor: chip.NCRISC, Note: "only pc is known"}, PC: 0x100}
 	return &Dump{
+		Stacks: []live.Snapshot{stuck, sampled}, StacksNote: "those of 1 of 2 busy workers",
 		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Target: "a card", Arch: "blackhole",
 		Harvesting: chip.Harvesting{Tensix: 1}, Waiting: "data of a read", Last: "dense", Cause: "no progress for 10s",
 		Queues: []QueueDump{{
@@ -111,6 +117,7 @@ func TestDumpPrint(t *testing.T) {
 		"core (2,1) (worker)", "TRISC1  SEMW after 1 kernels: waits for a word to have a value, the word is at L1 address 0x1234",
 		"its engines: SEMWAIT waits while semaphore 1 is 0",
 		"unreadable: lost",
+		"call stacks of busy workers: those of 1 of 2 busy workers\n  (2,1) BRISC\n    #0 wait?(addr=0x1234) at wait.c:8, pc 0x197b4\n  (2,1) NCRISC (only pc is known)\n",
 	} {
 		_, after, ok := strings.Cut(rest, part)
 		if !ok {

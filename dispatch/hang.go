@@ -228,7 +228,7 @@ func (q *Queue) hangErrorLocked(what string, cause error, locked bool) error {
 			cause = fmt.Errorf("%w: %w", err, cause)
 		}
 	}
-	cause = q.blame(cause, locked)
+	cause = q.d.blameWatch(q.blame(cause, locked))
 	e := &HangError{Queue: q.id, Waiting: what, Last: q.lastName(), Cause: cause, Dump: q.collectLocked(what, cause, locked)}
 	e.Cores = e.Dump.Cores
 	for i := range e.Dump.Queues {

@@ -33,6 +33,7 @@ var firmwarePlaces = map[string]place{
 	"NABW": {"waits for its atomics to be acknowledged", "on NoC %d"},
 	"CWFW": {"waits for pages in a circular buffer", "circular buffer %d"},
 	"CRBW": {"waits for room in a circular buffer", "circular buffer %d"},
+	"FAIL": {"has stopped because a check failed", ""},
 	"SPOP": {"waits for a message of the host in a stream", "stream %#x"},
 	"SPSH": {"waits for room in a stream that the host reads", "stream %#x"},
 }

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/print"
@@ -15,7 +16,8 @@ type printing struct {
 	programs []*print.Program
 	known    map[string]bool
 	watching map[*func()]struct{}
-	epoch    uint64 // odd while the rings are being emptied
+	epoch    uint64      // odd while the rings are being emptied
+	any      atomic.Bool // there are programs
 }
 
 // add makes programs known. One that is loaded again is known already. Listeners have made ready for them when it returns.
@@ -42,6 +44,7 @@ func (p *printing) learn(prog *print.Program) bool {
 	}
 	p.known[key] = true
 	p.programs = append(p.programs, prog)
+	p.any.Store(true)
 	return true
 }
 

@@ -30,6 +30,7 @@ type Kernel struct {
 	Cores     []chip.Range   // logical cores; ranges may not overlap each other
 	Formats   []byte         // what it prints (package debug/print); nil if it doesn't
 	Text      []byte         // flat, position-independent image; the entry is its first byte
+	File      []byte         // ELF file that Text is from, for call stacks in reports of hangs; nil if there is none
 	Common    []uint32       // common runtime arguments, the same on every core
 	Args      []CoreArgs     // unique runtime arguments; cores that are left out have none
 	NOC       chip.NOC       // NoC of a BRISC kernel; NCRISC takes the other one

@@ -11,6 +11,7 @@ type movement struct {
 	queue  [2]uint64
 	device uint64
 	polled bool // device is valid
+	watch  watchDue
 }
 
 // progressLocked returns a fingerprint of what changes while queues take commands and report: this one, and those that it

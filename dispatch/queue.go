@@ -481,6 +481,8 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 		return false, q.fail(q.hangErrorLocked(what, lost, locked))
 	case lost != nil || ended:
 		return ended, lost
+	case w.sleep != 0 && q.d.printing.any.Load() && seen.watch.due():
+		return false, q.watchLocked(what, locked)
 	case w.due():
 		begun := time.Now()
 		err = q.pollDeviceLocked(w, seen, what, locked)

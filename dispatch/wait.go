@@ -147,3 +147,20 @@ func (w *waiter) pause(ctx context.Context) error {
 	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil
 }
+
+// forever is the limit of a wait that is never a hang.
+const forever = 100 * 365 * 24 * time.Hour
+
+// Poll calls done, paced like the waits for queues, until it returns true or an error, and returns that error, or the cause of the
+// context's end. It has no hang timeout.
+func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
+	w := newWaiter(forever, p)
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		if err := w.pause(ctx); err != nil {
+			return err
+		}
+	}
+}

@@ -48,9 +48,12 @@ func (t *fixture) queues(o dispatch.Options) *fixture {
 	return &u
 }
 
-// full opens the whole device for the length of a case.
+// full opens the whole device for the length of a case, which must not share one: a card that is opened twice has one firmware.
 func (t *fixture) full(target kmd.Target, opts ...reprise.Option) *fixture {
 	t.Helper()
+	if t.dev != nil {
+		t.Fatalf("the case shares a device with others, and opens another one: a case that does has levelOwn")
+	}
 	d, err := t.open(t.ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.patience())}, opts...)...)
 	t.ok(err)
 	t.Cleanup(func() {

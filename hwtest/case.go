@@ -28,7 +28,11 @@ func (c *testCase) time(d *target.Device) time.Duration {
 
 // shares is what the case shares with other cases.
 func (c *testCase) shares() level {
-	if c.level != levelNone {
+	switch c.level {
+	case levelOwn:
+		return levelNone
+	case levelNone:
+	default:
 		return c.level
 	}
 	return levelOf(c.layer)
@@ -54,6 +58,7 @@ const (
 	levelTwo                 // everything, with two queues that share all workers
 	levelSplit               // everything, with two queues that have workers of their own
 	levelMesh                // several chips, opened by the first case that needs them
+	levelOwn                 // nothing, in a layer whose other cases share something
 )
 
 // layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
@@ -127,6 +132,8 @@ func cases() []testCase {
 		in("traces", traceCases()),
 		in("control", controlCases()),
 		in("debug", printCases()),
+		in("debug", watchCases()),
+		in("debug", coreCases()),
 		in("ops", opsCases()),
 		in("queues", queueCases()),
 		in("events", eventCases()),

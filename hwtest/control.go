@@ -55,9 +55,9 @@ func controlCases() []testCase {
 		{name: "recover in the middle", needs: needSimulator, protects: "a device recovers from a hang inside of a loop, and the trace runs again", fn: recoverInLoop},
 		{name: "timeline of random control flow", needs: needSimulator, protects: "a timeline has each loop, iteration, branch and call, in order, with the device's times", fn: controlTimeline},
 		{name: "timeline of an aborted replay", protects: "a timeline ends where a replay was aborted", fn: abortedTimeline},
-		{name: "condition and writers on two queues", protects: "a condition finds what another queue's programs wrote before an event", fn: conditionAcrossQueues},
+		{name: "condition and writers on two queues", level: levelOwn, protects: "a condition finds what another queue's programs wrote before an event", fn: conditionAcrossQueues},
 		{name: "words that the next iteration reads", protects: "an iteration finds what the programs of the one before wrote", fn: carriedWords},
-		{name: "stock wire format", protects: "control flow works without shared pages", fn: stockControl},
+		{name: "stock wire format", level: levelOwn, protects: "control flow works without shared pages", fn: stockControl},
 		{name: "replays allocate nothing", alone: true, protects: "a replay with control flow allocates nothing", fn: controlAllocates},
 	}, controlSpanCases(), controlMeshCases())
 }

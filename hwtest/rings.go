@@ -288,7 +288,9 @@ func regionTooSmall(t *fixture) {
 func (t *fixture) reopened(opts ...reprise.Option) *fixture {
 	t.Helper()
 	t.ok(t.dev.Close(t.Context()))
-	return t.full(t.device.Open(), opts...)
+	u := *t
+	u.dev = nil
+	return u.full(t.device.Open(), opts...)
 }
 
 func regionUsedUp(t *fixture) {

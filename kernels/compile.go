@@ -34,6 +34,12 @@ type Source struct {
 	Defines []string
 	// Prints has reprise_print and DPRINT print; otherwise they take no instruction and no byte.
 	Prints bool
+	// Zones has reprise_zone and DeviceZoneScopedN measure; otherwise they take no instruction and no byte.
+	Zones bool
+	// Watch compiles in checks whose failures end waits with an error (package debug/watch): assertions (reprise/assert.h, ASSERT), and
+	// checks of what is done with circular buffers, of NoC requests and of the stack. It keeps debug information as Debug does, which
+	// names their lines. Otherwise they take no instruction and no byte.
+	Watch bool
 	// Include are directories that are searched for headers before the ones of this package.
 	Include []string
 	// Compiler is what the names of the cross compiler's programs begin with, such as "/opt/riscv/bin/riscv64-unknown-elf-".
@@ -159,7 +165,11 @@ type build struct {
 // library compiles what every kernel has.
 func (b *build) library(ctx context.Context) (err error) {
 	lib := filepath.Join(b.work, "lib")
-	if b.start, err = b.compile(ctx, "0", riscv.Unit{Source: filepath.Join(lib, "start.c")}); err != nil {
+	start := riscv.Unit{Source: filepath.Join(lib, "start.c")}
+	if b.Watch {
+		start.Defines = []string{"REPRISE_WATCH"}
+	}
+	if b.start, err = b.compile(ctx, "0", start); err != nil {
 		return err
 	}
 	b.memory, err = b.compile(ctx, "2", riscv.Unit{Source: filepath.Join(lib, "memory.c")})
@@ -172,14 +182,22 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 		Source: b.Path, Defines: slices.Concat(b.Defines, defines), Include: b.Include,
 		TrimPaths: append([]string{filepath.Dir(b.Path)}, b.Include...),
 	}
-	if b.Debug {
+	if b.Debug || b.Watch {
 		kernel.Flags = append(kernel.Flags, "-g")
 	}
 	if b.first != "" {
 		kernel.Flags = append(kernel.Flags, "-include", b.first)
 	}
+	if b.Zones {
+		kernel.Defines = append([]string{"REPRISE_ZONES"}, kernel.Defines...)
+	}
 	if b.Prints {
 		kernel.Defines = append([]string{"REPRISE_PRINTS"}, kernel.Defines...)
+	}
+	if b.Watch {
+		// Calls of the same check from several lines stay apart.
+		kernel.Flags = append(kernel.Flags, "-fno-crossjumping", "-fno-tree-tail-merge", "-fno-code-hoisting")
+		kernel.Defines = append([]string{"REPRISE_WATCH"}, kernel.Defines...)
 	}
 	if len(b.CompileArgs) > 0 {
 		var args []string
@@ -193,6 +211,9 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 		if err := os.WriteFile(kernel.Source, []byte(b.Text), 0o600); err != nil {
 			return nil, b.errorf("write the source: %w", err)
 		}
+	}
+	if name := plainName(filepath.Base(kernel.Source)); name != filepath.Base(kernel.Source) {
+		kernel.FileNames = append(kernel.FileNames, kernel.Source+"=./"+name)
 	}
 	object, err := b.compile(ctx, name, kernel)
 	if err != nil {
@@ -210,13 +231,24 @@ func (b *build) link(ctx context.Context, name string, defines []string) ([]byte
 	return file, nil
 }
 
+// plainName is the name of a source file for __FILE__, which reprise_print and assertions have in an assembler's text: without
+// characters that mean something there.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`%"\{|}`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
 // compile makes an object of a unit.
 func (b *build) compile(ctx context.Context, name string, u riscv.Unit) (object string, err error) {
 	u.Object = filepath.Join(b.work, name+".o")
 	u.Arch = b.Arch
 	u.Include = append(u.Include[:len(u.Include):len(u.Include)], filepath.Join(b.work, "include"))
 	u.TrimPaths = append(u.TrimPaths, b.work)
-	if dir, err := os.Getwd(); err == nil && b.Debug {
+	if dir, err := os.Getwd(); err == nil && (b.Debug || b.Watch) {
 		u.TrimPaths = append(u.TrimPaths, dir) // debug information names it
 	}
 	text, err := b.compiler.Compile(ctx, u)

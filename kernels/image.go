@@ -30,6 +30,8 @@ type Image struct {
 	// Formats are what the kernel prints, for package debug/print: the section of its file that isn't loaded. Nil if it doesn't
 	// print.
 	Formats []byte
+	// File is the ELF file that Text is from, for call stacks. Nil if code of the file isn't where Text has it.
+	File []byte
 	// Metal is what the file of a kernel that tt-metal built says beside that, nil for kernels of [Load].
 	Metal *MetalKernel
 }

@@ -27,6 +27,15 @@ const (
 // in L1 on any processor; each error wraps one of the package's sentinels and says what to change. The result does not
 // refer to file's memory. Load never panics, whatever the bytes.
 func Load(file []byte) (*Image, error) {
+	im, err := load(file)
+	if err == nil {
+		im.File = bytes.Clone(file)
+	}
+	return im, err
+}
+
+// load is Load for a file that stays as it is, which the result refers to.
+func load(file []byte) (*Image, error) {
 	f, err := open(file)
 	if err != nil {
 		return nil, err
@@ -41,10 +50,11 @@ func Load(file []byte) (*Image, error) {
 	if err := checkRelocations(f, text, uint32(len(im.Text))); err != nil {
 		return nil, err
 	}
-	im.Arch = archOf(f)
+	im.Arch, im.File = archOf(f), file
 	if im.Formats, err = formatsOf(f); err != nil {
 		return nil, err
 	}
+	im.Formats = append(im.Formats, placesOf(f, file, len(im.Formats))...)
 	return im, nil
 }
 

@@ -47,11 +47,12 @@ func TestLoadLayout(t *testing.T) {
 		if swap {
 			f.Segments[0], f.Segments[1] = f.Segments[1], f.Segments[0]
 		}
-		im, err := Load(f.Build())
+		file := f.Build()
+		im, err := Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(&Image{Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
+		if diff := cmp.Diff(&Image{File: file, Text: want, Arch: chip.Blackhole, DataSize: 8, BSSSize: 4}, im); diff != "" {
 			t.Errorf("swapped %v: (-want +got)\n%s", swap, diff)
 		}
 	}

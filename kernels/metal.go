@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -75,7 +76,7 @@ func LoadMetal(file []byte) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	im.Metal = m
+	im.Metal, im.File = m, bytes.Clone(file)
 	if err := m.checkPlaces(f, text); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func LoadMetal(file []byte) (*Image, error) {
 		return nil, err
 	}
 	if m.StoredAddresses = len(x.stored); m.StoredAddresses > 0 {
-		im.Text = x.withAddresses()
+		im.Text, im.File = x.withAddresses(), nil // what is at an address in the file is elsewhere in Text
 		if len(im.Text) > maxImage {
 			return nil, refuse(ErrTooLarge, "text, initial data and a table of %d stored addresses have %d bytes, the area %d", m.StoredAddresses, len(im.Text), maxImage)
 		}

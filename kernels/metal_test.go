@@ -101,11 +101,13 @@ func simple() ([]byte, []elf.Rela32) {
 
 func TestLoadMetal(t *testing.T) {
 	text, rela := simple()
-	im, err := LoadMetal(goodMetal(text, rela...).Build())
+	file := goodMetal(text, rela...).Build()
+	im, err := LoadMetal(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Image{
+		File:     file,
 		Text:     append(words(nop, auipc(15, 20), nop, addi(14, 15, 20), ret, nop, nop, nop), "initial.\x00\x00\x00\x00\x00\x00\x00\x00"...),
 		DataSize: 8, BSSSize: 4,
 		Metal: &MetalKernel{

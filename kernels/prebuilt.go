@@ -84,7 +84,7 @@ func Prebuilt(arch chip.Arch, name string) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kernels: %q for %v: %w", name, arch, ErrNotFound)
 	}
-	return Load(file)
+	return load(file) // the file is part of the program
 }
 
 // PrebuiltCompute loads a kernel of the engines that comes with Reprise. The error wraps [ErrNotFound].

@@ -4,6 +4,22 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if ttsimtest.Serving() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// onAll runs a test on both emulators and, where it is at hand, on the vendor's simulator of both chips.
+func onAll(t *testing.T, run func(*devtest.Bench)) {
+	devtest.OnEmulators(t, run)
+	for _, library := range []string{ttsimtest.Wormhole, ttsimtest.Blackhole} {
+		t.Run(library, func(t *testing.T) { run(devtest.Open(t, ttsimtest.Card(t, library))) })
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/debug/print"
 )
 
 // Timeline is what the host and each queue of a device did, from [StartTimeline] to [Timeline.Stop]: when calls were made,
@@ -40,6 +41,7 @@ type Timeline struct {
 
 	control  controlLogs // of replays of traces with loops, branches or calls
 	programs programTimes
+	printed  []print.Record // by kernels
 
 	samplers []*sampler
 	engines  []EngineSpan // in the order of their starts

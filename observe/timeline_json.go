@@ -30,11 +30,13 @@ const (
 	deviceProcess  = 2
 	engineProcess  = 3
 	programProcess = 4
+	zoneProcess    = 5
 )
 
 // WriteJSON writes the timeline as trace-event JSON, for ui.perfetto.dev: a track for the host and one for each queue, with
 // arrows from calls to what the device made of them. Loops, iterations, branches and calls of a replay lie inside of it. Calls that were made at the same time by several goroutines get
-// further tracks of the host, and engines that were sampled a track for each of their threads.
+// further tracks of the host, engines that were sampled a track for each of their threads, and kernels whose zones were recorded one
+// for each processor.
 func (t *Timeline) WriteJSON(w io.Writer) error {
 	spans := t.Spans()
 	events := []traceEvent{
@@ -87,6 +89,8 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 	}
 	tracks, waits := t.engineEvents()
 	events, body = append(events, tracks...), append(body, waits...)
+	zoneTracks, zones := t.zoneEvents()
+	events, body = append(events, zoneTracks...), append(body, zones...)
 	if slices.ContainsFunc(body, func(e traceEvent) bool { return e.Process == programProcess }) {
 		events = append(events, meta("process_name", programProcess, 0, t.dev.Name()+": programs"))
 		for id := range t.dev.Queues() {

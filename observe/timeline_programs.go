@@ -2,7 +2,6 @@ package observe
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -27,85 +26,42 @@ type ProgramSpan struct {
 	HostStart, HostEnd time.Duration // since StartTimeline
 }
 
-// programEvery is how often a timeline collects the times of programs. The device keeps those of a thousand for each queue.
-const programEvery = time.Millisecond
-
-// programTimes collects the times of programs while a timeline runs.
+// programTimes is the times of programs while a timeline runs.
 type programTimes struct {
-	stop func() // ends the collection and waits for it
+	log *ProgramLog
 
 	mu    sync.Mutex
-	from  []*dispatch.ProgramTimes       // by queue; nil where the firmware notes no times
-	times map[int][]dispatch.ProgramTime // by queue
-	lost  int
-	err   error // the first one
+	times map[int][]dispatch.ProgramTime // by queue, once it was stopped
 }
 
 // startPrograms begins to collect.
-func (t *Timeline) startPrograms() error {
-	p := &t.programs
-	p.times = map[int][]dispatch.ProgramTime{}
-	for id := range t.dev.Queues() {
-		from, err := t.dev.Queue(id).ProgramTimes()
-		if err != nil && !errors.Is(err, dispatch.ErrQueueFirmware) {
-			return err
-		}
-		p.from = append(p.from, from)
-	}
-	end, ended := make(chan struct{}), make(chan struct{})
-	p.stop = sync.OnceFunc(func() { close(end); <-ended })
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(programEvery)
-		defer tick.Stop()
-		for p.collect() {
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	return nil
-}
-
-// collect takes what the device has noted, and reports whether it is worth asking again.
-func (p *programTimes) collect() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for id, from := range p.from {
-		if from == nil || p.err != nil {
-			continue
-		}
-		var lost int
-		p.times[id], lost, p.err = from.Append(p.times[id])
-		p.lost += lost
-		if over := len(p.times[id]) - mostSpans; over > 0 {
-			p.times[id] = p.times[id][:mostSpans]
-			p.lost += over
-		}
-	}
-	return p.err == nil
+func (t *Timeline) startPrograms() (err error) {
+	t.programs.log, err = CollectPrograms(t.dev)
+	return err
 }
 
 // stopPrograms takes the last times, once the queues have finished, and converts them to queue 0's clock.
 func (t *Timeline) stopPrograms() error {
 	p := &t.programs
-	p.stop()
-	p.collect()
+	err := p.log.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, times := range p.times {
+	p.times = map[int][]dispatch.ProgramTime{}
+	lost := 0
+	for id := range t.dev.Queues() {
+		times, n := p.log.take(id)
 		for i := range times {
 			times[i].Start -= uint64(t.shift[id])
 			times[i].End -= uint64(t.shift[id])
 		}
+		p.times[id] = times
+		lost += n
 	}
-	p.from = nil
+	p.log = nil
 	t.mu.Lock()
-	t.dropped += p.lost
+	t.dropped += lost
 	t.mu.Unlock()
-	return p.err
+	return err
 }
 
 // Programs returns when programs ran, by queue, in the order of their starts. It is complete once Stop has returned, and empty
@@ -191,6 +147,15 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 			name(always(part.Steps), func(cycles uint64) bool { return !insideOne(spans, 0, cycles) })
 		}
 	}
+}
+
+// ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue, in their order. It returns false
+// for a trace with loops, branches or calls, whose programs are different from replay to replay.
+func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
+	if slices.ContainsFunc(part.Steps, func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
+		return nil, false
+	}
+	return always(part.Steps), true
 }
 
 // always returns the names of the programs that each replay runs once: those in no loop and no branch.

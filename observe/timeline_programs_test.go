@@ -18,7 +18,7 @@ import (
 // A timeline has the time of each program: of those that ran eagerly, of each in a trace and of each in every iteration, with its
 // name, inside of the call that started it and after the program before.
 func TestTimelineOfPrograms(t *testing.T) {
-	devtest.OnEmulators(t, func(b *devtest.Bench) {
+	onAll(t, func(b *devtest.Bench) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)
 		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
 		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))

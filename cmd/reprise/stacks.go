@@ -12,6 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/debug/core"
 	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/firmware"
+	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -44,17 +46,34 @@ func parseCore(flag, s string) (c chip.Core, err error) {
 
 // catalogue returns the kernels that come with Reprise and those of files.
 func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
-	c := live.NewCatalogue(arch)
+	c := &live.Catalogue{}
+	for name, file := range kernels.PrebuiltFiles(arch) {
+		if err := c.Add(name, file); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
+		text, err := firmware.CQ(arch, name)
+		if err != nil {
+			return nil, err
+		}
+		c.AddText(name, text, nil)
+	}
+	return c, addFiles(c, files)
+}
+
+// addFiles adds ELF files to a catalogue.
+func addFiles(c *live.Catalogue, files []string) error {
 	for _, name := range files {
 		file, err := os.ReadFile(name)
 		if err == nil {
 			err = c.Add(filepath.Base(name), file)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--elf: %w", err)
+			return fmt.Errorf("--elf: %w", err)
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // openDebugged opens a device beside the process that uses it.

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -130,38 +131,70 @@ const patience = 2 * time.Second
 
 // Pause pauses the processor in front of an instruction. It does nothing to one that is paused. The error wraps ErrInReset, or
 // ErrStuck if the processor doesn't pause: it does as soon as the instruction ends that it waits in.
-func (c *Core) Pause(ctx context.Context) error {
+func (c *Core) Pause(ctx context.Context) error { return PauseAll(ctx, patience, c)[0] }
+
+// PauseAll pauses processors as Pause does: it asks all of them, and then waits for those that haven't paused, for so long
+// altogether. It returns an error for each.
+func PauseAll(ctx context.Context, patience time.Duration, cores ...*Core) []error {
+	errs := make([]error, len(cores))
+	waiting := make([]int, 0, len(cores))
+	for i, c := range cores {
+		if paused, err := c.askPause(); err != nil || paused {
+			errs[i] = err
+		} else {
+			waiting = append(waiting, i)
+		}
+	}
+	for deadline := time.Now().Add(patience); len(waiting) > 0; {
+		late := time.Now().After(deadline)
+		waiting = slices.DeleteFunc(waiting, func(i int) bool {
+			var paused bool
+			paused, errs[i] = cores[i].hasPaused(ctx, "pause", late)
+			return paused || errs[i] != nil
+		})
+	}
+	return errs
+}
+
+// askPause makes the processor pause, and reports whether it is paused already.
+func (c *Core) askPause() (paused bool, err error) {
 	s, err := c.Status()
 	if err != nil || s.Paused {
-		return err
+		return s.Paused, err
 	}
 	// Slow execution mode comes first, for what is under way to end: 200 cycles, in which the host reads a register.
 	for _, command := range [...]uint32{cmdSlow, cmdSlow | cmdPause} {
 		if err := c.command("pause", command); err != nil {
-			return err
+			return false, err
 		}
 		if _, err := c.Status(); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return c.awaitPause(ctx, "pause")
+	return false, nil
 }
 
 // awaitPause waits until the processor is paused.
 func (c *Core) awaitPause(ctx context.Context, op string) error {
 	for deadline := time.Now().Add(patience); ; {
-		s, err := c.Status()
-		switch {
-		case err != nil:
+		if paused, err := c.hasPaused(ctx, op, time.Now().After(deadline)); err != nil || paused {
 			return err
-		case s.Paused:
-			return nil
-		case ctx.Err() != nil:
-			return c.fail(op, context.Cause(ctx))
-		case time.Now().After(deadline):
-			return c.fail(op, ErrStuck)
 		}
 	}
+}
+
+// hasPaused reports whether the processor is paused. The error wraps ErrStuck if it isn't and it is late.
+func (c *Core) hasPaused(ctx context.Context, op string, late bool) (bool, error) {
+	s, err := c.Status()
+	switch {
+	case err != nil || s.Paused:
+		return s.Paused, err
+	case ctx.Err() != nil:
+		return false, c.fail(op, context.Cause(ctx))
+	case late:
+		return false, c.fail(op, ErrStuck)
+	}
+	return false, nil
 }
 
 // command writes the command register.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/core"
@@ -170,5 +171,58 @@ func (noDebug) CoreDebug() bool { return false }
 func TestOpenUnsupported(t *testing.T) {
 	if _, err := core.Open(noDebug{}, chip.XY{}); !errors.Is(err, core.ErrUnsupported) {
 		t.Error(err)
+	}
+}
+
+// A processor that waits inside of an instruction doesn't pause, delays no other one, pauses when the instruction has ended, and can
+// be let go then.
+func TestStuck(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		waiting := append([]uint32{
+			0xFFEC1537, // lui a0, 0xffec1: the mailbox from TRISC0
+			0x00052583, // lw a1, 0(a0)
+			0x00000513, // li a0, 0
+		}, counting...)
+		dev, tl := tile(t, arch, waiting...)
+		var code []byte
+		for _, w := range []uint32{
+			0xFFEC0537, // lui a0, 0xffec0: the mailbox to BRISC
+			0x00500593, // li a1, 5
+			0x00B52023, // sw a1, 0(a0)
+			0x0000006F, // j .
+		} {
+			code = binary.LittleEndian.AppendUint32(code, w)
+		}
+		p := arch.Params()
+		must(t, dev.Write(tl.XY(), uint64(p.ResetPC[chip.TRISC0]), code))
+		must(t, dev.Write(tl.XY(), uint64(p.ResetPC[chip.TRISC1]), code[12:]))
+		c, err := tl.Core(chip.BRISC)
+		must(t, err)
+		other, err := tl.Core(chip.TRISC1)
+		must(t, err)
+		must(t, dev.Write32(tl.XY(), uint64(p.SoftReset), p.ResetAll&^chip.BRISC.ResetBit()&^chip.TRISC1.ResetBit()))
+		errs := make([]error, 2)
+		for errs[0] == nil { // until it has come to its second instruction
+			errs = core.PauseAll(t.Context(), 50*time.Millisecond, c, other)
+			must(t, errs[1])
+			must(t, other.Detach())
+			if errs[0] == nil {
+				must(t, c.Detach())
+			}
+		}
+		if !errors.Is(errs[0], core.ErrStuck) {
+			t.Errorf("%v: %v", arch, errs[0])
+		}
+		must(t, dev.Write32(tl.XY(), uint64(p.SoftReset), p.ResetAll&^chip.BRISC.ResetBit()&^chip.TRISC0.ResetBit()))
+		for s := (core.Status{}); !s.Paused; {
+			s, err = c.Status()
+			must(t, err)
+		}
+		must(t, c.Detach())
+		for v := uint32(0); v == 0; {
+			v, err = dev.Read32(tl.XY(), 0x20000)
+			must(t, err)
+		}
+		must(t, dev.Fault())
 	}
 }

@@ -101,6 +101,9 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 				return fmt.Errorf("gdb: connection: %w", err)
 			}
 			reply, end, err := s.handle(ctx, p[1:])
+			if err == nil && (reply == "E02" || reply == "E0e") { // the request can't be fulfilled, or the device is lost
+				_, err = s.current.core.Reset()
+			}
 			if err != nil { // of the device
 				_ = s.link.send("X09")
 				return err

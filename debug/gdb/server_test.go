@@ -85,7 +85,7 @@ func start(t *testing.T, arch chip.Arch) *session {
 		v, err = s.dev.Read32(s.xy, result)
 		must(t, err)
 	}
-	c := live.NewCatalogue(arch)
+	c := &live.Catalogue{}
 	must(t, c.Add("sum.elf", file))
 	space, err := c.Modules(abi.Own(arch), func(a uint32, p []byte) error { return s.dev.Read(s.xy, uint64(a), p) }, chip.BRISC)
 	must(t, err)
@@ -261,23 +261,35 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A device that is lost ends the session with an error, and gdb is told.
+// A device that is lost ends the session with an error, and gdb is told: while processors run, and while they are paused.
 func TestDeviceLost(t *testing.T) {
-	s := start(t, chip.Blackhole)
-	socket, done := s.serve(t, false)
-	conn, err := net.Dial("unix", socket)
-	must(t, err)
-	c := client{t, conn}
-	if got := c.ask("?"); !strings.HasPrefix(got, "T05") {
-		t.Errorf("%q", got)
-	}
-	_, err = conn.Write([]byte("$c#63"))
-	must(t, err)
-	s.card.Chip().Close() // nothing answers from now on
-	if got := c.reply(); got != "X09" {
-		t.Errorf("the program ends with %q", got)
-	}
-	if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
-		t.Errorf("session: %v", err)
+	for _, request := range []string{"c", "m100000,4", "g", "s", "Z0,0,4"} {
+		s := start(t, chip.Blackhole)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask("?"); !strings.HasPrefix(got, "T05") {
+			t.Errorf("%s: %q", request, got)
+		}
+		lose := func() { s.card.Chip().Close() } // nothing answers from now on
+		if request != "c" {
+			lose()
+		}
+		sum := byte(0)
+		for i := range len(request) {
+			sum += request[i]
+		}
+		_, err = fmt.Fprintf(conn, "$%s#%02x", request, sum)
+		must(t, err)
+		if request == "c" {
+			lose()
+		}
+		if got := c.reply(); got != "X09" {
+			t.Errorf("%s: the program ends with %q", request, got)
+		}
+		if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("%s: session: %v", request, err)
+		}
 	}
 }

@@ -59,7 +59,7 @@ func TestStackOfWaitingKernel(t *testing.T) {
 			must(t, err)
 			xy, err := topo.Virtual(at)
 			must(t, err)
-			c := live.NewCatalogue(arch)
+			c := &live.Catalogue{}
 			must(t, c.Add("nested.elf", file))
 			l := abi.Own(arch)
 			for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1, chip.NCRISC} {

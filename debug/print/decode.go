@@ -72,8 +72,11 @@ func (d *Decoder) record(out []Record, at place, r *raw) []Record {
 		return append(d.end(out, at), rec)
 	}
 	rec.Program, rec.Kernel = p.Name, k.Name
-	if r.kind == kindStream {
+	switch r.kind {
+	case kindStream:
 		return d.stream(out, at, rec, k, r.words)
+	case kindZone:
+		return append(out, zone(rec, k, r.words))
 	}
 	out = d.end(out, at)
 	var f format
@@ -90,6 +93,18 @@ func (d *Decoder) record(out []Record, at place, r *raw) []Record {
 	return append(out, rec)
 }
 
+// zone completes the record of a zone.
+func zone(rec Record, k *Kernel, words []uint32) Record {
+	if len(words) == 3 {
+		if f, ok := k.format(words[0]); ok {
+			rec.Zone, rec.Start, rec.Text, rec.File, rec.Line = true, uint64(words[2])<<32|uint64(words[1]), f.text, f.file, f.line
+			return rec
+		}
+	}
+	rec.Level, rec.Text = slog.LevelWarn, fmt.Sprintf("(no such zone: %#x)", words)
+	return rec
+}
+
 // end ends the line of a stream that lacks its newline.
 func (d *Decoder) end(out []Record, at place) []Record {
 	if l := d.open[at]; l != nil && l.text.Len() > 0 {
@@ -98,4 +113,24 @@ func (d *Decoder) end(out []Record, at place) []Record {
 	}
 	delete(d.open, at)
 	return out
+}
+
+// Message returns what an entry of a kernel's formats says, with File, Line and Level: the text that a check of package debug/watch
+// has there, or a format with its arguments in the words after it. It is false if there is no such entry.
+func (p *Program) Message(on chip.Processor, entry uint32, words []uint32) (Record, bool) {
+	r := Record{Processor: on, Program: p.Name}
+	k := p.kernel(on)
+	if k == nil {
+		return r, false
+	}
+	r.Kernel = k.Name
+	f, ok := k.format(entry)
+	if !ok {
+		return r, false
+	}
+	r.Level, r.File, r.Line, r.Text = slog.Level(f.level), f.file, f.line, f.text
+	if len(f.types) > 0 {
+		r.Text = printf(f.text, arguments(f.types, words))
+	}
+	return r, true
 }

@@ -63,6 +63,46 @@ func TestDPRINT(t *testing.T) {
 	})
 }
 
+const bracesKernel = `
+#include "api/debug/device_print.h"
+
+void kernel_main() {
+    uint32_t n = get_arg_val<uint32_t>(0);
+    const char* name = n ? "some" : "none";
+    DPRINT("x {} {}|{:5}|{:<5}|{:^5}|{:*>5}|\n", n, -3, 42u, 42u, 42u, 42u);
+    DPRINT("{:#x} {:08X} {:b} {:+} {:.3f} {:e}\n", 255u, 0xBEEFu, 5u, 7, 1.5f, 2.0f);
+    DEVICE_PRINT("{1} before {0}, {1} again, {{}}\n", 1u, name);
+    DPRINT("{:6}|{:>6}|{} {}\n", name, name, BF16(0x4000), 1ull << 40);
+    DPRINT("no value, ");
+    DPRINT << "and a stream" << ENDL();
+    DPRINT("{} and {}, ", 1);
+    DPRINT("{}\n", 2, 3);
+    if (n) DPRINT("if {}\n", n); else DPRINT("else\n");
+    DEVICE_PRINT_DATA0("data {}\n", 0);
+}
+`
+
+// DPRINT with a format, as in later releases of tt-metal.
+func TestDPRINTFormat(t *testing.T) {
+	onAll(t, func(b *devtest.Bench) {
+		im := compile(b, "kernel.cpp", bracesKernel)
+		l, got := listen(b, print.Options{})
+		x := b.Load(&reprise.Program{Name: "prints", Kernels: []reprise.Kernel{{
+			Name: "teller", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{3} },
+		}}})
+		b.Must(b.Queue.Run(b.Ctx, x))
+		b.Must(b.Queue.Wait(b.Ctx))
+		b.Must(l.Drain())
+		want := []string{
+			"x 3 -3|   42|42   | 42  |***42|", "0xff 0000BEEF 101 +7 1.500 2.000000e+00", "some before 1, some again, {}",
+			"some  |  some|2 1099511627776", "no value, and a stream", "1 and <no value>, 2", "if 3", "data 0",
+		}
+		if diff := cmp.Diff(want, texts(*got)); diff != "" {
+			b.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
 const tileKernel = `
 #include "api/compute/common.h"
 #include "api/compute/compute_kernel_hw_startup.h"

@@ -165,7 +165,7 @@ func TestManyLines(t *testing.T) {
 	if long {
 		n = 1_000_000
 	}
-	b := devtest.Open(t, sim.Blackhole())
+	b := devtest.Open(t, sim.Blackhole(), reprise.WithHangTimeout(10*time.Minute)) // the kernel runs for a minute if it is long
 	im := compile(b, "kernel.c", counter)
 	next, lost := uint32(0), false
 	l, err := print.Listen(b.Dev.Debug(), func(r print.Record) {

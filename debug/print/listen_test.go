@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // compile compiles a kernel that prints.
@@ -66,6 +67,24 @@ void kernel_main(void) {
     reprise_print("done\n");
 }
 `
+
+// The name of a source file may have any characters.
+func TestNamesOfFiles(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	for _, path := range []string{`a "name", 100%d\x{y|z}.c`, `%.cpp`} {
+		im := compile(b, path, "#include \"reprise/print.h\"\nvoid kernel_main(void) { reprise_print(\"here\"); }\n")
+		l, got := listen(b, print.Options{})
+		b.Must(b.Queue.Run(b.Ctx, b.Load(&reprise.Program{Name: "p", Kernels: []reprise.Kernel{{
+			Name: "k", Image: im, Cores: []chip.Range{chip.Single(0, 0)},
+		}}})))
+		b.Must(b.Queue.Wait(b.Ctx))
+		b.Must(l.Close())
+		want := "./" + strings.NewReplacer(`"`, "_", "%", "_", `\`, "_", "{", "_", "|", "_", "}", "_").Replace(path)
+		if len(*got) != 1 || (*got)[0].Text != "here" || (*got)[0].File != want || (*got)[0].Line != 2 {
+			t.Errorf("%q: %+v, want the file %q", path, *got, want)
+		}
+	}
+}
 
 // The macro in C, on each of the processors.
 func TestListen(t *testing.T) {

@@ -12,6 +12,9 @@ type arg struct {
 	typ  argType
 	bits uint64
 	text string
+
+	unsigned bool
+	shown    string // of a text: itself; as a stream shows it
 }
 
 // arguments reads those of a record; it has fewer if the record is too short.

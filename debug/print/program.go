@@ -68,7 +68,8 @@ const (
 	typeText
 )
 
-const maxArgs = 8
+// maxArgs is how many a format has at most: 8 of reprise_print, 32 of DPRINT.
+const maxArgs = 32
 
 // format reads the entry at an offset. It is false if there is none.
 func (k *Kernel) format(at uint32) (f format, ok bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// A Record is a line that a kernel printed.
+// A Record is a line that a kernel printed, or a zone of a kernel.
 type Record struct {
 	Device    string         `json:"device,omitempty"` // name of the device
 	Core      chip.Core      `json:"core"`             // logical
@@ -24,6 +24,9 @@ type Record struct {
 	Text      string         `json:"text"`           // without the newline at its end
 	File      string         `json:"file,omitempty"` // of the source, empty for DPRINT
 	Line      int            `json:"line,omitempty"`
+	// Zone says that this is a zone (reprise/zone.h) whose name is Text. It took from Start to Time, both cycles of the same clock.
+	Zone  bool   `json:"zone,omitempty"`
+	Start uint64 `json:"start,omitempty"`
 	// Lost is how many records the processor dropped before this one, because nobody took them in time. Such a Record has a Text
 	// that says so, and is of no kernel.
 	Lost uint32 `json:"lost,omitempty"`
@@ -41,11 +44,14 @@ func (r Record) String() string {
 	if r.Level != slog.LevelInfo {
 		s += " " + r.Level.String()
 	}
-	return s + ": " + printable(r.Text)
+	if r.Zone {
+		return fmt.Sprintf("%s: zone %s, %d cycles", s, Printable(r.Text), r.Time-r.Start)
+	}
+	return s + ": " + Printable(r.Text)
 }
 
-// printable replaces what would move a terminal's cursor or worse: a kernel may print anything.
-func printable(s string) string {
+// Printable replaces what would move a terminal's cursor or worse: texts of kernels may have anything.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
@@ -81,6 +87,9 @@ func ToLog(h slog.Handler) Handler {
 		}
 		if r.Line != 0 {
 			out.AddAttrs(slog.Int("line", r.Line))
+		}
+		if r.Zone {
+			out.AddAttrs(slog.Bool("zone", true), slog.Uint64("start", r.Start))
 		}
 		if r.Lost != 0 {
 			out.AddAttrs(slog.Uint64("lost", uint64(r.Lost)))

@@ -80,6 +80,7 @@ const (
 	kindFormat = 0
 	kindStream = 1
 	kindSkip   = 2
+	kindZone   = 3
 )
 
 // A raw record is one as it lies in a ring.
@@ -95,7 +96,7 @@ func split(words []uint32) (r raw, rest []uint32, ok bool) {
 	first := words[0]
 	n := int(first & 0xFF)
 	r.kind = uint8(first >> 8)
-	if first>>16 != magic || n == 0 || n > len(words) || r.kind > kindSkip {
+	if first>>16 != magic || n == 0 || n > len(words) || r.kind > kindZone {
 		return raw{}, nil, false
 	}
 	if r.kind == kindSkip {

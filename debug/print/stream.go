@@ -33,6 +33,7 @@ const (
 	itemBool      = 20 // low bit
 	itemSlice     = 21 // flags, format; data; columns
 	itemData      = 22 // bytes; words
+	itemBraces    = 23 // offset of an entry in the kernel's formats, whose placeholders the next values fill
 )
 
 // A stream is the state of a C++ stream: what sticks from one value to the next.
@@ -41,7 +42,8 @@ type stream struct {
 	base             int // 0: 10
 	fixed            bool
 
-	slice *slice
+	slice  *slice
+	braces *braces // that lacks values
 }
 
 // stream appends the lines that a record ends.
@@ -112,27 +114,39 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 		if !known {
 			return "", 0, false
 		}
-		return s.put(f.text), n, true
+		return s.value(arg{typ: typeText}, f.text), n, true
+	case itemBraces:
+		f, known := k.format(low)
+		if !known {
+			return "", 0, false
+		}
+		var done bool
+		s.braces = parseBraces(f.text, len(f.types))
+		if text, done = s.braces.start(); done {
+			s.braces = nil
+		}
+		return text, n, true
 	case itemUnsigned, itemUnsigned2:
-		return s.put(s.integer(v, false)), n, true
+		return s.value(arg{typ: typeLong, bits: v, unsigned: true}, s.integer(v, false)), n, true
 	case itemSigned:
-		return s.put(s.integer(uint64(int64(int32(v))), true)), n, true
+		v = uint64(int64(int32(v)))
+		return s.value(arg{typ: typeLong, bits: v}, s.integer(v, true)), n, true
 	case itemSigned2:
-		return s.put(s.integer(v, true)), n, true
+		return s.value(arg{typ: typeLong, bits: v}, s.integer(v, true)), n, true
 	case itemFloat:
-		return s.put(s.float(float64(math.Float32frombits(uint32(v))))), n, true
+		return s.value(arg{typ: typeFloat, bits: v}, s.float(float64(math.Float32frombits(uint32(v))))), n, true
 	case itemDouble:
-		return s.put(s.float(math.Float64frombits(v))), n, true
+		return s.value(arg{typ: typeDouble, bits: v}, s.float(math.Float64frombits(v))), n, true
 	case itemBF16:
-		return s.put(s.float(float64(math.Float32frombits(low << 16)))), n, true
+		return s.value(arg{typ: typeFloat, bits: uint64(low << 16 & 0xFFFFFFFF)}, s.float(float64(math.Float32frombits(low<<16)))), n, true
 	case itemChar:
-		return s.put(string([]byte{byte(low)})), n, true
+		return s.value(arg{typ: typeText}, string([]byte{byte(low)})), n, true
 	case itemBool:
-		return s.put(strconv.Itoa(int(low & 1))), n, true
+		return s.value(arg{typ: typeLong, bits: uint64(low & 1), unsigned: true}, strconv.Itoa(int(low&1))), n, true
 	case itemPointer:
-		return s.put("0x" + strconv.FormatUint(v, 16)), n, true
+		return s.value(arg{typ: typeText}, "0x"+strconv.FormatUint(v, 16)), n, true
 	case itemText:
-		return s.put(characters(words[1:n], int(low))), n, true
+		return s.value(arg{typ: typeText}, characters(words[1:n], int(low))), n, true
 	case itemEndl:
 		return "\n", n, true
 	case itemWidth:
@@ -151,16 +165,35 @@ func (s *stream) item(k *Kernel, words []uint32) (text string, n int, ok bool) {
 		s.fixed = false
 	case itemSlice:
 		s.slice = newSlice(words[0], words[1], words[2])
+		if s.braces != nil && (s.slice.reason != 0 || s.slice.left == 0) {
+			return s.value(arg{typ: typeText}, s.slice.failure()), n, true
+		}
 		return s.slice.failure(), n, true
 	case itemData:
 		if s.slice == nil {
 			return "", 0, false
 		}
-		return s.slice.add(s, characters(words[1:n], int(low))), n, true
+		text := s.slice.add(s, characters(words[1:n], int(low)))
+		if s.braces != nil && s.slice.left == 0 {
+			return s.value(arg{typ: typeText}, text), n, true
+		}
+		return text, n, true
 	default:
 		return "", 0, false
 	}
 	return "", n, true
+}
+
+// value is the text that a value ends: its own, or what a format with placeholders has it for.
+func (s *stream) value(a arg, shown string) string {
+	if s.braces == nil {
+		return s.put(shown)
+	}
+	text, done := s.braces.add(a, shown)
+	if done {
+		s.braces = nil
+	}
+	return text
 }
 
 // put is a value's text, filled to the width that was set for it.

@@ -33,8 +33,14 @@ type L1Map struct {
 	KernelConfigSize uint32
 	// Print is where kernels print to, PrintSize bytes (package debug/print); 0 for revisions of tt-metal, whose rings this runtime
 	// doesn't read.
-	Print      uint32
-	PrintSize  uint32
+	Print     uint32
+	PrintSize uint32
+	// Watch is where kernels report checks that failed, WatchSize bytes (package debug/watch); 0 for revisions of tt-metal.
+	Watch     uint32
+	WatchSize uint32
+	// Tiles is where the host says what tiles there are, for checks of NoC requests: [Tiles]; 0 for revisions of tt-metal.
+	Tiles      uint32
+	TilesSize  uint32
 	Unreserved uint32 // first byte for buffers
 	Size       uint32 // end of L1
 }
@@ -53,7 +59,7 @@ func wormholeL1() L1Map {
 		Firmware:     [chip.NumProcessors]uint32{0x3800, 0x5000, 0x5800, 0x5E00, 0x6400},
 		FirmwareSize: [chip.NumProcessors]uint32{0x1800, 0x800, 0x600, 0x600, 0x600},
 		BankTable:    0x6A00, BankTableSize: ownBankTableSize,
-		Print: 0x1C00, PrintSize: 0x1500,
+		Print: 0x1C00, PrintSize: 0x1500, Watch: 0x3100, WatchSize: 0x100, Tiles: 0x1A00, TilesSize: 0x200,
 		KernelConfig: 0x7D80, KernelConfigSize: 0x11400,
 		Unreserved: 0x19180, Size: 0x16E000,
 	}
@@ -70,7 +76,7 @@ func blackholeL1() L1Map {
 		Firmware:     [chip.NumProcessors]uint32{0x3840, 0x5440, 0x5A40, 0x6040, 0x6640},
 		FirmwareSize: [chip.NumProcessors]uint32{0x1C00, 0x600, 0x600, 0x600, 0x600},
 		BankTable:    0x6C40, BankTableSize: ownBankTableSize,
-		Print: 0x1C00, PrintSize: 0x1500,
+		Print: 0x1C00, PrintSize: 0x1500, Watch: 0x3100, WatchSize: 0x100, Tiles: 0x1A00, TilesSize: 0x200,
 		KernelConfig: 0x8740, KernelConfigSize: 0x11400,
 		Unreserved: 0x19B40, Size: 0x180000,
 	}

@@ -25,7 +25,7 @@ func TestL1Map(t *testing.T) {
 			{"subordinate sync", m.SubordinateSync, 4}, {"launch read pointer", m.LaunchReadPtr, 4},
 			{"launch", m.Launch, m.LaunchEntries * m.LaunchSize}, {"go", m.Go, m.GoEntries * 4}, {"go index", m.GoIndex, 4},
 			{"core info", m.CoreInfo, m.CoreInfoSize}, {"core state", m.CoreState, chip.NumProcessors * m.CoreStateSize},
-			{"zeros", m.Zeros, m.ZerosSize}, {"print", m.Print, m.PrintSize}, {"bank table", m.BankTable, m.BankTableSize},
+			{"zeros", m.Zeros, m.ZerosSize}, {"print", m.Print, m.PrintSize}, {"watch", m.Watch, m.WatchSize}, {"tiles", m.Tiles, m.TilesSize}, {"bank table", m.BankTable, m.BankTableSize},
 			{"kernel config", m.KernelConfig, m.KernelConfigSize}, {"buffers", m.Unreserved, m.Size - m.Unreserved},
 		}
 		if m.InlineScratch != chip.NoRegister {

@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -20,7 +21,15 @@ type Machine struct {
 	Kind  Kind
 	Spec  *chip.Machine // what an emulator is made from; nil for the others
 
-	open func() ([]kmd.Target, func() error, error)
+	open func(...sim.Option) ([]kmd.Target, func() error, error)
+}
+
+// OpenPart starts a part of an emulated machine, the others of which are in other processes.
+func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, err error) {
+	if m.Spec == nil {
+		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh", Err: ErrUnknown}
+	}
+	return m.open(sim.OfPart(p))
 }
 
 // Open starts the machine, if it has to be started, and returns its cards and a function that ends it.
@@ -40,8 +49,8 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 			opts = append(opts, sim.LinkFault(w))
 		}
 		m := &Machine{Name: "emu_" + strings.ReplaceAll(spec.Name, "-", "_"), Given: name, Kind: Emulator, Spec: &spec}
-		m.open = func() ([]kmd.Target, func() error, error) {
-			e := sim.NewMachine(spec, opts...)
+		m.open = func(more ...sim.Option) ([]kmd.Target, func() error, error) {
+			e := sim.NewMachine(spec, append(slices.Clone(opts), more...)...)
 			var l []kmd.Target
 			for _, c := range e.Cards() {
 				l = append(l, c)
@@ -52,7 +61,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 	}
 	if kind == "ttsim" && rest != "" {
 		m := &Machine{Name: label(rest), Given: name, Kind: Simulator}
-		m.open = func() ([]kmd.Target, func() error, error) {
+		m.open = func(...sim.Option) ([]kmd.Target, func() error, error) {
 			s, err := ttsim.Start(rest, server)
 			if err != nil {
 				return nil, nil, err
@@ -75,7 +84,7 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		return nil, err
 	}
 	m := &Machine{Name: d.Name, Given: name, Kind: d.Kind}
-	m.open = func() ([]kmd.Target, func() error, error) {
+	m.open = func(...sim.Option) ([]kmd.Target, func() error, error) {
 		if len(d.nodes) == 0 {
 			return []kmd.Target{d.Open()}, func() error { return nil }, nil
 		}

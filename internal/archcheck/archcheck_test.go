@@ -3,6 +3,8 @@ package archcheck
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -26,10 +28,12 @@ examples/words             -> examples/internal/*  # English words, and tokens f
 examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/*  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
 examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
+examples/deadlock          -> reprise chip debug/print kernels kmd  # a program that hangs, for docs/debugging.md
+examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/*        -> nothing  # what examples share
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip debug/print dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
+hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
@@ -45,12 +49,14 @@ ops/safetensors            -> ops  # files of weights as host tensors
 # Many chips, many hosts.
 mesh                       -> reprise allocator chip kernels kmd mesh/topology dispatch  # chips as one
 mesh/hosts                 -> reprise allocator mesh  # meshes on several hosts in step
+mesh/hosts/hoststest       -> mesh/hosts mesh reprise allocator chip kernels  # tests for engines
+mesh/hosts/mpi             -> mesh/hosts dispatch  # the engine of jobs that mpirun starts
 mesh/topology              -> chip kmd internal/seam internal/kabi  # which chips there are, and the driver of chips without a PCI interface
 
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
+observe                    -> reprise debug/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
 reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
@@ -60,16 +66,16 @@ allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi debug/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print kmd chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
-kernels                    -> chip internal/riscv  # compiles, loads and relocates kernels
+kernels                    -> debug/stack chip internal/riscv  # compiles, loads and relocates kernels
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
 # Debugging of kernels.
 debug/gdb                  -> debug/core chip  # gdb's remote protocol for processors
-debug/live                 -> debug/core debug/stack dispatch/abi dispatch/firmware kernels chip  # call stacks of a device that runs
+debug/live                 -> debug/core debug/stack dispatch/abi chip  # call stacks of a device that runs or hangs
 debug/core                 -> chip  # the debug interface of a processor
 debug/stack                -> nothing  # call stacks of ELF files, registers and memory
 
@@ -97,6 +103,7 @@ sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simul
 
 # Looking inside.
 debug/print                -> chip  # what kernels print
+debug/watch                -> debug/print chip  # checks of kernels that failed
 
 # Shared by the above.
 internal/usage             -> nothing  # logs of memory use for other processes
@@ -134,6 +141,7 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 // externalOf lists those that some packages may import as well.
 var externalOf = map[string][]string{
 	"sim/ttsim/libttsim":   {"github.com/ebitengine/purego"},
+	"mesh/hosts/mpi":       {"github.com/ebitengine/purego"},
 	"bench":                {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf", "gonum.org/v1/plot"},
 	"bench/probe":          {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
@@ -149,9 +157,15 @@ type pkg struct {
 func list(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", module+"/...")
+	// As where a C compiler is installed: then a C source beside Go files is an error, even if nothing uses cgo.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		said := ""
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			said = string(exit.Stderr)
+		}
+		t.Fatalf("go list: %v: %s", err, said)
 	}
 	var ps []pkg
 	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {

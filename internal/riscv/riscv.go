@@ -97,6 +97,7 @@ type Unit struct {
 	Arch           chip.Arch
 	Include        []string // directories for headers, in order
 	Defines        []string // NAME or NAME=VALUE
+	FileNames      []string // OLD=NEW: names of files that have another name in the object
 	TrimPaths      []string // directories whose names must not get into the object: they become "."
 	Flags          []string // further ones, which win
 }
@@ -112,6 +113,9 @@ func (c *Compiler) Compile(ctx context.Context, u Unit) (text string, err error)
 	slices.SortStableFunc(trim, func(a, b string) int { return len(a) - len(b) })
 	for _, dir := range trim {
 		args = append(args, "-ffile-prefix-map="+dir+"=.")
+	}
+	for _, names := range u.FileNames { // after the others: the last one is taken
+		args = append(args, "-ffile-prefix-map="+names)
 	}
 	args = append(args, "-frandom-seed="+filepath.Base(u.Source), "-DREPRISE_"+strings.ToUpper(u.Arch.String()))
 	for _, dir := range u.Include {

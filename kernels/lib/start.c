@@ -5,6 +5,10 @@
 
 #include "reprise/abi.h"
 
+#if defined(REPRISE_WATCH)
+#include "reprise/watch.h"
+#endif
+
 void kernel_main(void);
 
 // The loader reads from this absolute symbol which architecture the kernel was compiled for.
@@ -34,6 +38,12 @@ __attribute__((section(".text.start"), used)) void _start(void) {
         *p = 0;
     }
 
+#if defined(REPRISE_WATCH)
+    for (uint32_t i = 0; i < RP_WATCH_GUARD; i++) {
+        __bss_end[i] = RP_WATCH_PAINT;
+    }
+#endif
+
     rp_waypoint("GOW ");
     const volatile struct rp_go* go = (const volatile struct rp_go*)RP_LOCAL->go;
     while (go->signal != RP_SIGNAL_GO) {
@@ -42,4 +52,7 @@ __attribute__((section(".text.start"), used)) void _start(void) {
 
     rp_waypoint("RUN ");
     kernel_main();
+#if defined(REPRISE_WATCH)
+    rp_watch_stack();
+#endif
 }

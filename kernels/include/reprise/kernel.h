@@ -70,20 +70,46 @@ RP_INLINE uint32_t rp_cb_acked_reg(uint32_t cb) {
     return RP_STREAM_BASE(RP_STREAM_FIRST_CB + cb) + RP_STREAM_BUF_START;
 }
 
-// Pages ready for the consumer; pages free for the producer.
-RP_INLINE uint32_t rp_cb_available(uint32_t cb) {
+// With REPRISE_WATCH what a kernel does with circular buffers is checked first: reprise/watch.h.
+#if defined(REPRISE_WATCH)
+enum rp_watch_cb_call { RP_WATCH_WAIT, RP_WATCH_RESERVE, RP_WATCH_PUSH, RP_WATCH_POP, RP_WATCH_SAW_PAGES, RP_WATCH_SAW_ROOM };
+static void rp_watch_cb(uint32_t call, uint32_t cb, uint32_t pages);
+#else
+#define rp_watch_cb(call, cb, pages) ((void)0)
+#endif
+
+RP_INLINE uint32_t rp_cb_ready(uint32_t cb) {
     return (uint16_t)(rp_load(rp_cb_received_reg(cb)) - RP_LOCAL->cb[cb].tiles_acked);
 }
-RP_INLINE uint32_t rp_cb_free(uint32_t cb) {
+RP_INLINE uint32_t rp_cb_room(uint32_t cb) {
     uint32_t used = (uint16_t)(RP_LOCAL->cb[cb].tiles_received - rp_load(rp_cb_acked_reg(cb)));
     return RP_LOCAL->cb[cb].fifo_num_pages - used;
 }
 
-RP_INLINE void rp_cb_wait_front(uint32_t cb, uint32_t pages) { RP_WAIT("CWFW", cb, rp_cb_available(cb) >= pages); }
-RP_INLINE void rp_cb_reserve_back(uint32_t cb, uint32_t pages) { RP_WAIT("CRBW", cb, rp_cb_free(cb) >= pages); }
+// Pages ready for the consumer; pages free for the producer.
+RP_INLINE uint32_t rp_cb_available(uint32_t cb) {
+    uint32_t n = rp_cb_ready(cb);
+    rp_watch_cb(RP_WATCH_SAW_PAGES, cb, n);
+    return n;
+}
+RP_INLINE uint32_t rp_cb_free(uint32_t cb) {
+    uint32_t n = rp_cb_room(cb);
+    rp_watch_cb(RP_WATCH_SAW_ROOM, cb, n);
+    return n;
+}
+
+RP_INLINE void rp_cb_wait_front(uint32_t cb, uint32_t pages) {
+    rp_watch_cb(RP_WATCH_WAIT, cb, pages);
+    RP_WAIT("CWFW", cb, rp_cb_ready(cb) >= pages);
+}
+RP_INLINE void rp_cb_reserve_back(uint32_t cb, uint32_t pages) {
+    rp_watch_cb(RP_WATCH_RESERVE, cb, pages);
+    RP_WAIT("CRBW", cb, rp_cb_room(cb) >= pages);
+}
 
 // Pages may not wrap around the buffer's end: push and pop amounts that divide its size.
 RP_INLINE void rp_cb_push_back(uint32_t cb, uint32_t pages) {
+    rp_watch_cb(RP_WATCH_PUSH, cb, pages);
     struct rp_cb* b = &RP_LOCAL->cb[cb];
     rp_publish();
     b->tiles_received = (uint16_t)(b->tiles_received + pages);
@@ -94,6 +120,7 @@ RP_INLINE void rp_cb_push_back(uint32_t cb, uint32_t pages) {
     }
 }
 RP_INLINE void rp_cb_pop_front(uint32_t cb, uint32_t pages) {
+    rp_watch_cb(RP_WATCH_POP, cb, pages);
     struct rp_cb* b = &RP_LOCAL->cb[cb];
     __asm__ volatile("" ::: "memory");
     b->tiles_acked = (uint16_t)(b->tiles_acked + pages);
@@ -129,5 +156,9 @@ RP_INLINE struct rp_place rp_l1_page(uint32_t noc, uint32_t base, uint32_t page_
     struct rp_place p = {rp_noc_coord_xy(table->l1_xy[noc][bank]), base + page / table->num_l1 * page_size};
     return p;
 }
+
+#if defined(REPRISE_WATCH)
+#include "reprise/watch.h"
+#endif
 
 #endif

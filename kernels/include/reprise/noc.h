@@ -74,7 +74,20 @@ RP_INLINE void rp_noc_ready(uint32_t noc, uint32_t buf) {
     while (rp_load(rp_noc_reg(noc, buf, RP_NOC_CMD_CTRL)) != 0) {
     }
 }
-RP_INLINE void rp_noc_send(uint32_t noc, uint32_t buf) { rp_noc_set(noc, buf, RP_NOC_CMD_CTRL, 1); }
+
+// With REPRISE_WATCH each request is checked before it starts: reprise/watch.h. What is rarely in a hot loop is inlined for its
+// reports, which have the line of the kernel that a check is called from.
+#if defined(REPRISE_WATCH)
+static void rp_watch_noc(uint32_t noc, uint32_t buf);
+#define RP_NOC_LONG RP_INLINE
+#else
+#define rp_watch_noc(noc, buf) ((void)0)
+#define RP_NOC_LONG static inline __attribute__((unused))
+#endif
+RP_INLINE void rp_noc_send(uint32_t noc, uint32_t buf) {
+    rp_watch_noc(noc, buf);
+    rp_noc_set(noc, buf, RP_NOC_CMD_CTRL, 1);
+}
 
 // Remote end of a request: TARG for reads, atomics and inline writes, RET for writes.
 RP_INLINE void rp_noc_set_targ(uint32_t noc, uint32_t buf, uint32_t coord, uint32_t addr_hi) {
@@ -159,8 +172,7 @@ RP_INLINE void rp_noc_read_same_len(uint32_t noc, uint32_t addr_lo, uint32_t l1)
 }
 
 // Any length. The bytes must not cross a 4 GiB boundary. Not always inlined: it is long, and rarely in a hot loop.
-static inline __attribute__((unused)) void rp_noc_read(uint32_t noc, uint32_t coord, uint64_t addr, uint32_t l1,
-                                                       uint32_t len) {
+RP_NOC_LONG void rp_noc_read(uint32_t noc, uint32_t coord, uint64_t addr, uint32_t l1, uint32_t len) {
     uint32_t lo = (uint32_t)addr;
     if (len == 0) {
         return;
@@ -221,9 +233,8 @@ RP_INLINE void rp_noc_write_with_state(uint32_t noc, uint32_t buf, uint32_t kind
     rp_noc_count_write(noc, kind, destinations);
 }
 // Any length with the state as set. len 0 writes nothing.
-static inline __attribute__((unused)) void rp_noc_write_any_with_state(uint32_t noc, uint32_t buf, uint32_t kind,
-                                                                       uint32_t addr_lo, uint32_t l1, uint32_t len,
-                                                                       uint32_t destinations) {
+RP_NOC_LONG void rp_noc_write_any_with_state(uint32_t noc, uint32_t buf, uint32_t kind, uint32_t addr_lo, uint32_t l1,
+                                             uint32_t len, uint32_t destinations) {
     if (len == 0) {
         return;
     }
@@ -416,5 +427,9 @@ RP_INLINE void rp_noc_full_barrier(uint32_t noc) {
     rp_noc_posted_write_flush(noc);
     rp_noc_atomic_barrier(noc);
 }
+
+#if defined(REPRISE_WATCH)
+#include "reprise/kernel.h"  // has the checks
+#endif
 
 #endif

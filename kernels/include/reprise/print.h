@@ -80,7 +80,9 @@ __attribute__((format(printf, 1, 2))) void rp_print_check(const char* format, ..
     do {                                 \
         RP_PRINT_CHECK(__VA_ARGS__)      \
     } while (0)
-#else
+#endif
+
+#if defined(REPRISE_PRINTS) || defined(REPRISE_ZONES)
 
 // --- the ring ----------------------------------------------------------------------------------------------------
 // Each processor has a header here and RP_PRINT_SIZE bytes of records after the headers. Positions count bytes, and wrap at
@@ -107,6 +109,7 @@ struct rp_print_ring {
 #define RP_PRINT_KIND_FORMAT 0x0000u  // offset of the format, arguments
 #define RP_PRINT_KIND_STREAM 0x0100u  // items: see api/debug/dprint.h
 #define RP_PRINT_KIND_SKIP 0x0200u    // nothing, and no header but this word
+#define RP_PRINT_KIND_ZONE 0x0300u    // see reprise/zone.h
 #define RP_PRINT_HEADER 4u            // words
 #define RP_PRINT_MOST 64u             // words of a record
 
@@ -313,12 +316,14 @@ RP_INLINE uint32_t rp_print_pointer_words(const volatile void* v) { return (void
                      rp_print_put_double, rp_print_put_pointer)(w, x)
 #endif
 
+#endif  // REPRISE_PRINTS || REPRISE_ZONES
+
 // --- formats -----------------------------------------------------------------------------------------------------
 // RP_PRINT_ENTRY puts a text of at most RP_PRINT_LONGEST characters into the section .reprise_print and returns where it is
 // there, which the linker knows: the assembler gets its characters as numbers, so that no text is data of the kernel. Before
 // them stand the types of the arguments, the line, the level and the number of arguments; after them the file's name.
 #define RP_PRINT_LONGEST 199u
-#define RP_PRINT_CHAR(s, i) (uint64_t)((i) < sizeof(s) ? (uint8_t)(s)[(i) < sizeof(s) ? (i) : 0] : 0) << 8 * ((i) % 8)
+#define RP_PRINT_CHAR(s, i) (uint64_t)((i) < sizeof(s) && (i) < RP_PRINT_LONGEST ? (uint8_t)(s)[(i) < sizeof(s) ? (i) : 0] : 0) << 8 * ((i) % 8)
 #define RP_PRINT_EIGHT(s, i)                                                                                   \
     "i"(RP_PRINT_CHAR(s, i) | RP_PRINT_CHAR(s, i + 1) | RP_PRINT_CHAR(s, i + 2) | RP_PRINT_CHAR(s, i + 3) |    \
         RP_PRINT_CHAR(s, i + 4) | RP_PRINT_CHAR(s, i + 5) | RP_PRINT_CHAR(s, i + 6) | RP_PRINT_CHAR(s, i + 7))
@@ -350,6 +355,7 @@ RP_INLINE uint32_t rp_print_pointer_words(const volatile void* v) { return (void
           RP_PRINT_EIGHT(s, 136), RP_PRINT_EIGHT(s, 144), RP_PRINT_EIGHT(s, 152), RP_PRINT_EIGHT(s, 160),       \
           RP_PRINT_EIGHT(s, 168), RP_PRINT_EIGHT(s, 176), RP_PRINT_EIGHT(s, 184), RP_PRINT_EIGHT(s, 192), "i"(size))
 
+#if defined(REPRISE_PRINTS)
 #define RP_PRINT_ARG_TYPE(i, x) | RP_PRINT_TYPE_OF(x) << 4 * (i)
 #define RP_PRINT_ARG_WORDS(i, x) +RP_PRINT_WORDS_OF(x)
 #define RP_PRINT_ARG_PUT(i, x) rp_print_at_ = RP_PRINT_PUT_OF(rp_print_at_, x);

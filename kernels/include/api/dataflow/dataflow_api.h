@@ -30,7 +30,11 @@
 #define NOC_X(x) (x)
 #define NOC_Y(y) (y)
 #define WAYPOINT(s) ((void)0)
+#if defined(REPRISE_WATCH)
+#include "api/debug/assert.h"
+#else
 #define ASSERT(condition, ...) ((void)0)
+#endif
 
 // Variables of the firmware; the linker script places them.
 extern "C" {

@@ -1,4 +1,5 @@
-// Printing from a kernel under tt-metal's names: DPRINT << "x " << x << ENDL(); the host has it from package debug/print.
+// Printing from a kernel under tt-metal's names: DPRINT << "x " << x << ENDL(), or DPRINT("x {}\n", x), of which DEVICE_PRINT is
+// another name; the host has it from package debug/print.
 // Without REPRISE_PRINTS (kernels.Source.Prints) it takes no instruction and no byte, and nothing after DPRINT is evaluated.
 //
 // Literals stay in the kernel's file, other texts are copied. A line ends with ENDL() or "\n". DPRINT << TSLICE(cb, tile, range)
@@ -88,6 +89,10 @@ struct no_print {
     constexpr const no_print& operator<<(const T&) const {
         return *this;
     }
+    template <uint32_t N, typename... T>
+    constexpr const no_print& operator()(const char (&)[N], T...) const {
+        return *this;
+    }
 };
 }  // namespace reprise
 #define DPRINT while (false) reprise::no_print()
@@ -149,7 +154,8 @@ enum print_item : uint32_t {
     item_pointer = 19u << 24,
     item_bool = 20u << 24,
     item_slice = 21u << 24,
-    item_data = 22u << 24
+    item_data = 22u << 24,
+    item_braces = 23u << 24  // offset in .reprise_print, whose placeholders the next values fill
 };
 
 // Why a slice has no data.
@@ -364,6 +370,18 @@ class printer {
         return *this;
     }
 
+    // tt-metal's later form: DPRINT("x {} {:#x}\n", x, y).
+    template <uint32_t N, typename... T>
+    __attribute__((always_inline)) printer& operator()(const char (&s)[N], T... values) {
+        static_assert(N <= RP_PRINT_LONGEST + 1, "a format of more than 199 characters");
+        static_assert(sizeof...(values) <= 32, "DPRINT takes at most 32 values");
+        uint32_t at;
+        RP_PRINT_ENTRY(at, s, N, 0u, 0, RP_PRINT_INFO, (uint32_t)sizeof...(values), "\t.byte 0\n");
+        print_one(&r, item_braces | at);
+        (void)(*this << ... << values);
+        return *this;
+    }
+
    private:
     __attribute__((always_inline)) printer& put(uint32_t item) {
         print_one(&r, item);
@@ -374,3 +392,13 @@ class printer {
 }  // namespace reprise
 
 #endif
+
+// Other names of tt-metal for the form with a format.
+#define DEVICE_PRINT(...) DPRINT(__VA_ARGS__)
+#define DEVICE_PRINT_UNPACK(...) DPRINT_UNPACK(DPRINT(__VA_ARGS__))
+#define DEVICE_PRINT_MATH(...) DPRINT_MATH(DPRINT(__VA_ARGS__))
+#define DEVICE_PRINT_PACK(...) DPRINT_PACK(DPRINT(__VA_ARGS__))
+#define DEVICE_PRINT_DATA0(...) DPRINT_DATA0(DPRINT(__VA_ARGS__))
+#define DEVICE_PRINT_DATA1(...) DPRINT_DATA1(DPRINT(__VA_ARGS__))
+
+using bf16_t = BF16;

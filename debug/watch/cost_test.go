@@ -1,0 +1,100 @@
+package watch_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func build(t *testing.T, path, text string, on bool) *kernels.Image {
+	t.Helper()
+	im, err := kernels.Compile(t.Context(), kernels.Source{Path: path, Text: text, Arch: chip.Wormhole, Watch: on})
+	if errors.Is(err, kernels.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
+}
+
+// Checks that are compiled out take no byte. In, what a kernel has to be checked for costs some hundred bytes of text and, with
+// circular buffers, 128 of local RAM.
+func TestNoCost(t *testing.T) {
+	const plain = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); rp_store(0x20000, n); }\n"
+	const asserts = "#include \"reprise/assert.h\"\nvoid kernel_main(void) { uint32_t n = rp_arg(0); reprise_assert(rp_load(0x20004) == n * n); rp_store(0x20000, n); }\n"
+	const metal = "#include \"debug/assert.h\"\nvoid kernel_main() { uint32_t n = rp_arg(0); ASSERT(n < 4); ASSERT(rp_load(0x20004) == n, \"a message\"); rp_store(0x20000, n); }\n"
+	want := build(t, "k.c", plain, false)
+	for what, got := range map[string]*kernels.Image{"assertion": build(t, "k.c", asserts, false), "ASSERT": build(t, "k.cpp", metal, false)} {
+		if !bytes.Equal(got.Text, want.Text) || got.DataSize != want.DataSize || got.BSSSize != want.BSSSize || got.Formats != nil {
+			t.Errorf("%s out: %d B of text and %d B of formats, want %d and none", what, len(got.Text), len(got.Formats), len(want.Text))
+		}
+	}
+	const buffer = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { rp_cb_reserve_back(3, 1); rp_cb_push_back(3, 1); }\n"
+	const read = "#include \"reprise/kernel.h\"\nvoid kernel_main(void) { rp_noc_read(0, rp_arg(0), rp_arg(1), 0x20000, 64); }\n"
+	for _, c := range []struct {
+		what, text        string
+		mostText, mostBSS int
+	}{{"stack", plain, 352, 0}, {"assertion", asserts, 544, 0}, {"circular buffer", buffer, 960, 128}, {"NoC", read, 1664, 0}} {
+		out, in := build(t, "k.c", c.text, false), build(t, "k.c", c.text, true)
+		text, bss := len(in.Text)-len(out.Text), int(in.BSSSize)-int(out.BSSSize)
+		t.Logf("%s: %d B more of text, %d of local RAM, %d in the file", c.what, text, bss, len(in.Formats))
+		if text > c.mostText || bss > c.mostBSS || in.DataSize != out.DataSize {
+			t.Errorf("%s: %d B of text and %d B of .bss more, want at most %d and %d", c.what, text, bss, c.mostText, c.mostBSS)
+		}
+	}
+}
+
+// costs measures, in cycles of the tile's clock, sixteen times what can be checked.
+const costs = `
+#include "reprise/assert.h"
+
+#define MEASURE(i, what)                                                 \
+    do {                                                                 \
+        uint32_t t = rp_wall_clock_low();                                \
+        for (uint32_t n = 0; n < 16; n++) {                              \
+            what;                                                        \
+        }                                                                \
+        rp_store(0x50000 + 4 * i, rp_wall_clock_low() - t);              \
+    } while (0)
+
+void kernel_main(void) {
+    uint32_t self = rp_noc_coord(RP_LOCAL->my_x[0], RP_LOCAL->my_y[0]);
+    MEASURE(0, { uint32_t v = rp_load(0x40000); reprise_assert(v != 1); (void)v; });
+    MEASURE(1, { rp_cb_reserve_back(3, 1); rp_cb_push_back(3, 1); rp_cb_wait_front(3, 1); rp_cb_pop_front(3, 1); });
+    MEASURE(2, { rp_noc_read(0, self, 0x30000, 0x40000, 64); rp_wait_reads(0); });
+}
+`
+
+// A check takes no more cycles than this where each instruction takes one.
+func TestCost(t *testing.T) {
+	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
+	b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, 0x40000, make([]byte, 4)))
+	measure := func(checked bool) (out [3]int) {
+		b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(build(t, "k.c", costs, checked), chip.BRISC)))))
+		b.Must(b.Queue.Wait(b.Ctx))
+		p := make([]byte, 4*len(out))
+		b.Must(b.Dev.Debug().ReadL1(chip.Core{X: 2, Y: 1}, 0x50000, p))
+		for i := range out {
+			out[i] = int(binary.LittleEndian.Uint32(p[4*i:])) / 16
+		}
+		return out
+	}
+	out, in := measure(false), measure(true)
+	for i, c := range []struct {
+		what string
+		most int
+	}{{"assertion", 8}, {"four calls for a circular buffer", 320}, {"request", 200}} {
+		more := in[i] - out[i]
+		t.Logf("%s: %d cycles, %d with checks", c.what, out[i], in[i])
+		if more > c.most {
+			t.Errorf("%s: %d cycles more, want at most %d", c.what, more, c.most)
+		}
+	}
+}

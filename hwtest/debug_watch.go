@@ -1,0 +1,92 @@
+package hwtest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/watch"
+)
+
+func watchCases() []testCase {
+	cs := []testCase{{
+		name: "checks that hold", protects: "a kernel with checks that does nothing wrong ends as without them", fn: checksHold,
+	}}
+	for _, p := range processors() {
+		cs = append(cs, testCase{
+			name: fmt.Sprintf("failed checks of %v", p), unsafe: hangs, needs: needSimulator,
+			protects: "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong", fn: func(t *fixture) { checksFail(t, p) },
+		})
+	}
+	return cs
+}
+
+// watched is a program with kernel watch.c, which does what a number says.
+func (t *fixture) watched(what uint32, on chip.Processor) *reprise.Program {
+	t.Helper()
+	cores := []chip.Range{t.grid().End.Range()}
+	return &reprise.Program{
+		Name:            "watched",
+		CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: cores, PageSize: 64, Pages: 2}},
+		Kernels: []reprise.Kernel{{
+			Name: on.String(), Image: t.own("watch"), Processor: on, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{what} },
+		}},
+	}
+}
+
+// watchable skips where kernels can't be watched.
+func (t *fixture) watchable() {
+	t.Helper()
+	if _, ok := t.dev.Debug().PrintArea(); !ok {
+		t.Skip("the workers run tt-metal's base firmware, with which kernels report nothing")
+	}
+}
+
+func checksHold(t *fixture) {
+	t.watchable()
+	for _, p := range processors() {
+		t.ran(t.watched(0, p))
+	}
+	fs, err := t.dev.Debug().Failures()
+	t.ok(err)
+	if len(fs) != 0 {
+		t.Errorf("failed: %v", fs)
+	}
+}
+
+func checksFail(t *fixture, on chip.Processor) {
+	t.watchable()
+	t = t.short()
+	for i, want := range []struct {
+		check watch.Check
+		says  string
+	}{
+		{watch.Assertion, "assertion `what < 1 && \"numbers, 100%\"` failed"},
+		{watch.CircularBuffer, "circular buffer 3: the kernel pushes 1 page, but has reserved 0"},
+		{watch.CircularBuffer, "circular buffer 3: the kernel waits for 3 pages, but the buffer has 2: it would wait for ever"},
+		{watch.Stack, "stack overflow: "},
+		{watch.NoC, "the addresses must be equal modulo 16"},
+		{watch.NoC, "tile (15,15) by NoC 0: the chip has no such tile"},
+		{watch.NoC, "it is beyond the tile's memory"},
+	} {
+		if want.check == watch.NoC && on >= chip.TRISC0 {
+			break
+		}
+		t.ok(t.dev.Queue(0).Run(t.ctx, t.load(t.watched(uint32(i+1), on))))
+		err := t.dev.Queue(0).Wait(t.ctx)
+		var f *watch.Failure
+		if !errors.As(err, &f) {
+			t.Fatalf("%s: the wait ended with %v", want.says, err)
+		}
+		if f.Check != want.check || !strings.Contains(f.Text, want.says) || f.Core != t.grid().End || f.Processor != on || f.Program != "watched" || f.Kernel != on.String() || f.Offset == 0 {
+			t.Errorf("%+v, want %s", f, want.says)
+		}
+		if f.Check == watch.Assertion && (!strings.HasSuffix(f.File, "watch.c") || f.Line == 0) {
+			t.Errorf("at %s:%d", f.File, f.Line)
+		}
+		t.ok(t.dev.Recover(t.ctx))
+	}
+	t.ran(t.watched(0, on))
+}

@@ -1,0 +1,3 @@
+// The place of this header in earlier releases of tt-metal.
+#pragma once
+#include "api/debug/assert.h"

@@ -1,0 +1,148 @@
+package observe
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// programEvery is how often a ProgramLog reads the device's rings, which hold the times of a thousand programs for each queue.
+const programEvery = time.Millisecond
+
+// ProgramLog collects when the programs of a device's queues run, from [CollectPrograms] to [ProgramLog.Stop]. It puts nothing
+// into the queues, and nothing waits for it. Its methods may be called from any goroutine.
+type ProgramLog struct {
+	end  func() // ends the collection and waits for it
+	most int    // programs of a queue
+
+	mu     sync.Mutex
+	from   []*dispatch.ProgramTimes // by queue; nil where the firmware notes no times
+	queues []queueLog               // by queue
+	err    error                    // the first one
+}
+
+// queueLog is the times of a queue's programs in the order of their starts, but for those that were lost.
+type queueLog struct {
+	times []dispatch.ProgramTime
+	gaps  []programGap // in their order
+	lost  int          // in all gaps
+}
+
+// programGap is programs whose times were overwritten before they were read.
+type programGap struct {
+	before int // index in times of the program after them
+	lost   int // programs lost so far, these included
+}
+
+// CollectPrograms begins to collect the times of the programs that the device starts from here on. Programs that are in a queue
+// already may be among them. Queues that run tt-metal's firmware note no times: of them nothing is collected.
+func CollectPrograms(dev *reprise.Device) (*ProgramLog, error) {
+	p := &ProgramLog{most: mostSpans, queues: make([]queueLog, dev.Queues())}
+	for id := range dev.Queues() {
+		from, err := dev.Queue(id).ProgramTimes()
+		if err != nil && !errors.Is(err, dispatch.ErrQueueFirmware) {
+			return nil, err
+		}
+		p.from = append(p.from, from)
+	}
+	end, ended := make(chan struct{}), make(chan struct{})
+	p.end = sync.OnceFunc(func() { close(end); <-ended })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(programEvery)
+		defer tick.Stop()
+		for p.collect() {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return p, nil
+}
+
+// collect takes what the device has noted, and reports whether it is worth asking again.
+func (p *ProgramLog) collect() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, from := range p.from {
+		q := &p.queues[id]
+		if from == nil || p.err != nil {
+			continue
+		}
+		had := len(q.times)
+		var lost int
+		q.times, lost, p.err = from.Append(q.times)
+		if lost > 0 {
+			q.lost += lost
+			q.gaps = append(q.gaps, programGap{had, q.lost})
+		}
+		if over := len(q.times) - p.most; over > 0 {
+			q.times = q.times[:p.most]
+			q.lost += over
+		}
+	}
+	return p.err == nil
+}
+
+// Stop reads the times of what has run so far, and ends the collection. The error is the first one of reading them, such as
+// [dispatch.ErrTimesLost] after a Recover: the times before it are kept.
+func (p *ProgramLog) Stop() error {
+	p.end()
+	p.collect()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.from = nil
+	return p.err
+}
+
+// Err returns the first error of reading times, nil while they are read.
+func (p *ProgramLog) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// At returns the time of program n of a queue, counted from 0 in the order of their starts. It returns false for a program that
+// isn't known to be done and for one whose time was lost.
+func (p *ProgramLog) At(queue, n int) (dispatch.ProgramTime, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := &p.queues[queue]
+	lost := 0 // before n
+	for _, g := range q.gaps {
+		if n < g.before+lost {
+			break
+		}
+		if lost = g.lost; n < g.before+lost {
+			return dispatch.ProgramTime{}, false
+		}
+	}
+	if n -= lost; n >= len(q.times) {
+		return dispatch.ProgramTime{}, false
+	}
+	return q.times[n], true
+}
+
+// Done returns how many programs of a queue are known to be done, lost ones included.
+func (p *ProgramLog) Done(queue int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := &p.queues[queue]
+	n := len(q.times)
+	if k := len(q.gaps); k > 0 {
+		n += q.gaps[k-1].lost
+	}
+	return n
+}
+
+// take returns the times of a queue's programs and how many were lost.
+func (p *ProgramLog) take(queue int) (times []dispatch.ProgramTime, lost int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.queues[queue].times, p.queues[queue].lost
+}
