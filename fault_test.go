@@ -106,7 +106,10 @@ func TestFaultNamesTheKernel(t *testing.T) {
 		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name || k.Program != "faulty" || k.Offset >= uint32(len(bad.Image.Text)) || !errors.Is(err, emu.ErrRefused) {
 			b.Fatalf("%v: %+v", err, k)
 		}
-		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), "(core (3,2)) NCRISC pc=0x")
+		if len(k.Frames) == 0 || k.Frames[0].Function != "kernel_main" || k.Frames[0].File != "" { // its file has symbols alone
+			b.Errorf("frames %+v", k.Frames)
+		}
+		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), " of its text, kernel_main: ", "(core (3,2)) NCRISC pc=0x")
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// Nests of loops, conditions, branches and calls that a seed makes, on chips with every check and every reordering that
-// hardware may do, leave in memory what a model on the host does, and no access is refused.
+// Nests of loops, conditions, branches, calls and programs with computed arguments that a seed makes, on chips with every check
+// and every reordering that hardware may do, leave in memory what a model on the host does, and no access is refused.
 func TestStrictControlFlow(t *testing.T) {
 	// The fewest cores that a chip can have: more take time and test nothing new.
 	for _, c := range []struct {
@@ -41,6 +41,7 @@ func TestStrictControlFlow(t *testing.T) {
 type randomFlow struct {
 	op       string
 	from, to int // counters: a run sets one to the other plus n
+	by       int // counter that a run with a computed argument adds instead of n
 	n        uint32
 	level    int // of the loop whose iteration a condition compares; 0 for the counter from
 	is       cq.Compare
@@ -94,10 +95,10 @@ func strictFlow(b *bench, r *rand.Rand) {
 // randomFlows makes a body with constructs of a depth in it, inside of so many loops.
 func randomFlows(r *rand.Rand, depth, loops int) (out []randomFlow) {
 	for range 1 + r.IntN(3) {
-		f := randomFlow{from: r.IntN(flowCounters), to: r.IntN(flowCounters), n: r.Uint32N(4), is: cq.Equal + cq.Compare(r.IntN(int(cq.NoneSet)))}
-		kinds := []string{"run", "run", "loop", "while", "if", "switch", "call"}
+		f := randomFlow{from: r.IntN(flowCounters), to: r.IntN(flowCounters), by: r.IntN(flowCounters), n: r.Uint32N(4), is: cq.Equal + cq.Compare(r.IntN(int(cq.NoneSet)))}
+		kinds := []string{"run", "run", "take", "loop", "while", "if", "switch", "call"}
 		if depth == 0 {
-			kinds = kinds[:2]
+			kinds = kinds[:3]
 		}
 		f.op = kinds[r.IntN(len(kinds))]
 		inside := loops
@@ -137,6 +138,9 @@ func (m *flowModel) run(fs []randomFlow) {
 		case "run":
 			m.runs++
 			m.counters[f.to] = m.counters[f.from] + f.n
+		case "take":
+			m.runs++
+			m.counters[f.to] = m.counters[f.from] + m.counters[f.by]
 		case "loop", "while":
 			m.turns = append(m.turns, 0)
 			turn := len(m.turns) - 1
@@ -193,7 +197,7 @@ func (f *flowRecorder) load(fs []randomFlow) {
 	f.b.Helper()
 	for i := range fs {
 		s := &fs[i]
-		if s.op == "run" {
+		if s.op == "run" || s.op == "take" {
 			f.program(s)
 		}
 		for _, body := range s.bodies {
@@ -221,6 +225,8 @@ func (f *flowRecorder) record(r *reprise.Recorder, fs []randomFlow) error {
 		switch s.op {
 		case "run":
 			err = r.Run(f.program(s))
+		case "take":
+			err = r.Run(f.program(s), from(addend, f.bufs[s.by], 0))
 		case "loop":
 			err = r.Loop(s.n, bodies[0])
 		case "while":

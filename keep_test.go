@@ -58,12 +58,12 @@ func TestTakeFromASnapshot(t *testing.T) {
 		var got, want []uint32
 		var free []func() error
 		for _, size := range []int{64, 4096, 1 << 20} {
-			addr, f, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64, Name: "taken"})
+			addr, _, f, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: 64, Name: "taken"})
 			b.must(err)
 			got, free = append(got, addr), append(free, f)
 		}
 		b.must(free[1]())
-		addr, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
+		addr, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.DRAM, Size: 4096, PageSize: 64})
 		b.must(err)
 		if addr != got[1] {
 			b.Errorf("what was freed was at %#x, the next is at %#x", got[1], addr)
@@ -77,10 +77,10 @@ func TestTakeFromASnapshot(t *testing.T) {
 		if !slices.Equal(got, want) {
 			b.Errorf("taken at %#x, allocated at %#x", got, want)
 		}
-		if _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("more than there is: %v", err)
 		}
-		if _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
+		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
 			b.Error("nothing can be taken")
 		}
 	})

@@ -54,17 +54,19 @@ func (s *MemorySnapshot) Without(b *Buffer) error {
 }
 
 // Take allocates in the snapshot as NewBuffer would on the device; WouldFit and later Takes see the memory as taken. It
-// returns the address in every bank and a function that frees it in the snapshot. The device's memory stays as it is.
-func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, free func() error, err error) {
-	_, r, err := s.d.plan(&c)
+// returns the address in every bank, a function that says where a page would be, as [Buffer.Page] does for a buffer, and one that
+// frees the memory in the snapshot. The device's memory stays as it is.
+func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Place, bool), free func() error, err error) {
+	b, r, err := s.d.plan(&c)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
+		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 	}
 	e, err := place(s.mem, &c, r)
 	if err != nil {
-		return 0, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
+		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 	}
-	return uint32(e.Addr), func() error { return s.mem.Free(e) }, nil
+	b.lieIn(e)
+	return uint32(e.Addr), b.Page, func() error { return s.mem.Free(e) }, nil
 }
 
 // WouldFit returns the addresses that buffers would get if they were allocated one after the other in the snapshot, which

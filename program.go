@@ -210,7 +210,7 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
 		return dispatch.Kernel{}, err
 	}
-	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, Formats: k.Image.Formats, Common: k.Common, NOC: k.NOC}
+	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, File: k.Image.File, Formats: k.Image.Formats, Common: k.Common, NOC: k.NOC}
 	if k.Args == nil {
 		return out, nil
 	}

@@ -69,7 +69,8 @@ func TestReplayReport(t *testing.T) {
 		}
 	}
 	want := []string{"replay/submit/programs=1", "replay/submit/programs=3", "replay/to_end/programs=1", "replay/to_end/programs=3",
-		"replay/stamp", "replay/device/programs=1", "replay/program/programs=1", "replay/device/programs=3", "replay/program/programs=3"}
+		"replay/stamp", "replay/device/programs=1", "replay/program/programs=1", "replay/device_program/programs=1",
+		"replay/device/programs=3", "replay/program/programs=3", "replay/device_program/programs=3"}
 	if diff := cmp.Diff(want, ids); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}

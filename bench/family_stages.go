@@ -87,6 +87,9 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 			return err
 		}
 	}
+	if err := s.programTimes(ctx, t, programs, p.mhz); err != nil {
+		return err
+	}
 	if !first {
 		return nil
 	}

@@ -29,8 +29,10 @@ type BufferConfig struct {
 type Buffer struct {
 	m    *Mesh
 	name string
-	bufs []*reprise.Buffer
-	lay  *layout // nil if it is replicated
+	bufs []*reprise.Buffer // by chip; nil for those of other hosts
+	one  *reprise.Buffer   // any of bufs; nil if this host has no chip of the mesh
+	size int               // of each, in bytes
+	lay  *layout           // nil if it is replicated
 }
 
 // NewBuffer allocates a buffer on all chips. Its content is undefined. Errors are those of reprise.NewBuffers, or wrap
@@ -49,6 +51,10 @@ func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 			c.Size = b.lay.bytes
 		}
 	}
+	b.bufs, b.size = make([]*reprise.Buffer, len(m.chips)), c.Size
+	if len(m.here) == 0 {
+		return b, nil
+	}
 	bufs, err := reprise.NewBuffers(m.devices(), c.BufferConfig)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %w", err)
@@ -60,25 +66,33 @@ func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 		}
 		return nil, err
 	}
-	b.bufs = bufs
+	b.one, b.size = bufs[0], bufs[0].Size()
+	for k, i := range m.here {
+		b.bufs[i] = bufs[k]
+	}
 	return b, nil
 }
 
 // Name returns the buffer's name.
 func (b *Buffer) Name() string { return b.name }
 
-// Addr returns the address on every chip.
-func (b *Buffer) Addr() uint32 { return b.bufs[0].Addr() }
+// Addr returns the address on every chip; 0 if this host has none of the chips.
+func (b *Buffer) Addr() uint32 {
+	if b.one == nil {
+		return 0
+	}
+	return b.one.Addr()
+}
 
 // Size returns the bytes that Write takes and Read gives: those of the tensor, or of one chip's buffer.
 func (b *Buffer) Size() int {
 	if b.lay == nil {
-		return b.bufs[0].Size()
+		return b.size
 	}
 	return b.lay.total
 }
 
-// On returns the buffer of a chip of the mesh; nil if the chip isn't part of it.
+// On returns the buffer of a chip of the mesh; nil if the chip isn't part of it, or another host's.
 func (b *Buffer) On(c *Chip) *reprise.Buffer {
 	if i := b.m.number(c); i >= 0 {
 		return b.bufs[i]
@@ -86,19 +100,23 @@ func (b *Buffer) On(c *Chip) *reprise.Buffer {
 	return nil
 }
 
-// All returns the buffers of all chips, row by row.
+// All returns the buffers of all chips, row by row; nil for those of other hosts.
 func (b *Buffer) All() []*reprise.Buffer { return slices.Clone(b.bufs) }
 
 // number returns which chip of the mesh c is, or -1.
 func (m *Mesh) number(c *Chip) int {
-	return slices.IndexFunc(m.chips, func(have *Chip) bool { return c != nil && have.Device == c.Device })
+	return slices.IndexFunc(m.chips, func(have *Chip) bool {
+		return c != nil && have.Device == c.Device && (c.Device != nil || have.node == c.node && have.Name == c.Name)
+	})
 }
 
 // Release releases the buffer on all chips.
 func (b *Buffer) Release() error {
 	errs := make([]error, len(b.bufs))
 	for i, buf := range b.bufs {
-		errs[i] = buf.Release()
+		if buf != nil {
+			errs[i] = buf.Release()
+		}
 	}
 	return b.m.failure(fmt.Sprintf("release buffer %q", b.name), errs)
 }

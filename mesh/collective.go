@@ -174,12 +174,13 @@ func (l *Links) prepare(ctx context.Context) error {
 	}
 	first, err := l.load(ctx, "prepare links", l.token, make(plan, len(l.line)), 1)
 	if err != nil {
-		return err
+		return l.m.s.agree(ctx, "prepare links", err)
 	}
 	err = q.Run(ctx, first)
 	if err == nil {
 		err = q.Wait(ctx) // no chip sends before all are ready
 	}
+	err = l.m.s.agree(ctx, "prepare links", err)
 	if err != nil {
 		_ = first.Release(ctx) // it fails if a chip has failed or ctx has ended, which err says
 		return err
@@ -199,7 +200,10 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	if b.lay != nil {
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: want a buffer that each chip has for itself", name, b.name, ErrTensor)
 	}
-	one := b.bufs[0]
+	one := b.one
+	if one == nil { // all chips are other hosts'
+		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
+	}
 	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B", name, b.name, ErrTensor, maxExchangePage)
 	}
@@ -207,7 +211,7 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	for i, n := range l.line {
 		place[n] = i
 	}
-	arch := l.m.chips[0].Device.Arch()
+	arch := l.m.chips[l.m.here[0]].Device.Arch()
 	im, err := kernels.Prebuilt(arch, kernels.Exchange)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
@@ -262,10 +266,10 @@ func (l *Links) Ring() bool { return l.ring }
 // differ by one page.
 func (l *Links) Slice(b *Buffer, c *Chip) (first, count int) {
 	i := slices.Index(l.line, l.m.number(c))
-	if i < 0 {
+	if i < 0 || b.one == nil {
 		return 0, 0
 	}
-	return slice(b.bufs[0].Pages(), len(l.line), i)
+	return slice(b.one.Pages(), len(l.line), i)
 }
 
 // AllGather returns a program that copies the slices of all chips to every chip.
@@ -319,7 +323,11 @@ func (l *Links) collective(ctx context.Context, name string, b *Buffer, make fun
 	if err := b.of(l.m); err != nil {
 		return nil, fmt.Errorf("mesh: %s: %w", name, err)
 	}
-	p, err := make(len(l.line), b.bufs[0].Pages())
+	pages := 0
+	if b.one != nil {
+		pages = b.one.Pages()
+	}
+	p, err := make(len(l.line), pages)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %s of buffer %q: %w", name, b.name, err)
 	}

@@ -72,6 +72,16 @@ func (l *layout) first(c Coord) bool {
 	return true
 }
 
+// same reports whether two chips have the same part.
+func (l *layout) same(a, b Coord) bool {
+	for i := range a {
+		if l.split[i] != Replicate && a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // runs calls f for each run of a chip's part that is contiguous in the tensor: n bytes, at offset whole in the tensor and at
 // offset part in the chip's part.
 func (l *layout) runs(c Coord, f func(whole, part, n int)) {

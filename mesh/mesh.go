@@ -20,6 +20,7 @@ type Mesh struct {
 	s      *system
 	shape  Shape
 	chips  []*Chip // row by row
+	here   []int   // those of this host, by number
 	parent *Mesh   // nil unless it is a submesh
 	queues []*Queue
 }
@@ -32,24 +33,42 @@ type system struct {
 	inGraph  []int                  // by node: which chip of graph it is
 	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
 	problems []string
+	hosts    Hosts // nil if all chips are of one host
+	queues   int   // of each chip
 	closed   atomic.Bool
 }
 
 // Chip is a chip of a mesh.
 type Chip struct {
 	Coord  Coord
-	Name   string // PCI address, or what the target is called
-	Remote bool   // it has no PCI interface and is accessed over a link
-	Device *reprise.Device
-	node   int // in system.links
+	Name   string          // PCI address, or what the target is called
+	Remote bool            // it has no PCI interface and is accessed over a link
+	Host   int             // rank of the host whose chip it is; 0 unless the mesh is [Across] hosts
+	Device *reprise.Device // nil for a chip of another host
+	node   int             // in system.links
+	target int             // in the targets of this host, -1 for a chip of another one
+}
+
+// place notes which chips are this host's.
+func (m *Mesh) place() {
+	m.here = nil
+	for i, c := range m.chips {
+		if c.target >= 0 {
+			m.here = append(m.here, i)
+		}
+	}
 }
 
 // finish sets a mesh up whose chips are known.
 func (m *Mesh) finish() {
-	for id := range m.chips[0].Device.Queues() {
-		q := &Queue{m: m, id: id}
-		for _, c := range m.chips {
-			q.qs = append(q.qs, c.Device.Queue(id))
+	m.place()
+	if m.s.queues == 0 && len(m.here) > 0 {
+		m.s.queues = m.chips[m.here[0]].Device.Queues()
+	}
+	for id := range m.s.queues {
+		q := &Queue{m: m, id: id, qs: make([]*reprise.Queue, len(m.chips))}
+		for _, i := range m.here {
+			q.qs[i] = m.chips[i].Device.Queue(id)
 		}
 		m.queues = append(m.queues, q)
 	}
@@ -64,6 +83,15 @@ func (m *Mesh) Size() int { return len(m.chips) }
 // Chips returns the chips row by row.
 func (m *Mesh) Chips() []*Chip { return slices.Clone(m.chips) }
 
+// Here returns the chips of this host, row by row: all of them unless the mesh is [Across] hosts.
+func (m *Mesh) Here() []*Chip {
+	out := make([]*Chip, len(m.here))
+	for k, i := range m.here {
+		out[k] = m.chips[i]
+	}
+	return out
+}
+
 // Chip returns the chip at a place, or nil if there is no such place.
 func (m *Mesh) Chip(c ...int) *Chip {
 	if i, ok := m.shape.Index(c); ok {
@@ -77,6 +105,9 @@ func (m *Mesh) Parent() *Mesh { return m.parent }
 
 // Graph returns the machine's chips and links as they were found; nil if they were not read.
 func (m *Mesh) Graph() *topology.Graph { return m.s.graph }
+
+// InGraph returns the index of a chip of the mesh among the chips of [Mesh.Graph].
+func (m *Mesh) InGraph(c *Chip) int { return m.s.inGraph[c.node] }
 
 // Problems lists what was wrong with the machine when the mesh was opened, whether or not the mesh is affected: links that
 // are down, chips that can't be used.
@@ -179,14 +210,18 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	return out, nil
 }
 
-// InStep returns nil if all chips would give equal requests for a kind of memory equal addresses; otherwise the error names
-// the chips that differ from the first.
+// InStep returns nil if all chips of this host would give equal requests for a kind of memory equal addresses; otherwise the error
+// names the chips that differ from the first. Of several hosts hosts.Group.InStep compares all.
 func (m *Mesh) InStep(k allocator.Kind) error {
 	errs := make([]error, len(m.chips))
-	want, differ := m.chips[0].Device.MemoryFingerprint(k), false
-	for i, c := range m.chips {
-		if f := c.Device.MemoryFingerprint(k); f != want {
-			errs[i], differ = fmt.Errorf("%w: the fingerprint of its %v is %#x, that of %v %#x", ErrMismatch, k, f, m.chips[0].Coord, want), true
+	if len(m.here) == 0 {
+		return nil
+	}
+	first := m.chips[m.here[0]]
+	want, differ := first.Device.MemoryFingerprint(k), false
+	for _, i := range m.here {
+		if f := m.chips[i].Device.MemoryFingerprint(k); f != want {
+			errs[i], differ = fmt.Errorf("%w: the fingerprint of its %v is %#x, that of %v %#x", ErrMismatch, k, f, first.Coord, want), true
 		}
 	}
 	if !differ {
@@ -234,13 +269,13 @@ func failure(op string, chips []*Chip, errs []error) error {
 	return e
 }
 
-// each calls f for each chip by number, side by side, and waits for all.
+// each calls f for each chip of this host by number, side by side, and waits for all.
 func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 	errs := make([]error, len(m.chips))
-	if len(m.chips) == 1 || capturing(ctx) {
-		for i := range m.chips {
+	if len(m.here) == 1 || capturing(ctx) {
+		for k, i := range m.here {
 			if errs[i] = f(i); errs[i] != nil && errors.Is(errs[i], reprise.ErrInCapture) {
-				for j := i + 1; j < len(errs); j++ {
+				for _, j := range m.here[k+1:] {
 					errs[j] = ErrSkipped
 				}
 				break
@@ -249,17 +284,18 @@ func (m *Mesh) each(ctx context.Context, op string, f func(i int) error) error {
 		return m.failure(op, errs)
 	}
 	var wg sync.WaitGroup
-	for i := range m.chips {
+	for _, i := range m.here {
 		wg.Go(func() { errs[i] = f(i) })
 	}
 	wg.Wait()
 	return m.failure(op, errs)
 }
 
+// devices returns the devices of this host's chips.
 func (m *Mesh) devices() []*reprise.Device {
-	ds := make([]*reprise.Device, len(m.chips))
-	for i, c := range m.chips {
-		ds[i] = c.Device
+	ds := make([]*reprise.Device, len(m.here))
+	for k, i := range m.here {
+		ds[k] = m.chips[i].Device
 	}
 	return ds
 }

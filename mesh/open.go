@@ -46,6 +46,7 @@ type options struct {
 	device   []reprise.Option
 	shapes   []Shape
 	unlinked bool
+	hosts    Hosts
 }
 
 // WithDevice sets options for each chip, such as reprise.WithQueues and reprise.WithTraceRegion.
@@ -76,27 +77,31 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 		}
 	}
 	f, err := find(ctx, m, o.unlinked)
+	if o.hosts != nil {
+		f, err = f.across(ctx, o.hosts, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	at, shape, err := f.choose(o.shapes)
 	if err != nil {
-		return nil, errors.Join(err, f.close())
+		return nil, errors.Join(err, f.close()) // on all hosts alike
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}, hosts: o.hosts}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: n >= len(m), node: n})
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: f.remote[n], Host: f.host[n], node: n, target: f.target[n]})
 		for _, l := range f.carry[n] {
 			s.carry[l] = true
 		}
 	}
+	mesh.place()
 	err = mesh.bringUp(ctx, f.targets, o.device)
 	// Emulated cards that run only while they are open keep running until here.
 	if cerr := f.close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
+	if err = s.agree(ctx, "open chips", err); err != nil {
 		return nil, errors.Join(err, mesh.closeDevices(ctx))
 	}
 	mesh.finish()
@@ -108,6 +113,9 @@ type found struct {
 	devices  []*kmd.Device // by target, nil where one can't be opened
 	targets  Machine       // by node: those of the caller, then the remote chips
 	names    []string      // by node
+	remote   []bool        // by node: it has no PCI interface
+	host     []int         // by node: whose chip it is
+	target   []int         // by node: its place in targets; -1 for another host's
 	graph    *topology.Graph
 	links    links                   // by node
 	inGraph  []int                   // by node
@@ -127,6 +135,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	}
 	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), names: make([]string, len(m)), links: make(links, len(m)),
 		inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
+	defer f.own(len(m))
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
 	for i, t := range m {
@@ -179,6 +188,14 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 	return f, nil
 }
 
+// own notes that all nodes are this host's; the first ones have a PCI interface.
+func (f *found) own(cards int) {
+	f.host, f.remote, f.target = make([]int, len(f.names)), make([]bool, len(f.names)), make([]int, len(f.names))
+	for n := range f.names {
+		f.remote[n], f.target[n] = n >= cards, n
+	}
+}
+
 // far adds the chips without a PCI interface. It returns the nodes of all chips of the graph, -1 for chips that can't be used.
 func (f *found) far(m Machine, node []int) []int {
 	var near []kmd.Target
@@ -210,7 +227,12 @@ func (f *found) far(m Machine, node []int) []int {
 
 // choose returns the chips of the first shape that fits, by place.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
-	near := f.links[:len(f.devices)]
+	near := slices.Clone(f.links)
+	for n := range near {
+		if f.remote[n] {
+			near[n] = nil
+		}
+	}
 	for _, s := range shapes {
 		for _, l := range []links{near, f.links} {
 			if at, ok := embed(s, l, embedSteps); ok {
@@ -253,8 +275,11 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	// One Option for all chips, so that their waits count together how many of them sleep; one of the caller's comes after it.
 	opts = append([]reprise.Option{reprise.WithPace(0, 0)}, opts...)
 	for i, c := range m.chips {
+		if c.target < 0 {
+			continue
+		}
 		wg.Go(func() {
-			if c.Device, errs[i] = reprise.Open(up, targets[c.node], opts...); errs[i] != nil {
+			if c.Device, errs[i] = reprise.Open(up, targets[c.target], opts...); errs[i] != nil {
 				once.Do(func() {
 					first = i
 					cancel()
@@ -292,11 +317,16 @@ func (m *Mesh) alike() error {
 			d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(traceKind),
 		}
 	}
-	want := of(m.chips[0].Device)
-	for _, c := range m.chips[1:] {
+	if len(m.here) == 0 {
+		return nil
+	}
+	first := m.chips[m.here[0]]
+	want := of(first.Device)
+	for _, i := range m.here {
+		c := m.chips[i]
 		if got := of(c.Device); got != want {
 			return fmt.Errorf("mesh: open: %w: %v %s is %+v, %v %s is %+v: leave one of them out", ErrMismatch,
-				m.chips[0].Coord, m.chips[0].Name, want, c.Coord, c.Name, got)
+				first.Coord, first.Name, want, c.Coord, c.Name, got)
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 )
@@ -11,8 +12,8 @@ import (
 // Part is a program for the chips of a range.
 type Part struct {
 	Range Range // the zero Range: all chips
-	// Program returns the program of a chip. It is called for each chip of the range, one after the other. It may return the
-	// same *reprise.Program for all; the program must use the chip's own buffers (Buffer.On).
+	// Program returns the program of a chip. It is called for each chip of the range that is this host's, one after the other. It may
+	// return the same *reprise.Program for all; the program must use the chip's own buffers (Buffer.On).
 	Program func(c *Chip) (*reprise.Program, error)
 }
 
@@ -52,7 +53,7 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 	}
 	fail := func(err error) error { return fmt.Errorf("mesh: load program %q: %w", name, err) }
 	x := &Executable{m: m, name: name, xs: make([]*reprise.Executable, len(m.chips))}
-	programs := make([]*reprise.Program, len(m.chips))
+	programs, taken := make([]*reprise.Program, len(m.chips)), make([]bool, len(m.chips))
 	for _, part := range parts {
 		r, err := part.Range.in(m.shape)
 		if err != nil {
@@ -63,8 +64,12 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 		}
 		for c := range r.Coords() {
 			i, _ := m.shape.Index(c)
-			if programs[i] != nil {
+			if taken[i] {
 				return nil, fail(&RangeError{Range: r, Shape: m.shape, Why: fmt.Sprintf("another part has chip %v already", c)})
+			}
+			taken[i] = true
+			if m.chips[i].Device == nil {
+				continue // another host loads it
 			}
 			if programs[i], err = part.Program(m.chips[i]); err == nil && programs[i] == nil {
 				err = errors.New("the part's function returned none")
@@ -82,8 +87,11 @@ func (m *Mesh) Load(ctx context.Context, name string, parts ...Part) (*Executabl
 			ds, ps, at = append(ds, m.chips[i].Device), append(ps, p), append(at, i)
 		}
 	}
-	if len(at) == 0 {
+	switch {
+	case !slices.Contains(taken, true):
 		return nil, fail(errors.New("it has no parts"))
+	case len(at) == 0: // all are other hosts'
+		return x, nil
 	}
 	xs, err := reprise.LoadAll(ctx, ds, ps)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type Queue struct {
 	m  *Mesh
 	id int
-	qs []*reprise.Queue
+	qs []*reprise.Queue // by chip; nil for those of other hosts
 }
 
 // Queue returns a command queue of the mesh by number, from 0 up to Queues()-1.
@@ -29,7 +29,7 @@ func (q *Queue) ID() int { return q.id }
 // Mesh returns the queue's mesh.
 func (q *Queue) Mesh() *Mesh { return q.m }
 
-// On returns the queue of a chip of the mesh; nil if the chip isn't part of it.
+// On returns the queue of a chip of the mesh; nil if the chip isn't part of it, or another host's.
 func (q *Queue) On(c *Chip) *reprise.Queue {
 	if i := q.m.number(c); i >= 0 {
 		return q.qs[i]
@@ -68,7 +68,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, data []byte) error {
 
 // Read reads a whole buffer after everything so far in the queue has run, from all chips side by side: from each its part of
 // the tensor. Where several chips have the same part, the one with the smallest number is read; of a buffer that is
-// replicated, the first chip.
+// replicated, the first chip. Of a mesh across hosts the parts that only other hosts' chips have stay as they are in dst.
 func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	if err := q.ready("read", b.of); err != nil {
 		return err
@@ -78,9 +78,9 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 	}
 	return q.m.each(ctx, fmt.Sprintf("read buffer %q", b.name), func(i int) error {
 		switch {
-		case b.lay == nil && i == 0:
+		case b.lay == nil && i == q.m.here[0]:
 			return q.qs[i].Read(ctx, b.bufs[i], 0, dst)
-		case b.lay == nil || !b.lay.first(q.m.chips[i].Coord):
+		case b.lay == nil || !q.m.firstHere(b.lay, i):
 			return nil
 		}
 		part, done := b.lay.target(q.m.chips[i].Coord, dst)
@@ -90,6 +90,19 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, dst []byte) error {
 		done()
 		return nil
 	})
+}
+
+// firstHere reports whether a chip is the first one of this host with its part of a tensor.
+func (m *Mesh) firstHere(l *layout, i int) bool {
+	if m.s.hosts == nil {
+		return l.first(m.chips[i].Coord)
+	}
+	for _, j := range m.here {
+		if l.same(m.chips[i].Coord, m.chips[j].Coord) {
+			return j == i
+		}
+	}
+	return false
 }
 
 // Run puts a program into the queues of the chips that have a part of it. It returns once the commands are in the issue
@@ -130,8 +143,8 @@ func (q *Queue) Record(ctx context.Context, e *Event) error {
 		return err
 	}
 	errs := make([]error, len(q.qs))
-	for i, c := range q.qs {
-		errs[i] = c.Record(ctx, e.es[i])
+	for _, i := range q.m.here {
+		errs[i] = q.qs[i].Record(ctx, e.es[i])
 	}
 	return q.m.failure(fmt.Sprintf("record event %q", e.name), errs)
 }
@@ -143,8 +156,8 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event) error {
 		return err
 	}
 	errs := make([]error, len(q.qs))
-	for i, c := range q.qs {
-		errs[i] = c.WaitEvent(ctx, e.es[i])
+	for _, i := range q.m.here {
+		errs[i] = q.qs[i].WaitEvent(ctx, e.es[i])
 	}
 	return q.m.failure(fmt.Sprintf("wait for event %q", e.name), errs)
 }
@@ -158,9 +171,9 @@ type Event struct {
 
 // NewEvent returns an event that was never recorded. The name is for errors.
 func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
-	e := &Event{m: m, name: name}
-	for _, c := range m.chips {
-		e.es = append(e.es, c.Device.NewEvent(name, opts...))
+	e := &Event{m: m, name: name, es: make([]*reprise.Event, len(m.chips))}
+	for _, i := range m.here {
+		e.es[i] = m.chips[i].Device.NewEvent(name, opts...)
 	}
 	return e
 }
@@ -168,7 +181,7 @@ func (m *Mesh) NewEvent(name string, opts ...reprise.EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.name }
 
-// On returns the event of a chip of the mesh; nil if the chip isn't part of it.
+// On returns the event of a chip of the mesh; nil if the chip isn't part of it, or another host's.
 func (e *Event) On(c *Chip) *reprise.Event {
 	if i := e.m.number(c); i >= 0 {
 		return e.es[i]
@@ -190,8 +203,8 @@ func (e *Event) Query() (bool, error) {
 		return false, errors.New("mesh: query: no event: it is nil")
 	}
 	all, errs := true, make([]error, len(e.es))
-	for i, one := range e.es {
-		done, err := one.Query()
+	for _, i := range e.m.here {
+		done, err := e.es[i].Query()
 		all, errs[i] = all && done, err
 	}
 	err := e.m.failure(fmt.Sprintf("query event %q", e.name), errs)

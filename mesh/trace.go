@@ -13,7 +13,7 @@ import (
 // one goroutine at a time.
 type Recorder struct {
 	m      *Mesh
-	rs     []*reprise.Recorder // by chip
+	rs     []*reprise.Recorder // by chip; nil for those of other hosts
 	others map[*Queue]*Recorder
 }
 
@@ -38,14 +38,19 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 		if o == nil || o.m != q.m {
 			return nil, fmt.Errorf("mesh: capture %q: queue %d of the list: %w", name, k, ErrWrongMesh)
 		}
-		qs = append(qs, o.qs...)
+		for _, i := range q.m.here {
+			qs = append(qs, o.qs[i])
+		}
+	}
+	if len(qs) == 0 {
+		return nil, fmt.Errorf("mesh: capture %q: %w: %v has no chip of this host", name, ErrWrongMesh, q.m)
 	}
 	t, err := qs[0].Capture(ctx, name, func(ctx context.Context, first *reprise.Recorder) error {
 		byQueue := map[*Queue]*Recorder{}
 		for _, o := range all {
-			r := &Recorder{m: q.m, others: byQueue}
-			for _, one := range o.qs {
-				r.rs = append(r.rs, first.On(one))
+			r := &Recorder{m: q.m, others: byQueue, rs: make([]*reprise.Recorder, len(q.m.chips))}
+			for _, i := range q.m.here {
+				r.rs[i] = first.On(o.qs[i])
 			}
 			byQueue[o] = r
 		}
@@ -137,7 +142,7 @@ func (r *Recorder) WaitEvent(e *Event) error {
 
 // each calls f for each chip until one fails.
 func (r *Recorder) each(op string, f func(i int) error) error {
-	for i := range r.rs {
+	for _, i := range r.m.here {
 		if err := f(i); err != nil {
 			errs := make([]error, len(r.rs))
 			errs[i] = err
@@ -154,6 +159,9 @@ func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadO
 		return nil, err
 	}
 	ds := m.devices()
+	if len(ds) == 0 {
+		return nil, fmt.Errorf("mesh: load trace: %w: %v has no chip of this host", ErrWrongMesh, m)
+	}
 	t, err := ds[0].LoadTrace(ctx, r, append(slices.Clip(opts), reprise.WithDevices(ds[1:]...))...)
 	if err != nil {
 		return nil, fmt.Errorf("mesh: %w", err)
@@ -161,7 +169,7 @@ func (m *Mesh) LoadTrace(ctx context.Context, r io.Reader, opts ...reprise.LoadO
 	return t, nil
 }
 
-// In returns the command queues of the chips of a range, for [reprise.Trace.Subset] and other uses of some chips.
+// In returns the command queues of this host's chips of a range, for [reprise.Trace.Subset] and other uses of some chips.
 func (q *Queue) In(r Range) ([]*reprise.Queue, error) {
 	r, err := r.in(q.m.shape)
 	if err != nil {
@@ -170,7 +178,9 @@ func (q *Queue) In(r Range) ([]*reprise.Queue, error) {
 	var out []*reprise.Queue
 	for c := range r.Coords() {
 		i, _ := q.m.shape.Index(c)
-		out = append(out, q.qs[i])
+		if q.qs[i] != nil {
+			out = append(out, q.qs[i])
+		}
 	}
 	return out, nil
 }

@@ -43,7 +43,7 @@ func (r *Recorder) control(op string, construct func(i int, bodies []func() erro
 	var ended error // of the present body
 	errs := make([]error, len(r.rs))
 	next := make([]func() (int, bool), len(r.rs))
-	for i := range r.rs {
+	for _, i := range r.m.here {
 		bs := make([]func() error, len(bodies))
 		pull, stop := iter.Pull(func(yield func(int) bool) {
 			for k := range bodies {
@@ -62,7 +62,7 @@ func (r *Recorder) control(op string, construct func(i int, bodies []func() erro
 	}
 	for {
 		body, open := 0, 0
-		for i := range next {
+		for _, i := range r.m.here {
 			if k, ok := next[i](); ok {
 				body, open = k, open+1
 			} else if errs[i] != nil {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,9 +14,18 @@ import (
 
 // Capture records operations and their allocations as a graph.
 type Capture struct {
-	d    *Device
-	rec  *graph.Recorder
-	mode graph.Mode
+	d     *Device
+	rec   *graph.Recorder
+	mode  graph.Mode
+	first *graph.Recorder // of another chip of a mesh, whose graph has the memory of all chips; nil otherwise
+}
+
+// memory records a use of memory.
+func (c *Capture) memory(event func(*graph.Recorder)) {
+	event(c.rec)
+	if c.first != nil {
+		event(c.first)
+	}
 }
 
 // BeginCapture starts to record operations with their arguments and tensors, and other uses of the device: buffers, programs
@@ -27,15 +37,20 @@ type Capture struct {
 //
 // Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
 // one decides whether operations run.
-func (d *Device) BeginCapture(cfg graph.Config) *Capture {
+func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.beginCapture(cfg, nil) }
+
+func (d *Device) beginCapture(cfg graph.Config, first *graph.Recorder) *Capture {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &Capture{d: d, rec: graph.NewRecorder(cfg), mode: cfg.Mode}
+	c := &Capture{d: d, rec: graph.NewRecorder(cfg), mode: cfg.Mode, first: first}
 	c.rec.Device(d.describe())
 	all := &d.captures
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if len(all.stack) == 0 {
+		if cfg.Mode == graph.Normal {
+			all.times.startLocked(d.dev)
+		}
 		all.stop = d.dev.Observe(watcher{d})
 		if cfg.Mode == graph.NoDispatch {
 			all.snap = d.dev.MemorySnapshot()
@@ -46,10 +61,12 @@ func (d *Device) BeginCapture(cfg graph.Config) *Capture {
 	return c
 }
 
-// End ends the capture and returns its report. The error wraps [ErrNotCapturing] if it isn't the innermost.
+// End ends the capture and returns its report. It has the times on the device of all programs that are done: [Device.Wait] first, if
+// the last ones may not be. The error wraps [ErrNotCapturing] if it isn't the innermost.
 func (c *Capture) End() (*graph.Report, error) {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()
+	c.d.captures.time(c, true)
 	if err := c.d.captures.remove(c); err != nil {
 		return nil, fmt.Errorf("ops: end graph capture: %w", err)
 	}
@@ -95,7 +112,10 @@ func writeReport(r *graph.Report, path string) error {
 }
 
 // Report returns a report of the capture so far. The capture goes on.
-func (c *Capture) Report() *graph.Report { return c.rec.Report() }
+func (c *Capture) Report() *graph.Report {
+	c.d.captures.time(c, false)
+	return c.rec.Report()
+}
 
 // Open returns the names of the functions that have begun and not ended, the outermost first. After a hang these are the
 // functions that hang.
@@ -108,6 +128,9 @@ func (d *Device) describe() graph.Device {
 		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1), ComputeY: int64(grid.End.Y + 1),
 		WorkerL1Size: int64(p.L1Size), L1Banks: int64(l1.Banks), L1BankSize: int64(l1.Total), FirstL1Bank: int64(l1.Low),
 		FirstCircularBuffer: int64(l1.Low), Arch: archName(d.dev.Arch()), DRAMChannels: int64(d.dev.DRAMBanks()), DRAMSizePerChannel: int64(d.dev.DRAMBankSize()),
+	}
+	if mhz, err := d.dev.AIClock(context.Background()); err == nil {
+		g.ClockMHz = mhz
 	}
 	g.Derive()
 	return g

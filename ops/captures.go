@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -18,8 +19,10 @@ type captures struct {
 	stack []*Capture // the outermost first
 	stop  func()     // removes the Observer
 	bufs  map[*reprise.Buffer]*graph.Buffer
-	next  uint64        // id of the next buffer
+	next  uint64        // number of the latest buffer
 	open  *reprise.Call // the observed call whose function is open, or nil
+
+	times capturedTimes
 
 	snap *reprise.MemorySnapshot // of a capture without dispatch: where it allocates; otherwise nil
 	gen  uint64                  // number of captures without dispatch so far
@@ -61,7 +64,7 @@ func (c *captures) begin(name string, args []graph.Arg) {
 func (c *captures) end(out ...*graph.Tensor) { c.each(func(one *Capture) { one.rec.End(out...) }) }
 
 func (c *captures) deallocate(b *graph.Buffer) {
-	c.each(func(one *Capture) { one.rec.Deallocate(b) })
+	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Deallocate(b) }) })
 }
 
 // failed records that an operation failed.
@@ -78,13 +81,20 @@ func errorKind(err error) string {
 	return "exception"
 }
 
-// program records a program of a capture without dispatch. placed says that its circular buffers lie in buffers.
-func (c *captures) program(device int, cbs []reprise.CircularBuffer, placed bool) {
+// program records a program of a capture without dispatch, with its circular buffers where the device would place them: those
+// without an address after one another from the start of their memory on.
+func (c *captures) program(d *Device, cbs []reprise.CircularBuffer, placed bool) {
 	out := make([]graph.CircularBuffer, len(cbs))
+	next := uint64(d.dev.Memory(allocator.L1).Low)
+	align := uint64(d.dev.Arch().Params().Align.DRAM())
 	for i, b := range cbs {
-		out[i] = graph.CircularBuffer{Device: device, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores), GloballyAllocated: placed}
+		out[i] = graph.CircularBuffer{Device: d.id, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores), GloballyAllocated: placed, Address: uint64(b.Addr)}
+		if !placed {
+			out[i].Address = next
+			next = (next + uint64(out[i].Size) + align - 1) / align * align
+		}
 	}
-	c.each(func(one *Capture) { one.rec.Program(device, out...) })
+	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Program(d.id, out...) }) })
 }
 
 // run records a program that runs.
@@ -97,12 +107,14 @@ func (c *Capture) run(device int, x *reprise.Executable) {
 	for _, b := range x.CircularBuffers() {
 		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores), GloballyAllocated: b.Given})
 	}
-	c.rec.Program(device, out...)
-	if c.mode == graph.Normal {
-		for _, b := range out {
-			c.rec.AllocateCircular(b)
+	c.memory(func(r *graph.Recorder) {
+		r.Program(device, out...)
+		if c.mode == graph.Normal {
+			for _, b := range out {
+				r.AllocateCircular(b)
+			}
 		}
-	}
+	})
 }
 
 func coreRanges(rs []chip.Range) []graph.CoreRange {
@@ -111,6 +123,16 @@ func coreRanges(rs []chip.Range) []graph.CoreRange {
 		out[i] = graph.CoreRange{X0: r.Start.X, Y0: r.Start.Y, X1: r.End.X, Y1: r.End.Y}
 	}
 	return out
+}
+
+// time gives a capture's report the times of its programs. last says that no more follow.
+func (c *captures) time(one *Capture, last bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last {
+		c.times.settle()
+	}
+	one.rec.SetPrograms(c.times.programs(one, one.d.id))
 }
 
 // remove removes a capture, which must be the innermost one.
@@ -122,6 +144,7 @@ func (c *captures) remove(one *Capture) error {
 	}
 	if c.stack = slices.Delete(c.stack, len(c.stack)-1, len(c.stack)); len(c.stack) == 0 {
 		c.stop()
+		c.times.stopLocked()
 		c.stop, c.snap, c.bufs, c.open = nil, nil, nil, nil
 	}
 	return nil

@@ -29,12 +29,12 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 	defer c.mu.Unlock()
 	p := &planned{gen: c.gen}
 	var err error
-	if p.addr, p.undo, err = c.snap.Take(cfg); err != nil && !errors.Is(err, reprise.ErrOutOfMemory) {
+	var page func(int) (reprise.Place, bool)
+	if p.addr, page, p.undo, err = c.snap.Take(cfg); err != nil && !errors.Is(err, reprise.ErrOutOfMemory) {
 		return nil, err
 	}
-	c.next++
 	p.buffer = &graph.Buffer{
-		ID: c.next, Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout), Size: int64(g.pages) * int64(g.pageBytes),
+		ID: c.bufferID(d), Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout), Size: int64(g.pages) * int64(g.pageBytes),
 		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
 	}
 	banks := d.dev.DRAMBanks()
@@ -47,10 +47,22 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 	} else {
 		p.buffer.MaxPerBank = int64(ceil(g.pages, banks)) * int64(g.pageBytes)
 	}
+	if err == nil {
+		b := p.buffer
+		b.Pages = func() []graph.Page {
+			return pagesOf(graph.Page{Device: int64(b.Device), Address: b.Address, PageSize: b.PageSize, BufferType: int64(b.Type)}, page)
+		}
+	}
 	for _, one := range c.stack {
-		one.rec.Allocate(p.buffer)
+		one.memory(func(r *graph.Recorder) { r.Allocate(p.buffer) })
 	}
 	return p, nil
+}
+
+// bufferID returns a new id, which no buffer of another chip of a mesh has either.
+func (c *captures) bufferID(d *Device) uint64 {
+	c.next++
+	return uint64(d.id)<<40 | c.next
 }
 
 // buffer returns the description of a buffer. A buffer has one description as long as it is allocated.
@@ -68,10 +80,11 @@ func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
 	if c.bufs == nil {
 		c.bufs = map[*reprise.Buffer]*graph.Buffer{}
 	}
-	c.next++
 	g = &graph.Buffer{
-		ID: c.next, Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()), PageSize: int64(b.PageSize()),
-		Cores: len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page { return pagesOf(d.id, b) },
+		ID: c.bufferID(d), Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()), PageSize: int64(b.PageSize()),
+		Cores: len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page {
+			return pagesOf(graph.Page{Device: int64(d.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()), BufferType: int64(bufferType(b.Kind()))}, b.Page)
+		},
 	}
 	c.bufs[b] = g
 	return g
@@ -105,18 +118,16 @@ func maxPerBank(b *reprise.Buffer) int64 {
 	return most * int64(b.PageStride())
 }
 
-// pagesOf returns the places of a buffer's pages.
-func pagesOf(device int, b *reprise.Buffer) []graph.Page {
-	out := make([]graph.Page, 0, b.Pages())
-	for i := range b.Pages() {
-		p, ok := b.Page(i)
+// pagesOf returns the places of the pages of a buffer: each as first is, where page says.
+func pagesOf(first graph.Page, page func(int) (reprise.Place, bool)) []graph.Page {
+	out := []graph.Page{}
+	for i := 0; ; i++ {
+		p, ok := page(i)
 		if !ok {
-			break
+			return out
 		}
-		out = append(out, graph.Page{
-			Device: int64(device), Address: uint64(b.Addr()), CoreY: int64(p.Core.Y), CoreX: int64(p.Core.X), Bank: int64(p.Bank), Index: int64(i),
-			PageAddr: uint64(p.Addr), PageSize: int64(b.PageSize()), BufferType: int64(bufferType(b.Kind())),
-		})
+		g := first
+		g.CoreY, g.CoreX, g.Bank, g.Index, g.PageAddr = int64(p.Core.Y), int64(p.Core.X), int64(p.Bank), int64(i), uint64(p.Addr)
+		out = append(out, g)
 	}
-	return out
 }

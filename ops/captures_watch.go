@@ -25,12 +25,13 @@ func isFunction(k reprise.CallKind) bool {
 
 // Begin implements reprise.Observer.
 func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
-	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
-		return
-	}
 	c := &w.d.captures
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.times.beginLocked(call)
+	if !isFunction(call.Kind) || ctx.Value(internalCall{}) != nil {
+		return
+	}
 	// Functions in a graph nest, and calls of several goroutines don't: while one is open, others are recorded at their end.
 	if c.open == nil && len(c.stack) > 0 {
 		c.open = call
@@ -61,21 +62,25 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
 		g := c.bufferLocked(w.d, b)
 		for _, one := range c.stack {
-			one.rec.Allocate(g)
+			one.memory(func(r *graph.Recorder) { r.Allocate(g) })
 		}
 	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
 		g := c.bufferLocked(w.d, b)
 		for _, one := range c.stack {
-			one.rec.Deallocate(g)
+			one.memory(func(r *graph.Recorder) { r.Deallocate(g) })
 		}
 		delete(c.bufs, b)
-	case isFunction(call.Kind) && ctx.Value(internalCall{}) == nil:
+	case call.Kind == reprise.CallCapture:
+		c.times.capturedLocked(call)
+	case isFunction(call.Kind) && ctx.Value(internalCall{}) != nil:
+		c.calledLocked(ctx, call)
+	case isFunction(call.Kind):
 		if c.open == call {
 			c.open = nil
 		} else { // it began while another call was open, or before the capture
 			c.beginLocked(call)
 		}
-		c.endLocked(w.d, call)
+		c.endLocked(ctx, w.d, call)
 	}
 }
 
@@ -101,7 +106,8 @@ func (w watcher) RecordControl(name string) (end func()) {
 }
 
 // endLocked records the end of a call. A call that hangs has none.
-func (c *captures) endLocked(d *Device, call *reprise.Call) {
+func (c *captures) endLocked(ctx context.Context, d *Device, call *reprise.Call) {
+	c.calledLocked(ctx, call)
 	x, _ := call.Object.(*reprise.Executable)
 	var h *dispatch.HangError
 	hangs := errors.As(call.Err, &h)

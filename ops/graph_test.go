@@ -3,7 +3,6 @@ package ops_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -179,32 +178,57 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 	}
 }
 
-// Captures have the real addresses, and captures without dispatch the addresses that a real run would have.
+// Captures have the real addresses of buffers, of their pages and of circular buffers, and captures without dispatch those that
+// a real run would have.
 func TestCapturedAddressesAreReal(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.zeros(ops.Interleaved(allocator.L1), 1, 1, 64, 64)
-	var seen []string
+	sharded := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Range{End: chip.Core{Y: 1}})
+	type place struct {
+		Type    graph.NodeType
+		Address int64
+	}
+	type seen struct {
+		Places []place
+		Pages  map[uint64][]graph.Page
+	}
+	var runs []seen
 	for _, mode := range []graph.Mode{graph.NoDispatch, graph.Normal} {
-		c := b.BeginCapture(graph.Config{Mode: mode})
+		c := b.BeginCapture(graph.Config{Mode: mode, BufferPages: true, StackTraces: true})
 		sum := b.ok(b.Add(b.ctx, x, x))
+		parts := b.ok(b.ToMemoryConfig(b.ctx, sum, sharded))
+		b.ok(b.Relu(b.ctx, parts))
+		b.must(b.Deallocate(sum))
 		r, err := c.End()
 		b.must(err)
+		s := seen{Pages: map[uint64][]graph.Page{}}
 		for _, n := range r.Graph.Nodes {
 			switch n.Type {
-			case graph.BufferAllocate:
-				if n.Params["address"] != fmt.Sprint(sum.Address()) {
-					t.Errorf("a buffer at %s, and the tensor is at %d", n.Params["address"], sum.Address())
+			case graph.BufferAllocate, graph.CircularAllocate:
+				at, _ := n.Params.Int("address")
+				if n.Params["type"] == "DRAM" {
+					break // of kernels, which aren't loaded without dispatch
 				}
-				seen = append(seen, n.Params["address"])
-			case graph.CircularAllocate:
-				if at, _ := n.Params.Int("address"); (at == 0) == (mode == graph.Normal) {
-					t.Errorf("mode %v: a circular buffer at %d", mode, at)
+				s.Places = append(s.Places, place{n.Type, at})
+				if at == 0 {
+					t.Errorf("mode %v: %s at 0", mode, n.Type)
+				}
+			case graph.BufferDeallocate:
+				if len(n.StackTrace) == 0 || !strings.Contains(n.StackTrace[0], "graph_test.go\", line ") {
+					t.Errorf("mode %v: freed by %q, want this test's line", mode, n.StackTrace)
 				}
 			}
 		}
+		for at, v := range r.PagesByAddress {
+			s.Pages[at] = v[0].Pages
+		}
+		if got := s.Pages[uint64(sum.Address())]; len(got) != 4 || got[3].Index != 3 || got[3].CoreX == got[0].CoreX {
+			t.Errorf("mode %v: pages %+v", mode, got)
+		}
+		runs = append(runs, s)
 	}
-	if len(seen) != 2 || seen[0] != seen[1] {
-		t.Errorf("allocated at %v, want the same twice", seen)
+	if d := cmp.Diff(runs[1], runs[0]); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *call) run(j job) error {
 		on = []chip.Range{d.q.Workers()}
 	}
 	if d.captures.noDispatch() {
-		d.captures.program(d.id, j.circular(on), j.sharded != nil)
+		d.captures.program(d, j.circular(on), j.sharded != nil)
 		return nil
 	}
 	if c.param != "" && j.varied == nil {
@@ -92,6 +92,7 @@ func (c *call) run(j job) error {
 	if err := d.rec.Run(x); err != nil {
 		return err
 	}
+	d.captures.record(x)
 	if c.param != "" {
 		if err := d.rec.Param(c.param, j.variedArgs()...); err != nil {
 			return err

@@ -11,24 +11,62 @@ import (
 type MeshCapture struct{ chips []*Capture } // of each chip; that of chip 0 has the descriptions of all
 
 // BeginCapture starts to record operations on the mesh, as [Device.BeginCapture] does on a device. The graph is that of chip 0,
-// with the addresses of tensors on all chips; operations of other chips alone aren't in it.
+// with the buffers and circular buffers of all chips and the addresses of tensors on them; operations of other chips alone
+// aren't in it.
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
-	for _, d := range m.chips {
-		c.chips = append(c.chips, d.BeginCapture(cfg))
-		c.chips[0].rec.Device(d.describe())
+	for i, d := range m.chips {
+		c.chips = append(c.chips, d.beginCapture(cfg, c.recorder()))
+		if i > 0 {
+			c.recorder().Device(d.describe())
+		}
 	}
+	c.recorder().Cluster(m.clusterDescriptor(), m.meshMapping())
 	return c
 }
 
-// End ends the capture and returns its report.
+// inFunctions gives programs of another chip the functions that the same programs of chip 0 have, in the order of their starts.
+// What chip 0 didn't run has none.
+func inFunctions(runs, first []graph.ProgramRun) []graph.ProgramRun {
+	for i := range runs {
+		run := &runs[i]
+		run.Function = -1
+		at := slices.IndexFunc(first, func(o graph.ProgramRun) bool {
+			return o.Name == run.Name && o.Queue == run.Queue && o.Trace == run.Trace && o.Replay == run.Replay
+		})
+		if at >= 0 {
+			run.Function, first = first[at].Function, first[at+1:]
+		}
+	}
+	return runs
+}
+
+// recorder returns that of chip 0, or nil before its capture has begun.
+func (c *MeshCapture) recorder() *graph.Recorder {
+	if len(c.chips) == 0 {
+		return nil
+	}
+	return c.chips[0].rec
+}
+
+// End ends the capture and returns its report, with the times of the programs of all chips, each in cycles of its own chip's clock.
 func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
-	for _, chip := range slices.Backward(c.chips) {
+	var others [][]graph.ProgramRun
+	for i, chip := range slices.Backward(c.chips) {
 		var err error
 		r, err = chip.End()
 		errs = append(errs, err)
+		if i > 0 && r != nil {
+			others = append(others, r.Programs)
+		}
+	}
+	if r != nil {
+		first := r.Programs
+		for _, runs := range slices.Backward(others) {
+			r.Programs = append(r.Programs, inFunctions(runs, first)...)
+		}
 	}
 	return r, errors.Join(errs...)
 }

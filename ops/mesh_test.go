@@ -211,18 +211,52 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		slice, err := b.ReduceScatter(b.ctx, x)
 		b.must(err)
 		b.must(b.Mesh.Deallocate(b.ctx, slice))
+		b.must(b.mesh.Queue(0).Wait(b.ctx))
 		r, err := c.End()
 		b.must(err)
+		ran := map[int64][]string{}
+		for _, p := range r.Programs {
+			function := "?"
+			if p.Function >= 0 {
+				function = r.Graph.Nodes[p.Function].Name()
+			}
+			ran[p.Device] = append(ran[p.Device], function+" "+p.Name)
+		}
+		var each []string
+		if mode == graph.Normal {
+			each = []string{"CopyDeviceOperation pages", "ttnn::all_reduce all_reduce", "CopyDeviceOperation pages", "ttnn::reduce_scatter reduce_scatter", "SliceDeviceOperation pages"}
+		}
+		for chip := range int64(2) {
+			if d := cmp.Diff(each, ran[chip]); d != "" {
+				t.Errorf("%s: programs of chip %d: %s", name, chip, d)
+			}
+		}
 		const made = "tt::tt_metal::create_device_tensor"
 		want := []string{
 			"ttnn::all_reduce", made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation",
 			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
+			"reprise::queue_wait",
 		}
 		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 		if len(r.Devices) != 2 {
 			t.Errorf("%s: %d devices", name, len(r.Devices))
+		}
+		memory := map[graph.NodeType]map[string]int{graph.BufferAllocate: {}, graph.BufferDeallocate: {}, graph.CircularAllocate: {}}
+		for _, n := range r.Graph.Nodes {
+			if of := memory[n.Type]; of != nil {
+				of[n.Params["device_id"]]++
+			}
+		}
+		for kind, of := range memory {
+			if kind != graph.CircularAllocate && of["0"] == 0 || of["0"] != of["1"] {
+				t.Errorf("%s: %s by chip: %v", name, kind, of)
+			}
+		}
+		if !strings.Contains(r.ClusterDescriptor, "arch:\n  0: blackhole\n  1: blackhole\nchips:\n  0: [0, 0, 0, 0]\n  1: [1, 0, 0, 0]\n") ||
+			!strings.Contains(r.ClusterDescriptor, "\n  - [{chip: 0, chan: ") || r.MeshMapping != "chips:\n  0: [0, 0, 0, 0]\n  1: [1, 0, 0, 0]\n" {
+			t.Errorf("%s: %s\n%s", name, r.ClusterDescriptor, r.MeshMapping)
 		}
 		var text bytes.Buffer
 		b.must(r.Encode(&text))
@@ -238,8 +272,10 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		var parts int
 		b.must(q.QueryRow("SELECT name FROM operations WHERE operation_id = 1").Scan(&op))
 		b.must(q.QueryRow("SELECT count(DISTINCT device_id) FROM device_tensors").Scan(&parts))
-		if op != "ttnn::all_reduce" || parts != 2 {
-			t.Errorf("%s: operation %q, tensors on %d chips", name, op, parts)
+		var buffers int
+		b.must(q.QueryRow("SELECT count(DISTINCT device_id) FROM buffers").Scan(&buffers))
+		if op != "ttnn::all_reduce" || parts != 2 || buffers != 2 {
+			t.Errorf("%s: operation %q, tensors on %d chips, buffers on %d", name, op, parts, buffers)
 		}
 		b.must(q.Close())
 		h, err := view.New("report.json", r)

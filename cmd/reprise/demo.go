@@ -27,8 +27,10 @@ import (
 
 type demoCmd struct {
 	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
-	Input  string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
-	Batch  int    `help:"Images per batch." default:"128"`
+	// Hosts is for meshes over several processes.
+	Hosts string `help:"Run in each process of mpirun (mpi): the processes' chips are one mesh. Of an emulated machine each has a part." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Input string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
+	Batch int    `help:"Images per batch." default:"128"`
 	// Network is for people who want to see kernels of their own.
 	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
 	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
@@ -113,7 +115,7 @@ func (c *demoCmd) Validate() error {
 	if c.Batch < 1 {
 		return &flagError{flag: "--batch", value: strconv.Itoa(c.Batch), why: "a batch has at least one image", hint: "give a positive number"}
 	}
-	if m, err := parseMachine("--device", c.Device); err == nil && m.Spec != nil {
+	if m, err := parseMachine("--device", c.Device); err == nil && (m.Spec != nil || c.Hosts != "one") {
 		c.machine = m
 		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record, "--graph": c.Graph} {
 			if value != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -36,7 +37,10 @@ type meshResult struct {
 	ReplayNs    int64       `json:"replay_host_ns_p50"` // of all chips
 	Seconds     float64     `json:"seconds"`
 	OpenSeconds float64     `json:"open_seconds"`
+	Hosts       int         `json:"hosts"` // processes
 	Chips       []meshShare `json:"chips"`
+
+	rank int // of this process
 }
 
 // meshShare is the part of one chip.
@@ -50,6 +54,9 @@ type meshShare struct {
 // machineShape is the mesh of all chips of a machine, as its links make it, or of as many as have a PCI interface where the
 // machine has no such shape.
 func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
+	if m.Spec == nil {
+		return mesh.Shape{cards}, []mesh.Option{mesh.Unlinked()}
+	}
 	if s := mesh.Shape(m.Spec.Shape[:]); s.Size() == len(m.Spec.Chips) {
 		return s, nil
 	}
@@ -63,25 +70,41 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 	if err != nil {
 		return nil, err
 	}
-	cards, end, err := c.machine.Open()
+	j, err := startJob(ctx, c.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = j.end(ctx, err) }()
+	cards, end, err := j.open(ctx, c.machine)
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	shape, opts := machineShape(c.machine, len(cards))
-	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape, append(opts, mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
+	shape, opts := machineShape(c.machine, len(cards)*j.Size())
+	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape, append(append(opts, j.options()...), mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
+	if len(m.Here()) == 0 {
+		return nil, fmt.Errorf("the mesh of %v has no chip of this process: start fewer", shape)
+	}
+	group, err := hosts.Join(ctx, j, m)
+	if err != nil {
+		return nil, err
+	}
 	res = &meshResult{
-		Device: c.Device, Arch: m.Chips()[0].Device.Arch().String(), Engine: net.engine(), Shape: shape, Images: len(images),
+		Device: c.Device, Arch: m.Here()[0].Device.Arch().String(), Engine: net.engine(), Shape: shape, Images: len(images),
 		Batch: min(c.Batch, (len(images)+m.Size()-1)/m.Size()), Measured: measured, OpenSeconds: time.Since(start).Seconds(),
+		Hosts: j.Size(), rank: j.Rank(),
 	}
 	for _, chip := range m.Chips() {
 		res.Chips = append(res.Chips, meshShare{Coord: chip.Coord, Name: chip.Name})
 	}
-	if err := res.run(ctx, m, net, images); err != nil {
+	if err := res.run(ctx, m, group, net, images); err != nil {
+		return nil, err
+	}
+	if err := res.gather(ctx, j); err != nil {
 		return nil, err
 	}
 	res.Accuracy /= float64(measured)
@@ -93,8 +116,17 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 }
 
 // run deploys the network on every chip, records all of them as one trace and replays it until all images are through.
-func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net network, images []digits.Image) (err error) {
+func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group, net network, images []digits.Image) (err error) {
 	chips := m.Chips()
+	// each calls f for this process's chips among the first n.
+	each := func(n int, f func(int) error) error {
+		return each(n, func(i int) error {
+			if chips[i].Device == nil {
+				return nil
+			}
+			return f(i)
+		})
+	}
 	on, inputs := make([]deployed, len(chips)), make([]*reprise.Buffer, len(chips))
 	input, err := net.input(res.Batch)
 	if err != nil {
@@ -119,6 +151,9 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net network, image
 	q := m.Queue(0)
 	trace, err := q.Capture(ctx, "digits", func(ctx context.Context, r *mesh.Recorder) error {
 		for i, c := range chips {
+			if c.Device == nil {
+				continue
+			}
 			if err := on[i].record(ctx, r.On(c)); err != nil {
 				return err
 			}
@@ -132,13 +167,14 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net network, image
 	res.TraceBytes = trace.Parts()[0].Size
 	res.Streams, res.HostBytes = trace.Streams()
 	var times []time.Duration
+	first := 0 // image of the round
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
 		if err := each(len(parts), func(i int) error { return writeImages(ctx, q.On(chips[i]), inputs[i], net, parts[i], res.Batch) }); err != nil {
 			return err
 		}
 		start := time.Now()
-		if err := trace.Replay(ctx); err != nil {
+		if err := group.Replay(ctx, trace); err != nil {
 			return err
 		}
 		times = append(times, time.Since(start))
@@ -156,12 +192,42 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, net network, image
 			return err
 		}
 		for i, part := range parts {
-			res.compare(&res.Chips[i], part, got[i], net.forward(chips[i].Device.Arch(), part))
+			if chips[i].Device != nil {
+				res.compare(&res.Chips[i], part, first+i*res.Batch, got[i], net.forward(chips[i].Device.Arch(), part))
+			}
 		}
+		first += len(round)
 		res.Replays++
 	}
 	res.ReplayNs = median(times)
-	return q.Wait(ctx)
+	return group.Wait(ctx, q)
+}
+
+// gather adds up the results of all processes.
+func (res *meshResult) gather(ctx context.Context, j *job) error {
+	mine, err := json.Marshal(res)
+	if err != nil {
+		return err
+	}
+	all, err := j.Exchange(ctx, "gather results", mine)
+	if err != nil {
+		return err
+	}
+	res.Accuracy, res.Mismatches = 0, 0
+	for i := range res.Chips {
+		res.Chips[i].Images, res.Chips[i].Mismatches = 0, 0
+	}
+	for rank, data := range all {
+		var r meshResult
+		if err := json.Unmarshal(data, &r); err != nil || len(r.Chips) != len(res.Chips) {
+			return fmt.Errorf("results of process %d: %d chips: %w", rank, len(r.Chips), err)
+		}
+		res.Accuracy, res.Mismatches = res.Accuracy+r.Accuracy, res.Mismatches+r.Mismatches
+		for i, c := range r.Chips {
+			res.Chips[i].Images, res.Chips[i].Mismatches = res.Chips[i].Images+c.Images, res.Chips[i].Mismatches+c.Mismatches
+		}
+	}
+	return nil
 }
 
 // writeImages writes images to the input of a network for so many.
@@ -173,12 +239,9 @@ func writeImages(ctx context.Context, q *reprise.Queue, to *reprise.Buffer, net 
 	return q.Write(ctx, to, 0, b)
 }
 
-// compare compares a chip's scores with those that the host computed. Images to measure the accuracy on come first.
-func (res *meshResult) compare(c *meshShare, images []digits.Image, got, expected []scores) {
-	before := 0
-	for i := range res.Chips {
-		before += res.Chips[i].Images
-	}
+// compare compares a chip's scores with those that the host computed; before is the number of images before these. Images to measure
+// the accuracy on come first.
+func (res *meshResult) compare(c *meshShare, images []digits.Image, before int, got, expected []scores) {
 	for i, m := range images {
 		if !expected[i].same(got[i]) {
 			c.Mismatches++
@@ -200,19 +263,26 @@ func each(n int, f func(int) error) error {
 	return g.Wait()
 }
 
-// print writes the result.
+// print writes the result; of several processes the first one does.
 func (res *meshResult) print(w io.Writer, asJSON bool) error {
+	if res.rank != 0 {
+		return nil
+	}
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(res)
 	}
-	_, err := fmt.Fprintf(w, "%s: %d chips as a mesh of %v, open in %.2f s\n"+
+	processes := ""
+	if res.Hosts > 1 {
+		processes = fmt.Sprintf(" over %d processes", res.Hosts)
+	}
+	_, err := fmt.Fprintf(w, "%s: %d chips as a mesh of %v%s, open in %.2f s\n"+
 		"%d images, %d of each chip at a time, %d replays of one trace\n"+
 		"accuracy %.2f %% of %d images, %d results differ from the network's\n"+
 		"trace: %d B on each chip, %d B on the host in %d streams\n"+
 		"a replay on all chips takes the host %v\n",
-		res.Device, len(res.Chips), mesh.Shape(res.Shape), res.OpenSeconds, res.Images, res.Batch, res.Replays,
+		res.Device, len(res.Chips), mesh.Shape(res.Shape), processes, res.OpenSeconds, res.Images, res.Batch, res.Replays,
 		100*res.Accuracy, res.Measured, res.Mismatches, res.TraceBytes, res.HostBytes, res.Streams, time.Duration(res.ReplayNs))
 	for _, c := range res.Chips {
 		if err == nil {

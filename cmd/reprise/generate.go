@@ -29,6 +29,7 @@ type generateCmd struct {
 	Tokens      int     `help:"How many tokens to make, letters and ends of words." default:"100"`
 	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
 	Temperature float64 `help:"What the model's logits are divided by, from 0.0625 to 16: lower ones give more usual words." default:"1"`
+	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
 	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
 	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
 
@@ -93,14 +94,70 @@ func (e *tokenError) Error() string {
 }
 
 func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
-	start := time.Now()
-	net, err := transformer.Trained()
+	j, err := startJob(ctx, c.Hosts)
 	if err != nil {
 		return err
 	}
+	defer func() { err = j.end(ctx, err) }()
+	c.Seed += uint64(j.Rank())
+	show := &wordWriter{w: s.out}
+	if c.JSON || j.Size() > 1 {
+		show.w = io.Discard
+	}
+	res, failed := c.generate(ctx, show)
+	if res == nil {
+		return failed
+	}
+	// Tokens that differ from the host's are still worth printing, with an error after them.
+	switch {
+	case j.Size() > 1:
+		return errors.Join(res.together(ctx, j, s.out, c.JSON), failed)
+	case c.JSON:
+		return errors.Join(writeJSON(s.out, res), failed)
+	}
+	return errors.Join(res.print(s.out), failed)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// together collects the results of all processes, which the first one prints.
+func (r *generated) together(ctx context.Context, j *job, w io.Writer, asJSON bool) error {
+	mine, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	all, err := j.Exchange(ctx, "collect words", mine)
+	if err != nil || j.Rank() != 0 {
+		return err
+	}
+	processes := make([]generated, len(all))
+	for i, data := range all {
+		if err := json.Unmarshal(data, &processes[i]); err != nil {
+			return fmt.Errorf("words of process %d: %w", i, err)
+		}
+	}
+	if asJSON {
+		return writeJSON(w, struct {
+			Processes []generated `json:"processes"`
+		}{processes})
+	}
+	return printTogether(w, processes)
+}
+
+// generate makes the tokens in each way. With tokens that differ from the host's it returns the result and a *tokenError.
+func (c *generateCmd) generate(ctx context.Context, show *wordWriter) (res *generated, err error) {
+	start := time.Now()
+	net, err := transformer.Trained()
+	if err != nil {
+		return nil, err
+	}
 	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
 	if err != nil {
-		return openError(c.Device, err)
+		return nil, openError(c.Device, err)
 	}
 	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
 	d := ops.New(dev)
@@ -108,35 +165,31 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 	defer func() { err = errors.Join(err, d.Release(ctx)) }()
 	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, made.Release(ctx)) }()
 	m, err := transformer.Load(ctx, d, net, c.Tokens, transformer.WithStream(made))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 
-	show := &wordWriter{w: s.out}
-	if c.JSON {
-		show.w = io.Discard
-	}
 	g := &generator{dev: dev, model: m, made: made, sampling: c.sampling()}
 	if err := g.compile(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	want, err := onHost(dev, net, c.sampling())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	res := &generated{
+	res = &generated{
 		Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature, Parameters: net.Parameters(), Programs: g.programs,
 	}
 	var wrong *tokenError
 	for i, mode := range []string{"loop", "replay", "eager"} {
 		r, tokens, err := g.run(ctx, mode, show)
 		if err := errors.Join(err, show.end()); err != nil {
-			return err
+			return nil, err
 		}
 		if i == 0 {
 			res.generation, res.Words = r, words.Decode(tokens)
@@ -146,21 +199,14 @@ func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
 		wrong = res.compare(wrong, mode, tokens, want)
 	}
 	if err := res.count(); err != nil {
-		return err
+		return nil, err
 	}
 	res.Seconds = time.Since(start).Seconds()
-	var failed error
 	if wrong != nil {
 		wrong.count = res.Mismatches
-		failed = wrong
+		return res, wrong
 	}
-	// Tokens that differ from the host's are still worth printing, with an error after them.
-	if c.JSON {
-		enc := json.NewEncoder(s.out)
-		enc.SetIndent("", "  ")
-		return errors.Join(enc.Encode(res), failed)
-	}
-	return errors.Join(res.print(s.out), failed)
+	return res, nil
 }
 
 // compare counts tokens that differ, and returns the first one if none is known.

@@ -64,3 +64,27 @@ func (r *generated) print(w io.Writer) error {
 	_, err := w.Write(b.Bytes())
 	return err
 }
+
+// printTogether writes the words of several processes, and what all of them took.
+func printTogether(w io.Writer, processes []generated) error {
+	var b bytes.Buffer
+	tokens, mismatches, perSecond := 0, 0, 0.0
+	for i := range processes {
+		r := &processes[i]
+		fmt.Fprintf(&b, "process %d, %s, seed %d:\n", i, r.Device, r.Seed)
+		show := wordWriter{w: &b}
+		for _, word := range r.Words {
+			show.word = append(show.word[:0], word...)
+			if err := show.add(words.End); err != nil {
+				return err
+			}
+		}
+		if err := show.end(); err != nil {
+			return err
+		}
+		tokens, mismatches, perSecond = tokens+r.Tokens, mismatches+r.Mismatches, perSecond+r.PerSecond
+	}
+	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %d mismatches against the arithmetic of the engines on the host\n", len(processes), tokens, perSecond, mismatches)
+	_, err := w.Write(b.Bytes())
+	return err
+}

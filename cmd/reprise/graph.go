@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/view"
 	"github.com/reprise-tt/reprise/ops/graph/visualizer"
 )
 
@@ -20,6 +21,8 @@ type graphCmd struct {
 	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
 	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
 	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
+	Perf   graphPerfCmd   `cmd:"" help:"Write times on the device as a performance report of the vendor's visualizer."`
+	HTML   graphHTMLCmd   `cmd:"" name:"html" help:"Write a report as one HTML file, to be opened from disk or mailed."`
 	Serve  graphServeCmd  `cmd:"" help:"Show a report in a browser."`
 }
 
@@ -30,12 +33,12 @@ type reportArg struct {
 func (a *reportArg) read() (*graph.Report, error) {
 	f, err := os.Open(a.Report)
 	if err != nil {
-		return nil, fmt.Errorf("graph: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	r, err := graph.Decode(f, graph.Limits{})
 	if err != nil {
-		return nil, fmt.Errorf("graph: %s: %w", a.Report, err)
+		return nil, fmt.Errorf("%s: %w", a.Report, err)
 	}
 	return r, nil
 }
@@ -51,7 +54,7 @@ func (c *graphShowCmd) Run(s streams) error {
 		return err
 	}
 	if c.Tree {
-		return r.Graph.PrintTree(s.out)
+		return r.PrintTree(s.out)
 	}
 	return r.Graph.Print(s.out)
 }
@@ -86,9 +89,12 @@ type graphPeakCmd struct {
 
 type peakJSON struct {
 	L1           int64 `json:"peak_l1"`
+	L1InBuffers  int64 `json:"peak_l1_in_buffers"` // of peak_l1: circular buffers that lie in buffers, which are counted again
 	Allocated    int64 `json:"peak_allocated"`
 	DRAM         int64 `json:"peak_dram"`
 	CoreCircular int64 `json:"peak_cb_per_core"`
+	CoreDataflow int64 `json:"peak_dataflow_per_core"`
+	CoreScratch  int64 `json:"peak_scratchpad_per_core"`
 	CoreL1       int64 `json:"peak_l1_per_core"`
 	CoreTotal    int64 `json:"peak_total_per_core"`
 	Intermediate int   `json:"intermediate_tensors"`
@@ -110,24 +116,46 @@ func (c *graphPeakCmd) Run(s streams) error {
 	}
 	g := r.Graph
 	core := graph.PerCore(g, c.Cores)
-	p := peakJSON{L1: graph.PeakL1(g), Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
+	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad, Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
 	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
 		return err
 	}
 	if c.JSON {
 		return printJSON(s.out, p)
 	}
-	_, err = fmt.Fprintf(s.out, "peak of L1: %d B\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n",
-		p.L1, p.Allocated, p.DRAM, p.CoreCircular, p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
-	return err
+	w := bufio.NewWriter(s.out)
+	fmt.Fprintf(w, "peak of L1: %d B, buffers of all cores and what programs take on one", p.L1)
+	if p.L1InBuffers > 0 {
+		fmt.Fprintf(w, "; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
+	}
+	fmt.Fprintf(w, "\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM, p.CoreCircular)
+	if p.CoreDataflow+p.CoreScratch > 0 {
+		fmt.Fprintf(w, "dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
+	}
+	fmt.Fprintf(w, "buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
+	return w.Flush()
 }
 
-type graphDotCmd struct{ reportArg }
+type graphDotCmd struct {
+	reportArg
+	Level int `help:"Write the data flow between functions up to a level instead of all nodes." placeholder:"N"`
+}
+
+// Validate checks the level. Package kong calls it.
+func (c *graphDotCmd) Validate() error {
+	if c.Level < 0 {
+		return &flagError{flag: "--level", value: fmt.Sprint(c.Level), why: "levels count from 1", hint: "give 1 or more"}
+	}
+	return nil
+}
 
 func (c *graphDotCmd) Run(s streams) error {
 	r, err := c.read()
 	if err != nil {
 		return err
+	}
+	if c.Level > 0 {
+		return r.Graph.DotFlow(s.out, c.Level)
 	}
 	return r.Graph.Dot(s.out)
 }
@@ -144,6 +172,7 @@ func (c *graphSVGCmd) Run(s streams) error {
 
 type graphImportCmd struct {
 	Paths []string `arg:"" help:"Reports or folders of reports, and last the database or its folder." placeholder:"REPORT... DB"`
+	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
 	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
 	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
 }
@@ -162,7 +191,7 @@ func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
 	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // a folder, as the visualizer opens it
 		db = filepath.Join(db, "db.sqlite")
 	}
-	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{SVG: c.SVG})
+	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{Arch: c.Arch, SVG: c.SVG})
 	if err != nil {
 		return err
 	}
@@ -174,4 +203,14 @@ func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files, sum.Operations, sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
 	return err
+}
+
+type graphHTMLCmd struct{ reportArg }
+
+func (c *graphHTMLCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	return view.HTML(s.out, filepath.Base(c.Report), r)
 }

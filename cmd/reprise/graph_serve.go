@@ -25,7 +25,7 @@ func (c *graphServeCmd) Run(ctx context.Context, s streams) error {
 	}
 	h, err := view.New(filepath.Base(c.Report), r)
 	if err != nil {
-		return fmt.Errorf("graph: %w", err)
+		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 	if err != nil {

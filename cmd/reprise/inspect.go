@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -15,9 +16,10 @@ import (
 
 // inspectCmd prints the files that the runtime leaves: dumps of hangs and recorded sessions.
 type inspectCmd struct {
-	File   string `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
-	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
-	Region string `help:"Write the bytes of this region of a dump (its name, as in the JSON form) to standard output." placeholder:"NAME"`
+	File   string   `arg:"" help:"File to print: a dump of a hang or a recorded session." type:"path"`
+	JSON   bool     `help:"Print one JSON object instead of text." name:"json"`
+	ELF    []string `help:"ELF file of a kernel, for the functions, lines and arguments of call stacks of a dump (reprise kernel build -g)." name:"elf" placeholder:"FILE" type:"existingfile"`
+	Region string   `help:"Write the bytes of this region of a dump (its name, as in the JSON form) to standard output." placeholder:"NAME"`
 }
 
 // Run prints the file.
@@ -49,8 +51,8 @@ func (c *inspectCmd) session(s streams, r io.Reader) error {
 		return fmt.Errorf("inspect %s: %w", c.File, err)
 	}
 	switch {
-	case c.Region != "":
-		return fmt.Errorf("inspect %s: it is a recorded session, which has no regions", c.File)
+	case c.Region != "" || len(c.ELF) > 0:
+		return fmt.Errorf("inspect %s: it is a recorded session, which has no regions and call stacks", c.File)
 	case c.JSON:
 		return printJSON(s.out, rec)
 	}
@@ -63,6 +65,9 @@ func (c *inspectCmd) session(s streams, r io.Reader) error {
 func (c *inspectCmd) dump(s streams, r io.Reader) error {
 	d, err := dispatch.ReadDump(r)
 	if err != nil {
+		return fmt.Errorf("inspect %s: %w", c.File, err)
+	}
+	if err := c.symbolize(d, s.err); err != nil {
 		return fmt.Errorf("inspect %s: %w", c.File, err)
 	}
 	switch {
@@ -88,6 +93,22 @@ func (c *inspectCmd) dump(s streams, r io.Reader) error {
 		fmt.Fprintf(w, "  %-16s %d B\n", n, seen[n])
 	}
 	return w.Flush()
+}
+
+// symbolize makes the call stacks of a dump again if there are files of kernels.
+func (c *inspectCmd) symbolize(d *dispatch.Dump, warn io.Writer) error {
+	if len(c.ELF) == 0 {
+		return nil
+	}
+	known := &live.Catalogue{}
+	if err := addFiles(known, c.ELF); err != nil {
+		return err
+	}
+	n, err := d.Symbolize(known)
+	if err == nil && n == 0 {
+		fmt.Fprintln(warn, "no processor in the dump has a kernel of these files")
+	}
+	return err
 }
 
 // region writes the bytes of all regions of a name, one after the other.

@@ -116,7 +116,7 @@ func TestInspectSession(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &s); err != nil || code != exitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
 		t.Errorf("exit code %d, %v, %d events", code, err, len(s.Events))
 	}
-	if code, _, errs := inspect(t, file, "--region", "x"); code != exitFailed || !strings.Contains(errs, "has no regions") {
+	if code, _, errs := inspect(t, file, "--region", "x"); code != exitFailed || !strings.Contains(errs, "has no regions and call stacks") {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 }

@@ -27,13 +27,17 @@ var (
 // LostError is the error of an exchange in which hosts are missing.
 type LostError struct {
 	Op    string // the operation
-	Ranks []int  // hosts whose parts did not arrive; hosts below a lost one are among them
+	Ranks []int  // hosts that are known to be gone, if any are
 	Err   error  // why the wait ended: ErrGone, ErrClosed or the context's error
 }
 
 // Error implements error.
 func (e *LostError) Error() string {
-	return fmt.Sprintf("hosts: %s: nothing came from hosts %v: %v: check them, then restart all hosts", e.Op, e.Ranks, e.Err)
+	who := "some hosts did not come"
+	if len(e.Ranks) > 0 {
+		who = fmt.Sprintf("hosts %v are gone", e.Ranks)
+	}
+	return fmt.Sprintf("hosts: %s: %s: %v: check them, then restart all hosts", e.Op, who, e.Err)
 }
 
 // Unwrap returns why the wait ended.

@@ -1,23 +1,19 @@
 package hosts
 
-// Begun reports whether the host has added its own part to the current exchange.
-func (n *Node) Begun() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	r := n.rounds[n.round]
-	if r == nil {
-		return false
-	}
-	_, ok := r.parts[n.c.Rank]
-	return ok
+import "runtime"
+
+// Waiting reports whether a host is in an exchange.
+func (l *Local) Waiting() bool {
+	runtime.Gosched()
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	return l.j.round != nil
 }
 
-// given returns the number of parts in the current exchange.
-func (n *Node) given() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if r := n.rounds[n.round]; r != nil {
-		return len(r.parts)
-	}
-	return 0
+// Gone reports whether a host is closed.
+func (l *Local) Gone(rank int) bool {
+	runtime.Gosched()
+	l.j.mu.Lock()
+	defer l.j.mu.Unlock()
+	return l.j.gone[rank]
 }

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +54,11 @@ func (g *Group) Mesh() *mesh.Mesh { return g.m }
 func (g *Group) InStep(ctx context.Context) error { return g.alike(ctx, "compare memory") }
 
 func (g *Group) alike(ctx context.Context, op string) error {
-	d := g.m.Chips()[0].Device
+	here := g.m.Here()
+	if len(here) == 0 {
+		return fmt.Errorf("hosts: %s: %w: %v has no chip of this host", op, ErrConfig, g.m)
+	}
+	d := here[0].Device
 	mine := traits{
 		g.m.Shape(), d.Arch().String(), fmt.Sprint(d.Grid()), d.Queues(),
 		d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(allocator.Trace),
@@ -75,6 +80,26 @@ func (g *Group) alike(ctx context.Context, op string) error {
 		}
 	}
 	return failure(op, errs)
+}
+
+// Resume returns the step from which all hosts go on after a restart: the smallest of the steps that they have saved, each of
+// which says how many it has completed, 0 if none. A host that was stopped while others saved has one step less than they, so a
+// program keeps what its last two steps have left, and goes on from the one that Resume returns.
+func (g *Group) Resume(ctx context.Context, saved uint64) (uint64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	const op = "resume"
+	all, err := g.e.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, saved))
+	if err != nil {
+		return 0, err
+	}
+	for rank, b := range all {
+		if len(b) != 8 {
+			return 0, fmt.Errorf("hosts: %s: %w: host %d says %d B, want 8: is it another program?", op, ErrMismatch, rank, len(b))
+		}
+		saved = min(saved, binary.LittleEndian.Uint64(b))
+	}
+	return saved, nil
 }
 
 // Replayer is a trace over the chips of this host's mesh: a *reprise.Trace.

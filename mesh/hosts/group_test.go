@@ -5,68 +5,31 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // host is one of several hosts, each with a card with two chips.
 type host struct {
 	*hosts.Group
-	queue *mesh.Queue
-	trace *reprise.Trace
-	out   *mesh.Buffer
+	*hoststest.Counter
 }
 
-func buffer(m *mesh.Mesh, name string) (*mesh.Buffer, error) {
-	return m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: name}})
-}
-
-// start opens a mesh, loads a program and captures a trace, as a host's program does.
-func start(t *testing.T, n *hosts.Node, m *mesh.Mesh) (*host, error) {
+// start opens a mesh, loads a program and captures a trace, as a host's program does. The counter of host i adds 7+i.
+func start(t *testing.T, n hosts.Engine, m *mesh.Mesh) (*host, error) {
 	ctx := t.Context()
 	g, err := hosts.Join(ctx, n, m)
 	if err != nil {
 		return nil, err
 	}
-	h := &host{Group: g, queue: m.Queue(0)}
-	in, err := buffer(m, "in")
-	if err != nil {
-		return nil, err
-	}
-	if h.out, err = buffer(m, "out"); err != nil {
-		return nil, err
-	}
-	cores := []chip.Range{chip.Single(0, 0)}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	p := &reprise.Program{Name: "add", CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}}}
-	for _, k := range []reprise.Kernel{
-		{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},
-		{Name: kernels.Add, Processor: chip.TRISC0, Args: args(0, 16, 1, uint32(7+n.Rank()))},
-		{Name: kernels.CopyWriter, Processor: chip.NCRISC, Args: args(h.out.Addr(), 0, 1, 64, 16)},
-	} {
-		if k.Image, err = kernels.Prebuilt(m.Chips()[0].Device.Arch(), k.Name); err != nil {
-			return nil, err
-		}
-		k.Cores = cores
-		p.Kernels = append(p.Kernels, k)
-	}
-	x, err := m.Load(ctx, "add", mesh.Same(mesh.Range{}, p, in, h.out))
-	if err != nil {
-		return nil, err
-	}
-	if err := h.queue.Write(ctx, in, make([]byte, 64)); err != nil {
-		return nil, err
-	}
-	h.trace, err = h.queue.Capture(ctx, "step", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
-	return h, err
+	c, err := hoststest.NewCounter(ctx, m, uint32(7+n.Rank()))
+	return &host{g, c}, err
 }
 
 func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
@@ -82,13 +45,13 @@ func openMesh(t *testing.T, machine *sim.Machine, shape mesh.Shape) *mesh.Mesh {
 
 // Three hosts join, stay in step and replay together. All hear of one that fails, and then none replays.
 func TestGroup(t *testing.T) {
-	nodes := listen(t, 3, 2)
+	nodes := inProcess(t, 3)
 	meshes, group := make([]*mesh.Mesh, 3), make([]*host, 3)
 	for i := range meshes {
 		meshes[i] = openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	}
 	each := func(f func(i int) error) []error {
-		return all(nodes, func(n *hosts.Node) error { return f(n.Rank()) })
+		return hoststest.Each(nodes, func(n *hosts.Local) error { return f(n.Rank()) })
 	}
 	if err := errors.Join(each(func(i int) (err error) { group[i], err = start(t, nodes[i], meshes[i]); return err })...); err != nil {
 		t.Fatal(err)
@@ -96,19 +59,15 @@ func TestGroup(t *testing.T) {
 	if err := errors.Join(each(func(i int) error {
 		h := group[i]
 		for range 3 {
-			if err := h.Replay(t.Context(), h.trace); err != nil {
+			if err := h.Replay(t.Context(), h.Trace); err != nil {
 				return err
 			}
 		}
-		if err := errors.Join(h.Wait(t.Context(), h.queue), h.InStep(t.Context())); err != nil {
+		if err := errors.Join(h.Wait(t.Context(), h.Queue), h.InStep(t.Context())); err != nil {
 			return err
 		}
-		got := make([]byte, 64)
-		if err := h.queue.Read(t.Context(), h.out, got); err != nil {
-			return err
-		}
-		if got[0] != byte(7+i) {
-			return fmt.Errorf("host %d computed %d", i, got[0])
+		if got, err := h.Value(t.Context()); err != nil || got != 3*uint32(7+i) {
+			return fmt.Errorf("host %d computed %d: %w", i, got, err)
 		}
 		return nil
 	})...); err != nil {
@@ -116,7 +75,7 @@ func TestGroup(t *testing.T) {
 	}
 
 	// One host allocates memory that the others don't.
-	if _, err := buffer(meshes[2], "extra"); err != nil {
+	if _, err := meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "extra"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, err := range each(func(i int) error { return group[i].InStep(t.Context()) }) {
@@ -127,10 +86,10 @@ func TestGroup(t *testing.T) {
 	}
 
 	// A trace is released on host 1: its replay fails, which the others learn in the next exchange.
-	if err := group[1].trace.Release(t.Context()); err != nil {
+	if err := group[1].Trace.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), group[i].trace) }) {
+	for i, err := range each(func(i int) error { return group[i].Replay(t.Context(), group[i].Trace) }) {
 		if (err != nil) != (i == 1) {
 			t.Errorf("host %d: %v", i, err)
 		}
@@ -149,7 +108,7 @@ func TestGroup(t *testing.T) {
 	}
 	// After a Wait all hosts replay again.
 	for i, err := range each(func(i int) error {
-		return errors.Join(group[i].Wait(t.Context(), group[i].queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
+		return errors.Join(group[i].Wait(t.Context(), group[i].Queue), group[i].Replay(t.Context(), replayer(func() { ran[i] = true }, "step")))
 	}) {
 		if err != nil || !ran[i] {
 			t.Errorf("host %d: %v, replayed: %t", i, err, ran[i])
@@ -164,16 +123,45 @@ func TestGroup(t *testing.T) {
 	}
 }
 
+// All hosts go on from the smallest step that one has saved.
+func TestResume(t *testing.T) {
+	engines := inProcess(t, 3)
+	machine := sim.P300()
+	m := openMesh(t, machine, mesh.Shape{1, 2}) // the same one for all: Resume does nothing with it
+	for i, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+		g, err := hosts.Join(t.Context(), e, m)
+		if err != nil {
+			return err
+		}
+		if step, err := g.Resume(t.Context(), []uint64{7, 5, 1 << 40}[e.Rank()]); err != nil || step != 5 {
+			return fmt.Errorf("step %d: %w", step, err)
+		}
+		// Another program's exchange of that name.
+		if e.Rank() == 1 {
+			_, err = e.Exchange(t.Context(), "resume", []byte("five"))
+			return err
+		}
+		if _, err := g.Resume(t.Context(), 1); !errors.Is(err, hosts.ErrMismatch) {
+			return fmt.Errorf("a host that says something else: %v", err)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+}
+
 // A replay that failed on one host is reported to all in the next exchange, also if that is Wait, and also if a first Wait
 // ended before its exchange. Then all hosts work again.
 func TestFinishTellsOfReplay(t *testing.T) {
-	nodes := listen(t, 2, 2)
+	nodes := inProcess(t, 2)
 	meshes, group := make([]*mesh.Mesh, 2), make([]*hosts.Group, 2)
 	for i := range meshes {
 		meshes[i] = openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	}
 	each := func(f func(i int) error) []error {
-		return all(nodes, func(n *hosts.Node) error { return f(n.Rank()) })
+		return hoststest.Each(nodes, func(n *hosts.Local) error { return f(n.Rank()) })
 	}
 	finish := func(ctx context.Context) func(i int) error {
 		return func(i int) error { return group[i].Wait(ctx, meshes[i].Queue(0)) }
@@ -254,9 +242,9 @@ func (r fake) Name() string                 { return r.name }
 
 // Different meshes can't join, and all hosts learn which one differs.
 func TestJoinOfDifferentMeshes(t *testing.T) {
-	nodes := listen(t, 2, 2)
+	nodes := inProcess(t, 2)
 	meshes := []*mesh.Mesh{openMesh(t, sim.P300(), mesh.Shape{1, 2}), openMesh(t, sim.P300(), mesh.Shape{2, 1})}
-	for i, err := range all(nodes, func(n *hosts.Node) error {
+	for i, err := range hoststest.Each(nodes, func(n *hosts.Local) error {
 		_, err := hosts.Join(t.Context(), n, meshes[n.Rank()])
 		return err
 	}) {
@@ -269,17 +257,14 @@ func TestJoinOfDifferentMeshes(t *testing.T) {
 	}
 }
 
-// The program of a host. The orchestrator assigns the rank; here there is only one host. With several, Listener accepts the
-// connections of the hosts below, and Dial connects to a host by the name that the orchestrator gave it.
+// The program of a host. mpirun starts it on each, and engine is mpi.Open's; here there is only one host.
 func Example() {
 	ctx := context.Background()
-	engine, err := hosts.Listen(ctx, hosts.Config{Rank: 0, Size: 1, Dial: func(ctx context.Context, rank int) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", fmt.Sprintf("job-%d.job:7700", rank))
-	}})
+	engines, err := hosts.InProcess(1)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer engine.Close()
+	engine := engines[0]
 	machine := sim.P300()
 	defer machine.Close()
 	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{1, 2})

@@ -54,7 +54,7 @@ func Discover(ctx context.Context, devices []*kmd.Device) (*Graph, error) {
 		}
 		f.join(i, found[i])
 	}
-	f.links()
+	f.graph.Join()
 	return f.graph, nil
 }
 
@@ -204,37 +204,4 @@ func loadWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
 	}
 	v := w.Load32(addr)
 	return v, errors.Join(w.Err(), w.Close())
-}
-
-// links makes the list of links from what both ends report.
-func (f *finder) links() {
-	for i := range f.graph.Chips {
-		for _, p := range f.graph.Chips[i].Ports {
-			if p.Peer == nil {
-				continue
-			}
-			a, b := End{i, p.Channel}, *p.Peer
-			state := p.State
-			far := f.port(b)
-			if far != nil {
-				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
-					continue // already added from the other end
-				}
-				if far.State != Up {
-					state = far.State
-				}
-				if far.State == Unconnected || far.Peer == nil || *far.Peer != a {
-					state = Down
-				}
-			}
-			f.graph.Links = append(f.graph.Links, Link{A: a, B: b, State: state})
-		}
-	}
-}
-
-func (f *finder) port(e End) *Port {
-	if p := f.graph.Chips[e.Chip].Ports; e.Channel < len(p) {
-		return &p[e.Channel]
-	}
-	return nil
 }

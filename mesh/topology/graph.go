@@ -128,3 +128,37 @@ func (g *Graph) Neighbors(i int) map[int]int {
 	}
 	return out
 }
+
+// Join makes the list of links from what the ports of both ends report.
+func (g *Graph) Join() {
+	g.Links = nil
+	for i := range g.Chips {
+		for _, p := range g.Chips[i].Ports {
+			if p.Peer == nil {
+				continue
+			}
+			a, b := End{i, p.Channel}, *p.Peer
+			state := p.State
+			far := g.port(b)
+			if far != nil {
+				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
+					continue // already added from the other end
+				}
+				if far.State != Up {
+					state = far.State
+				}
+				if far.State == Unconnected || far.Peer == nil || *far.Peer != a {
+					state = Down
+				}
+			}
+			g.Links = append(g.Links, Link{A: a, B: b, State: state})
+		}
+	}
+}
+
+func (g *Graph) port(e End) *Port {
+	if p := g.Chips[e.Chip].Ports; e.Channel < len(p) {
+		return &p[e.Channel]
+	}
+	return nil
+}

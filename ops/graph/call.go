@@ -52,13 +52,24 @@ func (g *Graph) Calls() []Call {
 }
 
 // PrintTree writes the tree of calls, one line each, with durations where they were measured.
-func (g *Graph) PrintTree(w io.Writer) error {
+func (g *Graph) PrintTree(w io.Writer) error { return (&Report{Graph: g}).PrintTree(w) }
+
+// PrintTree writes the tree of calls, one line each, with durations on the host and of programs on the device where they were
+// measured.
+func (r *Report) PrintTree(w io.Writer) error {
+	g, times := r.Graph, r.DeviceTimes()
 	for _, c := range g.Calls() {
 		s := strings.Repeat("  ", min(c.Depth, 100)) + c.Name
 		if c.End < 0 {
 			s += " (didn't end)"
 		} else if d := g.Nodes[c.End].Duration; d > 0 {
 			s += " " + d.String()
+		}
+		if t := times[c.Start]; t.Programs > 0 {
+			s += fmt.Sprintf(", device %v", t.Time)
+			if t.Programs > 1 {
+				s += fmt.Sprintf(" in %d programs", t.Programs)
+			}
 		}
 		if _, err := fmt.Fprintln(w, s); err != nil {
 			return err

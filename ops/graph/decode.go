@@ -39,6 +39,7 @@ type readReport struct {
 	BufferPages       []Page                       `json:"buffer_pages"`
 	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers"`
 	PagesByAddress    map[string][]PageVersion     `json:"buffer_pages_by_address"`
+	Programs          []ProgramRun                 `json:"programs"`
 	Python            json.RawMessage              `json:"python_io"`
 }
 
@@ -90,7 +91,7 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 		return nil, fmt.Errorf("graph: decode: %w: %d, this reads %d", ErrVersion, *f.Version, Version)
 	}
 	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor, MeshMapping: f.MeshMapping,
-		BufferPages: f.BufferPages}
+		BufferPages: f.BufferPages, Programs: f.Programs}
 	var err error
 	if len(f.Graph) > 0 {
 		if out.Graph, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim); err != nil {

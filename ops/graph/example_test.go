@@ -34,7 +34,7 @@ func Example() {
 	// Output:
 	// calls: [relu]
 	// peak of L1: 8192 B
-	// per core: {Circular:4096 L1:2048 Total:6144}
+	// per core: {Circular:4096 Dataflow:0 Scratchpad:0 L1:2048 Total:6144}
 	// Capture Start
 	// Begin: relu
 	//     Add Tensor: 1

@@ -74,7 +74,7 @@ func wire(format Format, n *Node) any {
 	switch n.Type {
 	case FunctionEnd, CaptureEnd:
 		w.Duration = max(n.Duration.Nanoseconds(), 0)
-	case FunctionStart:
+	case FunctionStart, BufferDeallocate:
 		w.StackTrace = n.StackTrace
 	}
 	return w

@@ -51,6 +51,7 @@ const (
 	ParamMaxPerBank        = "max_size_per_bank"
 	ParamCoreRangeSet      = "core_range_set"
 	ParamGloballyAllocated = "globally_allocated"
+	ParamBorrowsMemory     = "borrows_memory" // of a dataflow buffer that lies in a buffer
 	ParamErrorType         = "error_type"
 	ParamErrorMessage      = "error_message"
 	ParamErrorOperation    = "error_operation"
@@ -104,7 +105,8 @@ type Node struct {
 	Level int
 	// Duration is set on the ends of functions and of the capture, if it was measured.
 	Duration time.Duration
-	// StackTrace is the call stack of a function, innermost first, if it was recorded.
+	// StackTrace is the call stack of a function or a deallocation, innermost first, if it was recorded. TT-NN records none of
+	// deallocations.
 	StackTrace []string
 }
 
@@ -113,6 +115,17 @@ func (n *Node) Name() string { return n.Params[ParamName] }
 
 // inL1 reports whether a buffer, or an event about one, is in L1, small L1 included.
 func (n *Node) inL1() bool { return n.Params[ParamType] == "L1" }
+
+// device returns the device of an event, 0 in reports that don't say it.
+func (n *Node) device() int64 {
+	d, _ := n.Params.Int(ParamDeviceID)
+	return d
+}
+
+// inBuffer reports whether a circular or a dataflow buffer lies in a buffer, so that it takes no memory of its own.
+func (n *Node) inBuffer() bool {
+	return n.Params.Bool(ParamGloballyAllocated) || n.Params.Bool(ParamBorrowsMemory)
+}
 
 // Graph is the nodes of a capture in the order of time.
 type Graph struct {

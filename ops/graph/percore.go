@@ -1,46 +1,139 @@
 package graph
 
-// CoreUse is the most L1 of one core that was in use at a time, in bytes. The three maxima can be of different times.
+// CoreUse is the most L1 of one core that was in use at a time, in bytes. The maxima can be of different times.
 type CoreUse struct {
-	Circular int64 // of circular buffers, on the core with most of them
-	L1       int64 // of L1 buffers, on the core with most of their pages
-	Total    int64 // of both
+	Circular   int64 // of circular buffers, on the core with most of them
+	Dataflow   int64 // of dataflow buffers, on the core with most of them
+	Scratchpad int64 // of scratchpads, on the core with most of them
+	L1         int64 // of L1 buffers, on the core with most of their pages
+	Total      int64 // of all
 }
 
-// PerCore returns the peaks of L1 on one core. Circular buffers count on the cores that they lie on, unless they lie in a
-// buffer; [CircularPeak] is the older figure, the sum over all. The pages of an interleaved buffer are taken to be spread over
-// the given number of cores, usually all of the grid.
+// PerCore returns the peaks of L1 on one core of one device. Circular and dataflow buffers and scratchpads count on the cores
+// that they lie on, unless they lie in a buffer, which counts by itself; [CircularPeak] is the older figure, the sum over all.
+// An L1 buffer counts with the size that the report gives for its fullest bank. Without one, the pages of an interleaved buffer
+// are taken to be spread over the given number of cores, usually all of the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
-	var buffers int64
-	c := newCoreSums()
-	size := map[int]int64{} // per core, of allocated buffers
+	CoreUses(g, cores, func(_ int, now CoreUse) { u = u.atLeast(now) })
+	return u
+}
+
+// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted as [PerCore] does.
+func CoreUses(g *Graph, cores int, f func(node int, now CoreUse)) {
+	all := g.coreDevices()
+	type allocated struct{ device, size int64 }
+	live := map[int]allocated{} // per core, by node of the buffer
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch n.Type {
-		case CircularAllocate:
-			if !n.Params.Bool(ParamGloballyAllocated) {
-				c.add(n.Params[ParamCoreRangeSet], n.Params.Size(ParamSize))
-			}
+		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			all.programs[n.device()].add(n)
 		case CircularDeallocate:
-			c = newCoreSums()
+			all.free(n.device())
 		case BufferAllocate:
 			if b := g.first(n, BufferNode); b != nil && n.inL1() {
 				s := perCore(n.Params, cores)
-				size[b.Counter] = s
-				buffers = plus(buffers, s)
+				live[b.Counter] = allocated{n.device(), s}
+				all.buffers[n.device()] = plus(all.buffers[n.device()], s)
 			}
 		case BufferDeallocate:
 			if b := g.bufferOf(n); b != nil { // its size is 0 if it is from before the capture
-				buffers -= size[b.Counter]
-				delete(size, b.Counter)
+				if a := live[b.Counter]; a.size > 0 {
+					all.buffers[a.device] -= a.size
+				}
+				delete(live, b.Counter)
 			}
 		default:
 			continue
 		}
-		u.Circular, u.L1, u.Total = max(u.Circular, c.most), max(u.L1, buffers), max(u.Total, plus(c.most, buffers))
+		f(i, all.now())
 	}
-	return u
+}
+
+// atLeast returns the larger of each figure.
+func (u CoreUse) atLeast(o CoreUse) CoreUse {
+	return CoreUse{max(u.Circular, o.Circular), max(u.Dataflow, o.Dataflow), max(u.Scratchpad, o.Scratchpad), max(u.L1, o.L1), max(u.Total, o.Total)}
+}
+
+// coreDevices sums up the L1 of one core of each device. TT-NN numbers the mesh with the buffers and the chips with their
+// programs differently: what only programs have and what only buffers have is taken to be one device.
+type coreDevices struct {
+	programs map[int64]*programUse
+	buffers  map[int64]int64
+}
+
+// coreDevices returns the sums before the first node, of all devices in the graph.
+func (g *Graph) coreDevices() coreDevices {
+	c := coreDevices{map[int64]*programUse{}, map[int64]int64{}}
+	for i := range g.Nodes {
+		switch n := &g.Nodes[i]; n.Type {
+		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			c.programs[n.device()] = newProgramUse()
+		case BufferAllocate:
+			if n.inL1() {
+				c.buffers[n.device()] = 0
+			}
+		}
+	}
+	return c
+}
+
+// free removes what the programs of a device have allocated, or those of all devices if it has none.
+func (c *coreDevices) free(device int64) {
+	if _, ok := c.programs[device]; ok {
+		c.programs[device] = newProgramUse()
+		return
+	}
+	for d := range c.programs {
+		c.programs[d] = newProgramUse()
+	}
+}
+
+// now returns the largest sums of a device.
+func (c *coreDevices) now() CoreUse {
+	var u, programs CoreUse // programs of devices without buffers
+	var buffers int64       // of devices without programs
+	for d, p := range c.programs {
+		one := CoreUse{p.circular.most, p.dataflow.most, p.scratchpad.most, 0, p.all.most}
+		if b, ok := c.buffers[d]; ok {
+			one.L1, one.Total = b, plus(one.Total, b)
+			u = u.atLeast(one)
+		} else {
+			programs = programs.atLeast(one)
+		}
+	}
+	for d, b := range c.buffers {
+		if _, ok := c.programs[d]; !ok {
+			buffers = max(buffers, b)
+		}
+	}
+	programs.L1, programs.Total = buffers, plus(programs.Total, buffers)
+	return u.atLeast(programs)
+}
+
+// programUse sums up the L1 that a program takes on each core besides buffers.
+type programUse struct{ circular, dataflow, scratchpad, all *coreSums }
+
+func newProgramUse() *programUse {
+	return &programUse{newCoreSums(), newCoreSums(), newCoreSums(), newCoreSums()}
+}
+
+// add adds what the program allocates with a node, unless it lies in a buffer.
+func (u *programUse) add(n *Node) {
+	if n.inBuffer() {
+		return
+	}
+	sums := u.circular
+	switch n.Type {
+	case DataflowAllocate:
+		sums = u.dataflow
+	case ScratchpadAllocate:
+		sums = u.scratchpad
+	}
+	for _, s := range []*coreSums{sums, u.all} {
+		s.add(n.Params[ParamCoreRangeSet], n.Params.Size(ParamSize))
+	}
 }
 
 // CircularPeak returns the most bytes of circular buffers at a time, as if all lay on one core. Those that lie in a buffer
@@ -50,7 +143,7 @@ func CircularPeak(g *Graph) int64 {
 	for i := range g.Nodes {
 		switch n := &g.Nodes[i]; n.Type {
 		case CircularAllocate:
-			if !n.Params.Bool(ParamGloballyAllocated) {
+			if !n.inBuffer() {
 				now = plus(now, n.Params.Size(ParamSize))
 				peak = max(peak, now)
 			}
@@ -63,6 +156,9 @@ func CircularPeak(g *Graph) int64 {
 
 // perCore returns the bytes of an allocation on the core with most of its pages; all of it if the page size is unknown.
 func perCore(p Params, cores int) int64 {
+	if bank := p.Size(ParamMaxPerBank); bank > 0 {
+		return bank
+	}
 	size, page, n := p.Size(ParamSize), p.Size(ParamPageSize), p.Size(ParamNumCores)
 	if n == 0 {
 		n = int64(cores)
@@ -148,3 +244,6 @@ func (c *coreSums) at(x, y int) int64 {
 	}
 	return sum
 }
+
+// SizeOnCore returns the bytes of an allocation in the fullest bank, as [PerCore] counts them.
+func SizeOnCore(allocation *Node, cores int) int64 { return perCore(allocation.Params, cores) }

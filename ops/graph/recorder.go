@@ -24,7 +24,7 @@ const (
 type Config struct {
 	Format      Format // of the nodes: Format2025 to Format2026v2; Format2026v2 if zero
 	Mode        Mode
-	StackTraces bool // record the call stack of each function, from the caller of this module on
+	StackTraces bool // record the call stack of each function and deallocation, from the caller of this module on
 	BufferPages bool // record the places of each L1 buffer's pages
 	// OperationBuffers records the buffers that are allocated after each function of level 1; it needs Format2026v2.
 	OperationBuffers bool
@@ -53,9 +53,12 @@ type Recorder struct {
 	buffers  map[uint64]int // nodes of buffers by ID
 	tensors  map[uint64]int // latest nodes of tensors by ID
 	devices  []Device
+	cluster  string             // YAML
+	mapping  string             // YAML
 	live     map[uint64]*Buffer // allocated buffers by ID
 	perOp    map[int][]OperationBuffer
 	versions map[uint64][]PageVersion // by address
+	programs []ProgramRun
 	started  time.Time
 	total    time.Duration
 	finished bool
@@ -241,8 +244,13 @@ func (r *Recorder) Allocate(b *Buffer) {
 
 // Deallocate records that a buffer was freed.
 func (r *Recorder) Deallocate(b *Buffer) {
+	var stack []string
+	if r.cfg.StackTraces && r.cfg.Format >= Format2026v1 {
+		stack = callers(3)
+	}
 	r.event("deallocate", func() {
-		r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
+		c := r.leaf(BufferDeallocate, b.params(r.cfg.Format, BufferDeallocate), r.addBuffer(b))
+		r.nodes[c].StackTrace = stack
 		delete(r.live, b.ID)
 	})
 }
@@ -275,7 +283,7 @@ func (r *Recorder) deallocateCircular(device int) {
 }
 
 // Program records that a program begins, which frees the circular buffers of the program before. With [NoDispatch] it also
-// records the program's own circular buffers, at address 0; otherwise [Recorder.AllocateCircular] records each one once it is
+// records the program's own circular buffers (TT-NN has all of them at address 0); otherwise [Recorder.AllocateCircular] records each one once it is
 // placed.
 func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 	r.event("program", func() {
@@ -286,7 +294,6 @@ func (r *Recorder) Program(device int, buffers ...CircularBuffer) {
 			return
 		}
 		for _, b := range buffers {
-			b.Address = 0
 			r.circular(b)
 		}
 	})
@@ -310,6 +317,13 @@ func (r *Recorder) Device(d Device) {
 	if !slices.ContainsFunc(r.devices, func(o Device) bool { return o.ID == d.ID }) {
 		r.devices = append(r.devices, d)
 	}
+}
+
+// Cluster sets [Report.ClusterDescriptor] and [Report.MeshMapping].
+func (r *Recorder) Cluster(descriptor, mapping string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cluster, r.mapping = descriptor, mapping
 }
 
 // Open returns the names of the open functions, the outermost first.
@@ -356,7 +370,8 @@ func (r *Recorder) reportLocked() *Report {
 	for i := range g.Nodes { // the other fields of a node never change
 		g.Nodes[i].Connections = slices.Clone(g.Nodes[i].Connections)
 	}
-	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Metadata: Metadata{Captured: r.started, Total: r.total}}
+	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Programs: slices.Clone(r.programs), ClusterDescriptor: r.cluster, MeshMapping: r.mapping,
+		Metadata: Metadata{Captured: r.started, Total: r.total}}
 	if r.cfg.OperationBuffers && r.cfg.Format >= Format2026v2 {
 		p.OperationBuffers = maps.Clone(r.perOp)
 	}

@@ -26,6 +26,8 @@ type Report struct {
 	PagesByAddress map[uint64][]PageVersion
 	// Python is what TT-NN's Python layer recorded about the operations.
 	Python []PythonRecord
+	// Programs are the programs that the devices ran, in the order of their starts on each queue. TT-NN's reports have none.
+	Programs []ProgramRun
 }
 
 // Metadata is the time of a capture, and what newer writers add.
@@ -59,6 +61,8 @@ type Device struct {
 	Arch                string `json:"arch,omitempty"`
 	DRAMChannels        int64  `json:"num_dram_channels,omitempty"`
 	DRAMSizePerChannel  int64  `json:"dram_size_per_channel,omitempty"`
+	// ClockMHz is the frequency of the clock that times of programs are cycles of. TT-NN's reports don't have it.
+	ClockMHz float64 `json:"clock_mhz,omitempty"`
 }
 
 // Derive computes the fields that follow from the grid, the L1 banks and the first circular buffer, as reports.cpp does.
@@ -121,6 +125,7 @@ type wireReport struct {
 	MeshMapping       string                       `json:"mesh_coordinate_mapping,omitempty"`
 	Metadata          map[string]any               `json:"metadata"`
 	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers,omitempty"`
+	Programs          []ProgramRun                 `json:"programs,omitempty"`
 	Python            []PythonRecord               `json:"python_io,omitempty"`
 	Version           int                          `json:"version"`
 }
@@ -132,7 +137,7 @@ func (r *Report) Encode(w io.Writer) error {
 		g = &Graph{Format: Format2026v2}
 	}
 	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g, MeshMapping: r.MeshMapping,
-		Metadata: map[string]any{}, Python: r.Python, Version: r.Version}
+		Metadata: map[string]any{}, Programs: r.Programs, Python: r.Python, Version: r.Version}
 	for k, v := range r.Metadata.More {
 		out.Metadata[k] = v
 	}

@@ -2,11 +2,12 @@ package graph
 
 // Row is the L1 in use after one event.
 type Row struct {
-	Node     int    `json:"node"`
-	Op       string `json:"current_op"` // the innermost function
-	Event    string `json:"event"`      // begin_op, end_op or the type of the node
-	Circular int64  `json:"total_cb"`   // bytes of circular buffers on a core after the event
-	Buffers  int64  `json:"total_buffer"`
+	Node  int    `json:"node"`
+	Op    string `json:"current_op"` // the innermost function
+	Event string `json:"event"`      // begin_op, end_op or the type of the node
+	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core after the event.
+	Circular int64 `json:"total_cb"`
+	Buffers  int64 `json:"total_buffer"`
 }
 
 // Table returns how much L1 is in use after each event that changes it, in bytes, counted as [PeakL1] does. The starts and
@@ -25,7 +26,7 @@ func Table(g *Graph) []Row {
 			r.Event = "begin_op"
 		case FunctionEnd:
 			r.Event = "end_op"
-		case BufferAllocate, BufferDeallocate, CircularAllocate, CircularDeallocate:
+		case BufferAllocate, BufferDeallocate, CircularAllocate, CircularDeallocate, DataflowAllocate, ScratchpadAllocate:
 		default:
 			continue
 		}

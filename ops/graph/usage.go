@@ -5,8 +5,10 @@ type tracker struct {
 	g        *Graph
 	alloc    map[int]*Node // allocations of buffers
 	open     int
-	circular int64 // circular buffers, on one core
-	buffers  int64 // L1 buffers, over all cores
+	circular int64              // circular and dataflow buffers and scratchpads, on one core of the device with most of them
+	inBuffer int64              // of these, what lies in buffers
+	buffers  int64              // L1 buffers, over all cores
+	programs map[int64][2]int64 // circular and inBuffer by device
 }
 
 // step processes node i.
@@ -20,10 +22,14 @@ func (t *tracker) step(i int) {
 		t.open++
 	case FunctionEnd:
 		t.open = max(t.open-1, 0)
-	case CircularAllocate:
-		t.circular = plus(t.circular, n.Params.Size(ParamSize))
+	case CircularAllocate, ScratchpadAllocate:
+		t.program(n)
+	case DataflowAllocate:
+		if !n.inBuffer() {
+			t.program(n)
+		}
 	case CircularDeallocate:
-		t.circular = 0
+		t.free(n)
 	case BufferAllocate:
 		if n.inL1() {
 			t.buffers = plus(t.buffers, n.Params.Size(ParamSize))
@@ -32,6 +38,38 @@ func (t *tracker) step(i int) {
 		if b := t.g.bufferOf(n); b != nil && b.inL1() {
 			// A buffer from before the capture may never have been added. Upstream subtracts it too, below zero.
 			t.buffers = max(t.buffers-b.Params.Size(ParamSize), 0)
+		}
+	}
+}
+
+// program adds what a program allocates with node n.
+func (t *tracker) program(n *Node) {
+	device, size := n.device(), n.Params.Size(ParamSize)
+	if t.programs == nil {
+		t.programs = map[int64][2]int64{}
+	}
+	p := t.programs[device]
+	p[0] = plus(p[0], size)
+	if n.inBuffer() {
+		p[1] = plus(p[1], size)
+	}
+	t.programs[device] = p
+	if p[0] > t.circular {
+		t.circular, t.inBuffer = p[0], p[1]
+	}
+}
+
+// free removes what the programs of a device have allocated. A mesh has another number than its chips: all of them are meant.
+func (t *tracker) free(n *Node) {
+	if _, ok := t.programs[n.device()]; ok {
+		delete(t.programs, n.device())
+	} else {
+		clear(t.programs)
+	}
+	t.circular, t.inBuffer = 0, 0
+	for _, p := range t.programs {
+		if p[0] > t.circular {
+			t.circular, t.inBuffer = p[0], p[1]
 		}
 	}
 }
@@ -63,17 +101,30 @@ func (g *Graph) inputs(start int, alloc map[int]*Node) int64 {
 	return sum
 }
 
-// PeakL1 returns the most L1 that was in use at a time, in bytes: buffers over all cores, and the circular buffers of one
-// core. This mix is TT-NN's figure; [PerCore] counts both for one core. As in TT-NN, freeing a buffer from before the capture
-// that was no argument subtracts its size although it was never added; unlike there, the sum stops at 0.
+// PeakL1 returns the most L1 that was in use at a time, in bytes: buffers over all cores, and the circular buffers, dataflow
+// buffers and scratchpads of one core. This mix is TT-NN's figure; [PerCore] counts all for one core. As in TT-NN, circular
+// buffers that lie in a buffer are counted again ([PeakL1InBuffers]), and freeing a buffer from before the capture that was no
+// argument subtracts its size although it was never added; unlike there, the sum stops at 0.
 func PeakL1(g *Graph) int64 {
+	peak, _ := peakL1(g)
+	return peak
+}
+
+// PeakL1InBuffers returns how many bytes of [PeakL1] are circular buffers that lie in buffers and take no memory of their own.
+func PeakL1InBuffers(g *Graph) int64 {
+	_, twice := peakL1(g)
+	return twice
+}
+
+func peakL1(g *Graph) (peak, inBuffer int64) {
 	t := tracker{g: g, alloc: g.allocations()}
-	var peak int64
 	for i := range g.Nodes {
 		t.step(i)
-		peak = max(peak, plus(t.circular, t.buffers))
+		if now := plus(t.circular, t.buffers); now > peak {
+			peak, inBuffer = now, t.inBuffer
+		}
 	}
-	return peak
+	return peak, inBuffer
 }
 
 // PeakAllocated returns the most bytes that buffers in all kinds of memory took at a time. Only allocations inside the capture

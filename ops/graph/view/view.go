@@ -1,6 +1,6 @@
 // Package view shows the report of a capture in a browser: operations over time, memory over time, the addresses of buffers,
-// and the data flow between operations. Pages and pictures are rendered on the server; they need no scripts and load nothing
-// from other hosts.
+// and the data flow between operations. One page, which works from a file too ([HTML]), has all of it with scripts; others are
+// rendered on the server without. None loads anything from other hosts.
 package view
 
 import (
@@ -28,6 +28,7 @@ type view struct {
 	name  string
 	r     *graph.Report
 	pages *template.Template
+	app   []byte
 }
 
 // New returns a handler that shows a report under a name.
@@ -37,12 +38,26 @@ func New(name string, r *graph.Report) (http.Handler, error) {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	v := &view{name: name, r: r, pages: t}
+	if v.app, err = appPage(name, r); err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", v.overview)
+	mux.HandleFunc("GET /{$}", v.index)
+	mux.HandleFunc("GET /plain", v.overview)
 	mux.HandleFunc("GET /flow", v.flow)
 	mux.HandleFunc("GET /report.json", v.report)
 	mux.HandleFunc("GET /graph.svg", v.graph)
 	return mux, nil
+}
+
+// index sends the page with scripts; addresses with a core are of the pages without.
+func (v *view) index(w http.ResponseWriter, q *http.Request) {
+	if q.URL.Query().Has("core") {
+		v.overview(w, q)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(v.app) // it fails if the client has gone, which needs no answer
 }
 
 // page is the data of every page.
@@ -95,6 +110,9 @@ func (v *view) overview(w http.ResponseWriter, q *http.Request) {
 	}
 	if err != nil {
 		data.Error, status = err.Error(), http.StatusBadRequest
+	} else if core != nil && !exists(v.r, core) {
+		data.Error, status = fmt.Sprintf("core %d,%d: no device of this report has it", core.x, core.y), http.StatusNotFound
+		core = nil
 	} else if core != nil {
 		data.Core = fmt.Sprintf("%d,%d", core.x, core.y)
 		data.Memory = newCoreChart(v.r, core)
@@ -168,6 +186,16 @@ func parseCore(s string) (*core, error) {
 	return &c, nil
 }
 
+// exists reports whether a core is on the grid of a device, or something of the report is on it.
+func exists(r *graph.Report, c *core) bool {
+	for _, d := range r.Devices {
+		if c.x < d.GridX && c.y < d.GridY {
+			return true
+		}
+	}
+	return slices.Contains(cores(r), fmt.Sprintf("%d,%d", c.x, c.y))
+}
+
 // maxCores limits the list of cores. No chip has as many.
 const maxCores = 4096
 
@@ -214,19 +242,22 @@ func cores(r *graph.Report) []string {
 
 // peak is a row of the table of peaks.
 type peak struct {
-	Name  string
-	Bytes int64
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
 }
 
 func peaks(g *graph.Graph) []peak {
 	return []peak{
-		{"L1, buffers and a core's circular buffers", graph.PeakL1(g)}, {"circular buffers of a core", graph.CircularPeak(g)},
+		{"L1, buffers and a core's circular buffers", graph.PeakL1(g)}, {"circular buffers of a core", graph.PerCore(g, 64).Circular},
 		{"all buffers that were allocated", graph.PeakAllocated(g)}, {"DRAM", graph.DRAMUsage(g).Peak},
 	}
 }
 
 // problem is an operation that failed or didn't end.
-type problem struct{ Operation, Message string }
+type problem struct {
+	Operation string `json:"operation"`
+	Message   string `json:"message"`
+}
 
 func problems(g *graph.Graph) []problem {
 	var out []problem

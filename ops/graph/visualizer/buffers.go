@@ -89,9 +89,44 @@ func (p *plan) perBank(n *graph.Node, device int64) int64 {
 	return per * page // can't overflow: it is at most size + page, or 0 if page is larger than size
 }
 
+// allocated are the buffers that are allocated at a time.
+type allocated struct {
+	p   *plan
+	now map[int]live  // by node of the allocation
+	at  map[place]int // latest allocation at a place
+}
+
+// allocate adds a buffer. A buffer at its place is gone, though its deallocation isn't in the report. That doesn't hold at
+// address 0, where TT-NN has every buffer in a capture without dispatch.
+func (a *allocated) allocate(n *graph.Node) {
+	b := a.p.buffer(n)
+	if b.address != 0 {
+		a.free(b.place)
+	}
+	a.now[n.Counter], a.at[b.place] = b, n.Counter
+}
+
+// free removes what is at a place.
+func (a *allocated) free(at place) {
+	if c, ok := a.at[at]; ok {
+		delete(a.now, c)
+		delete(a.at, at)
+	}
+}
+
+// deallocate removes the buffer that a deallocation is connected to, or else what is at its address.
+func (a *allocated) deallocate(n *graph.Node) {
+	if from := a.p.allocation(n); from != nil {
+		delete(a.now, from.Counter)
+	} else if addr, ok := n.Params.Int(graph.ParamAddress); ok {
+		dev, _ := n.Params.Int(graph.ParamDeviceID)
+		a.free(place{a.p.device(dev), addr})
+	}
+}
+
 // buffers writes the buffers that are allocated at the end of each operation, and their pages.
 func (w *writer) buffers(p *plan) {
-	now := map[place]live{}
+	all := allocated{p, map[int]live{}, map[place]int{}}
 	ends := map[int][]int{} // by node: operations that end with it
 	for i, o := range p.ops {
 		ends[o.end] = append(ends[o.end], i)
@@ -104,26 +139,18 @@ func (w *writer) buffers(p *plan) {
 		n := &p.g.Nodes[i]
 		switch n.Type {
 		case graph.BufferAllocate:
-			b := p.buffer(n)
-			now[b.place] = b
+			all.allocate(n)
 		case graph.BufferDeallocate:
-			if addr, ok := n.Params.Int(graph.ParamAddress); ok {
-				dev, _ := n.Params.Int(graph.ParamDeviceID)
-				delete(now, place{p.device(dev), addr})
-			} else if a := p.allocation(n); a != nil {
-				if b := p.buffer(a); now[b.place].alloc == a {
-					delete(now, b.place)
-				}
-			}
+			all.deallocate(n)
 		}
 		for _, k := range ends[i] {
-			w.buffersAfter(p, &p.ops[k], now, flat)
+			w.buffersAfter(p, &p.ops[k], all.now, flat)
 		}
 	}
 }
 
 // buffersAfter writes the buffers that are allocated after an operation.
-func (w *writer) buffersAfter(p *plan, o *operation, now map[place]live, flat map[int64][]graph.Page) {
+func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, flat map[int64][]graph.Page) {
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
 			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}, flat)

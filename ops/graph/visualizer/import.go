@@ -23,7 +23,10 @@ const OperationStride = 10000
 // Options configure an import.
 type Options struct {
 	Limits graph.Limits
-	SVG    bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
+	// Arch is the architecture of reports that describe no devices, wormhole or blackhole: lists of nodes, of which the
+	// visualizer shows no memory without a device. Empty leaves them without.
+	Arch string
+	SVG  bool // draw each report as graphs/NAME.svg beside the database; a second report of the same name is NAME-2.svg
 }
 
 // Summary counts what an import wrote.
@@ -51,6 +54,9 @@ var ErrNoReports = errors.New("no reports")
 // exist are kept. A file in a folder that can't be read is a warning, unless no file can. An import is all or nothing: after
 // an error the database and the files beside it are unchanged.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
+	if err := checkArch(o.Arch); err != nil {
+		return nil, fmt.Errorf("visualizer: import: %w", err)
+	}
 	files, err := list(paths)
 	if err != nil {
 		return nil, err
@@ -105,6 +111,7 @@ func (w *writer) files(files []file, o Options) error {
 			w.warn("skipped: %v", err)
 			continue
 		}
+		describe(r, o.Arch)
 		w.renumberTensors(r, f.path)
 		p := newPlan(r, k*OperationStride)
 		if len(p.ops) >= OperationStride && len(files) > 1 {

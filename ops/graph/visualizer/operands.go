@@ -11,18 +11,30 @@ type operands struct {
 // operandScan finds operands. It reads the nodes once.
 type operandScan struct {
 	operands
-	p        *plan
-	takers   map[int][]int64 // by node of a function's start: input tensors, for graphs that don't list them
-	at       map[place]int64 // latest tensor at a place
-	innerIn  [][]int64       // by operation: inputs of the functions inside
-	innerOut [][]int64
+	p      *plan
+	takers map[int][]int64 // by node of a function's start: input tensors, for graphs that don't list them
+	at     map[place]int64 // latest tensor at a place
+	inner  []inner         // by operation
+	starts map[int]int     // of functions by their ends
+	takes  map[int][]int64 // inputs of functions by their starts
+}
+
+// inner are the tensors of the functions inside of an operation.
+type inner struct {
+	in, out []int64
+	made    []int64 // outputs that are no inputs of the function that returns them
 }
 
 func newOperands(p *plan) *operands {
 	n := len(p.ops)
 	s := &operandScan{
 		operands: operands{in: make([][]int64, n), out: make([][]int64, n), used: map[int64]bool{}},
-		p:        p, takers: map[int][]int64{}, at: map[place]int64{}, innerIn: make([][]int64, n), innerOut: make([][]int64, n),
+		p:        p, takers: map[int][]int64{}, at: map[place]int64{}, inner: make([]inner, n), starts: map[int]int{}, takes: map[int][]int64{},
+	}
+	for _, c := range p.g.Calls() {
+		if c.End >= 0 {
+			s.starts[c.End] = c.Start
+		}
 	}
 	for i := range p.g.Nodes {
 		if n := &p.g.Nodes[i]; n.Type == graph.TensorNode {
@@ -37,12 +49,14 @@ func newOperands(p *plan) *operands {
 		s.node(i)
 	}
 	for k := range p.ops {
-		// An operation without operands of its own gets those of the functions inside.
+		// An operation without operands of its own gets those of the functions inside: the inputs that none of them made, and
+		// the outputs that none of them takes. An operation in place takes what it returns, which is both.
+		f := &s.inner[k]
 		if len(s.in[k]) == 0 {
-			s.in[k] = without(s.innerIn[k], s.innerOut[k])
+			s.in[k] = without(f.in, f.made)
 		}
 		if len(s.out[k]) == 0 {
-			s.out[k] = without(s.innerOut[k], s.innerIn[k])
+			s.out[k] = without(f.out, both(f.made, f.in))
 		}
 		s.in[k], s.out[k] = unique(s.in[k]), unique(s.out[k])
 		for _, ids := range [][]int64{s.in[k], s.out[k]} {
@@ -56,54 +70,84 @@ func newOperands(p *plan) *operands {
 
 func (s *operandScan) node(i int) {
 	n, k := &s.p.g.Nodes[i], s.p.of[i]
-	if n.Type == graph.TensorNode {
-		id, ok := n.Params.Int(graph.ParamTensorID)
-		if a, placed := n.Params.Int(graph.ParamAddress); ok && placed {
-			d, _ := n.Params.Int(graph.ParamDeviceID)
-			s.at[place{s.p.device(d), a}] = id
-		}
-		return
-	}
-	if k < 0 {
-		return
-	}
-	o := &s.p.ops[k]
 	switch n.Type {
+	case graph.TensorNode:
+		s.tensor(n)
 	case graph.FunctionStart:
 		ids := s.ids(n.InputTensors)
 		if n.InputTensors == nil {
 			ids = s.takers[i]
 		}
-		if i == o.start {
+		s.takes[i] = ids
+		if k >= 0 && i == s.p.ops[k].start {
 			s.in[k] = ids
-		} else {
-			s.innerIn[k] = append(s.innerIn[k], ids...)
+		} else if k >= 0 {
+			s.inner[k].in = append(s.inner[k].in, ids...)
 		}
 	case graph.FunctionEnd:
-		if i == o.end {
-			s.out[k] = s.ids(n.Connections)
-		} else {
-			s.innerOut[k] = append(s.innerOut[k], s.ids(n.Connections)...)
+		out := s.ids(n.Connections)
+		if k >= 0 && i == s.p.ops[k].end {
+			s.out[k] = out
+		} else if k >= 0 {
+			f := &s.inner[k]
+			f.out = append(f.out, out...)
+			if start, ok := s.starts[i]; ok {
+				out = without(out, s.takes[start])
+			}
+			f.made = append(f.made, out...)
 		}
 	case graph.BufferDeallocate:
-		if o.free {
-			s.freed(k, n)
+		// A freed tensor is an input of the operation that frees it.
+		if id, ok := s.freed(n); ok && k >= 0 {
+			s.inner[k].in = append(s.inner[k].in, id)
 		}
 	}
 }
 
-// freed makes the tensor in a freed buffer the input of its deallocation.
-func (s *operandScan) freed(k int, n *graph.Node) {
+// tensor notes where a tensor is.
+func (s *operandScan) tensor(n *graph.Node) {
+	id, ok := n.Params.Int(graph.ParamTensorID)
+	if a, placed := n.Params.Int(graph.ParamAddress); ok && placed {
+		d, _ := n.Params.Int(graph.ParamDeviceID)
+		s.at[place{s.p.device(d), a}] = id
+	}
+}
+
+// freed returns the latest tensor in the buffer that a deallocation frees. Addresses don't say which one it is in a capture
+// without dispatch, where TT-NN has every buffer at 0, so the connections of the buffer come first.
+func (s *operandScan) freed(n *graph.Node) (int64, bool) {
+	of := n
+	for _, c := range n.Connections {
+		if a := s.p.at(c); a != nil && a.Type == graph.BufferAllocate { // some writers connect a deallocation to the allocation
+			of = a
+		}
+	}
+	latest, found := int64(0), false
+	for _, c := range of.Connections {
+		b := s.p.at(c)
+		if b == nil || b.Type != graph.BufferNode {
+			continue
+		}
+		for _, c := range b.Connections {
+			if t := s.p.at(c); t != nil && t.Type == graph.TensorNode && c < n.Counter {
+				if id, ok := t.Params.Int(graph.ParamTensorID); ok {
+					latest, found = id, true
+				}
+			}
+		}
+	}
+	if found {
+		return latest, true
+	}
 	a := n
 	if _, ok := n.Params.Int(graph.ParamAddress); !ok {
 		a = s.p.allocation(n)
 	}
 	if a == nil {
-		return
+		return 0, false
 	}
-	if id, ok := s.at[s.p.buffer(a).place]; ok {
-		s.in[k] = []int64{id}
-	}
+	id, ok := s.at[s.p.buffer(a).place]
+	return id, ok
 }
 
 // ids returns the tensors among nodes, which are given by counter.
@@ -146,3 +190,6 @@ func without(ids, others []int64) []int64 {
 	}
 	return out
 }
+
+// both returns the ids that are in others too.
+func both(ids, others []int64) []int64 { return without(ids, without(ids, others)) }

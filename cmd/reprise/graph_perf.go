@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+type graphPerfCmd struct {
+	reportArg
+	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
+	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+}
+
+func (c *graphPerfCmd) Run(s streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	if len(r.Programs) == 0 {
+		return fmt.Errorf("graph: %s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends", c.Report)
+	}
+	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
+		return fmt.Errorf("graph: %w", err)
+	}
+	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
+	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
+	for _, f := range []struct {
+		path string
+		text func(io.Writer) error
+	}{
+		{times, r.WritePerformance},
+		{filepath.Join(c.Folder, graph.DeviceLogFile), r.WriteDeviceLog},
+		{filepath.Join(c.Folder, graph.HostLogFile), func(io.Writer) error { return nil }},
+	} {
+		if err := writeFile(f.path, f.text); err != nil {
+			return fmt.Errorf("graph: %w", err)
+		}
+	}
+	if c.JSON {
+		return printJSON(s.out, map[string]any{"file": times, "programs": len(r.Programs)})
+	}
+	_, err = fmt.Fprintf(s.out, "%s: %d runs of programs\n", times, len(r.Programs))
+	return err
+}
+
+func writeFile(path string, text func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(text(f), f.Close())
+}

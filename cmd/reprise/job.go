@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// job is the processes that do something together: those that mpirun started, or this one alone.
+type job struct {
+	hosts.Engine
+	leave func()
+	close func(context.Context) error
+}
+
+// startJob joins the processes that --hosts names.
+func startJob(ctx context.Context, engine string) (*job, error) {
+	if engine == "mpi" {
+		return startMPI(ctx)
+	}
+	one, err := hosts.InProcess(1)
+	if err != nil {
+		return nil, err
+	}
+	return &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }}, nil
+}
+
+// end leaves the job. After an error the other processes are told, so that they don't wait. It returns the error, with the number
+// of the process if there are several.
+func (j *job) end(ctx context.Context, err error) error {
+	ctx = context.WithoutCancel(ctx)
+	if err == nil {
+		return j.close(ctx)
+	}
+	j.leave()
+	if j.Size() > 1 {
+		err = fmt.Errorf("process %d of %d: %w", j.Rank(), j.Size(), err)
+	}
+	// MPI_Finalize waits for processes that may not come any more; ending with an error tells mpirun all that it needs.
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	_ = j.close(ctx)
+	return err
+}
+
+// options are those of the mesh of all processes' chips.
+func (j *job) options() []mesh.Option {
+	if j.Size() == 1 {
+		return nil
+	}
+	return []mesh.Option{mesh.Across(j)}
+}
+
+// open starts the machine, or this process's part of an emulated one.
+func (j *job) open(ctx context.Context, m *target.Machine) ([]kmd.Target, func() error, error) {
+	if j.Size() == 1 || m.Spec == nil {
+		return m.Open()
+	}
+	conns, err := j.meet(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.OpenPart(sim.Part{Index: j.Rank(), Count: j.Size(), Conns: conns})
+}
+
+// endpoint is where a process is reached by the others.
+type endpoint struct {
+	Address string
+	Key     []byte
+}
+
+// meet connects the emulated links of the processes, by TCP. Process 0 makes the key without which nobody else connects.
+func (j *job) meet(ctx context.Context) ([]net.Conn, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", ":0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the links of other processes: %w", err)
+	}
+	mine := endpoint{Address: own(l.Addr()), Key: make([]byte, 32)}
+	_, _ = rand.Read(mine.Key) // never fails
+	data, err := json.Marshal(mine)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	all, err := j.Exchange(ctx, "connect links", data)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	addresses, key := make([]string, len(all)), []byte(nil)
+	for i, data := range all {
+		var p endpoint
+		if err := json.Unmarshal(data, &p); err != nil {
+			return nil, errors.Join(fmt.Errorf("address of process %d: %w", i, err), l.Close())
+		}
+		addresses[i] = p.Address
+		if i == 0 {
+			key = p.Key
+		}
+	}
+	return sim.Meet(ctx, l, j.Rank(), addresses, key)
+}
+
+// own returns the address by which others reach a listener on all interfaces: on the first one that isn't the loopback interface, if
+// there is one that is up.
+func own(l net.Addr) string {
+	_, port, _ := net.SplitHostPort(l.String())
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
+			return net.JoinHostPort(n.IP.String(), port)
+		}
+	}
+	return net.JoinHostPort("127.0.0.1", port)
+}

@@ -1,0 +1,236 @@
+package mesh
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/mesh/topology"
+)
+
+// Hosts exchanges bytes between the hosts of a mesh: it is a hosts.Engine, such as that of package mesh/hosts/mpi.
+type Hosts interface {
+	Rank() int
+	Size() int
+	Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error)
+}
+
+// Across makes one mesh of the chips of several hosts. Each host calls Open with its own targets and with the same shapes and
+// options; the chips' links are put together, also those from one host to another. Then every host has the whole mesh, and
+// drives its own chips: what is called on the mesh must be called on every host, in the same order, and does the part of this
+// host's chips. Chips of other hosts have no Device, and nothing of theirs is there (Buffer.On and the like are nil).
+// Collectives go over the links between hosts like over others. An error on one host is one on all from Open and NewLinks;
+// from then on package hosts compares memory and starts replays together.
+func Across(h Hosts) Option { return func(o *options) { o.hosts = h } }
+
+// ErrElsewhere is wrapped by the error of a host when another one has failed.
+var ErrElsewhere = errors.New("another host failed")
+
+// hostReport is what a host tells the others of its chips, as JSON.
+type hostReport struct {
+	Err      string `json:",omitempty"` // why it has none
+	Arch     chip.Arch
+	Linked   bool // its links were read
+	Chips    []hostChip
+	Problems []string
+}
+
+type hostChip struct {
+	Name, ASIC string
+	Remote     bool
+	Ports      []hostPort
+	Carry      []int // channels that carry its command queues
+}
+
+type hostPort struct {
+	Channel  int
+	Tile     chip.XY
+	State    topology.State
+	ASIC     string // of the chip at the other end; "" if it isn't known
+	PeerPort int
+}
+
+// report is what other hosts have to know of this one's chips.
+func (f *found) report() hostReport {
+	r := hostReport{Problems: f.problems, Linked: f.graph != nil}
+	if f.graph != nil {
+		r.Arch = f.graph.Arch
+	}
+	for n, l := range f.links {
+		if l == nil {
+			continue
+		}
+		c := hostChip{Name: f.names[n], Remote: f.remote[n]}
+		if f.graph != nil {
+			i := f.inGraph[n]
+			g := &f.graph.Chips[i]
+			c.ASIC = g.ASIC
+			for _, p := range g.Ports {
+				port := hostPort{Channel: p.Channel, Tile: p.Tile, State: p.State}
+				if p.Peer != nil {
+					port.ASIC, port.PeerPort = f.graph.Chips[p.Peer.Chip].ASIC, p.Peer.Channel
+				}
+				c.Ports = append(c.Ports, port)
+			}
+			for _, links := range f.carry {
+				for _, l := range links {
+					for _, end := range []topology.End{l.A, l.B} {
+						if end.Chip == i {
+							c.Carry = append(c.Carry, end.Channel)
+						}
+					}
+				}
+			}
+		}
+		r.Chips = append(r.Chips, c)
+	}
+	return r
+}
+
+// usable returns the nodes of this host that can be used, in their order.
+func (f *found) usable() []int {
+	var out []int
+	for n, l := range f.links {
+		if l != nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// across exchanges what the hosts have found, and returns all of it: nodes are the chips of host 0, then those of host 1, and so on.
+// err is why this host has found nothing.
+func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) {
+	mine := hostReport{}
+	if err != nil {
+		mine.Err = err.Error()
+	} else {
+		mine = f.report()
+	}
+	data, jerr := json.Marshal(mine)
+	if jerr != nil {
+		return nil, fmt.Errorf("mesh: open: %w", jerr)
+	}
+	fail := func(err error) (*found, error) {
+		if f != nil {
+			err = errors.Join(err, f.close())
+		}
+		return nil, err
+	}
+	all, xerr := h.Exchange(ctx, "open mesh", data)
+	if err != nil || xerr != nil {
+		return fail(errors.Join(err, xerr))
+	}
+	reports := make([]hostReport, len(all))
+	for i, data := range all {
+		if err := json.Unmarshal(data, &reports[i]); err != nil {
+			return fail(fmt.Errorf("mesh: open: what host %d found: %w", i, err))
+		}
+		if e := reports[i].Err; e != "" {
+			return fail(fmt.Errorf("mesh: open: %w: host %d: %s", ErrElsewhere, i, e))
+		}
+	}
+	return merge(f, reports, h.Rank()), nil
+}
+
+// merge puts together what all hosts have found. Links are those that at least one end reports; both ends must be up.
+func merge(f *found, reports []hostReport, rank int) *found {
+	out := &found{devices: f.devices, targets: f.targets, carry: map[int][]topology.Link{}}
+	own := f.usable()
+	byASIC := map[string]int{}
+	for i, r := range reports {
+		for _, p := range r.Problems {
+			out.problems = append(out.problems, fmt.Sprintf("host %d: %s", i, p))
+		}
+		for k, c := range r.Chips {
+			n, target := len(out.names), -1
+			if i == rank {
+				target = own[k]
+			}
+			if c.ASIC != "" {
+				byASIC[c.ASIC] = n
+			}
+			out.names, out.remote, out.host = append(out.names, fmt.Sprintf("host %d %s", i, c.Name)), append(out.remote, c.Remote), append(out.host, i)
+			out.target, out.inGraph, out.links = append(out.target, target), append(out.inGraph, n), append(out.links, map[int]bool{})
+			if r.Linked {
+				if out.graph == nil {
+					out.graph = &topology.Graph{Arch: r.Arch}
+				}
+			}
+		}
+	}
+	if out.graph == nil { // opened as Unlinked
+		for a := range out.links {
+			for b := range out.links {
+				out.links[a][b] = a != b
+			}
+		}
+		return out
+	}
+	carries := map[topology.End]bool{}
+	for i, r := range reports {
+		for _, c := range r.Chips {
+			n := len(out.graph.Chips)
+			g := topology.Chip{Name: out.names[n], ASIC: c.ASIC}
+			if !c.Remote {
+				g.PCI = fmt.Sprintf("host %d %s", i, c.Name)
+			}
+			for _, p := range c.Ports {
+				port := topology.Port{Channel: p.Channel, Tile: p.Tile, State: p.State}
+				if to, ok := byASIC[p.ASIC]; ok && p.ASIC != "" {
+					port.Peer = &topology.End{Chip: to, Channel: p.PeerPort}
+				}
+				g.Ports = append(g.Ports, port)
+			}
+			for _, channel := range c.Carry {
+				carries[topology.End{Chip: n, Channel: channel}] = true
+			}
+			out.graph.Chips = append(out.graph.Chips, g)
+		}
+	}
+	out.graph.Join()
+	for _, l := range out.graph.Links {
+		a, b := l.A.Chip, l.B.Chip
+		if l.State == topology.Up {
+			out.links[a][b], out.links[b][a] = true, true
+		}
+		if carries[l.A] || carries[l.B] {
+			for _, end := range []int{a, b} {
+				if out.remote[end] {
+					out.carry[end] = append(out.carry[end], l)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// agree waits for all hosts, and returns an error on each of them if one has failed: its own, or that of another one.
+func (s *system) agree(ctx context.Context, op string, err error) error {
+	if s.hosts == nil {
+		return err
+	}
+	var mine []byte
+	if err != nil {
+		mine = []byte(err.Error())
+		if len(mine) > maxText {
+			mine = mine[:maxText]
+		}
+	}
+	all, xerr := s.hosts.Exchange(ctx, op, mine)
+	if err != nil || xerr != nil {
+		return errors.Join(err, xerr)
+	}
+	var errs []error
+	for i, text := range all {
+		if len(text) > 0 {
+			errs = append(errs, fmt.Errorf("mesh: %s: %w: host %d: %s", op, ErrElsewhere, i, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxText is the most bytes of an error that other hosts are told.
+const maxText = 64 << 10

@@ -1,0 +1,75 @@
+package hoststest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// Counter is a trace on each chip of this host that adds to a number in DRAM at each replay.
+type Counter struct {
+	Trace *reprise.Trace
+	Queue *mesh.Queue
+
+	buf *mesh.Buffer
+	x   *mesh.Executable
+}
+
+// NewCounter loads and captures a counter that starts at 0 and adds step.
+func NewCounter(ctx context.Context, m *mesh.Mesh, step uint32) (*Counter, error) {
+	const page = 64
+	c := &Counter{Queue: m.Queue(0)}
+	var err error
+	if c.buf, err = m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: page, PageSize: page, Name: "counter"}}); err != nil {
+		return nil, err
+	}
+	cores := []chip.Range{chip.Single(0, 0)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
+	p := &reprise.Program{Name: "count", CircularBuffers: []reprise.CircularBuffer{
+		{Index: 0, Cores: cores, PageSize: page, Pages: 2}, {Index: 16, Cores: cores, PageSize: page, Pages: 2},
+	}}
+	for _, k := range []reprise.Kernel{
+		{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(c.buf.Addr(), 0, 1, page, 0)},
+		{Name: kernels.Add, Processor: chip.TRISC0, Args: args(0, 16, 1, step)},
+		{Name: kernels.CopyWriter, Processor: chip.NCRISC, Args: args(c.buf.Addr(), 0, 1, page, 16)},
+	} {
+		if k.Image, err = kernels.Prebuilt(m.Here()[0].Device.Arch(), k.Name); err != nil {
+			return nil, err
+		}
+		k.Cores = cores
+		p.Kernels = append(p.Kernels, k)
+	}
+	if c.x, err = m.Load(ctx, "count", mesh.Same(mesh.Range{}, p, c.buf)); err != nil {
+		return nil, err
+	}
+	if err := c.Set(ctx, 0); err != nil {
+		return nil, err
+	}
+	c.Trace, err = c.Queue.Capture(ctx, "step", func(_ context.Context, r *mesh.Recorder) error { return r.Run(c.x) })
+	return c, err
+}
+
+// Set sets the number on all chips of this host.
+func (c *Counter) Set(ctx context.Context, v uint32) error {
+	b := make([]byte, c.buf.Size())
+	binary.LittleEndian.PutUint32(b, v)
+	return c.Queue.Write(ctx, c.buf, b)
+}
+
+// Value returns the number on the first chip of this host.
+func (c *Counter) Value(ctx context.Context) (uint32, error) {
+	b := make([]byte, c.buf.Size())
+	err := c.Queue.Read(ctx, c.buf, b)
+	return binary.LittleEndian.Uint32(b), err
+}
+
+// Release releases the trace, the program and the memory.
+func (c *Counter) Release(ctx context.Context) error {
+	return errors.Join(c.Trace.Release(ctx), c.x.Release(ctx), c.buf.Release())
+}

@@ -1,0 +1,319 @@
+package mpi
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/mesh/hosts"
+)
+
+// Options configures Open. The zero value is ready to use.
+type Options struct {
+	// Library is the file name of Open MPI's library; "libmpi.so.40", which the system's loader finds, if it is empty.
+	Library string
+	// Pace is how an exchange polls. The zero value spins for 200 µs, as long as an exchange takes on one machine.
+	Pace dispatch.Pace
+}
+
+// newsTime is how long an exchange that another host has ended waits to learn which one has failed: ULFM tells all of them in
+// milliseconds.
+const newsTime = 100 * time.Millisecond
+
+const (
+	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
+	defaultSpin    = 200 * time.Microsecond
+)
+
+// Engine is a [hosts.Engine] on MPI. Its methods may be called from any goroutine; exchanges run one at a time.
+type Engine struct {
+	c      communicator
+	pace   dispatch.Pace
+	turn   chan struct{} // holds a token while an exchange is running
+	frames []byte        // of all hosts, in the library's hands during an exchange; this host's own comes first
+
+	// With the token held:
+	err    error // why the engine is broken
+	closed bool
+}
+
+// communicator is the all-gather of a library.
+type communicator interface {
+	rank() int
+	size() int
+	// alloc returns memory that the garbage collector doesn't know, for start; free returns it to the system.
+	alloc(n int) ([]byte, error)
+	free(b []byte)
+	// start begins to collect what every host sends in recv, by rank. counts is how much each sends, nil if all send as much.
+	// The memory belongs to the library until test has returned true.
+	start(send, recv []byte, counts []int) error
+	// test reports whether the all-gather has ended.
+	test() (bool, error)
+	// faultTolerant reports whether failures of other processes are errors instead of the end of the job.
+	faultTolerant() bool
+	// failed returns the processes that are known to have ended.
+	failed() []int
+	// revoke makes the all-gathers of all hosts fail, now and later.
+	revoke()
+	finalize() error
+}
+
+// started is whether MPI was started in this process. MPI itself is a state of the process.
+var started atomic.Bool
+
+// Open loads Open MPI, starts it (MPI_Init_thread), and returns this process's engine. It can be called once in a process. MPI_Init
+// waits for all processes of the job and can't be interrupted: when ctx ends first, Open returns its error and MPI goes on
+// starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads or are an *Error.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if o.Library == "" {
+		o.Library = defaultLibrary
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("mpi: open: %w", err)
+	}
+	lib, err := load(o.Library)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: open %s: %w: install Open MPI (Debian: openmpi-bin), or name the library", o.Library, err)
+	}
+	if started.Swap(true) {
+		return nil, fmt.Errorf("mpi: open: %w: use the engine that Open returned", ErrStarted)
+	}
+	type result struct {
+		c   communicator
+		err error
+	}
+	ready := make(chan result, 1)
+	go func() {
+		c, err := lib.start()
+		ready <- result{c, err}
+	}()
+	select {
+	case r := <-ready:
+		if r.err != nil {
+			return nil, fmt.Errorf("mpi: open: %w", r.err)
+		}
+		return newEngine(r.c, o.Pace)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("mpi: open: MPI_Init waits for the other processes: %w", context.Cause(ctx))
+	}
+}
+
+func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
+	if pace.Spin == 0 {
+		pace.Spin = defaultSpin
+	}
+	if pace.Sleepers == nil {
+		pace.Sleepers = new(dispatch.Sleepers)
+	}
+	frames, err := c.alloc(frameSize * (c.size() + 1))
+	if err != nil {
+		return nil, fmt.Errorf("mpi: open: memory for %d hosts: %w", c.size(), err)
+	}
+	return &Engine{c: c, pace: pace, turn: make(chan struct{}, 1), frames: frames}, nil
+}
+
+// Rank implements hosts.Engine.
+func (e *Engine) Rank() int { return e.c.rank() }
+
+// Size implements hosts.Engine.
+func (e *Engine) Size() int { return e.c.size() }
+
+// FaultTolerant reports whether the job runs with ULFM: the end of a process is an error on the others, not the end of the job.
+func (e *Engine) FaultTolerant() bool { return e.c.faultTolerant() }
+
+// Exchange implements hosts.Engine. The name of an operation counts up to 256 B. Errors are a *hosts.LostError, or wrap
+// hosts.ErrOrder, hosts.ErrBroken, hosts.ErrClosed, ErrTooLarge, ErrFrame or an *Error. After ErrOrder and ErrTooLarge, which
+// all hosts get, the engine can be used.
+func (e *Engine) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
+	fail := func(err error) ([][]byte, error) { return nil, fmt.Errorf("hosts: %s: %w", op, err) }
+	if err := ctx.Err(); err != nil {
+		return fail(err) // the exchange has not started, so the engine stays usable
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return fail(context.Cause(ctx)) // nor has it here
+	}
+	switch {
+	case e.closed:
+		return fail(hosts.ErrClosed)
+	case errors.Is(e.err, hosts.ErrClosed):
+		return fail(e.err)
+	case e.err != nil:
+		return fail(fmt.Errorf("%w: %w", hosts.ErrBroken, e.err))
+	}
+	out, err := e.exchange(ctx, op, mine)
+	if lost := (*hosts.LostError)(nil); err != nil && !errors.As(err, &lost) { // that one says which operation
+		return fail(err)
+	}
+	return out, err
+}
+
+// exchange collects the frames of all hosts, and then what they don't have.
+func (e *Engine) exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
+	n := e.c.size()
+	own := newFrame(op, mine)
+	own.put(e.frames[:frameSize])
+	if err := e.gather(ctx, op, e.frames[:frameSize], e.frames[frameSize:], nil); err != nil {
+		return nil, err
+	}
+	frames := make([]frame, n)
+	for i := range frames {
+		var err error
+		if frames[i], err = getFrame(e.frames[frameSize*(i+1):][:frameSize]); err != nil {
+			return nil, e.broken(fmt.Errorf("host %d: %w", i, err))
+		}
+	}
+	p := newPlan(frames)
+	switch {
+	case p.names:
+		names, err := e.collect(ctx, op, []byte(op)[:own.op], p.sizes(frames))
+		if err != nil {
+			return nil, err
+		}
+		return nil, order(names)
+	case p.refused != nil:
+		return nil, fmt.Errorf("%w: hosts %v have more than %d B", ErrTooLarge, p.refused, MaxData)
+	case p.data:
+		data, err := e.collect(ctx, op, mine, p.sizes(frames))
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range data {
+			if h := sha256.Sum256(d); !slices.Equal(h[:hashSize], frames[i].hash[:]) {
+				return nil, e.broken(fmt.Errorf("%w: the data of host %d are damaged", ErrFrame, i))
+			}
+		}
+		return data, nil
+	}
+	out := make([][]byte, n)
+	for i := range frames {
+		switch f := &frames[i]; {
+		case f.inlined():
+			out[i] = slices.Clone(f.inline[:f.size])
+		default: // all have what this host has
+			out[i] = slices.Clone(mine)
+		}
+	}
+	return out, nil
+}
+
+// order returns the error of hosts that do different operations.
+func order(names [][]byte) error {
+	i := slices.IndexFunc(names, func(name []byte) bool { return string(name) != string(names[0]) })
+	if i < 0 {
+		return fmt.Errorf("%w: their names differ after %d B", hosts.ErrOrder, maxOp)
+	}
+	return fmt.Errorf("%w: host 0 is to %s, host %d to %s", hosts.ErrOrder, names[0], i, names[i])
+}
+
+// collect collects data of other sizes on each host.
+func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []int) ([][]byte, error) {
+	total := 0
+	for _, n := range sizes {
+		total += n
+	}
+	memory, err := e.c.alloc(len(mine) + total)
+	if err != nil {
+		return nil, e.broken(fmt.Errorf("memory for %d B of all hosts: %w", total, err)) // the others are waiting for this host's
+	}
+	copy(memory, mine)
+	recv := memory[len(mine):]
+	if err := e.gather(ctx, op, memory[:len(mine)], recv, sizes); err != nil {
+		return nil, err // the library may still write to the memory
+	}
+	out, all := make([][]byte, len(sizes)), slices.Clone(recv[:total])
+	e.c.free(memory)
+	for i, n := range sizes {
+		out[i], all = all[:n:n], all[n:]
+	}
+	return out, nil
+}
+
+// gather runs one all-gather. A failure breaks the engine.
+func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, counts []int) error {
+	err := e.c.start(send, recv, counts)
+	if err == nil {
+		err = e.pace.Poll(ctx, e.c.test)
+	}
+	if err == nil {
+		return nil
+	}
+	lost := &hosts.LostError{Op: op, Err: err}
+	if code := (*Error)(nil); errors.As(err, &code) {
+		if !e.c.faultTolerant() {
+			return e.broken(err)
+		}
+		lost.Err = fmt.Errorf("%w: %w", hosts.ErrGone, err)
+		lost.Ranks = e.failed(ctx)
+	}
+	return e.broken(lost)
+}
+
+// failed returns the hosts that have ended, if any have. Another host may have learnt of it first and revoked the communicator, so it
+// waits a little for the news.
+func (e *Engine) failed(ctx context.Context) (ranks []int) {
+	ctx, cancel := context.WithTimeout(ctx, newsTime)
+	defer cancel()
+	_ = e.pace.Poll(ctx, func() (bool, error) {
+		ranks = e.c.failed()
+		return ranks != nil, nil
+	})
+	return ranks
+}
+
+// broken ends the engine: the hosts no longer agree which exchange is next. Others that wait for this one are told if they can be.
+func (e *Engine) broken(err error) error {
+	e.err = err
+	e.c.revoke()
+	return err
+}
+
+// Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance theirs fail soon. A program that
+// ends because of an error calls it first. Without fault tolerance mpirun ends the job when the program exits with a status other
+// than 0.
+func (e *Engine) Leave() {
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
+	if e.err == nil && !e.closed {
+		_ = e.broken(hosts.ErrClosed)
+	}
+}
+
+// Close ends MPI (MPI_Finalize), which waits for the other processes; when ctx ends first it returns and MPI goes on ending. After the
+// end of a process Open MPI 5.0.7 was seen to wait for ever, so give it a deadline then. After a failed exchange MPI is left as it is without fault tolerance, so that mpirun ends the job when this process ends.
+func (e *Engine) Close(ctx context.Context) error {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("mpi: close: an exchange is running: %w", context.Cause(ctx))
+	}
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	if e.err != nil && !e.c.faultTolerant() {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- e.c.finalize() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("mpi: close: %w", err)
+		}
+		if e.err == nil {
+			e.c.free(e.frames)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("mpi: close: MPI_Finalize waits for the other processes: %w", context.Cause(ctx))
+	}
+}

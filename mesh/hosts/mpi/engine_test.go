@@ -1,0 +1,202 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
+)
+
+// memory is communicators of hosts in one process.
+type memory struct {
+	mu      sync.Mutex
+	sent    [][][]byte // by all-gather and rank
+	revoked bool
+	gone    []int
+}
+
+// member is the communicator of one host.
+type member struct {
+	m       *memory
+	me, all int
+	round   int
+	recv    []byte
+	ft      bool
+}
+
+var errRevoked = &Error{"Test", 77, "revoked"}
+
+func (c *member) rank() int                   { return c.me }
+func (c *member) size() int                   { return c.all }
+func (c *member) alloc(n int) ([]byte, error) { return make([]byte, n), nil }
+func (c *member) free(b []byte)               { clear(b) }
+func (c *member) faultTolerant() bool         { return c.ft }
+func (c *member) finalize() error             { return nil }
+
+func (c *member) failed() []int {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	return slices.Clone(c.m.gone)
+}
+
+func (c *member) revoke() {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	c.m.revoked = true
+}
+
+func (c *member) start(send, recv []byte, _ []int) error {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if c.m.revoked {
+		return errRevoked
+	}
+	if c.round == len(c.m.sent) {
+		c.m.sent = append(c.m.sent, make([][]byte, c.all))
+	}
+	c.m.sent[c.round][c.me], c.recv = append([]byte{}, send...), recv
+	return nil
+}
+
+func (c *member) test() (bool, error) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if sent := c.m.sent[c.round]; !slices.ContainsFunc(sent, func(b []byte) bool { return b == nil }) {
+		copy(c.recv, bytes.Join(sent, nil))
+		c.round++
+		return true, nil
+	}
+	if c.m.revoked {
+		return false, errRevoked
+	}
+	return false, nil
+}
+
+func inMemory(t *testing.T, n int) []*Engine {
+	t.Helper()
+	m, out := &memory{}, make([]*Engine, n)
+	for i := range out {
+		var err error
+		if out[i], err = newEngine(&member{m: m, me: i, all: n, ft: true}, dispatch.Pace{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = out[i].Close(context.Background()) })
+	}
+	return out
+}
+
+// What the engine does with an all-gather is what every engine must do. The processes of mpirun test the rest.
+func TestEngine(t *testing.T) { hoststest.Test(t, inMemory) }
+
+// Too much data of one host is an error on all, and they go on.
+func TestTooLarge(t *testing.T) {
+	engines := inMemory(t, 3)
+	for i, err := range hoststest.Each(engines, func(e *Engine) error {
+		_, err := e.Exchange(t.Context(), "data", make([]byte, MaxData+e.Rank()-1))
+		return err
+	}) {
+		if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "[2]") {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+	if errs := hoststest.Each(engines, func(e *Engine) error { return hoststest.Data(t.Context(), e) }); errors.Join(errs...) != nil {
+		t.Error(errs)
+	}
+}
+
+// Names of operations that differ only after what is sent of them are different too.
+func TestLongNames(t *testing.T) {
+	engines := inMemory(t, 2)
+	for i, err := range hoststest.Each(engines, func(e *Engine) error {
+		_, err := e.Exchange(t.Context(), strings.Repeat("x", maxOp)+string(rune('a'+e.Rank())), nil)
+		return err
+	}) {
+		if !errors.Is(err, hosts.ErrOrder) {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+}
+
+// A host that leaves ends the exchanges of the others, which name the hosts that are known to have ended.
+func TestLeave(t *testing.T) {
+	engines := inMemory(t, 3)
+	engines[0].c.(*member).m.gone = []int{1}
+	for i, err := range hoststest.Each(engines, func(e *Engine) error {
+		if e.Rank() == 1 {
+			e.Leave()
+			return nil
+		}
+		_, err := e.Exchange(t.Context(), "step", nil)
+		return err
+	}) {
+		var lost *hosts.LostError
+		if i != 1 && (!errors.As(err, &lost) || !errors.Is(err, hosts.ErrGone) || !slices.Equal(lost.Ranks, []int{1})) {
+			t.Errorf("host %d: %v", i, err)
+		}
+	}
+	if _, err := engines[1].Exchange(t.Context(), "step", nil); !errors.Is(err, hosts.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Frames that another program or version sent are refused, and those of this one come back as they were.
+func TestFrame(t *testing.T) {
+	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData), strings.Repeat("x", MaxData+1)} {
+		want, b := newFrame("op", []byte(data)), make([]byte, frameSize)
+		want.put(b)
+		got, err := getFrame(b)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(frame{})); diff != "" || err != nil {
+			t.Errorf("%d B: %v %s", len(data), err, diff)
+		}
+		for _, at := range []int{0, 3, 10, 12} {
+			bad := slices.Clone(b)
+			bad[at] ^= 0x7F
+			if _, err := getFrame(bad); !errors.Is(err, ErrFrame) {
+				t.Errorf("%d B, byte %d changed: %v", len(data), at, err)
+			}
+		}
+	}
+	if _, err := getFrame(nil); !errors.Is(err, ErrFrame) {
+		t.Error(err)
+	}
+}
+
+// No frame of another host makes an exchange allocate more than its limit, or panic.
+func FuzzFrame(f *testing.F) {
+	for _, data := range []string{"", "a", strings.Repeat("x", 100)} {
+		b := make([]byte, frameSize)
+		fr := newFrame("op", []byte(data))
+		fr.put(b)
+		f.Add(b)
+	}
+	own := newFrame("op", []byte("own"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fr, err := getFrame(b)
+		if err != nil {
+			if !errors.Is(err, ErrFrame) {
+				t.Error(err)
+			}
+			return
+		}
+		again := make([]byte, frameSize)
+		fr.put(again)
+		if !bytes.Equal(again, b) {
+			t.Errorf("%x comes back as %x", b, again)
+		}
+		p := newPlan([]frame{own, fr})
+		for i, n := range p.sizes([]frame{own, fr}) {
+			if n < 0 || n > MaxData {
+				t.Errorf("host %d sends %d B", i, n)
+			}
+		}
+	})
+}

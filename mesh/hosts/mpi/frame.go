@@ -1,0 +1,130 @@
+package mpi
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// frameSize is the size of what every host sends in each exchange, in bytes. Most exchanges need nothing else: data of up to
+// inlineSize bytes are in the frame, and data that are equal on all hosts need not be sent at all.
+const (
+	frameSize  = 64
+	inlineSize = 16
+	hashSize   = 24
+)
+
+// MaxData is the most bytes that a host can give to an exchange.
+const MaxData = 1 << 20
+
+// maxOp is how many bytes of an operation's name are sent.
+const maxOp = 256
+
+// magic is the first word of a frame: "rpx", and the version of the format.
+const magic = 0x01_78_70_72
+
+// frame is the first part of an exchange. Its words are little-endian:
+//
+//	0   magic
+//	4   bytes of the data; tooLarge of a host that can't take part
+//	8   bytes of the operation's name
+//	12  zero
+//	16  the first bytes of the SHA-256 of the name, 8
+//	24  of the SHA-256 of the data, 24
+//	48  the data, if they fit: 16
+type frame struct {
+	size, op uint32
+	opHash   [8]byte
+	hash     [hashSize]byte
+	inline   [inlineSize]byte
+}
+
+// tooLarge is the size of data that can't be sent.
+const tooLarge = 0xFFFFFFFF
+
+// newFrame returns the frame of a host's data.
+func newFrame(op string, data []byte) frame {
+	f := frame{size: uint32(len(data)), op: uint32(min(len(op), maxOp))}
+	if len(data) > MaxData {
+		f.size, data = tooLarge, nil
+	}
+	h := sha256.Sum256([]byte(op))
+	copy(f.opHash[:], h[:])
+	h = sha256.Sum256(data)
+	copy(f.hash[:], h[:])
+	if len(data) <= inlineSize {
+		copy(f.inline[:], data)
+	}
+	return f
+}
+
+// put encodes the frame into frameSize bytes.
+func (f *frame) put(b []byte) {
+	binary.LittleEndian.PutUint32(b, magic)
+	binary.LittleEndian.PutUint32(b[4:], f.size)
+	binary.LittleEndian.PutUint32(b[8:], f.op)
+	binary.LittleEndian.PutUint32(b[12:], 0)
+	copy(b[16:24], f.opHash[:])
+	copy(b[24:48], f.hash[:])
+	copy(b[48:frameSize], f.inline[:])
+}
+
+// getFrame decodes a frame. The error wraps ErrFrame.
+func getFrame(b []byte) (f frame, err error) {
+	if len(b) != frameSize {
+		return f, fmt.Errorf("%w: a frame of %d B, want %d", ErrFrame, len(b), frameSize)
+	}
+	f.size, f.op = binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	copy(f.opHash[:], b[16:])
+	copy(f.hash[:], b[24:])
+	copy(f.inline[:], b[48:])
+	switch word := binary.LittleEndian.Uint32(b); {
+	case word != magic:
+		return f, fmt.Errorf("%w: its frame begins with %#08x, want %#08x", ErrFrame, word, magic)
+	case f.size > MaxData && f.size != tooLarge || f.op > maxOp || binary.LittleEndian.Uint32(b[12:]) != 0:
+		return f, fmt.Errorf("%w: a frame of %d B of data and a name of %d B, want at most %d and %d", ErrFrame, f.size, f.op, MaxData, maxOp)
+	}
+	return f, nil
+}
+
+// inlined reports whether the frame has the data.
+func (f *frame) inlined() bool { return f.size <= inlineSize }
+
+// same reports whether two hosts have the same data.
+func (f *frame) same(g *frame) bool { return f.size == g.size && f.hash == g.hash }
+
+// plan is what an exchange needs after its frames. All hosts make the same one, since all have the same frames.
+type plan struct {
+	names   bool  // the operations differ: their names are sent
+	data    bool  // the data are sent
+	refused []int // hosts whose data are too large
+}
+
+// newPlan decides from the frames of all hosts.
+func newPlan(frames []frame) (p plan) {
+	inline, same := true, true
+	for i := range frames {
+		f := &frames[i]
+		if f.size == tooLarge {
+			p.refused = append(p.refused, i)
+		}
+		p.names = p.names || f.opHash != frames[0].opHash || f.op != frames[0].op
+		inline, same = inline && f.inlined(), same && f.same(&frames[0])
+	}
+	p.data = !p.names && p.refused == nil && !inline && !same
+	return p
+}
+
+// sizes returns how many bytes each host sends after the frames.
+func (p *plan) sizes(frames []frame) []int {
+	out := make([]int, len(frames))
+	for i := range frames {
+		switch {
+		case p.names:
+			out[i] = int(frames[i].op)
+		case p.data:
+			out[i] = int(frames[i].size)
+		}
+	}
+	return out
+}

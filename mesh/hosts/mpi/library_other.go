@@ -1,0 +1,10 @@
+//go:build !linux || !(amd64 || arm64 || riscv64)
+
+package mpi
+
+// openMPI is the library on platforms that this package doesn't support.
+type openMPI struct{}
+
+func load(string) (*openMPI, error) { return nil, ErrNoLibrary }
+
+func (*openMPI) start() (communicator, error) { return nil, ErrNoLibrary }

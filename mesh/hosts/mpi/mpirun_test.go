@@ -1,0 +1,640 @@
+//go:build linux && (amd64 || arm64 || riscv64)
+
+package mpi
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// roleVariable names what a process that mpirun started does instead of the tests.
+const roleVariable = "REPRISE_MPI_ROLE"
+
+// dirVariable names a folder of the test.
+const dirVariable = "REPRISE_MPI_DIR"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		if err := roles[role](); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// roles are the programs of the tests.
+var roles = map[string]func() error{
+	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "late": roleLate, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
+}
+
+// networks are arguments of mpirun.
+var networks = map[string][]string{
+	"default": nil,
+	"tcp":     {"--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"},
+}
+
+// patience is how long the processes wait for each other.
+const patience = time.Minute
+
+// run starts 4 processes with a role, and returns what they print. It skips the test where there is no mpirun.
+func run(t testing.TB, role string, args ...string) (string, error) {
+	t.Helper()
+	return runN(t, 4, role, args...)
+}
+
+func runN(t testing.TB, n int, role string, args ...string) (string, error) {
+	t.Helper()
+	mpirun, err := exec.LookPath("mpirun")
+	if err != nil {
+		t.Skip("no mpirun: install Open MPI (Debian: openmpi-bin)")
+	}
+	if _, err := load(defaultLibrary); err != nil {
+		t.Skip(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, mpirun, append(append([]string{"--oversubscribe", "-n", strconv.Itoa(n)}, args...), os.Args[0])...)
+	// The root user of a container runs tests, too.
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+t.TempDir(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// faultTolerant says whether this Open MPI has ULFM: version 5.
+func faultTolerant(t testing.TB) bool {
+	t.Helper()
+	l, err := load(defaultLibrary)
+	if err != nil {
+		t.Skip(err)
+	}
+	return l.revoke != 0
+}
+
+// Processes exchange data of all sizes and learn of different operations, over shared memory and over TCP.
+func TestExchange(t *testing.T) {
+	for name, args := range networks {
+		t.Run(name, func(t *testing.T) {
+			out, err := run(t, "exchange", args...)
+			if err != nil || strings.Count(out, "exchanged with 4 hosts") != 4 {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func roleExchange() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(hoststest.Data(ctx, e), hoststest.Order(ctx, e), e.Close(ctx)); err != nil {
+		return err
+	}
+	if _, err := e.Exchange(ctx, "step", nil); !errors.Is(err, hosts.ErrClosed) {
+		return fmt.Errorf("after Close: %w", err)
+	}
+	fmt.Println("exchanged with", e.Size(), "hosts")
+	return nil
+}
+
+// MPI starts once in a process.
+func TestOpenTwice(t *testing.T) {
+	if out, err := run(t, "twice"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func roleTwice() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	if _, err := Open(ctx, Options{}); !errors.Is(err, ErrStarted) {
+		return fmt.Errorf("a second Open: %v", err)
+	}
+	return e.Close(ctx)
+}
+
+// Go's faults are panics, and signals arrive, after MPI has started: its handlers don't stay.
+func TestSignals(t *testing.T) {
+	if out, err := run(t, "signals"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func roleSignals() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	var null *[4]int
+	if err := func() (err error) {
+		defer func() {
+			if recover() == nil {
+				err = errors.New("a nil pointer could be read")
+			}
+		}()
+		null[e.Rank()]++
+		return nil
+	}(); err != nil {
+		return err
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGUSR1)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+		return err
+	}
+	select {
+	case <-c:
+		return e.Close(ctx)
+	case <-ctx.Done():
+		return errors.New("a signal did not arrive")
+	}
+}
+
+// The end of a process is an error on the others with fault tolerance, and the end of the job without.
+func TestKilled(t *testing.T) {
+	t.Run("job ends", func(t *testing.T) {
+		out, err := run(t, "killed")
+		if err == nil || strings.Contains(out, "host 2 is gone") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+	t.Run("error", func(t *testing.T) {
+		if !faultTolerant(t) {
+			t.Skip("this Open MPI has no fault tolerance: version 5 has")
+		}
+		out, err := run(t, "killed", "--with-ft", "ulfm")
+		if strings.Count(out, "host 2 is gone") != 3 { // mpirun's own status is that of the killed one
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+func roleKilled() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	for i := range 1000 {
+		if i == 500 && e.Rank() == 2 {
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		if _, err = e.Exchange(ctx, "step", nil); err != nil {
+			break
+		}
+	}
+	var lost *hosts.LostError
+	if !errors.As(err, &lost) || len(lost.Ranks) != 1 || lost.Ranks[0] != 2 {
+		return fmt.Errorf("exchange with a killed process: %v", err)
+	}
+	if _, err := e.Exchange(ctx, "step", nil); !errors.Is(err, hosts.ErrBroken) {
+		return fmt.Errorf("afterwards: %v", err)
+	}
+	fmt.Println("host 2 is gone")
+	return e.Close(ctx)
+}
+
+// A host whose context ends leaves the exchange; with fault tolerance the others do too, long before their own contexts end.
+func TestLate(t *testing.T) {
+	if !faultTolerant(t) {
+		t.Skip("this Open MPI has no fault tolerance: version 5 has")
+	}
+	if out, err := run(t, "late", "--with-ft", "ulfm"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// leftFile is a file that says that host 0 has left.
+func leftFile() string { return filepath.Join(os.Getenv(dirVariable), "left") }
+
+func left() bool {
+	_, err := os.Stat(leftFile())
+	return err == nil
+}
+
+func roleLate() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	if !e.FaultTolerant() {
+		return errors.New("mpirun --with-ft ulfm is not fault tolerant")
+	}
+	mine := ctx
+	switch e.Rank() {
+	case 0: // it waits for a host that doesn't come
+		var stop context.CancelFunc
+		mine, stop = context.WithTimeout(ctx, 100*time.Millisecond)
+		defer stop()
+	case 2:
+		for !left() {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	_, err = e.Exchange(mine, "step", nil)
+	if e.Rank() == 0 {
+		if err := os.WriteFile(leftFile(), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	if err == nil && e.Rank() == 2 { // it had what the others had sent before they left
+		_, err = e.Exchange(mine, "step", nil)
+	}
+	var lost *hosts.LostError
+	if !errors.As(err, &lost) || errors.Is(err, context.DeadlineExceeded) != (e.Rank() == 0) {
+		return fmt.Errorf("host %d: %v", e.Rank(), err)
+	}
+	return e.Close(ctx)
+}
+
+// stageVariable names the stage of roleSteps in which host 2 is killed.
+const stageVariable = "REPRISE_MPI_STAGE"
+
+// Four processes replay a trace 1,000 times in step, each after a random time.
+func TestSteps(t *testing.T) {
+	out, err := run(t, "steps")
+	if err != nil || strings.Count(out, "1000 steps") != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// In whatever stage a process is killed, the others end: with an error that names it, or with the job.
+func TestKilledInEachStage(t *testing.T) {
+	ft := faultTolerant(t)
+	for _, stage := range stages {
+		t.Run(stage, func(t *testing.T) {
+			args := []string{"-x", stageVariable + "=" + stage}
+			if ft {
+				args = append(args, "--with-ft", "ulfm")
+			}
+			out, err := run(t, "steps", args...)
+			named := strings.Count(out, "hosts [2] are gone")
+			switch {
+			case strings.Contains(out, "1000 steps"):
+				t.Errorf("%v\n%s", err, out)
+			case ft && stage == "close": // it has no exchange any more: MPI ends without it
+			// The first process that ends with an error makes mpirun end the others, maybe before they have said why.
+			case err == nil || ft && named == 0:
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// After a process was killed, the job is started again and goes on from the last step that all have saved.
+func TestRestart(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(saveVariable, dir)
+	if out, err := run(t, "steps", "-x", stageVariable+"=replay", "-x", saveVariable); err == nil {
+		t.Errorf("a process was to be killed\n%s", out)
+	}
+	out, err := run(t, "steps", "-x", saveVariable)
+	if err != nil || strings.Count(out, "1000 steps") != 4 || strings.Count(out, "from step 400") != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// saveVariable names a folder in which the processes of roleSteps save what every 100th step has left.
+const saveVariable = "REPRISE_MPI_SAVE"
+
+// saved is what a process has saved: its last two steps, by number.
+type saved map[uint64]uint32
+
+func savedFile(rank int) string {
+	return filepath.Join(os.Getenv(saveVariable), fmt.Sprint("host", rank))
+}
+
+func loadSaved(rank int) (s saved, last uint64, err error) {
+	b, err := os.ReadFile(savedFile(rank))
+	if errors.Is(err, fs.ErrNotExist) {
+		return saved{0: 0}, 0, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	for step := range s {
+		last = max(last, step)
+	}
+	return s, last, err
+}
+
+// save adds a step, and forgets those before the last one.
+func (s saved) save(rank int, step uint64, value uint32) error {
+	for old := range s {
+		if old+savedEvery < step {
+			delete(s, old)
+		}
+	}
+	s[step] = value
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	tmp := savedFile(rank) + ".new"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, savedFile(rank))
+}
+
+const savedEvery = 100
+
+func roleSteps() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			e.Leave()
+			short, cancel := context.WithTimeout(ctx, 2*time.Second) // MPI_Finalize may wait for ever
+			defer cancel()
+			_ = e.Close(short)
+		}
+	}()
+	stage := func(name string) {
+		if e.Rank() == 2 && os.Getenv(stageVariable) == name {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+	}
+	stage("open")
+	card := sim.Blackhole()
+	m, err := mesh.Open(ctx, mesh.Cards(card), mesh.Shape{1}, mesh.Unlinked())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+	stage("join")
+	g, err := hosts.Join(ctx, e, m)
+	if err != nil {
+		return err
+	}
+	stage("capture")
+	c, err := hoststest.NewCounter(ctx, m, 1)
+	if err != nil {
+		return err
+	}
+	var kept saved
+	first := uint64(0)
+	if os.Getenv(saveVariable) != "" {
+		var last uint64
+		if kept, last, err = loadSaved(e.Rank()); err != nil {
+			return err
+		}
+		if first, err = g.Resume(ctx, last); err != nil {
+			return err
+		}
+		value, ok := kept[first]
+		if !ok {
+			return fmt.Errorf("step %d is not among the saved ones: %v", first, kept)
+		}
+		if err := c.Set(ctx, value); err != nil {
+			return err
+		}
+		fmt.Println("from step", first)
+	}
+	const steps = 1000
+	random := rand.New(rand.NewPCG(uint64(e.Rank()), 23))
+	for i := first; i < steps; i++ {
+		if i == steps/2 {
+			stage("replay")
+		}
+		if kept != nil && i > first && i%savedEvery == 0 {
+			v, err := c.Value(ctx)
+			if err != nil {
+				return err
+			}
+			if err := kept.save(e.Rank(), i, v); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(200)) * time.Microsecond)
+		if err := g.Replay(ctx, c.Trace); err != nil {
+			return err
+		}
+	}
+	stage("wait")
+	if err := g.Wait(ctx, c.Queue); err != nil {
+		return err
+	}
+	stage("compare memory")
+	if err := g.InStep(ctx); err != nil {
+		return err
+	}
+	if n, err := c.Value(ctx); err != nil || n != steps {
+		return fmt.Errorf("the trace ran %d times, want %d: %w", n, steps, err)
+	}
+	if err := c.Release(ctx); err != nil {
+		return err
+	}
+	stage("close")
+	if err := e.Close(ctx); err != nil {
+		return err
+	}
+	if os.Getenv(stageVariable) == "" {
+		fmt.Println(steps, "steps")
+	}
+	return nil
+}
+
+// A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet links between processes, eagerly and
+// in a trace that all replay together.
+func TestGalaxyOverProcesses(t *testing.T) {
+	for _, n := range galaxyProcesses {
+		out, err := runN(t, n, "mesh")
+		if err != nil || strings.Count(out, "32 chips") != n {
+			t.Errorf("%d processes: %v\n%s", n, err, out)
+		}
+	}
+}
+
+func roleMesh() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	addresses, err := e.Exchange(ctx, "addresses", []byte(l.Addr().String()))
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, a := range addresses {
+		all = append(all, string(a))
+	}
+	conns, err := sim.Meet(ctx, l, e.Rank(), all, []byte("test"))
+	if err != nil {
+		return err
+	}
+	machine := sim.GalaxyBlackhole(sim.OfPart(sim.Part{Index: e.Rank(), Count: e.Size(), Conns: conns}))
+	defer machine.Close()
+	m, err := mesh.Open(ctx, mesh.Cards(machine.Cards()...), mesh.Shape{8, 4}, mesh.Across(e))
+	if err != nil {
+		return err
+	}
+	g, err := hosts.Join(ctx, e, m)
+	if err != nil {
+		return err
+	}
+	const size, page = 1024, 256
+	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page, Name: "b"}})
+	if err != nil {
+		return err
+	}
+	links, err := m.NewLinks(ctx, chip.Core{X: 1, Y: 1})
+	if err != nil {
+		return err
+	}
+	sum, err := links.AllReduce(ctx, b, mesh.SumInt32)
+	if err != nil {
+		return err
+	}
+	q := m.Queue(0)
+	trace, err := q.Capture(ctx, "sum", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(r.Run(sum), r.Run(links.Barrier()))
+	})
+	if err != nil {
+		return err
+	}
+	total := uint32(0)
+	for i, c := range m.Chips() {
+		total += uint32(i + 1)
+		if c.Device == nil {
+			continue
+		}
+		data := make([]byte, 0, size)
+		for k := range uint32(size / 4) {
+			data = binary.LittleEndian.AppendUint32(data, uint32(i+1)*(k+1))
+		}
+		if err := q.On(c).Write(ctx, b.On(c), 0, data); err != nil {
+			return err
+		}
+	}
+	// Once eagerly, then by two replays: each makes every chip's numbers the sum over all chips, 32 times what they were.
+	if err := q.Run(ctx, sum); err != nil {
+		return err
+	}
+	for range 2 {
+		if err := g.Replay(ctx, trace); err != nil {
+			return err
+		}
+	}
+	if err := g.Wait(ctx, q); err != nil {
+		return err
+	}
+	for _, c := range m.Here() {
+		got := make([]byte, size)
+		if err := q.On(c).Read(ctx, b.On(c), 0, got); err != nil {
+			return err
+		}
+		for k := range uint32(size / 4) {
+			if v, want := binary.LittleEndian.Uint32(got[4*k:]), total*(k+1)*32*32; v != want {
+				return fmt.Errorf("chip %v: number %d is %d, want %d", c.Coord, k, v, want)
+			}
+		}
+	}
+	if _, err := e.Exchange(ctx, "end", nil); err != nil { // no chip ends while another one needs its links
+		return err
+	}
+	fmt.Println(m.Size(), "chips")
+	return errors.Join(m.Close(ctx), e.Close(ctx))
+}
+
+// BenchmarkExchange is an exchange of 4 processes beside the all-gather of 64 B that it is made of, in the same run.
+func BenchmarkExchange(b *testing.B) {
+	for name, args := range networks {
+		b.Run(name, func(b *testing.B) {
+			out, err := run(b, "time", args...)
+			var exchange, gather float64
+			for line := range strings.Lines(out) {
+				_, _ = fmt.Sscanf(line, "exchange %f gather %f", &exchange, &gather)
+			}
+			if err != nil || gather == 0 {
+				b.Fatalf("%v\n%s", err, out)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(exchange, "ns/exchange")
+			b.ReportMetric(gather, "ns/gather")
+		})
+	}
+}
+
+func roleTime() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	const rounds = 2000
+	times := map[string]time.Duration{}
+	for range 2 { // the first one warms up
+		for _, name := range []string{"exchange", "gather"} {
+			start := time.Now()
+			for range rounds {
+				var err error
+				if name == "exchange" {
+					_, err = e.Exchange(ctx, "step", nil)
+				} else {
+					err = e.gather(ctx, "step", e.frames[:frameSize], e.frames[frameSize:], nil)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			times[name] = time.Since(start) / rounds
+		}
+	}
+	if e.Rank() == 0 {
+		fmt.Printf("exchange %d gather %d\n", times["exchange"], times["gather"])
+	}
+	return e.Close(ctx)
+}

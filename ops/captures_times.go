@@ -1,0 +1,237 @@
+package ops
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// timesPatience is how long the end of a capture waits for the times of programs: the device notes that the last one is done a
+// little later than the host sees it.
+const timesPatience = time.Second
+
+// capturedTimes relates the programs that queues start during captures to functions of the graphs. The device notes times of
+// programs without their names, so it is the order in each queue that tells them apart.
+type capturedTimes struct {
+	log      *observe.ProgramLog // nil without times
+	began    map[uint64][]uint64 // clocks of its queues when a call began, by call
+	started  map[int][]*programStart
+	recorded []capturedProgram // into the trace that is being captured
+	traces   map[*reprise.Trace][]capturedProgram
+	replays  map[*reprise.Trace]int
+}
+
+// capturedProgram is a program and the functions that ran or recorded it, by capture.
+type capturedProgram struct {
+	name  string
+	cores int
+	in    map[*Capture]int
+}
+
+// programStart is the programs that a call has put into a queue.
+type programStart struct {
+	from       uint64 // clock of the queue before the call: programs that were started earlier are of nobody
+	programs   []capturedProgram
+	until      *reprise.Event // after a replay whose programs can't be counted; otherwise nil
+	in         map[*Capture]int
+	trace      string
+	replay     int
+	begin, end time.Time // of the call
+}
+
+// startLocked begins to collect times. A device that can't tell them has none in its graphs.
+func (t *capturedTimes) startLocked(dev *reprise.Device) {
+	log, err := observe.CollectPrograms(dev)
+	if err != nil {
+		return
+	}
+	*t = capturedTimes{log: log, began: map[uint64][]uint64{}, started: map[int][]*programStart{}, traces: map[*reprise.Trace][]capturedProgram{}, replays: map[*reprise.Trace]int{}}
+}
+
+// stopLocked ends the collection.
+func (t *capturedTimes) stopLocked() {
+	if t.log != nil {
+		_ = t.log.Stop() // what was read before an error is right
+	}
+	*t = capturedTimes{}
+}
+
+func startsPrograms(k reprise.CallKind) bool { return k == reprise.CallRun || k == reprise.CallReplay }
+
+// beginLocked notes when a call that starts programs began.
+func (t *capturedTimes) beginLocked(call *reprise.Call) {
+	if t.log == nil || !startsPrograms(call.Kind) {
+		return
+	}
+	var at []uint64
+	for _, q := range call.Queues {
+		c, err := q.Clock()
+		if err != nil {
+			return
+		}
+		at = append(at, c.Cycles)
+	}
+	t.began[call.ID] = at
+}
+
+// calledLocked notes which programs a call has put into queues, and that the innermost open functions did that.
+func (c *captures) calledLocked(ctx context.Context, call *reprise.Call) {
+	t := &c.times
+	began := t.began[call.ID]
+	delete(t.began, call.ID)
+	if len(began) != len(call.Queues) || call.Err != nil {
+		return
+	}
+	in := c.functionsLocked()
+	tr, _ := call.Object.(*reprise.Trace)
+	if tr != nil {
+		t.replays[tr]++
+	}
+	for i, q := range call.Queues {
+		s := &programStart{from: began[i], in: in, begin: call.Start, end: call.End}
+		if x, ok := call.Object.(*reprise.Executable); ok {
+			s.programs = []capturedProgram{{x.Name(), x.Cores(), in}}
+		}
+		if tr != nil {
+			s.trace, s.replay = tr.Name(), t.replays[tr]
+			var counted bool
+			if s.programs, counted = t.replayed(tr, q, in); !counted {
+				var err error
+				if s.until, err = call.Stamp(context.WithoutCancel(ctx), q); err != nil {
+					return
+				}
+			}
+		}
+		t.started[q.ID()] = append(t.started[q.ID()], s)
+	}
+}
+
+// functionsLocked returns the innermost open function of each capture.
+func (c *captures) functionsLocked() map[*Capture]int {
+	in := make(map[*Capture]int, len(c.stack))
+	for _, one := range c.stack {
+		in[one] = one.rec.Function()
+	}
+	return in
+}
+
+// replayed returns the programs of a replay on a queue, and whether that is all of them: a trace with control flow runs them as
+// often as its conditions say. in are the functions of programs that no function of the captures has recorded.
+func (t *capturedTimes) replayed(tr *reprise.Trace, q *reprise.Queue, in map[*Capture]int) ([]capturedProgram, bool) {
+	var out []capturedProgram
+	recorded := t.traces[tr]
+	for _, part := range tr.Parts() {
+		if part.Queue != q {
+			continue
+		}
+		names, ok := observe.ReplayedPrograms(part)
+		if !ok {
+			return nil, false
+		}
+		for _, name := range names {
+			p := capturedProgram{name: name, in: in}
+			if len(recorded) > 0 && recorded[0].name == name {
+				p, recorded = recorded[0], recorded[1:]
+			}
+			out = append(out, p)
+		}
+	}
+	return out, true
+}
+
+// record notes that a program is recorded into a trace.
+func (c *captures) record(x *reprise.Executable) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.times.log != nil {
+		c.times.recorded = append(c.times.recorded, capturedProgram{x.Name(), x.Cores(), c.functionsLocked()})
+	}
+}
+
+// capturedLocked notes which programs a trace has that was captured.
+func (t *capturedTimes) capturedLocked(call *reprise.Call) {
+	if tr, ok := call.Object.(*reprise.Trace); ok && tr != nil && t.log != nil && call.Err == nil {
+		t.traces[tr] = t.recorded
+	}
+	t.recorded = nil
+}
+
+// programs returns the programs of a capture whose times are known.
+func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
+	if t.log == nil {
+		return nil
+	}
+	var out []graph.ProgramRun
+	queues := make([]int, 0, len(t.started))
+	for id := range t.started {
+		queues = append(queues, id)
+	}
+	slices.Sort(queues)
+	for _, id := range queues {
+		t.walk(id, func(s *programStart, p capturedProgram, start, end uint64) {
+			function, mine := p.in[c]
+			if !mine { // a trace that was captured before this capture began
+				function, mine = s.in[c]
+			}
+			if mine {
+				out = append(out, graph.ProgramRun{Function: function, Name: p.name, Device: int64(device), Queue: id, Cores: p.cores, Trace: s.trace, Replay: s.replay,
+					Start: start, End: end, HostStart: s.begin.Sub(c.rec.Started()), HostEnd: s.end.Sub(c.rec.Started())})
+			}
+		})
+	}
+	return out
+}
+
+// walk calls f for each program of a queue whose time is known, in the order of their starts, and returns how many programs the
+// queue must have started.
+func (t *capturedTimes) walk(queue int, f func(s *programStart, p capturedProgram, start, end uint64)) int {
+	n := 0
+	for _, s := range t.started[queue] {
+		for at, ok := t.log.At(queue, n); ok && at.Start < s.from; at, ok = t.log.At(queue, n) {
+			n++
+		}
+		for _, p := range s.programs {
+			if at, ok := t.log.At(queue, n); ok {
+				f(s, p, at.Start, at.End)
+			}
+			n++
+		}
+		if s.until == nil {
+			continue
+		}
+		until, ok := s.until.DeviceTime()
+		if !ok {
+			break
+		}
+		for ; n < t.log.Done(queue); n++ {
+			at, ok := t.log.At(queue, n)
+			if ok && at.Start >= until {
+				break
+			}
+			if ok {
+				f(s, capturedProgram{in: s.in}, at.Start, at.End)
+			}
+		}
+	}
+	return n
+}
+
+// settle waits a moment for the times of programs that are done.
+func (t *capturedTimes) settle() {
+	if t.log == nil {
+		return
+	}
+	for end := time.Now().Add(timesPatience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		missing := false
+		for id := range t.started {
+			missing = missing || t.walk(id, func(*programStart, capturedProgram, uint64, uint64) {}) > t.log.Done(id)
+		}
+		if !missing || t.log.Err() != nil {
+			return
+		}
+	}
+}

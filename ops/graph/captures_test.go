@@ -1,0 +1,148 @@
+package graph
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// capture reads a capture of TT-NN's, whose source is in its metadata.
+func capture(t *testing.T, name string) *Report {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := Decode(f, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The peaks of TT-NN's captures are those that the README beside them says, in bytes.
+func TestPeaksOfCaptures(t *testing.T) {
+	type figures struct {
+		Core                         CoreUse
+		Peak, InBuffers, DRAM, Nodes int64
+	}
+	for name, want := range map[string]figures{
+		"matmul_planned":       {CoreUse{Circular: 786432, L1: 20480, Total: 806912}, 2883584, 0, 0, 22},
+		"matmul_run":           {CoreUse{Circular: 786432, L1: 20480, Total: 806912}, 2883584, 0, 22528, 24},
+		"sharded_add":          {CoreUse{L1: 32768, Total: 32768}, 2195456, 98304, 0, 23},
+		"sharded_add_in_place": {CoreUse{}, 98304, 98304, 0, 16},
+		"conv2d":               {CoreUse{Circular: 77888, L1: 47648, Total: 125536}, 5040224, 68116, 2138112, 186},
+	} {
+		g := capture(t, name).Graph
+		got := figures{PerCore(g, 110), PeakL1(g), PeakL1InBuffers(g), DRAMUsage(g).Peak, int64(len(g.Nodes))}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if g.Format != Format2026v3 {
+			t.Errorf("%s: format %v", name, g.Format)
+		}
+		var text strings.Builder
+		if err := g.Print(&text); err != nil || !strings.Contains(text.String(), "Capture End") {
+			t.Errorf("%s: printed %q, %v", name, text.String(), err)
+		}
+	}
+}
+
+// Dataflow buffers and scratchpads count in peaks, on the cores that they lie on and until the next program, unless a dataflow
+// buffer lies in a buffer.
+func TestPeaksOfDataflowBuffersAndScratchpads(t *testing.T) {
+	r, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"dataflow_buffer_allocate","params":{"size":4096,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"0"}},
+	{"counter":1,"node_type":"dataflow_buffer_allocate","params":{"size":8192,"core_range_set":"{[0-0 - 1-0]}","borrows_memory":"1"}},
+	{"counter":2,"node_type":"scratchpad_allocate","params":{"size":1024,"core_range_set":"{[1-0 - 2-0]}"}},
+	{"counter":3,"node_type":"scratchpad_allocate","params":{"size":512,"core_range_set":"{[2-0 - 2-0]}"}},
+	{"counter":4,"node_type":"circular_buffer_deallocate_all","params":{}},
+	{"counter":5,"node_type":"scratchpad_allocate","params":{"size":256,"core_range_set":"{[0-0 - 2-0]}"}}]`), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(CoreUse{Dataflow: 4096, Scratchpad: 1536, Total: 5120}, PerCore(r.Graph, 64)); d != "" {
+		t.Error(d)
+	}
+	if got := PeakL1(r.Graph); got != 4096+1024+512 {
+		t.Errorf("peak of L1: %d", got)
+	}
+	var after []int64
+	for _, row := range Table(r.Graph) {
+		after = append(after, row.Circular)
+	}
+	if d := cmp.Diff([]int64{4096, 4096, 5120, 5632, 0, 256}, after); d != "" {
+		t.Error(d)
+	}
+}
+
+// Memory counts on the chip that it is on; a program that begins frees the circular buffers of its own chip.
+func TestPeaksOfTwoChips(t *testing.T) {
+	r := NewRecorder(Config{})
+	on := func(device int, id uint64, size int64) *Buffer {
+		return &Buffer{ID: id, Device: device, Type: L1, Size: size, PageSize: size}
+	}
+	circular := func(device int, size int64) {
+		r.Program(device)
+		r.AllocateCircular(CircularBuffer{Device: device, Size: size, Cores: []CoreRange{{}}})
+	}
+	r.Allocate(on(0, 1, 1000))
+	r.Allocate(on(1, 2, 5000))
+	circular(0, 3000)
+	circular(1, 500)
+	circular(0, 100)
+	g := finish(t, r).Graph
+	if d := cmp.Diff(CoreUse{Circular: 3000, L1: 5000, Total: 5500}, PerCore(g, 1)); d != "" {
+		t.Error(d)
+	}
+	if got := PeakL1(g); got != 9000 {
+		t.Errorf("peak of L1: %d", got)
+	}
+}
+
+// The operands of a call that names none are those of the calls inside, as in the importer's test of the same captures.
+func TestOperandsOfCalls(t *testing.T) {
+	type ids struct{ In, Out []string }
+	for name, want := range map[string]ids{
+		"matmul_run":           {[]string{"1"}, []string{"5"}},
+		"sharded_add":          {[]string{"7", "9"}, []string{"11"}},
+		"sharded_add_in_place": {[]string{"13", "15"}, []string{"13"}},
+		"conv2d":               {[]string{"1", "12", "15", "3", "25", "26", "27", "28", "38"}, []string{"14", "41"}},
+	} {
+		g := capture(t, name).Graph
+		all := g.Operands(g.Calls())
+		text := func(nodes []int) []string {
+			out := []string{}
+			for _, c := range nodes {
+				out = append(out, g.Nodes[c].Params[ParamTensorID])
+			}
+			return out
+		}
+		if d := cmp.Diff(want, ids{text(all[0].In), text(all[0].Out)}); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
+// The data flow in Graphviz's language has functions in the frames of their callers, tensors from outside, and shapes on arrows.
+func TestDotFlow(t *testing.T) {
+	g := capture(t, "conv2d").Graph
+	var text strings.Builder
+	if err := g.DotFlow(&text, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`, `"tensor 3" [label="tensor 3\nShape([1, 1, 1, 64])", shape=ellipse`} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %s in\n%s", want, text.String())
+		}
+	}
+	if n := strings.Count(text.String(), "{"); n != strings.Count(text.String(), "}") {
+		t.Errorf("%d frames open", n)
+	}
+	if err := g.DotFlow(&text, 0); err == nil {
+		t.Error("level 0 is none")
+	}
+}

@@ -1,0 +1,136 @@
+package graph
+
+import "slices"
+
+// Operands are the tensors that a call takes and returns, by counters of nodes of the tensors, each tensor once. A tensor is what
+// [Graph.SameTensor] says.
+type Operands struct{ In, Out []int }
+
+// tensorKey identifies a tensor: by its id, or by its node in reports without ids.
+type tensorKey struct {
+	id   string
+	node int
+}
+
+func (g *Graph) tensorKey(c int) tensorKey {
+	if id := g.Nodes[c].Params[ParamTensorID]; id != "" {
+		return tensorKey{id: id}
+	}
+	return tensorKey{node: c}
+}
+
+// SameTensor reports whether two tensor nodes are of one tensor: newer formats have a node for each use.
+func (g *Graph) SameTensor(a, b int) bool { return g.tensorKey(a) == g.tensorKey(b) }
+
+// Operands returns the operands of calls, which [Graph.Calls] has returned. A call that names none itself has those of the calls
+// inside of it: as inputs what none of them made, as outputs what none of them takes or frees. What a call frees is an input.
+func (g *Graph) Operands(calls []Call) []Operands {
+	out := make([]Operands, len(calls))
+	takers := map[int][]int{} // by function start, for formats that don't list inputs
+	for i := range g.Nodes {
+		if n := &g.Nodes[i]; n.Type == TensorNode {
+			for _, c := range n.Connections {
+				takers[c] = append(takers[c], i)
+			}
+		}
+	}
+	type inner struct{ in, out, made []int }
+	within := make([]inner, len(calls))
+	freed := g.freed(calls)
+	for i := len(calls) - 1; i >= 0; i-- { // those inside first
+		c := &calls[i]
+		in := takers[c.Start]
+		if listed := g.Nodes[c.Start].InputTensors; listed != nil {
+			in = listed
+		}
+		in = g.distinct(slices.DeleteFunc(slices.Clone(in), func(t int) bool { n := g.at(t); return n == nil || n.Type != TensorNode }))
+		var outputs []int
+		if c.End >= 0 {
+			outputs = g.distinct(g.tensorsOf(&g.Nodes[c.End]))
+		}
+		w := &within[i]
+		made := append(g.less(outputs, in), w.made...) // by this call and those inside
+		allIn := append(append(slices.Clone(in), freed[i]...), w.in...)
+		allOut := append(slices.Clone(outputs), w.out...)
+		out[i] = Operands{in, outputs}
+		if len(in) == 0 {
+			out[i].In = g.distinct(g.less(append(slices.Clone(w.in), freed[i]...), w.made))
+		}
+		if len(outputs) == 0 {
+			out[i].Out = g.distinct(g.less(w.out, g.common(w.made, append(slices.Clone(w.in), freed[i]...))))
+		}
+		if p := c.Parent; p >= 0 {
+			up := &within[p]
+			up.in, up.out, up.made = append(allIn, up.in...), append(allOut, up.out...), append(made, up.made...)
+		}
+	}
+	return out
+}
+
+// freed returns the tensors that each call frees itself, as far as buffers say which tensors are in them.
+func (g *Graph) freed(calls []Call) [][]int {
+	out := make([][]int, len(calls))
+	var open []int
+	next := 0
+	for i := range g.Nodes {
+		for len(open) > 0 && calls[open[len(open)-1]].End >= 0 && calls[open[len(open)-1]].End < i {
+			open = open[:len(open)-1]
+		}
+		if next < len(calls) && calls[next].Start == i {
+			open = append(open, next)
+			next++
+		}
+		n := &g.Nodes[i]
+		if n.Type != BufferDeallocate || len(open) == 0 {
+			continue
+		}
+		if b := g.bufferOf(n); b != nil {
+			if t := g.lastTensor(b, i); t >= 0 {
+				out[open[len(open)-1]] = append(out[open[len(open)-1]], t)
+			}
+		}
+	}
+	return out
+}
+
+// lastTensor returns the last tensor in a buffer before a node, or -1.
+func (g *Graph) lastTensor(buffer *Node, before int) int {
+	last := -1
+	for _, c := range buffer.Connections {
+		if t := g.at(c); t != nil && t.Type == TensorNode && c < before {
+			last = max(last, c)
+		}
+	}
+	return last
+}
+
+// distinct returns each tensor once, in order.
+func (g *Graph) distinct(nodes []int) []int {
+	seen := map[tensorKey]bool{}
+	out := []int{}
+	for _, c := range nodes {
+		if k := g.tensorKey(c); !seen[k] {
+			seen[k] = true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// less returns the tensors that are not among others.
+func (g *Graph) less(nodes, others []int) []int {
+	drop := map[tensorKey]bool{}
+	for _, c := range others {
+		drop[g.tensorKey(c)] = true
+	}
+	out := []int{}
+	for _, c := range nodes {
+		if !drop[g.tensorKey(c)] {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// common returns the tensors that are among others too.
+func (g *Graph) common(nodes, others []int) []int { return g.less(nodes, g.less(nodes, others)) }

@@ -1,0 +1,316 @@
+package graph
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// PerfFile and DeviceLogFile are the names under which the vendor's tools find the files of a performance report, the first
+// one with an ending of its own before .csv. HostLogFile is a file that must be beside them for ttnn-visualizer to list the
+// folder; it may be empty.
+const (
+	PerfFile      = "ops_perf_results_"
+	DeviceLogFile = "profile_log_device.csv"
+	HostLogFile   = "tracy_profile_log_host.tracy"
+)
+
+// perfColumns are the columns of a performance report around those of the tensors. Source: tt-metal,
+// tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
+var perfColumns = [2][]string{{
+	"OP CODE", "OP TYPE", "GLOBAL CALL COUNT", "DEVICE ID", "DEVICE ARCH", "ATTRIBUTES", "MATH FIDELITY", "CORE COUNT", "AVAILABLE WORKER CORE COUNT",
+	"PARALLELIZATION STRATEGY", "HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE", "OP TO OP LATENCY [ns]",
+	"OP TO OP LATENCY BR/NRISC START [ns]", "DEVICE FW DURATION [ns]", "DEVICE KERNEL DURATION [ns]", "DEVICE BRISC KERNEL DURATION [ns]",
+	"DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC0 KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]", "DEVICE TRISC2 KERNEL DURATION [ns]",
+	"DEVICE ERISC KERNEL DURATION [ns]",
+}, {"METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "PROGRAM HASH", "PROGRAM CACHE HIT", "PM IDEAL [ns]"}}
+
+// tensorColumns are the columns of each tensor, after INPUT_0_ and so on.
+var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
+
+// perfRow is an operation of a device as a performance report has it.
+type perfRow struct {
+	runs    []*ProgramRun // of one device and queue, in the order of their starts
+	code    string
+	inputs  []int // counters of tensors
+	outputs []int
+	args    []string
+	window  string // of a convolution: height and width
+}
+
+// WritePerformance writes the report's times as the performance report that tt-metal's profiler writes
+// (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each operation that a device ran, as
+// often as it ran. Durations are from when the programs before were done to when the operation's kernels were; columns of single
+// processors are empty. Products have the fidelity of this module's kernels, HiFi4.
+func (r *Report) WritePerformance(w io.Writer) error {
+	rows := r.perfRows()
+	ins := 2 // tt-perf-report reads the columns of two
+	for i := range rows {
+		ins = max(ins, len(rows[i].inputs))
+	}
+	header := slices.Clone(perfColumns[0])
+	for i := range ins {
+		header = append(header, prefixed(fmt.Sprintf("INPUT_%d_", i))...)
+	}
+	header = append(append(header, prefixed("OUTPUT_0_")...), perfColumns[1]...)
+	c := csv.NewWriter(w)
+	record := make([]string, len(header))
+	write := func(cell func(column string) string) error {
+		for i, name := range header {
+			record[i] = strings.NewReplacer(",", ";", "\n", " ", "\r", " ").Replace(cell(name)) // as tt-metal does
+		}
+		return c.Write(record)
+	}
+	if err := c.Write(header); err != nil {
+		return fmt.Errorf("graph: write performance: %w", err)
+	}
+	state := perfState{r: r, calls: map[int]int{}, traces: map[string]int{}, ends: map[[2]int64]uint64{}}
+	for i := range rows {
+		cells := state.cells(&rows[i])
+		if err := write(func(column string) string { return cells[column] }); err != nil {
+			return fmt.Errorf("graph: write performance: %w", err)
+		}
+	}
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("graph: write performance: %w", err)
+	}
+	return nil
+}
+
+func prefixed(prefix string) []string {
+	out := make([]string, len(tensorColumns))
+	for i, name := range tensorColumns {
+		out[i] = prefix + name
+	}
+	return out
+}
+
+// perfRows groups the programs of each call of a function, in the order in which the host made the calls.
+func (r *Report) perfRows() []perfRow {
+	g := r.Graph
+	if g == nil {
+		g = &Graph{}
+	}
+	order := make([]*ProgramRun, len(r.Programs))
+	for i := range r.Programs {
+		order[i] = &r.Programs[i]
+	}
+	slices.SortStableFunc(order, func(a, b *ProgramRun) int {
+		return cmp.Or(cmp.Compare(a.HostStart, b.HostStart), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Start, b.Start))
+	})
+	parents, ends := map[int]int{}, map[int]int{} // of functions
+	calls := g.Calls()
+	for _, c := range calls {
+		ends[c.Start] = c.End
+		if parents[c.Start] = -1; c.Parent >= 0 {
+			parents[c.Start] = calls[c.Parent].Start
+		}
+	}
+	var rows []perfRow
+	for _, p := range order {
+		code := r.opCode(p)
+		if n := len(rows); n > 0 {
+			if last := rows[n-1].runs[0]; last.Device == p.Device && last.Queue == p.Queue && last.Function == p.Function && last.Trace == p.Trace && last.Replay == p.Replay && rows[n-1].code == code {
+				rows[n-1].runs = append(rows[n-1].runs, p)
+				continue
+			}
+		}
+		row := perfRow{runs: []*ProgramRun{p}, code: code}
+		if f := g.at(p.Function); f != nil && f.Type == FunctionStart {
+			row.args = f.Arguments
+			// The functions around an operation of the device have its tensors and arguments.
+			for c := f; c != nil; c = g.at(parents[c.Counter]) {
+				if len(row.inputs) == 0 && len(c.InputTensors) > 0 {
+					row.args, row.inputs = c.Arguments, c.InputTensors
+				}
+				if c.Name() == "ttnn::conv2d" && len(c.Arguments) > 8 {
+					row.window = c.Arguments[8]
+				}
+			}
+			if end := g.at(ends[p.Function]); end != nil && end.Type == FunctionEnd {
+				for _, c := range end.Connections {
+					if t := g.at(c); t != nil && t.Type == TensorNode {
+						row.outputs = append(row.outputs, c)
+					}
+				}
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// opCode returns the name of the operation that a program is of. The visualizer takes functions without :: for operations of
+// devices, and looks for them in the performance report by name.
+func (r *Report) opCode(p *ProgramRun) string {
+	if r.Graph != nil {
+		if f := r.Graph.at(p.Function); f != nil && f.Name() != "" && !strings.Contains(f.Name(), "::") {
+			return f.Name()
+		}
+	}
+	return cmp.Or(p.Name, p.Trace, "program")
+}
+
+// perfState is what rows depend on that were before.
+type perfState struct {
+	r      *Report
+	calls  map[int]int         // numbers of functions
+	traces map[string]int      // numbers of traces
+	ends   map[[2]int64]uint64 // of the last program of a queue
+	host   time.Duration       // when the last row began
+}
+
+// cells returns a row's values by column.
+func (s *perfState) cells(row *perfRow) map[string]string {
+	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
+	var cycles uint64
+	cores := 0
+	for _, p := range row.runs {
+		cycles += p.Cycles()
+		cores = max(cores, p.Cores)
+	}
+	ns := func(cycles uint64) int64 { return r.timeOf(first.Device, cycles).Nanoseconds() }
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	// The readers sort rows by this time, which is one for all operations of a replay.
+	s.host = max(first.HostStart, s.host+1)
+	hostEnd := max(last.HostEnd, s.host)
+	queue := [2]int64{first.Device, int64(first.Queue)}
+	gap := int64(0)
+	if before, ok := s.ends[queue]; ok && before < first.Start {
+		gap = ns(first.Start - before)
+	}
+	s.ends[queue] = last.End
+	call := s.calls[first.Function]
+	if call == 0 || first.Function < 0 {
+		call = len(s.calls) + 1
+		s.calls[first.Function] = call
+	}
+	out := map[string]string{
+		"OP CODE": row.code, "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": strconv.Itoa(call), "DEVICE ID": number(first.Device),
+		"ATTRIBUTES": attributes(row), "HOST START TS": number(int64(s.host)), "HOST END TS": number(int64(hostEnd)), "HOST DURATION [ns]": number(int64(hostEnd - s.host)),
+		"DEVICE FW START CYCLE": strconv.FormatUint(first.Start, 10), "DEVICE FW END CYCLE": strconv.FormatUint(last.End, 10),
+		"OP TO OP LATENCY [ns]": number(gap), "OP TO OP LATENCY BR/NRISC START [ns]": number(gap),
+		// The readers divide by it.
+		"DEVICE FW DURATION [ns]": number(max(ns(last.End-min(first.Start, last.End)), 1)), "DEVICE KERNEL DURATION [ns]": number(max(ns(cycles), 1)),
+	}
+	if d := r.device(first.Device); d != nil {
+		out["DEVICE ARCH"] = cmp.Or(d.Arch, "wormhole_b0")
+		out["AVAILABLE WORKER CORE COUNT"] = number(d.ComputeCores)
+		if cores == 0 && multiplies(row.code) {
+			cores = int(d.ComputeCores)
+		}
+	}
+	if cores > 0 {
+		out["CORE COUNT"] = strconv.Itoa(cores)
+	}
+	if first.Trace != "" {
+		id, ok := s.traces[first.Trace]
+		if !ok {
+			id = len(s.traces)
+			s.traces[first.Trace] = id
+		}
+		out["METAL TRACE ID"], out["METAL TRACE REPLAY SESSION ID"] = strconv.Itoa(id), strconv.Itoa(first.Replay)
+	}
+	for i, t := range row.inputs {
+		r.tensorCells(out, fmt.Sprintf("INPUT_%d_", i), t, first.Device)
+	}
+	if len(row.outputs) > 0 {
+		r.tensorCells(out, "OUTPUT_0_", row.outputs[0], first.Device)
+	}
+	if multiplies(row.code) {
+		out["MATH FIDELITY"] = "HiFi4"
+		// tt-perf-report fails without the tensors of these.
+		for _, prefix := range []string{"INPUT_0_", "INPUT_1_", "OUTPUT_0_"} {
+			if out[prefix+"MEMORY"] == "" {
+				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
+					out[prefix+tensorColumns[i]] = v
+				}
+			}
+		}
+	}
+	return out
+}
+
+// multiplies reports whether tt-perf-report works out what share of the engines' peak an operation has reached.
+func multiplies(code string) bool {
+	return strings.Contains(code, "Matmul") || strings.Contains(code, "Conv2d") || strings.Contains(code, "OptimizedConvNew")
+}
+
+// attributes returns the arguments as tt-metal writes attributes.
+func attributes(row *perfRow) string {
+	var list []string
+	for i, a := range row.args {
+		list = append(list, fmt.Sprintf("'arg_%d': '%s'", i, strings.ReplaceAll(a, "'", "")))
+	}
+	if strings.Contains(row.code, "Conv") {
+		var h, w int
+		if _, err := fmt.Sscanf(row.window, "[%d %d]", &h, &w); err != nil || h < 1 || w < 1 {
+			h, w = 1, 1
+		}
+		list = append(list, fmt.Sprintf("'sliding_window_config': 'SlidingWindowConfig(window_hw=(%d;%d); )'", h, w))
+	}
+	return "{" + strings.Join(list, "; ") + "}"
+}
+
+// device returns a device of the report, or nil.
+func (r *Report) device(id int64) *Device {
+	for i := range r.Devices {
+		if r.Devices[i].ID == id {
+			return &r.Devices[i]
+		}
+	}
+	return nil
+}
+
+// tensorCells adds the columns of a tensor.
+func (r *Report) tensorCells(out map[string]string, prefix string, counter int, device int64) {
+	t := r.Graph.at(counter)
+	if t == nil || t.Type != TensorNode {
+		return
+	}
+	layout := afterColons(t.Params[ParamLayout])
+	dims := [4]int64{1, 1, 1, 1}
+	shape := ParseShape(t.Params[ParamShape])
+	for i, n := range shape {
+		dims[max(i+4-len(shape), 0)] *= max(int64(n), 1)
+	}
+	for i, n := range dims {
+		padded := n
+		if layout == "TILE" && i >= 2 && n <= math.MaxInt64-31 {
+			padded = (n + 31) / 32 * 32
+		}
+		out[prefix+tensorColumns[i]] = fmt.Sprintf("%d[%d]", padded, n)
+	}
+	memory := "INTERLEAVED"
+	if _, text, ok := strings.Cut(t.Params[ParamMemoryConfig], "TensorMemoryLayout::"); ok {
+		memory = text[:strings.IndexFunc(text+",", func(c rune) bool { return c != '_' && (c < 'A' || c > 'Z') })]
+	}
+	kind := afterColons(cmp.Or(t.Params[ParamBufferType], "DRAM"))
+	out[prefix+"LAYOUT"], out[prefix+"DATATYPE"] = layout, afterColons(t.Params[ParamDType])
+	out[prefix+"MEMORY"] = fmt.Sprintf("DEV_%d_%s_%s", device, kind, memory)
+}
+
+// afterColons returns what is after the last :: of a name.
+func afterColons(s string) string { return s[strings.LastIndex(s, ":")+1:] }
+
+// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take the chip's kind, clock and
+// number of cores: those of the report's first device. It has no marks of kernels.
+func (r *Report) WriteDeviceLog(w io.Writer) error {
+	d := Device{Arch: "wormhole_b0"}
+	if len(r.Devices) > 0 {
+		d = r.Devices[0]
+	}
+	_, err := fmt.Fprintf(w, "ARCH: %s, CHIP_FREQ[MHz]: %.0f, Max Compute Cores: %d\n%s\n", cmp.Or(d.Arch, "wormhole_b0"), r.ClockMHz(d.ID), d.ComputeCores,
+		"PCIe slot, core_x, core_y, RISC processor type, timer_id, time[cycles since reset], data, run host ID, trace id, trace id counter, zone name, type, source line, source file, meta data")
+	if err != nil {
+		return fmt.Errorf("graph: write device log: %w", err)
+	}
+	return nil
+}

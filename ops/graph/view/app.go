@@ -1,0 +1,61 @@
+package view
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+//go:embed app
+var app embed.FS
+
+// HTML writes a report under a name as one HTML file, with its scripts and without references to others, to be opened from a
+// disk or mailed.
+func HTML(w io.Writer, name string, r *graph.Report) error {
+	page, err := appPage(name, r)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	_, err = w.Write(page)
+	return err
+}
+
+// appPage returns the page. The report is JSON inside of it: json.Marshal escapes <, > and &, so no text of a report ends the
+// script that it is in.
+func appPage(name string, r *graph.Report) ([]byte, error) {
+	doc, err := json.Marshal(newModel(name, r))
+	if err != nil {
+		return nil, err
+	}
+	read := func(path string) string {
+		b, e := app.ReadFile("app/" + path)
+		if e != nil && err == nil {
+			err = e
+		}
+		return string(b)
+	}
+	data := struct {
+		Name                         string
+		PlotStyle, Style             template.CSS
+		Report, Plot, Layout, Script template.JS
+	}{name, template.CSS(read("lib/uPlot.min.css")), template.CSS(read("app.css")), template.JS(doc),
+		template.JS(read("lib/uPlot.iife.min.js")), template.JS(read("lib/dagre.min.js")), template.JS(read("app.js"))}
+	text := read("index.html")
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New("app").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

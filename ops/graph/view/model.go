@@ -1,0 +1,539 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// model is the document that the page shows: a report in the terms of operations, tensors and buffers. Sizes and addresses are
+// in bytes, times in nanoseconds, and from and to are counters of nodes, which are the page's axis of events.
+type model struct {
+	Name      string      `json:"name"`
+	Format    string      `json:"format"`
+	Captured  string      `json:"captured,omitempty"` // RFC 3339
+	Nodes     int         `json:"nodes"`
+	Total     int64       `json:"total"`
+	Devices   []device    `json:"devices"`
+	Peaks     []peak      `json:"peaks"`
+	Problems  []problem   `json:"problems"`
+	Ops       []op        `json:"ops"` // all calls, in the order of their starts
+	Tensors   []tensor    `json:"tensors"`
+	Buffers   []buffer    `json:"buffers"`
+	Places    [][]onCore  `json:"places"`  // on which cores buffers are, by buffer.Place
+	Cores     [2]int      `json:"cores"`   // columns and rows of the grid
+	Sources   []source    `json:"sources"` // by op.Source
+	Curves    curves      `json:"curves"`
+	InBuffers int64       `json:"inBuffers"` // bytes of the first peak that are counted again
+	Meta      [][2]string `json:"meta"`
+}
+
+type device struct {
+	ID    int64  `json:"id"`
+	Arch  string `json:"arch"`
+	Grid  [2]int `json:"grid"`
+	L1    int64  `json:"l1"`    // for buffers and circular buffers, on each core
+	First int64  `json:"first"` // address where that begins
+	DRAM  int64  `json:"dram"`  // of all channels
+}
+
+// op is a call of a function.
+type op struct {
+	Name     string   `json:"name"`
+	Parent   int      `json:"parent"` // index, -1 for none
+	Depth    int      `json:"depth"`
+	From     int      `json:"from"`
+	To       int      `json:"to"`
+	Start    int64    `json:"start"` // of time, as far as durations say
+	Took     int64    `json:"took"`
+	Device   int64    `json:"device,omitempty"` // how long its programs ran, in nanoseconds
+	Ended    bool     `json:"ended"`
+	Group    bool     `json:"group,omitempty"` // a loop, a branch or a trace
+	In       []int    `json:"in"`              // tensors
+	Out      []int    `json:"out"`
+	Args     []string `json:"args,omitempty"`
+	Stack    []string `json:"stack,omitempty"`
+	Source   int      `json:"source"` // of the first file in the stack, -1 if it isn't on this machine
+	Error    string   `json:"error,omitempty"`
+	L1Before int64    `json:"l1Before"` // on the fullest core
+	L1After  int64    `json:"l1After"`
+	L1Peak   int64    `json:"l1Peak"`
+}
+
+// source is a line of a source file and those around it.
+type source struct {
+	Path  string   `json:"path"`
+	Line  int      `json:"line"`
+	First int      `json:"first"` // number of the first of Lines
+	Lines []string `json:"lines"`
+}
+
+// tensor is a tensor and the operations that use it.
+type tensor struct {
+	ID      string `json:"id"`
+	Shape   string `json:"shape"`
+	DType   string `json:"dtype"`
+	Layout  string `json:"layout"`
+	Memory  string `json:"memory"` // L1, DRAM or host
+	Config  string `json:"config,omitempty"`
+	Address int64  `json:"address"` // -1 if it has none
+	Size    int64  `json:"size"`
+	Buffer  int    `json:"buffer"` // index, -1 if its allocation isn't in the report
+	Makers  []int  `json:"makers"`
+	Takers  []int  `json:"takers"`
+}
+
+// buffer is a buffer, or what a program takes in L1.
+type buffer struct {
+	Kind    string `json:"kind"` // DRAM, L1, CB and so on
+	Layout  string `json:"layout,omitempty"`
+	Device  int64  `json:"device"`
+	From    int    `json:"from"`
+	To      int    `json:"to"` // the number of nodes if it isn't freed
+	Address int64  `json:"address"`
+	Size    int64  `json:"size"` // in all banks
+	Bank    int64  `json:"bank"` // in the fullest bank, or on each core
+	Cores   string `json:"cores,omitempty"`
+	Op      int    `json:"op"` // which allocated it, -1 for none
+	Tensors []int  `json:"tensors,omitempty"`
+	Place   int    `json:"place"`            // -1 if its cores are unknown
+	Late    int    `json:"late,omitempty"`   // operations between its last use and its end
+	Inside  bool   `json:"inside,omitempty"` // it lies in a buffer and takes no memory of its own
+}
+
+// onCore is the part of a buffer on a core: offset from its address, and size.
+type onCore struct {
+	X      int64 `json:"x"`
+	Y      int64 `json:"y"`
+	Offset int64 `json:"o"`
+	Size   int64 `json:"s"`
+}
+
+// curves are the bytes in use after each event that changes them.
+type curves struct {
+	At      []int   `json:"at"`
+	Buffers []int64 `json:"buffers"` // in L1, on the fullest core
+	L1      []int64 `json:"l1"`      // all of L1, on the fullest core: what programs take too
+	DRAM    []int64 `json:"dram"`    // in all banks
+}
+
+// modeler builds a model.
+type modeler struct {
+	model
+	r       *graph.Report
+	g       *graph.Graph
+	calls   []graph.Call
+	tensors map[int]int // by node
+	byNode  map[int]int // buffers by node of the buffer, the latest
+	places  map[string]int
+	of      []int          // by node: the innermost call, -1 for none
+	sources map[string]int // by the line of a stack
+}
+
+func newModel(name string, r *graph.Report) *model {
+	m := &modeler{r: r, g: r.Graph, calls: r.Graph.Calls(), tensors: map[int]int{}, byNode: map[int]int{}, places: map[string]int{}, sources: map[string]int{}}
+	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Peaks: peaks(r.Graph), Problems: problems(r.Graph),
+		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, InBuffers: graph.PeakL1InBuffers(r.Graph), Meta: [][2]string{}}
+	if m.Problems == nil {
+		m.Problems = []problem{}
+	}
+	if t := r.Metadata.Captured; !t.IsZero() {
+		m.Captured = t.UTC().Format(time.RFC3339)
+	}
+	for k, v := range r.Metadata.More {
+		m.Meta = append(m.Meta, [2]string{k, v})
+	}
+	slices.SortFunc(m.Meta, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	for _, d := range r.Devices {
+		m.Devices = append(m.Devices, device{ID: d.ID, Arch: d.Arch, Grid: [2]int{int(d.GridX), int(d.GridY)}, L1: max(d.WorkerL1Size-d.FirstCircularBuffer, 0),
+			First: d.FirstCircularBuffer, DRAM: d.DRAMChannels * d.DRAMSizePerChannel})
+	}
+	m.grid()
+	m.innermost()
+	m.tensorList()
+	m.ops()
+	m.memory()
+	m.late()
+	return &m.model
+}
+
+// maxSide limits the sides of the grid of cores. No chip has as many.
+const maxSide = 64
+
+// grid finds the grid of cores: that of the devices, or what the report uses.
+func (m *modeler) grid() {
+	for _, d := range m.Devices {
+		m.Cores[0], m.Cores[1] = max(m.Cores[0], d.Grid[0]), max(m.Cores[1], d.Grid[1])
+	}
+	sets := map[string]bool{}
+	for i := range m.g.Nodes {
+		set := m.g.Nodes[i].Params[graph.ParamCoreRangeSet]
+		if set == "" || sets[set] {
+			continue
+		}
+		sets[set] = true
+		for _, c := range graph.ParseCores(set) {
+			m.Cores[0], m.Cores[1] = max(m.Cores[0], c.X1+1), max(m.Cores[1], c.Y1+1)
+		}
+	}
+	m.Cores[0], m.Cores[1] = min(m.Cores[0], maxSide), min(m.Cores[1], maxSide)
+}
+
+// innermost finds the call that each node belongs to.
+func (m *modeler) innermost() {
+	m.of = make([]int, len(m.g.Nodes))
+	var open []int
+	next := 0
+	for i := range m.g.Nodes {
+		for len(open) > 0 && m.calls[open[len(open)-1]].End >= 0 && m.calls[open[len(open)-1]].End < i {
+			open = open[:len(open)-1]
+		}
+		if next < len(m.calls) && m.calls[next].Start == i {
+			open = append(open, next)
+			next++
+		}
+		m.of[i] = -1
+		if len(open) > 0 {
+			m.of[i] = open[len(open)-1]
+		}
+	}
+}
+
+func (m *modeler) tensorList() {
+	byID := map[string]int{}
+	for i := range m.g.Nodes {
+		n := &m.g.Nodes[i]
+		if n.Type != graph.TensorNode {
+			continue
+		}
+		id := n.Params[graph.ParamTensorID]
+		if id == "" {
+			id = fmt.Sprintf("n%d", i)
+		}
+		k, known := byID[id]
+		if !known {
+			k = len(m.Tensors)
+			byID[id] = k
+			t := tensor{ID: id, Shape: shape(n.Params[graph.ParamShape]), DType: last(n.Params[graph.ParamDType]), Layout: last(n.Params[graph.ParamLayout]),
+				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host", Makers: []int{}, Takers: []int{}}
+			for _, p := range []string{graph.ParamBufferTypeValue, graph.ParamBufferType} {
+				if b, ok := graph.ParseBufferType(n.Params[p]); ok {
+					t.Memory = b.String()
+				}
+			}
+			if a, ok := n.Params.Int(graph.ParamAddress); ok {
+				t.Address = a
+			}
+			m.Tensors = append(m.Tensors, t)
+		}
+		m.tensors[i] = k
+	}
+}
+
+// shape shortens Shape([1, 2]) to 1×2.
+func shape(s string) string {
+	dims := graph.ParseShape(s)
+	if dims == nil {
+		return s
+	}
+	out := make([]string, len(dims))
+	for i, n := range dims {
+		out[i] = fmt.Sprint(n)
+	}
+	return strings.Join(out, "×")
+}
+
+// last returns what is after the last :: or dot.
+func last(s string) string {
+	return s[strings.LastIndexAny(s, ":.")+1:]
+}
+
+func (m *modeler) ops() {
+	operands := m.g.Operands(m.calls)
+	times, ran := newTimes(m.g, m.calls), m.r.DeviceTimes()
+	m.Total = int64(times.total)
+	faults := map[int]string{}
+	for i := range m.g.Nodes {
+		if n := &m.g.Nodes[i]; n.Type == graph.ErrorNode && m.of[i] >= 0 {
+			faults[m.of[i]] = n.Params[graph.ParamErrorType] + ": " + n.Params[graph.ParamErrorMessage]
+		}
+	}
+	index := func(nodes []int) []int {
+		out := make([]int, len(nodes))
+		for i, c := range nodes {
+			out[i] = m.tensors[c]
+		}
+		return out
+	}
+	for i, c := range m.calls {
+		n := &m.g.Nodes[c.Start]
+		o := op{Name: strings.TrimPrefix(c.Name, graph.ControlPrefix), Group: strings.HasPrefix(c.Name, graph.ControlPrefix), Parent: c.Parent, Depth: c.Depth,
+			From: c.Start, To: c.End, Start: int64(times.start[i]), Took: int64(times.took[i]), Device: int64(ran[c.Start].Time), Ended: c.End >= 0, In: index(operands[i].In), Out: index(operands[i].Out),
+			Args: n.Arguments, Stack: n.StackTrace, Source: m.source(strings.Join(n.StackTrace, "\n")), Error: faults[i]}
+		if !o.Ended {
+			o.To = len(m.g.Nodes) - 1
+			if o.Error == "" {
+				o.Error = "it didn't end"
+			}
+		}
+		for _, t := range o.In {
+			m.Tensors[t].Takers = append(m.Tensors[t].Takers, i)
+		}
+		for _, t := range o.Out {
+			m.Tensors[t].Makers = append(m.Tensors[t].Makers, i)
+		}
+		m.Ops = append(m.Ops, o)
+	}
+}
+
+// source returns the number of the source that a stack begins with, or -1.
+func (m *modeler) source(stack string) int {
+	line := graph.TraceLine(stack)
+	k, known := m.sources[line]
+	if known || line == "" {
+		if !known {
+			k = -1
+		}
+		return k
+	}
+	m.sources[line] = -1
+	f, ok := graph.SourceOf(line)
+	text := strings.Split(f.Text, "\n")
+	if !ok || f.Line < 1 || f.Line > len(text) {
+		return -1
+	}
+	const around = 4
+	first, end := max(f.Line-around, 1), min(f.Line+around, len(text))
+	m.sources[line] = len(m.Sources)
+	m.Sources = append(m.Sources, source{f.Path, f.Line, first, text[first-1 : end]})
+	return m.sources[line]
+}
+
+// memory lists the buffers, and the curves of what is in use.
+func (m *modeler) memory() {
+	programs := map[int64][]int{} // buffers of the running program by device
+	dram := int64(0)
+	after := make([][3]int64, len(m.g.Nodes)) // after each node: buffers in L1, all of L1, DRAM
+	for i := range m.g.Nodes {
+		n := &m.g.Nodes[i]
+		device, _ := n.Params.Int(graph.ParamDeviceID)
+		switch n.Type {
+		case graph.BufferAllocate:
+			if b := m.allocated(i); b.inDRAM() {
+				dram += b.Size
+			}
+		case graph.BufferDeallocate:
+			if k, ok := m.byNode[bufferNode(m.g, n)]; ok && m.Buffers[k].To == len(m.g.Nodes) {
+				b := &m.Buffers[k]
+				if b.To = i; b.inDRAM() {
+					dram -= b.Size
+				}
+			}
+		case graph.CircularAllocate, graph.DataflowAllocate, graph.ScratchpadAllocate:
+			m.ofProgram(i)
+			programs[device] = append(programs[device], len(m.Buffers)-1)
+		case graph.CircularDeallocate:
+			of := programs[device]
+			if len(of) == 0 { // a mesh has another number than its chips
+				for _, p := range programs {
+					of = append(of, p...)
+				}
+				clear(programs)
+			}
+			for _, k := range of {
+				m.Buffers[k].To = i
+			}
+			delete(programs, device)
+		}
+		after[i][2] = dram
+	}
+	changed := make([]bool, len(after))
+	graph.CoreUses(m.g, max(m.Cores[0]*m.Cores[1], 1), func(i int, now graph.CoreUse) {
+		after[i][0], after[i][1], changed[i] = now.L1, now.Total, true
+	})
+	for i := range after {
+		if !changed[i] && i > 0 {
+			after[i][0], after[i][1] = after[i-1][0], after[i-1][1]
+		}
+		if changed[i] || i == 0 || i == len(after)-1 {
+			c := &m.Curves
+			c.At, c.Buffers, c.L1, c.DRAM = append(c.At, i), append(c.Buffers, after[i][0]), append(c.L1, after[i][1]), append(c.DRAM, after[i][2])
+		}
+	}
+	m.ofOperations(after)
+}
+
+// ofOperations notes the L1 in use before, after and in operations.
+func (m *modeler) ofOperations(after [][3]int64) {
+	for i := range after {
+		if k := m.of[i]; k >= 0 {
+			m.Ops[k].L1Peak = max(m.Ops[k].L1Peak, after[i][1])
+		}
+	}
+	for k := len(m.Ops) - 1; k >= 0; k-- {
+		o := &m.Ops[k]
+		if o.From > 0 {
+			o.L1Before = after[o.From-1][1]
+		}
+		o.L1After = after[o.To][1]
+		if p := o.Parent; p >= 0 {
+			m.Ops[p].L1Peak = max(m.Ops[p].L1Peak, o.L1Peak)
+		}
+	}
+}
+
+// inDRAM reports whether the buffer is in DRAM.
+func (b *buffer) inDRAM() bool { return b.Kind == "DRAM" || b.Kind == "TRACE" }
+
+// allocated adds the buffer of an allocation.
+func (m *modeler) allocated(i int) *buffer {
+	n := &m.g.Nodes[i]
+	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes), Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
+	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
+	b.Address, _ = n.Params.Int(graph.ParamAddress)
+	for _, p := range []string{graph.ParamType, graph.ParamBufferType, graph.ParamExactBufferType, graph.ParamBufferTypeValue} {
+		if t, ok := graph.ParseBufferType(n.Params[p]); ok {
+			b.Kind = t.String()
+		}
+	}
+	cores := max(m.Cores[0]*m.Cores[1], 1)
+	b.Bank = graph.SizeOnCore(n, cores)
+	if node := bufferNode(m.g, n); node >= 0 {
+		m.byNode[node] = len(m.Buffers)
+		for _, c := range m.g.Nodes[node].Connections {
+			if t, ok := m.tensors[c]; ok && !slices.Contains(b.Tensors, t) {
+				b.Tensors = append(b.Tensors, t)
+				m.Tensors[t].Buffer = len(m.Buffers)
+				if m.Tensors[t].Size == 0 {
+					m.Tensors[t].Size = b.Size
+				}
+			}
+		}
+	}
+	if !b.inDRAM() {
+		b.Place = m.place(i, &b)
+	}
+	m.Buffers = append(m.Buffers, b)
+	return &m.Buffers[len(m.Buffers)-1]
+}
+
+// place returns the cores of a buffer in L1: from its pages, or all of the grid for an interleaved one.
+func (m *modeler) place(i int, b *buffer) int {
+	var pages []graph.Page
+	for _, v := range m.r.PagesByAddress[uint64(max(b.Address, 0))] {
+		if v.Allocation == i {
+			pages = v.Pages
+		}
+	}
+	var on []onCore
+	if pages != nil {
+		at := map[[2]int64]int{}
+		for _, p := range pages {
+			k := [2]int64{p.CoreX, p.CoreY}
+			low, high := int64(p.PageAddr)-b.Address, int64(p.PageAddr)-b.Address+max(p.PageSize, 0)
+			j, ok := at[k]
+			if !ok {
+				at[k] = len(on)
+				on = append(on, onCore{p.CoreX, p.CoreY, low, high - low})
+				continue
+			}
+			c := &on[j]
+			end := max(c.Offset+c.Size, high)
+			c.Offset = min(c.Offset, low)
+			c.Size = end - c.Offset
+		}
+	} else if b.Layout == "INTERLEAVED" {
+		for y := range m.Cores[1] {
+			for x := range m.Cores[0] {
+				on = append(on, onCore{int64(x), int64(y), 0, b.Bank})
+			}
+		}
+	}
+	return m.placed(on)
+}
+
+// placed returns the number of a list of cores, each list once.
+func (m *modeler) placed(on []onCore) int {
+	if len(on) == 0 {
+		return -1
+	}
+	key := fmt.Sprint(on)
+	k, ok := m.places[key]
+	if !ok {
+		k = len(m.Places)
+		m.places[key] = k
+		m.Places = append(m.Places, on)
+	}
+	return k
+}
+
+// ofProgram adds what a program allocates on each of its cores.
+func (m *modeler) ofProgram(i int) *buffer {
+	n := &m.g.Nodes[i]
+	size := n.Params.Size(graph.ParamSize)
+	b := buffer{Kind: "CB", From: i, To: len(m.g.Nodes), Size: size, Bank: size, Cores: n.Params[graph.ParamCoreRangeSet], Op: m.of[i],
+		Inside: n.Params.Bool(graph.ParamGloballyAllocated) || n.Params.Bool(graph.ParamBorrowsMemory)}
+	switch n.Type {
+	case graph.DataflowAllocate:
+		b.Kind = "DFB"
+	case graph.ScratchpadAllocate:
+		b.Kind = "scratchpad"
+	}
+	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
+	b.Address, _ = n.Params.Int(graph.ParamAddress)
+	var on []onCore
+	for _, r := range graph.ParseCores(b.Cores) {
+		for y := max(r.Y0, 0); y <= min(r.Y1, maxSide-1); y++ {
+			for x := max(r.X0, 0); x <= min(r.X1, maxSide-1) && len(on) < maxSide*maxSide; x++ {
+				on = append(on, onCore{int64(x), int64(y), 0, size})
+			}
+		}
+	}
+	b.Place = m.placed(on)
+	m.Buffers = append(m.Buffers, b)
+	return &m.Buffers[len(m.Buffers)-1]
+}
+
+// late finds the buffers that stay allocated while operations run that come after the last use of their tensors. Operations are
+// calls that only loops, branches and traces have around them.
+func (m *modeler) late() {
+	var starts []int
+	operation := make([]int, len(m.Ops)) // that a call is part of
+	for i, o := range m.Ops {
+		operation[i] = i
+		if o.Parent >= 0 && !m.Ops[operation[o.Parent]].Group {
+			operation[i] = operation[o.Parent]
+		} else if !o.Group {
+			starts = append(starts, o.From)
+		}
+	}
+	for k := range m.Buffers {
+		b := &m.Buffers[k]
+		used := -1
+		for _, t := range b.Tensors {
+			for _, c := range append(slices.Clone(m.Tensors[t].Takers), m.Tensors[t].Makers...) {
+				if o := m.Ops[operation[c]]; !o.Group {
+					used = max(used, o.To)
+				}
+			}
+		}
+		if used < 0 || len(b.Tensors) == 0 || !m.taken(b) {
+			continue // a result that nobody takes is kept on purpose
+		}
+		first, _ := slices.BinarySearch(starts, used)
+		end, _ := slices.BinarySearch(starts, b.To)
+		if b.To < len(m.g.Nodes) && m.of[b.To] >= 0 && !m.Ops[operation[m.of[b.To]]].Group {
+			end-- // the operation that frees it
+		}
+		b.Late = max(end-first, 0)
+	}
+}
+
+// taken reports whether an operation takes a tensor of a buffer.
+func (m *modeler) taken(b *buffer) bool {
+	return slices.ContainsFunc(b.Tensors, func(t int) bool { return len(m.Tensors[t].Takers) > 0 })
+}

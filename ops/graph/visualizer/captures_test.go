@@ -1,0 +1,70 @@
+package visualizer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// The operations of TT-NN's captures take and return the tensors that graph_report.py of tt-metal finds; what conv2d frees
+// itself it doesn't return. Buffers are those at the ends of operations, with their sizes in a bank.
+func TestOperandsOfCaptures(t *testing.T) {
+	for name, c := range map[string]struct{ in, out, buffers []string }{
+		"matmul_planned":       {[]string{"ttnn.matmul|1"}, []string{"ttnn.matmul|5"}, []string{"ttnn.matmul|20480|1"}},
+		"matmul_run":           {[]string{"ttnn.matmul|1"}, []string{"ttnn.matmul|5"}, []string{"ttnn.matmul|20480|1", "ttnn.matmul|4096|0"}},
+		"sharded_add":          {[]string{"ttnn.add|7", "ttnn.add|9"}, []string{"ttnn.add|11"}, []string{"ttnn.add|32768|1"}},
+		"sharded_add_in_place": {[]string{"ttnn.add|13", "ttnn.add|15"}, []string{"ttnn.add|13"}, []string{}},
+		"conv2d": {[]string{"ttnn.conv2d|1", "ttnn.conv2d|12", "ttnn.conv2d|15", "ttnn.conv2d|3", "ttnn.conv2d|25", "ttnn.conv2d|26", "ttnn.conv2d|27", "ttnn.conv2d|28", "ttnn.conv2d|38"},
+			[]string{"ttnn.conv2d|14", "ttnn.conv2d|41"}, []string{"ttnn.conv2d|262144|0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, ask := imported(t, Options{}, "../testdata/tt-metal/"+name+".json")
+			for table, rows := range map[string][]string{"input": c.in, "output": c.out} {
+				want(t, ask(fmt.Sprintf("SELECT name, tensor_id FROM operations JOIN %s_tensors USING (operation_id) ORDER BY operation_id, %s_index", table, table)), rows...)
+			}
+			want(t, ask("SELECT name, max_size_per_bank, buffer_type FROM operations JOIN buffers USING (operation_id) ORDER BY operation_id, address"), c.buffers...)
+		})
+	}
+}
+
+// The tensor that a function frees is its input, also if other tensors had the same address. A deallocation has the line that
+// called it.
+func TestDeallocateTakesItsTensor(t *testing.T) {
+	for _, format := range writtenFormats {
+		_, ask := imported(t, Options{}, recorded(t, graph.Config{Format: format, StackTraces: true}, func(r *graph.Recorder) {
+			a, b := tensor(7, buffer(1, graph.L1, 1000, 2048)), tensor(8, buffer(2, graph.L1, 1000, 2048))
+			r.Begin("ttnn::relu", arg(a, b)...)
+			r.End()
+			r.Begin("ttnn.deallocate")
+			r.Begin("Tensor::deallocate")
+			r.Deallocate(a.Buffer)
+			r.End()
+			r.End()
+			r.Deallocate(b.Buffer)
+		}))
+		traced := "1"
+		rows := []string{"2|ttnn.deallocate|7", "3|ttnn::deallocate|8"}
+		if format == graph.Format2025 { // its tensors have no id
+			rows, traced = []string{}, "0"
+		}
+		want(t, ask("SELECT operation_id, name, tensor_id FROM operations JOIN input_tensors USING (operation_id) WHERE operation_id > 1 ORDER BY 1"), rows...)
+		want(t, ask("SELECT count(*) FROM operations JOIN stack_traces USING (operation_id) WHERE name = 'ttnn::deallocate' AND stack_trace LIKE '%captures_test.go%'"), traced)
+	}
+}
+
+// A list of nodes has the devices of the architecture that its reader knows. A report with devices keeps them.
+func TestArchOfNodeLists(t *testing.T) {
+	sum, ask := imported(t, Options{Arch: "blackhole"}, "../testdata/tt-metal/matmul_run.json")
+	want(t, ask("SELECT device_id, num_x_cores, num_y_cores, l1_num_banks, worker_l1_size, address_at_first_l1_cb_buffer, cb_limit FROM devices ORDER BY 1"),
+		"0|11|10|110|1572864|111616|1461248", "1|11|10|110|1572864|111616|1461248")
+	if len(sum.Warnings) != 0 {
+		t.Errorf("warnings %q", sum.Warnings)
+	}
+	_, ask = imported(t, Options{Arch: "wormhole"}, save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":7}],"graph":[]}`))
+	want(t, ask("SELECT device_id, l1_num_banks FROM devices"), "0|7")
+	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"}, Options{Arch: "z80"}); !errors.Is(err, ErrArch) {
+		t.Errorf("an unknown architecture: %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+package ops_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// programsOf returns the name of the function of each program that a report has, and the program's.
+func programsOf(t *testing.T, r *graph.Report) []string {
+	t.Helper()
+	var out []string
+	for _, p := range r.Programs {
+		name := "?"
+		if p.Function >= 0 {
+			name = r.Graph.Nodes[p.Function].Name()
+		}
+		s := name + " " + p.Name
+		if p.Trace != "" {
+			s += " " + p.Trace + string(rune('0'+p.Replay))
+		}
+		if p.Start >= p.End || p.HostEnd < p.HostStart {
+			t.Errorf("%s: it ran from %d to %d, its call from %v to %v", s, p.Start, p.End, p.HostStart, p.HostEnd)
+		}
+		out = append(out, s)
+	}
+	if !slices.IsSortedFunc(r.Programs, func(a, b graph.ProgramRun) int { return int(int64(a.Start - b.Start)) }) {
+		t.Error("the programs aren't in the order of their starts")
+	}
+	return out
+}
+
+// Each operation of a graph has the time of its programs on the device, whether it runs at once or in a replay of a trace. What
+// runs beside operations has its own function.
+func TestTimesInGraphs(t *testing.T) {
+	b := open(t, sim.Blackhole(), ops.WithID(3))
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	out := b.ok(b.Add(b.ctx, x, x))
+	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
+	q := b.dev.Queue(0)
+	b.must(q.Wait(b.ctx))
+
+	c := b.BeginCapture(graph.Config{})
+	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
+	tr, err := b.Capture(b.ctx, "two", func(ctx context.Context) error {
+		_, err := b.Relu(ctx, x, ops.Into(out))
+		_, again := b.Add(ctx, x, x, ops.Into(out))
+		return errors.Join(err, again)
+	})
+	b.must(err)
+	loop, err := q.Capture(b.ctx, "loop", func(ctx context.Context, r *reprise.Recorder) error {
+		return b.Record(ctx, r, func(context.Context) error {
+			return r.Loop(3, func() error { _, err := b.Relu(b.ctx, x, ops.Into(out)); return err })
+		})
+	})
+	b.must(err)
+	b.must(tr.Replay(b.ctx))
+	b.must(loop.Replay(b.ctx))
+	b.must(tr.Replay(b.ctx))
+	b.ok(b.Relu(b.ctx, x, ops.Into(out)))
+	b.must(b.Wait(b.ctx))
+	r, err := c.End()
+	b.must(err)
+
+	add, relu := "BinaryNgDeviceOperation binary", "UnaryDeviceOperation relu"
+	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1", relu + " two2", add + " two2", relu}
+	if d := cmp.Diff(want, programsOf(t, r)); d != "" {
+		t.Errorf("programs:\n%s", d)
+	}
+	var file bytes.Buffer
+	b.must(r.Encode(&file))
+	again, err := graph.Decode(&file, graph.Limits{})
+	b.must(err)
+	if d := cmp.Diff(r.Programs, again.Programs); d != "" {
+		t.Errorf("programs of the file:\n%s", d)
+	}
+	if mhz := again.ClockMHz(3); mhz < 200 || mhz > 2000 || again.Devices[0].ClockMHz != mhz {
+		t.Errorf("the clock is %v MHz, and %v MHz is written", mhz, again.Devices[0].ClockMHz)
+	}
+	times := again.DeviceTimes()
+	calls := again.Graph.Calls()
+	top := map[string]int{}
+	for _, call := range calls {
+		if call.Depth == 0 {
+			top[call.Name] += times[call.Start].Programs
+		}
+	}
+	if d := cmp.Diff(map[string]int{"ttnn::add": 3, "ttnn::relu": 3, "reprise::replay": 3}, nonzero(top)); d != "" {
+		t.Errorf("programs by operation:\n%s", d)
+	}
+	var tree strings.Builder
+	b.must(again.PrintTree(&tree))
+	if !strings.Contains(tree.String(), ", device ") || !strings.Contains(tree.String(), " in 2 programs\n") {
+		t.Errorf("the tree has no times of the device:\n%s", tree.String())
+	}
+	b.must(tr.Release(b.ctx))
+	b.must(loop.Release(b.ctx))
+}
+
+func nonzero(m map[string]int) map[string]int {
+	for k, v := range m {
+		if v == 0 {
+			delete(m, k)
+		}
+	}
+	return m
+}
+
+// Programs that others start on the queue, and that no call of the device tells of, don't shift the times of what follows.
+func TestTimesAmongOthers(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.put(normal([4]int{1, 1, 32, 32}, ops.BFloat16, 1), ops.Tile, ops.Interleaved(allocator.DRAM))
+	out := b.ok(b.Add(b.ctx, x, x))
+	tr, err := b.Capture(b.ctx, "before", func(ctx context.Context) error { _, err := b.Add(ctx, x, x, ops.Into(out)); return err })
+	b.must(err)
+	outer := b.BeginCapture(graph.Config{})
+	b.must(tr.Replay(b.ctx))
+	inner := b.BeginCapture(graph.Config{})
+	b.must(tr.Debug().Step(b.ctx, nil)) // programs of no call
+	b.ok(b.Add(b.ctx, x, x, ops.Into(out)))
+	b.must(b.Wait(b.ctx))
+	for i, c := range []*ops.Capture{inner, outer} {
+		r, err := c.End()
+		b.must(err)
+		want := []string{"reprise::replay binary before1", "BinaryNgDeviceOperation binary"}[1-i:]
+		if d := cmp.Diff(want, programsOf(t, r)); d != "" {
+			t.Errorf("capture %d:\n%s", i, d)
+		}
+	}
+	b.must(tr.Release(b.ctx))
+}
