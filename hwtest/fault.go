@@ -60,7 +60,7 @@ func (t *fixture) hangTimeout() time.Duration {
 	least, times := 2*time.Second, time.Duration(20)
 	switch t.device.Kind {
 	case target.Emulator:
-		return 400 * time.Millisecond
+		return 400 * time.Millisecond * slowdown
 	case target.Silicon:
 		least, times = 400*time.Millisecond, 2
 	}
