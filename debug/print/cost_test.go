@@ -49,11 +49,11 @@ func TestNoCost(t *testing.T) {
 func TestCost(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
 	im := compile(b, "kernel.c", counter)
-	l, got := listen(b, print.Options{})
 	b.Must(b.Queue.Run(b.Ctx, b.Load(&reprise.Program{Name: "count", Kernels: []reprise.Kernel{{
 		Name: "counter", Image: im, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{20, 0} },
 	}}})))
 	b.Must(b.Queue.Wait(b.Ctx))
+	l, got := listen(b, print.Options{}) // now: its visits take cycles of the core
 	b.Must(l.Close())
 	for i, r := range (*got)[1:] {
 		if d := r.Time - (*got)[i].Time; d > 90 {

@@ -60,7 +60,6 @@ type core struct {
 	at    chip.Core
 	rings [chip.NumProcessors]reader
 	held  []Record // that others with an earlier time may still come before
-	until uint64   // the newest time of the last visit
 }
 
 // A reader is how far one ring was read.
@@ -70,7 +69,8 @@ type reader struct {
 	pos     uint32
 	beat    uint32
 	lost    uint32
-	broken  bool // its header is none
+	newest  uint64 // the time of the last record
+	broken  bool   // its header is none
 }
 
 // Listen reads what kernels print until Close, and calls the handler with each line: first with those that are still in the rings
@@ -199,13 +199,11 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
 		return 0, err
 	}
-	newest, several := c.until, 0
 	for p := range chip.Processor(chip.NumProcessors) {
 		r := &c.rings[p]
 		if !r.prints {
 			continue
 		}
-		several++
 		h := parseHeader(headers[:], p)
 		if !r.visited {
 			r.pos, r.beat, r.lost = h.untaken(), h.beat, h.told
@@ -220,21 +218,38 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 		}
 		r.visited = true
 	}
-	for _, r := range c.held {
-		newest = max(newest, r.Time)
+	if len(c.held) == 0 {
+		return n, nil
 	}
-	// A processor that took the time of a record may not have put it there yet, while others have put later ones.
+	until, err := l.untilLocked(c)
+	if err != nil {
+		return n, err
+	}
 	slices.SortStableFunc(c.held, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
-	ready := len(c.held)
-	if several > 1 && n > 0 {
-		ready = slices.IndexFunc(append(c.held, Record{Time: 1<<64 - 1}), func(r Record) bool { return r.Time > c.until })
-	}
+	ready := slices.IndexFunc(append(c.held, Record{Time: 1<<64 - 1}), func(r Record) bool { return r.Time > until })
 	for _, r := range c.held[:ready] {
 		l.handle(r)
 	}
 	c.held = slices.Delete(c.held, 0, ready)
-	c.until = newest
 	return n, nil
+}
+
+// untilLocked returns the time up to which all records of a core have been read. A processor that makes one now, or has handed one
+// over since its ring was read, took its time after that of the last one read. The others take theirs after this look, and so
+// after all that was read.
+func (l *Listener) untilLocked(c *core) (uint64, error) {
+	var headers [HeadersSize]byte
+	if err := l.dev.ReadL1(c.at, l.area, headers[:]); err != nil {
+		return 0, err
+	}
+	until := uint64(1<<64 - 2)
+	for p := range chip.Processor(chip.NumProcessors) {
+		r := &c.rings[p]
+		if h := parseHeader(headers[:], p); r.prints && !r.broken && (h.busy || h.put != r.pos) {
+			until = min(until, r.newest)
+		}
+	}
+	return until, nil
 }
 
 // ringLocked reads a ring and returns how many bytes there were.
@@ -280,6 +295,9 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 		}
 		records = slices.Insert(records, 0, note)
 		r.lost = later.lost
+	}
+	if len(records) > 0 {
+		r.newest = records[len(records)-1].Time
 	}
 	c.held = append(c.held, records...)
 	r.pos = h.put

@@ -32,12 +32,14 @@ var le = binary.LittleEndian
 type header struct {
 	taken, beat, told uint32 // the host's
 	put, tail, lost   uint32 // the processor's
+	busy              bool   // the processor makes a record, whose time it may have taken
 }
 
 // parseHeader reads a processor's header from those of a core.
 func parseHeader(b []byte, p chip.Processor) header {
 	b = b[int(p)*headerSize:]
 	return header{
+		busy:  b[atPut]&1 != 0,
 		taken: le.Uint32(b) &^ 3, beat: le.Uint32(b[4:]), told: le.Uint32(b[12:]),
 		put: le.Uint32(b[atPut:]) &^ 3, tail: le.Uint32(b[atPut+4:]) &^ 3, lost: le.Uint32(b[atPut+8:]),
 	}

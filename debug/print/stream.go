@@ -57,9 +57,7 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 		l = &line{record: rec}
 		d.open[at] = l
 	}
-	if l.text.Len() == 0 {
-		l.record.Time = rec.Time
-	}
+	l.record.Time = rec.Time // a line of several statements has the time of the last one, so that lines stay in order
 	for len(words) > 0 {
 		s, n, ok := l.state.item(k, words)
 		if !ok {
@@ -76,7 +74,6 @@ func (d *Decoder) stream(out []Record, at place, rec Record, k *Kernel, words []
 			l.record.Text = l.text.String()
 			out = append(out, l.record)
 			l.text.Reset()
-			l.record.Time = rec.Time
 			s = after
 			if !newline {
 				break

@@ -98,11 +98,15 @@ struct rp_print_ring {
     uint32_t patience;  // cycles without a visit for which a full ring waits; 0: nobody listens
     uint32_t told;      // of lost, what it knows
     // This processor's.
-    uint32_t put;       // up to where records are
+    uint32_t put;       // up to where records are; RP_PRINT_BUSY is set while it makes one
     uint32_t tail;      // the first record that hasn't been overwritten
     uint32_t lost;      // records overwritten before the host took them
     uint32_t deserted;  // the beat at which it stopped waiting for the host
 };
+
+// Set before a processor takes the time of a record, and cleared by handing it over: the host then knows that one with an earlier
+// time than what other processors of the core have handed over may still come.
+#define RP_PRINT_BUSY 1u
 
 // A record: words and kind, the id by which the host knows the program, the time, then what the kind says.
 #define RP_PRINT_MAGIC 0x52500000u
@@ -161,7 +165,7 @@ static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint3
     __asm__ volatile(".pushsection .reprise_print,\"\",@progbits\n\t.balign 4\n\t.word 0\n\t.popsection");
     volatile struct rp_print_ring* r = rp_print_ring();
     uint32_t data = RP_L1_PRINT_DATA + RP_PRINT_SIZE * rp_processor();
-    uint32_t put = r->put;
+    uint32_t put = r->put & ~RP_PRINT_BUSY;
     uint32_t rest = RP_PRINT_SIZE - (put & (RP_PRINT_SIZE - 4));
     uint32_t size = 4 * (head & 0xFFu);
     uint32_t end = put + size + (rest < size ? rest : 0);
@@ -171,8 +175,8 @@ static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint3
     if (rest < size) {
         rp_store(data + (put & (RP_PRINT_SIZE - 4)), RP_PRINT_MAGIC | RP_PRINT_KIND_SKIP | rest / 4);
         put += rest;
-        r->put = put;
     }
+    r->put = put | RP_PRINT_BUSY;
     volatile uint32_t* w = rp_word(data + (put & (RP_PRINT_SIZE - 4)));
     w[0] = RP_PRINT_MAGIC | head;
     w[1] = ((const volatile struct rp_launch*)RP_LOCAL->launch)->host_assigned_id;
@@ -184,7 +188,7 @@ static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint3
 // rp_print_end hands the record that was begun last to the host.
 static __attribute__((noinline, unused)) void rp_print_end(uint32_t words) {
     volatile struct rp_print_ring* r = rp_print_ring();
-    r->put = r->put + 4 * words;
+    r->put = r->put + (4 * words - RP_PRINT_BUSY);
 }
 
 // --- arguments ---------------------------------------------------------------------------------------------------

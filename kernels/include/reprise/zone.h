@@ -28,10 +28,11 @@ struct rp_zone {
 
 // rp_zone_write writes the record, if the ring has room.
 static __attribute__((noinline, unused)) void rp_zone_write(uint32_t name, uint32_t low, uint32_t high) {
-    uint32_t end_low = rp_load(RP_WALL_CLOCK_LOW);
-    uint32_t end_high = rp_load(RP_WALL_CLOCK_HIGH);
     volatile struct rp_print_ring* r = rp_print_ring();
     uint32_t put = r->put;
+    r->put = put | RP_PRINT_BUSY;
+    uint32_t end_low = rp_load(RP_WALL_CLOCK_LOW);
+    uint32_t end_high = rp_load(RP_WALL_CLOCK_HIGH);
     uint32_t tail = r->tail;
     uint32_t most = put + 2 * 4 * RP_ZONE_WORDS;  // a skipped rest is shorter than the record
     if (most - tail > RP_PRINT_SIZE) {
@@ -42,6 +43,7 @@ static __attribute__((noinline, unused)) void rp_zone_write(uint32_t name, uint3
         }
         if (most - tail > RP_PRINT_SIZE) {
             r->lost = r->lost + 1;
+            r->put = put;
             return;
         }
     }
