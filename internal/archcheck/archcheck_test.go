@@ -42,7 +42,7 @@ hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target
 # Tensors and operations.
 ops                        -> reprise ops/graph kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
-ops/graph/view             -> ops/graph  # reports as pages for a browser
+ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
 ops/safetensors            -> ops  # files of weights as host tensors
 

@@ -3,10 +3,10 @@
 //
 // A [Graph] is a list of nodes in the order of time, in the form that TT-NN's graph capture has. A [Recorder] makes one from
 // events; [Decode] reads one that Reprise or TT-NN wrote, in any [Format]. [Report] is a graph with its devices,
-// its time and the pages of buffers. [Levelize] makes a graph of the data flow between operations.
+// its time and the pages of buffers. [Graph.Operands] is the data flow between operations.
 //
 // The package accesses no device: package ops tells a Recorder what runs.
 //
 // Facts about nodes, files and figures come from TT-NN's document about graph tracing and from tt-metal's sources:
-// ttnn/core/graph (graph_processor.cpp, levelized_graph.cpp, graph_trace_utils.cpp) and ttnn/ttnn/graph.py.
+// ttnn/core/graph (graph_processor.cpp, graph_trace_utils.cpp) and ttnn/ttnn/graph.py.
 package graph

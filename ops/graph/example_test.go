@@ -46,8 +46,8 @@ func Example() {
 	// Capture End
 }
 
-// The data flow between the operations of level 1.
-func ExampleLevelize() {
+// The data flow between operations.
+func ExampleGraph_Operands() {
 	tensor := func(id uint64) *graph.Tensor { return &graph.Tensor{ID: id, Shape: []int{32, 32}} }
 	a, b, c := tensor(1), tensor(2), tensor(3)
 	r := graph.NewRecorder(graph.Config{Format: graph.Format2026v1})
@@ -62,17 +62,20 @@ func ExampleLevelize() {
 		fmt.Println(err)
 		return
 	}
-	vertices, err := graph.Levelize(report.Graph, 1)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, v := range vertices {
-		fmt.Println(v.ID, v.Name, "from", v.In, "to", v.Out)
+	g := report.Graph
+	calls := g.Calls()
+	for i, o := range g.Operands(calls) {
+		if calls[i].Depth == 0 {
+			ids := func(nodes []int) (out []string) {
+				for _, n := range nodes {
+					out = append(out, g.Nodes[n].Params[graph.ParamTensorID])
+				}
+				return out
+			}
+			fmt.Println(calls[i].Name, "takes", ids(o.In), "returns", ids(o.Out))
+		}
 	}
 	// Output:
-	// 0 tensor[1] from [] to [2]
-	// 1 tensor[2] from [] to [2]
-	// 2 multiply from [0 1] to [3]
-	// 3 relu from [2] to []
+	// multiply takes [1 2] returns [3]
+	// relu takes [3] returns []
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -160,82 +159,6 @@ func TestParseCores(t *testing.T) {
 	}
 }
 
-// levelNames returns vertices as text: name, inputs, outputs, internals.
-func levelNames(vs []Vertex) []string {
-	var out []string
-	for _, v := range vs {
-		out = append(out, fmt.Sprintf("%s%v%v%v", v.Name, v.In, v.Out, v.Internals))
-	}
-	return out
-}
-
-// An add of a tensor to itself: twice in, once out (upstream's SimpleBinaryOp).
-func TestLevelizeSimpleBinaryOp(t *testing.T) {
-	r := NewRecorder(Config{Format: Format2026v1})
-	a, s := &Tensor{ID: 7, Shape: []int{64, 128}, Buffer: l1(1, 16384, 0)}, &Tensor{ID: 8, Shape: []int{64, 128}, Buffer: l1(2, 16384, 0)}
-	r.Begin("ttnn::add", take(a, a)...)
-	r.Begin("BinaryNgDeviceOperation", take(a, a)...)
-	r.Allocate(s.Buffer)
-	r.End(s)
-	r.End(s)
-	g := finish(t, r).Graph
-	for level, want := range [][]string{1: {"tensor[7][][1][]", "ttnn::add[0 0][][]"}, 2: {"tensor[7][][1 2][]", "ttnn::add[0 0][][2]", "BinaryNgDeviceOperation[0 0][][]"}} {
-		if level == 0 {
-			if _, err := Levelize(g, 0); err == nil {
-				t.Error("there is no level 0")
-			}
-			continue
-		}
-		vs, err := Levelize(g, level)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, levelNames(vs)); d != "" {
-			t.Errorf("level %d: %s", level, d)
-		}
-		if d := cmp.Diff([]string{"Shape([64, 128])"}, vs[1].OutputShape); d != "" {
-			t.Error(d)
-		}
-	}
-}
-
-// add(a, multiply(b, c)): edges are in the order of the arguments.
-func TestLevelizeMultiplyAndAdd(t *testing.T) {
-	for _, format := range []Format{Format2026v1, Format2026v2} {
-		r := NewRecorder(Config{Format: format})
-		ts := make([]*Tensor, 5)
-		for i := range ts {
-			ts[i] = &Tensor{ID: uint64(i), Shape: []int{32, 32}, Buffer: l1(uint64(i), 2048, 0)}
-		}
-		r.Begin("ttnn::multiply", take(ts[1], ts[2])...)
-		r.Begin("BinaryNgDeviceOperation", take(ts[1], ts[2])...)
-		r.End(ts[3])
-		r.End(ts[3])
-		r.Begin("ttnn::add", take(ts[0], ts[3])...)
-		r.End(ts[4])
-		vs, err := Levelize(finish(t, r).Graph, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := func(name string) Vertex {
-			return vs[slices.IndexFunc(vs, func(v Vertex) bool { return v.Name == name })]
-		}
-		var in [2][]string
-		for i, name := range []string{"ttnn::multiply", "ttnn::add"} {
-			for _, v := range at(name).In {
-				in[i] = append(in[i], vs[v].Name)
-			}
-		}
-		second := "ttnn::multiply"
-		if format == Format2026v2 {
-			second = "tensor[3]" // a node of its own for this use
-		}
-		if d := cmp.Diff([2][]string{{"tensor[1]", "tensor[2]"}, {"tensor[0]", second}}, in); d != "" {
-			t.Errorf("format %v: %s", format, d)
-		}
-	}
-}
-
 // A function that hangs has no end: it is in the calls without outputs, and its report decodes.
 func TestFunctionWithoutEnd(t *testing.T) {
 	r := NewRecorder(Config{Format: Format2026v1})
@@ -245,10 +168,6 @@ func TestFunctionWithoutEnd(t *testing.T) {
 		t.Error(d)
 	}
 	p := finish(t, r)
-	vs, err := Levelize(p.Graph, 2)
-	if err != nil || len(vs) != 2 || !cmp.Equal(vs[0].Internals, []int{1}) {
-		t.Errorf("%+v, %v", vs, err)
-	}
 	if _, err := OutputTensors(p.Graph); !errors.Is(err, ErrNoFunctions) {
 		t.Errorf("outputs: %v", err)
 	}
@@ -370,10 +289,11 @@ func FuzzDecode(f *testing.F) {
 		if PeakL1(g) < 0 || PeakAllocated(g) < 0 || PerCore(g, 64).Total < 0 {
 			t.Error("less than nothing is in use")
 		}
-		if _, err := Levelize(g, 3); err != nil {
+		var out bytes.Buffer
+		if err := g.DotFlow(&out, 3); err != nil {
 			t.Error(err)
 		}
-		var out bytes.Buffer
+		out.Reset()
 		for _, write := range []func(io.Writer) error{g.Print, g.PrintTree, g.Dot} {
 			if err := write(&out); err != nil {
 				t.Error(err)

@@ -1,5 +1,7 @@
 package graph
 
+import "slices"
+
 // CoreUse is the most L1 of one core that was in use at a time, in bytes. The maxima can be of different times.
 type CoreUse struct {
 	Circular   int64 // of circular buffers, on the core with most of them
@@ -15,24 +17,29 @@ type CoreUse struct {
 // are taken to be spread over the given number of cores, usually all of the grid.
 func PerCore(g *Graph, cores int) CoreUse {
 	var u CoreUse
-	CoreUses(g, cores, func(_ int, now CoreUse) { u = u.atLeast(now) })
+	CoreUses(g, cores, nil, func(_ int, now CoreUse) { u = u.atLeast(now) })
 	return u
 }
 
-// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted as [PerCore] does.
-func CoreUses(g *Graph, cores int, f func(node int, now CoreUse)) {
+// CoreUses calls f with the L1 of one core that is in use after each node that changes it, counted as [PerCore] does, on the device
+// with most of it among those given, or among all if devices is nil.
+func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse)) {
 	all := g.coreDevices()
+	others := func(n *Node) bool { return devices != nil && !slices.Contains(devices, n.device()) }
 	type allocated struct{ device, size int64 }
 	live := map[int]allocated{} // per core, by node of the buffer
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		switch n.Type {
 		case CircularAllocate, DataflowAllocate, ScratchpadAllocate:
+			if others(n) {
+				continue
+			}
 			all.programs[n.device()].add(n)
 		case CircularDeallocate:
 			all.free(n.device())
 		case BufferAllocate:
-			if b := g.first(n, BufferNode); b != nil && n.inL1() {
+			if b := g.first(n, BufferNode); b != nil && n.inL1() && !others(n) {
 				s := perCore(n.Params, cores)
 				live[b.Counter] = allocated{n.device(), s}
 				all.buffers[n.device()] = plus(all.buffers[n.device()], s)

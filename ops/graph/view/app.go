@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 //go:embed app
 var app embed.FS
+
+// scripts are the page's own, in the order in which they run.
+var scripts = []string{"common.js", "lists.js", "plots.js", "memory.js", "cores.js", "flow.js", "route.js"}
 
 // HTML writes a report under a name as one HTML file, with its scripts and without references to others, to be opened from a
 // disk or mailed.
@@ -39,12 +43,16 @@ func appPage(name string, r *graph.Report) ([]byte, error) {
 		}
 		return string(b)
 	}
+	var script strings.Builder
+	for _, s := range scripts {
+		script.WriteString(read(s))
+	}
 	data := struct {
 		Name                         string
 		PlotStyle, Style             template.CSS
 		Report, Plot, Layout, Script template.JS
 	}{name, template.CSS(read("lib/uPlot.min.css")), template.CSS(read("app.css")), template.JS(doc),
-		template.JS(read("lib/uPlot.iife.min.js")), template.JS(read("lib/dagre.min.js")), template.JS(read("app.js"))}
+		template.JS(read("lib/uPlot.iife.min.js")), template.JS(read("lib/dagre.min.js")), template.JS(script.String())}
 	text := read("index.html")
 	if err != nil {
 		return nil, err

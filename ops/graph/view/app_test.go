@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,8 +143,8 @@ func TestHTMLOfCaptures(t *testing.T) {
 		}
 		m := document(t, page.String())
 		got := facts{Ops: len(m.Ops), Tensors: len(m.Tensors), Buffers: len(m.Buffers)}
-		for i := range m.Curves.At {
-			got.L1, got.DRAM = max(got.L1, m.Curves.L1[i]), max(got.DRAM, m.Curves.DRAM[i])
+		for _, c := range m.Chips {
+			got.L1, got.DRAM = max(got.L1, slices.Max(c.L1)), max(got.DRAM, slices.Max(c.DRAM))
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", name, d)

@@ -24,10 +24,10 @@ type model struct {
 	Ops       []op        `json:"ops"` // all calls, in the order of their starts
 	Tensors   []tensor    `json:"tensors"`
 	Buffers   []buffer    `json:"buffers"`
-	Places    [][]onCore  `json:"places"`  // on which cores buffers are, by buffer.Place
-	Cores     [2]int      `json:"cores"`   // columns and rows of the grid
-	Sources   []source    `json:"sources"` // by op.Source
-	Curves    curves      `json:"curves"`
+	Places    [][]onCore  `json:"places"`    // on which cores buffers are, by buffer.Place
+	Cores     [2]int      `json:"cores"`     // columns and rows of the grid
+	Sources   []source    `json:"sources"`   // by op.Source
+	Chips     []chip      `json:"chips"`     // by identifier, at least one
 	InBuffers int64       `json:"inBuffers"` // bytes of the first peak that are counted again
 	Meta      [][2]string `json:"meta"`
 }
@@ -111,14 +111,6 @@ type onCore struct {
 	Y      int64 `json:"y"`
 	Offset int64 `json:"o"`
 	Size   int64 `json:"s"`
-}
-
-// curves are the bytes in use after each event that changes them.
-type curves struct {
-	At      []int   `json:"at"`
-	Buffers []int64 `json:"buffers"` // in L1, on the fullest core
-	L1      []int64 `json:"l1"`      // all of L1, on the fullest core: what programs take too
-	DRAM    []int64 `json:"dram"`    // in all banks
 }
 
 // modeler builds a model.
@@ -313,73 +305,19 @@ func (m *modeler) source(stack string) int {
 	return m.sources[line]
 }
 
-// memory lists the buffers, and the curves of what is in use.
-func (m *modeler) memory() {
-	programs := map[int64][]int{} // buffers of the running program by device
-	dram := int64(0)
-	after := make([][3]int64, len(m.g.Nodes)) // after each node: buffers in L1, all of L1, DRAM
-	for i := range m.g.Nodes {
-		n := &m.g.Nodes[i]
-		device, _ := n.Params.Int(graph.ParamDeviceID)
-		switch n.Type {
-		case graph.BufferAllocate:
-			if b := m.allocated(i); b.inDRAM() {
-				dram += b.Size
-			}
-		case graph.BufferDeallocate:
-			if k, ok := m.byNode[bufferNode(m.g, n)]; ok && m.Buffers[k].To == len(m.g.Nodes) {
-				b := &m.Buffers[k]
-				if b.To = i; b.inDRAM() {
-					dram -= b.Size
-				}
-			}
-		case graph.CircularAllocate, graph.DataflowAllocate, graph.ScratchpadAllocate:
-			m.ofProgram(i)
-			programs[device] = append(programs[device], len(m.Buffers)-1)
-		case graph.CircularDeallocate:
-			of := programs[device]
-			if len(of) == 0 { // a mesh has another number than its chips
-				for _, p := range programs {
-					of = append(of, p...)
-				}
-				clear(programs)
-			}
-			for _, k := range of {
-				m.Buffers[k].To = i
-			}
-			delete(programs, device)
-		}
-		after[i][2] = dram
-	}
-	changed := make([]bool, len(after))
-	graph.CoreUses(m.g, max(m.Cores[0]*m.Cores[1], 1), func(i int, now graph.CoreUse) {
-		after[i][0], after[i][1], changed[i] = now.L1, now.Total, true
-	})
-	for i := range after {
-		if !changed[i] && i > 0 {
-			after[i][0], after[i][1] = after[i-1][0], after[i-1][1]
-		}
-		if changed[i] || i == 0 || i == len(after)-1 {
-			c := &m.Curves
-			c.At, c.Buffers, c.L1, c.DRAM = append(c.At, i), append(c.Buffers, after[i][0]), append(c.L1, after[i][1]), append(c.DRAM, after[i][2])
-		}
-	}
-	m.ofOperations(after)
-}
-
 // ofOperations notes the L1 in use before, after and in operations.
-func (m *modeler) ofOperations(after [][3]int64) {
+func (m *modeler) ofOperations(after []int64) {
 	for i := range after {
 		if k := m.of[i]; k >= 0 {
-			m.Ops[k].L1Peak = max(m.Ops[k].L1Peak, after[i][1])
+			m.Ops[k].L1Peak = max(m.Ops[k].L1Peak, after[i])
 		}
 	}
 	for k := len(m.Ops) - 1; k >= 0; k-- {
 		o := &m.Ops[k]
 		if o.From > 0 {
-			o.L1Before = after[o.From-1][1]
+			o.L1Before = after[o.From-1]
 		}
-		o.L1After = after[o.To][1]
+		o.L1After = after[o.To]
 		if p := o.Parent; p >= 0 {
 			m.Ops[p].L1Peak = max(m.Ops[p].L1Peak, o.L1Peak)
 		}
@@ -390,7 +328,7 @@ func (m *modeler) ofOperations(after [][3]int64) {
 func (b *buffer) inDRAM() bool { return b.Kind == "DRAM" || b.Kind == "TRACE" }
 
 // allocated adds the buffer of an allocation.
-func (m *modeler) allocated(i int) *buffer {
+func (m *modeler) allocated(i int) {
 	n := &m.g.Nodes[i]
 	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes), Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
 	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
@@ -400,8 +338,7 @@ func (m *modeler) allocated(i int) *buffer {
 			b.Kind = t.String()
 		}
 	}
-	cores := max(m.Cores[0]*m.Cores[1], 1)
-	b.Bank = graph.SizeOnCore(n, cores)
+	b.Bank = graph.SizeOnCore(n, m.coreCount())
 	if node := bufferNode(m.g, n); node >= 0 {
 		m.byNode[node] = len(m.Buffers)
 		for _, c := range m.g.Nodes[node].Connections {
@@ -418,7 +355,6 @@ func (m *modeler) allocated(i int) *buffer {
 		b.Place = m.place(i, &b)
 	}
 	m.Buffers = append(m.Buffers, b)
-	return &m.Buffers[len(m.Buffers)-1]
 }
 
 // place returns the cores of a buffer in L1: from its pages, or all of the grid for an interleaved one.
@@ -472,7 +408,7 @@ func (m *modeler) placed(on []onCore) int {
 }
 
 // ofProgram adds what a program allocates on each of its cores.
-func (m *modeler) ofProgram(i int) *buffer {
+func (m *modeler) ofProgram(i int) {
 	n := &m.g.Nodes[i]
 	size := n.Params.Size(graph.ParamSize)
 	b := buffer{Kind: "CB", From: i, To: len(m.g.Nodes), Size: size, Bank: size, Cores: n.Params[graph.ParamCoreRangeSet], Op: m.of[i],
@@ -495,7 +431,6 @@ func (m *modeler) ofProgram(i int) *buffer {
 	}
 	b.Place = m.placed(on)
 	m.Buffers = append(m.Buffers, b)
-	return &m.Buffers[len(m.Buffers)-1]
 }
 
 // late finds the buffers that stay allocated while operations run that come after the last use of their tensors. Operations are

@@ -1,0 +1,246 @@
+//go:build long
+
+package view
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+var shots = flag.String("shots", "", "a folder to which the tests in a browser put pictures of the pages, to be looked at")
+
+// browser returns the path of Debian's Chromium, or skips the test.
+func browser(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no Chromium: apt-get install chromium")
+	return ""
+}
+
+// tab is a page in a headless browser, which is driven by Chrome's DevTools protocol over a pair of pipes.
+type tab struct {
+	testing.TB
+	to      *os.File
+	from    *bufio.Reader
+	next    int
+	session string
+}
+
+// reply is an answer, or an event without an id.
+type reply struct {
+	ID     int             `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+// read returns the next message.
+func (t *tab) read() reply {
+	t.Helper()
+	b, err := t.from.ReadBytes(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r reply
+	if err := json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// call sends a command and decodes its result into out, unless out is nil.
+func (t *tab) call(method string, params map[string]any, out any) {
+	t.Helper()
+	t.next++
+	m := map[string]any{"id": t.next, "method": method}
+	if params != nil {
+		m["params"] = params
+	}
+	if t.session != "" {
+		m["sessionId"] = t.session
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := t.to.Write(append(b, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		r := t.read()
+		if r.ID != t.next {
+			continue
+		}
+		if r.Error != nil {
+			t.Fatalf("%s: %s", method, r.Error.Message)
+		}
+		if out != nil {
+			if err := json.Unmarshal(r.Result, out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
+// eval returns what an expression of the page is, as text.
+func (t *tab) eval(expression string) string {
+	t.Helper()
+	var r struct {
+		Result    struct{ Value any }
+		Exception *struct {
+			Exception struct{ Description string }
+		} `json:"exceptionDetails"`
+	}
+	t.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &r)
+	if r.Exception != nil {
+		t.Fatalf("%s: %s", expression, r.Exception.Exception.Description)
+	}
+	return fmt.Sprint(r.Result.Value)
+}
+
+// wait waits until an expression is true.
+func (t *tab) wait(expression string) {
+	t.Helper()
+	if got := t.eval(`new Promise(done => { const end = Date.now() + 60000; (function look() {
+		if (` + expression + `) done(true); else if (Date.now() > end) done(document.getElementById('main').innerText.slice(0, 500)); else requestAnimationFrame(look); })(); })`); got != "true" {
+		t.Fatalf("it never was that %s: %s", expression, got)
+	}
+}
+
+// click clicks the first element of a selector.
+func (t *tab) click(selector string) {
+	t.Helper()
+	t.wait("document.querySelector(" + quoted(selector) + ")")
+	t.eval("document.querySelector(" + quoted(selector) + ").dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // strings always encode
+	return string(b)
+}
+
+// visit goes to a page of the report.
+func (t *tab) visit(hash string) {
+	t.Helper()
+	t.eval("location.hash = " + quoted(hash))
+	t.wait("document.body.dataset.page === " + quoted(strings.Split(strings.TrimPrefix(hash, "#/"), "/")[0]))
+}
+
+// is fails the test unless an expression of the page has a value.
+func (t *tab) is(expression, want string) {
+	t.Helper()
+	if got := t.eval(expression); got != want {
+		t.Errorf("%s: %q, want %q", expression, got, want)
+	}
+}
+
+// mouse moves the mouse to a place in an element, given as fractions of its size, and presses or releases it: mouseMoved,
+// mousePressed or mouseReleased.
+func (t *tab) mouse(kind, selector string, x, y float64) {
+	t.Helper()
+	var r [4]float64
+	if err := json.Unmarshal([]byte(t.eval("(() => { const e = document.querySelector("+quoted(selector)+"); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return JSON.stringify([r.left, r.top, r.width, r.height]); })()")), &r); err != nil {
+		t.Fatal(err)
+	}
+	p := map[string]any{"type": kind, "x": r[0] + x*r[2], "y": r[1] + y*r[3]}
+	if kind != "mouseMoved" {
+		p["button"], p["clickCount"] = "left", 1
+	} else {
+		p["buttons"] = 1
+	}
+	t.call("Input.dispatchMouseEvent", p, nil)
+}
+
+// shot keeps a picture of the page from its top, if pictures are wanted.
+func (t *tab) shot(name string) {
+	t.Helper()
+	if *shots == "" {
+		return
+	}
+	t.eval("scrollTo(0, 0)")
+	t.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+	var r struct{ Data string }
+	t.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": 1400, "height": 1400, "scale": 1}}, &r)
+	b, err := base64.StdEncoding.DecodeString(r.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*shots, name+".png"), b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// openTab opens a page in a headless browser that can reach no host.
+func openTab(t *testing.T, url string) *tab {
+	t.Helper()
+	chromium := browser(t)
+	in, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
+	c.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
+	c.WaitDelay = 10 * time.Second
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = in.Close(), out.Close()
+	b := &tab{TB: t, to: to, from: bufio.NewReader(from)}
+	t.Cleanup(func() {
+		_, _ = to.Write(append([]byte(`{"id":1000000,"method":"Browser.close"}`), 0))
+		_ = c.Wait()
+		_, _ = to.Close(), from.Close()
+	})
+	var target struct{ TargetID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	var session struct{ SessionID string }
+	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &session)
+	b.session = session.SessionID
+	b.call("Page.enable", nil, nil)
+	b.call("Page.navigate", map[string]any{"url": url}, nil)
+	for b.read().Method != "Page.loadEventFired" {
+	}
+	b.wait("document.body && document.body.dataset.page")
+	return b
+}
+
+// openReport opens a report as a file on disk.
+func openReport(t *testing.T, r *graph.Report) *tab {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report.html")
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := HTML(f, "report.json", r); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return openTab(t, "file://"+file)
+}
