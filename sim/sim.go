@@ -72,6 +72,9 @@ func RefuseRaces() Option { return func(c *config) { c.chip.RefuseRaces = true }
 // RefuseCounters refuses counters of requests and streams that count wrong, and half-configured windows.
 func RefuseCounters() Option { return func(c *config) { c.chip.RefuseCounters = true } }
 
+// RefuseOverflow refuses stacks of processors that run over into data.
+func RefuseOverflow() Option { return func(c *config) { c.chip.RefuseOverflow = true } }
+
 func refuseUnmapped(c *config) { c.chip.RefuseUnmapped = true }
 
 // Waive lets the code of single programs, such as tt-metal's firmware, rely on what Strict refuses to all others, and Delay
@@ -84,14 +87,14 @@ func Waive(w ...emu.Waiver) Option {
 func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 
 // Strict turns on every check and every freedom of the hardware that the emulator knows, by seed: slow and reordering
-// networks, the data cache, and refusals of memory never written, addresses never documented, stale code, races and counters
-// that count wrong.
+// networks, the data cache, and refusals of memory never written, addresses never documented, stale code, races, counters
+// that count wrong and stacks that overflow.
 // Package emu says what each finds and what it doesn't. Processors take about twenty times as long for an instruction
 // (BenchmarkBusyCoreChecked of package emu), and a tile's L1 takes some 30 bytes more of the host's memory for each line of 64,
 // and more for lines that are used.
 func Strict(seed uint64) Option {
 	return func(c *config) {
-		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(), RefuseCounters(), refuseUnmapped, DataCache()} {
+		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(), RefuseCounters(), RefuseOverflow(), refuseUnmapped, DataCache()} {
 			o(c)
 		}
 	}

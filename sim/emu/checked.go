@@ -12,7 +12,7 @@ func (c *core) advance(n int) stop {
 
 // checks reports whether a configuration needs processors to run one instruction at a time.
 func (cfg *Config) checks() bool {
-	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces
+	return cfg.RefuseUnwritten || cfg.RefuseStaleCode || cfg.RefuseRaces || cfg.RefuseOverflow
 }
 
 // runChecked is run for the options that check every access: one instruction at a time.
@@ -67,6 +67,9 @@ func (c *core) runOne() stop {
 		}
 	}
 	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+		return stopHalt
+	}
+	if c.stack != nil && !c.stack.step(c, o, addr, n, store) {
 		return stopHalt
 	}
 	if c.predicts != predictsL1 {
@@ -219,6 +222,9 @@ func (t *tile) newChecks() {
 		}
 		if cfg.RefuseStaleCode {
 			k.icache = newInstructionCache(k.proc)
+		}
+		if cfg.RefuseOverflow {
+			k.stack = new(callStack)
 		}
 		k.checked = cfg.checks() || k.cache != nil
 	}

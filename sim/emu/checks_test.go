@@ -311,7 +311,7 @@ func checks() []check {
 // Every check refuses its broken program, with words that lead to the mistake, however quick or slow the NoC is; and it
 // accepts the right one.
 func TestChecks(t *testing.T) {
-	for _, k := range slices.Concat(checks(), owedChecks(), moverChecks()) {
+	for _, k := range slices.Concat(checks(), owedChecks(), moverChecks(), overflowChecks()) {
 		for _, arch := range arches {
 			if k.arch != 0 && k.arch != arch {
 				continue

@@ -57,8 +57,12 @@ type Config struct {
 
 	// RefuseCounters refuses counters that count wrong: an id's counter of unanswered requests that is polled although it
 	// cannot become zero, or before the requests that it should wait for are counted; a stream counter that leaves its
-	// range; and an access through a TLB window of which only some configuration words were stored.
+	// range; a counter of pages taken that overtakes the one of pages put; and an access through a TLB window of which only some configuration words were stored.
 	RefuseCounters bool
+
+	// RefuseOverflow refuses a stack pointer that comes down to data in a processor's local RAM, or leaves it: see Stacks and pages
+	// in the package's documentation. It makes processors several times slower.
+	RefuseOverflow bool
 
 	// RefuseUnmapped refuses accesses to addresses that no document mentions, and that the vendor's own programs make without
 	// harm: stores beyond the last debug register of a Blackhole worker, which do nothing otherwise, and the host's accesses to

@@ -86,7 +86,8 @@ type core struct {
 	share      *sharing          // once it has left reset
 	profile    *profile          // once it was asked for
 	debug      *coreDebug        // once a debugger has written to it
-	localKnown []uint64          // one bit per word of local RAM that was ever written
+	stack      *callStack
+	localKnown []uint64 // one bit per word of local RAM that was ever written
 }
 
 // class is a set of kinds of register that a core has read.
@@ -200,6 +201,9 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	}
 	if c.icache != nil {
 		c.icache.invalidate()
+	}
+	if c.stack != nil {
+		*c.stack = callStack{}
 	}
 	if clearLocal {
 		clear(c.local)

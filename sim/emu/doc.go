@@ -25,8 +25,8 @@
 //
 // # Checks by option
 //
-// [Config.RefuseUnwritten], [Config.RefuseStaleCode], [Config.RefuseRaces], [Config.RefuseCounters], [Config.RefuseUnmapped], [Config.DataCache]
-// and [Config.Delay] go further. They cost nothing when they are off. A reset of the card forgets what they know.
+// [Config.RefuseUnwritten], [Config.RefuseStaleCode], [Config.RefuseRaces], [Config.RefuseCounters], [Config.RefuseOverflow],
+// [Config.RefuseUnmapped], [Config.DataCache] and [Config.Delay] go further. They cost nothing when they are off. A reset of the card forgets what they know.
 //
 // # Races
 //
@@ -58,6 +58,20 @@
 // through registers have sources and destinations, but signal nothing. Of writes to one tile that weren't acknowledged the
 // newest 512 are remembered. Of the end of a program that the host polls for in L1 (host mode) nothing is known. Loads of the
 // host of more than 8 bytes aren't checked: it keeps whole rings after a hang.
+//
+// # Stacks and pages
+//
+// [Config.RefuseOverflow] refuses a stack pointer (x2) that comes down to data in a processor's local RAM, and one that leaves it. A
+// chip doesn't know where data end, but programs show it: what is stored below the stack pointer is data, since the calling
+// convention has no stack there. A kernel's data, which the next one's may overlap, are those that are stored during the outermost
+// call through a pointer, by which base firmware runs kernels; they are forgotten when it returns. Data that a program only
+// loads, and stores nowhere below the stack pointer, are not known. A store through a pointer to a frame that has returned makes data of it:
+// the stack is then refused for what the pointer did.
+//
+// [Config.RefuseCounters] refuses a processor's store to the counter of pages taken from a circular buffer, of the streams from
+// [chip.StreamParams].FirstCB on, that overtakes the one of pages put. How many pages a buffer has, and how many a
+// kernel has reserved, is only in the kernel's own variables. Pages that are put although there is no room are found by
+// [Config.RefuseRaces], as stores to what is still being read.
 //
 // # Waivers
 //

@@ -11,7 +11,10 @@ type stream struct {
 	available    uint32 // 17 bits
 }
 
-const streamMask = 1<<chip.StreamCounterBits - 1
+const (
+	streamMask   = 1<<chip.StreamCounterBits - 1
+	pageCounters = 32 // circular buffers, by streams from chip.StreamParams.FirstCB on
+)
 
 // streamReg names a register of a stream by its offset on either architecture
 // (ttsim data/*/tile_regs.json, metal noc_overlay_parameters.h).
@@ -105,6 +108,9 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 		}
 		s.remoteSource = v
 	case streamBufStart:
+		if !t.checkTaken(o, off, v) {
+			return slowHalt
+		}
 		s.bufStart = v & streamMask
 		t.release(o, at+uint32(streamBufStart))
 	case streamBufSize:
@@ -132,4 +138,20 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 	}
 	t.changed(classStream)
 	return slowDone
+}
+
+// checkTaken refuses a store of v to the counter of pages that were taken from a circular buffer if it overtakes the one of pages that
+// were put there. Both wrap at 16 bits, and firmware sets both to zero before a program.
+func (t *tile) checkTaken(o origin, off, v uint32) bool {
+	cb := int(off/0x1000) - t.chip.params.Stream.FirstCB
+	if !t.chip.cfg.RefuseCounters || o.mine() == nil || t.kind != chip.Tensix || cb < 0 || cb >= pageCounters {
+		return true
+	}
+	put, taken := uint16(t.streams[off/0x1000].bufSize), uint16(t.streams[off/0x1000].bufStart)
+	if n := uint16(v) - put; n == 0 || n > 1<<15 {
+		return true
+	}
+	t.chip.refuse(o, UndefinedBehavior, "stream", uint64(streamBase+off),
+		"circular buffer %d: %d pages are taken, and %d are there", cb, uint16(v)-taken, put-taken)
+	return false
 }
