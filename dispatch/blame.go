@@ -31,6 +31,9 @@ func (e *KernelError) Error() string {
 		if f := e.Frames[0]; f.File != "" {
 			where += fmt.Sprintf(" at %s:%d", f.File, f.Line)
 		}
+		if f := e.Frames[len(e.Frames)-1]; len(e.Frames) > 1 && f.File != "" { // where the others are inlined
+			where += fmt.Sprintf(", in %s at %s:%d", f.Function, f.File, f.Line)
+		}
 	}
 	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text%s: %v", e.Kernel, e.Program, e.Processor, e.Core, e.Offset, where, e.Err)
 }

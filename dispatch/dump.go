@@ -49,6 +49,7 @@ type Region struct {
 const (
 	RegionMailbox         = "mailbox"       // of every core
 	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
+	RegionFirmware        = "base firmware" // of this runtime, of all processors: of the workers whose kernel config is kept
 	RegionControl         = "control block" // with the prefetch queue on the prefetch core
 	RegionCommandData     = "command data"  // commands that the prefetcher has read from the issue ring
 	RegionDispatchRing    = "dispatch ring"

@@ -56,6 +56,10 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 		if s.Kind == kindWorker && s.Err == nil && s.Busy() && configs < mostStacks {
 			configs++
 			d.dumpRegion(dump, RegionKernelConfig, c, d.worker.L1.KernelConfig, d.worker.L1.KernelConfigSize)
+			if l1 := &d.worker.L1; d.worker.Revision.Own() {
+				first, last := l1.Firmware[0], chip.NumProcessors-1
+				d.dumpRegion(dump, RegionFirmware, c, first, l1.Firmware[last]+l1.FirmwareSize[last]-first)
+			}
 		}
 	}
 	q.nameProgram(dump)

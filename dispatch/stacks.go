@@ -139,7 +139,7 @@ func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 			continue
 		}
 		pieces := map[uint32][]byte{}
-		for _, name := range [...]string{RegionMailbox, RegionKernelConfig} {
+		for _, name := range [...]string{RegionMailbox, RegionKernelConfig, RegionFirmware} {
 			if r, ok := d.Region(name, s.Core); ok {
 				pieces[uint32(r.Addr)] = r.Data
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/firmware"
 )
 
 // Catalogue is the kernels that may run, to know them by their bytes. The zero value has none.
@@ -41,23 +42,25 @@ func (c *Catalogue) match(memory []byte) (known, bool) {
 	for i := range c.known {
 		k := c.known[len(c.known)-1-i]
 		n := len(k.text)
-		if n == 0 || n > len(memory) {
-			continue
-		}
-		if bytes.Equal(k.text, memory[:n]) {
-			return k, true
-		}
-		differ := 0
-		for w := 0; w+4 <= n && differ <= breakpoints; w += 4 {
-			if !bytes.Equal(k.text[w:w+4], memory[w:w+4]) {
-				differ++
-			}
-		}
-		if differ <= breakpoints && 4*differ < n/4 {
+		if n > 0 && n <= len(memory) && alike(k.text, memory[:n]) {
 			return k, true
 		}
 	}
 	return known{}, false
+}
+
+// alike reports whether memory has a text, but for breakpoints.
+func alike(text, memory []byte) bool {
+	if bytes.Equal(text, memory) {
+		return true
+	}
+	n, differ := len(text), 0
+	for w := 0; w+4 <= n && differ <= breakpoints; w += 4 {
+		if !bytes.Equal(text[w:w+4], memory[w:w+4]) {
+			differ++
+		}
+	}
+	return differ <= breakpoints && 4*differ < n/4
 }
 
 // Reader reads L1 of a tile.
@@ -71,12 +74,11 @@ func (c *Catalogue) Modules(l *abi.Layout, read Reader, p chip.Processor) (stack
 
 // modules is Modules, and reports whether the kernel is in the catalogue.
 func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space stack.Space, known bool, err error) {
-	l1 := &l.L1
 	name := fmt.Sprintf("%v firmware", p)
 	if !l.Revision.Own() {
 		name += " of " + l.Revision.String()
 	}
-	space = stack.Space{stack.Region(name, l1.Firmware[p], l1.Firmware[p]+l1.FirmwareSize[p])}
+	space = stack.Space{firmwareModule(name, l, read, p)}
 	text, size, err := kernelText(l, read, p)
 	if err != nil || size == 0 {
 		return space, false, err
@@ -95,6 +97,32 @@ func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space
 		k.name, k.text = "kernel", memory
 	}
 	return append(space, stack.Region(k.name, text, text+uint32(len(k.text)))), known, nil
+}
+
+// firmwareModule returns the base firmware of a processor: with functions and lines if memory has what this runtime comes with.
+func firmwareModule(name string, l *abi.Layout, read Reader, p chip.Processor) *stack.Module {
+	start, size := l.L1.Firmware[p], l.L1.FirmwareSize[p]
+	unknown := stack.Region(name, start, start+size)
+	if !l.Revision.Own() {
+		return unknown
+	}
+	images, err := firmware.Base(l.Arch)
+	if err != nil {
+		return unknown
+	}
+	lines, err := firmware.Lines(l.Arch, p)
+	if err != nil {
+		return unknown
+	}
+	memory := make([]byte, len(images[p]))
+	if err := read(start, memory); err != nil || !alike(images[p], memory) {
+		return unknown
+	}
+	m, err := stack.LoadTable(name, lines, images[p], start)
+	if err != nil {
+		return unknown
+	}
+	return m
 }
 
 // HasKernel reports whether the launch message of a tile has a kernel for a processor.

@@ -75,7 +75,7 @@ func TestStackOfWaitingKernel(t *testing.T) {
 						break
 					}
 				}
-				want := []string{"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18", "kernel_main() at nested.c:22", p.String() + " firmware+0x"}
+				want := []string{"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18", "kernel_main() at nested.c:22", "firmware_main() at firmware/"}
 				if p == chip.NCRISC {
 					want = []string{"only pc is known", "wait_for(addr=?, value=?) at nested.c:"}
 				}

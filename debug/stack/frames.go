@@ -21,6 +21,11 @@ type context struct {
 
 // frames returns the function at an address of the file, after those that are inlined there.
 func (m *Module) frames(at uint32, c *context) []Frame {
+	if m.table != nil {
+		if out := m.table.frames(m.Name, at); out != nil {
+			return out
+		}
+	}
 	file, number := m.lineAt(at)
 	f := Frame{Module: m.Name, File: file, Line: number}
 	if s, ok := m.symbolAt(at); ok {

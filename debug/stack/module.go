@@ -44,6 +44,7 @@ type Module struct {
 	dwarf   *dwarf.Data
 	funcs   []function
 	lists   []byte // .debug_loclists
+	table   *table // of LoadTable
 	debug   error
 }
 

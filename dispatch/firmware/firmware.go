@@ -51,6 +51,12 @@ func Base(arch chip.Arch) (Images, error) {
 	return all, nil
 }
 
+// Lines returns the table of functions, files and lines of one of the images of Base, which stack.LoadTable of package debug/stack reads
+// together with it. The error wraps [ErrNotFound].
+func Lines(arch chip.Arch, p chip.Processor) ([]byte, error) {
+	return read(arch, strings.ToLower(p.String())+".lines")
+}
+
 // CQ returns a command-queue kernel as it lies in L1, at any multiple of 16: text, then the initial data that its
 // start-up code copies to local RAM; the first byte is the entry point. The memory is the caller's own. The error wraps
 // [ErrNotFound].

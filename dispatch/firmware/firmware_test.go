@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
@@ -86,5 +87,36 @@ func TestOwnMemory(t *testing.T) {
 	}
 	if a[chip.BRISC][0] == b[chip.BRISC][0] {
 		t.Error("two calls share memory")
+	}
+}
+
+// Each image has the table of its lines: the processor's first instruction is _start's, and all others have a function and a line.
+func TestLines(t *testing.T) {
+	total := 0
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		images, err := Base(arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for p, image := range images {
+			lines, err := Lines(arch, chip.Processor(p))
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += len(lines)
+			m, err := stack.LoadTable("firmware", lines, image, 0x3800)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pc := m.Start; pc < m.End && binary.LittleEndian.Uint32(image[pc-m.Start:]) != 0; pc += 4 {
+				f := stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)[0]
+				if start := pc == m.Start; f.File == "" || f.Line == 0 || f.Function == "" || start && f.Function != "_start" {
+					t.Errorf("%v %v at %#x: %v", arch, chip.Processor(p), pc, f)
+				}
+			}
+		}
+	}
+	if total > 12<<10 {
+		t.Errorf("the tables have %d bytes, want at most 12 KiB: they are in every binary", total)
 	}
 }

@@ -29,10 +29,10 @@ void kernel_main(void) {
     case 1: reprise_assert(what < 1 && "numbers, 100%"); break;
     case 2: rp_cb_push_back(3, 1); break;
     case 3: rp_cb_wait_front(3, 3); break;
-    case 4: data[0] = deep(what); break;
-    case 5: rp_noc_read(0, self, 0x30004, 0x40000, 64); break;
-    case 6: rp_noc_write(0, rp_noc_coord(15, 15), 0x30000, 0x40000, 64); break;
-    case 7: rp_noc_write(0, self, RP_L1_SIZE - 32, 0x40000, 64); break;
+    case 4: rp_noc_read(0, self, 0x30004, 0x40000, 64); break;
+    case 5: rp_noc_write(0, rp_noc_coord(15, 15), 0x30000, 0x40000, 64); break;
+    case 6: rp_noc_write(0, self, RP_L1_SIZE - 32, 0x40000, 64); break;
+    case 7: data[0] = deep(what); break;
     }
     rp_watch_stack();
     rp_store(0x50000, data[0]);

@@ -75,7 +75,7 @@ kernels/metal              -> kernels dispatch/abi chip  # kernels and base firm
 
 # Debugging of kernels.
 debug/gdb                  -> debug/core chip  # gdb's remote protocol for processors
-debug/live                 -> debug/core debug/stack dispatch/abi chip  # call stacks of a device that runs or hangs
+debug/live                 -> debug/core debug/stack dispatch/abi dispatch/firmware chip  # call stacks of a device that runs or hangs
 debug/core                 -> chip  # the debug interface of a processor
 debug/stack                -> nothing  # call stacks of ELF files, registers and memory
 
@@ -112,7 +112,7 @@ internal/promtext/promtest -> nothing  # reads that format strictly, for tests
 internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/riscv             -> chip  # the cross compiler
-internal/fwbuild           -> chip dispatch/abi kernels internal/riscv  # builds the images that are committed
+internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `

@@ -47,15 +47,15 @@ func TestReproducible(t *testing.T) {
 		}
 	}
 	for _, target := range []target{targets[0], targets[2], testKernel(chip.Blackhole, "copy.cpp")} {
-		one, err := a.make(target)
+		one, linesOne, err := a.make(target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := b.make(target)
+		two, linesTwo, err := b.make(target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(one, two) {
+		if !bytes.Equal(one, two) || !bytes.Equal(linesOne, linesTwo) {
 			t.Errorf("%s differs between two directories", target.output)
 		}
 	}
@@ -113,7 +113,7 @@ func TestNoCompiler(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: root, work: t.TempDir()}
-	_, err = tools.make(testKernel(chip.Wormhole, "store.c"))
+	_, _, err = tools.make(testKernel(chip.Wormhole, "store.c"))
 	if err == nil || !strings.Contains(err.Error(), "gcc-riscv64-unknown-elf") {
 		t.Errorf("%v", err)
 	}
@@ -132,7 +132,7 @@ func TestFlatten(t *testing.T) {
 	if _, err := flatten([]byte("text")); err == nil {
 		t.Error("no error for what is not ELF")
 	}
-	kernel, err := tools(t).make(testKernel(chip.Wormhole, "exchange.cpp"))
+	kernel, _, err := tools(t).make(testKernel(chip.Wormhole, "exchange.cpp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ type target struct {
 	// Of firmware only.
 	script  string   // linker script
 	symbols []string // linker symbols, name=value
+	lines   string   // path of a table of its functions and lines (stack.Module.AppendTable), or empty
 }
 
 // computeTarget is how a compute kernel is compiled. An image is named after what it depends on: the unpack thread's after the
@@ -95,7 +96,8 @@ func firmwareTargets(root string) ([]target, error) {
 					fmt.Sprintf("__size=%#x", l1.FirmwareSize[p]),
 					fmt.Sprintf("__stack_top=%#x", params.LocalRAM+params.LocalRAMSize[p]),
 				},
-				form: flat,
+				form:  flat,
+				lines: fmt.Sprintf("%v/%s.lines", arch, strings.ToLower(p.String())),
 			})
 		}
 	}

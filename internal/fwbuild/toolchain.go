@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/internal/riscv"
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -25,8 +26,12 @@ type toolchain struct {
 // images builds a target: its images by their paths below the images directory.
 func (t toolchain) images(target target) (map[string][]byte, error) {
 	if target.compute == nil {
-		image, err := t.make(target)
-		return map[string][]byte{target.output: image}, err
+		image, lines, err := t.make(target)
+		made := map[string][]byte{target.output: image}
+		if target.lines != "" {
+			made[target.lines] = lines
+		}
+		return made, err
 	}
 	var warnings bytes.Buffer
 	source := target.compute.source
@@ -42,19 +47,17 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 	return made, nil
 }
 
-// make builds the image of a target that has one.
-func (t toolchain) make(target target) ([]byte, error) {
-	var image []byte
-	var err error
+// make builds the image of a target that has one, and the table of its lines if it is to have that.
+func (t toolchain) make(target target) (image, lines []byte, err error) {
 	if target.form == flat {
-		image, err = t.firmware(target)
+		image, lines, err = t.firmware(target)
 	} else {
 		image, err = t.kernel(target)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
+		return nil, nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
 	}
-	return image, nil
+	return image, lines, nil
 }
 
 // intermediate returns the path in the work directory of an intermediate file of a target.
@@ -101,11 +104,11 @@ func (t toolchain) kernel(target target) ([]byte, error) {
 	return k.Text, nil
 }
 
-// firmware compiles base firmware, which is linked to its place by a script of its own.
-func (t toolchain) firmware(target target) ([]byte, error) {
+// firmware compiles base firmware, which is linked to its place by a script of its own. Debug information changes no image.
+func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	compiler, err := riscv.Find(t.prefix)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	compiler.Dir = t.root
 	var objects []string
@@ -113,10 +116,11 @@ func (t toolchain) firmware(target target) ([]byte, error) {
 		object := t.intermediate(target, "-"+strconv.Itoa(i)+".o")
 		text, err := compiler.Compile(t.ctx, riscv.Unit{
 			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines, TrimPaths: []string{t.root},
-			Flags: []string{"-Werror", "-Os"}, // the room is a few hundred bytes
+			FileNames: []string{kernelHeaders + "=include", filepath.Dir(source) + "=" + filepath.Base(filepath.Dir(filepath.Dir(source)))},
+			Flags:     []string{"-Werror", "-Os", "-g"}, // the room is a few hundred bytes
 		})
 		if err != nil {
-			return nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)
+			return nil, nil, fmt.Errorf("compile %s: %w\n%s", source, err, text)
 		}
 		objects = append(objects, object)
 	}
@@ -126,11 +130,24 @@ func (t toolchain) firmware(target target) ([]byte, error) {
 	}
 	linked := t.intermediate(target, ".elf")
 	if text, err := compiler.Link(t.ctx, target.script, linked, objects, symbols...); err != nil {
-		return nil, fmt.Errorf("link: %w\n%s", err, text)
+		return nil, nil, fmt.Errorf("link: %w\n%s", err, text)
 	}
 	file, err := os.ReadFile(linked)
 	if err != nil {
-		return nil, fmt.Errorf("link: %w", err)
+		return nil, nil, fmt.Errorf("link: %w", err)
 	}
-	return flatten(file)
+	if image, err = flatten(file); err != nil || target.lines == "" {
+		return image, nil, err
+	}
+	m, err := stack.Load(target.output, file, 0)
+	if err == nil {
+		err = m.Debug()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if !bytes.Equal(m.Text(), image) {
+		return nil, nil, errors.New("the text is not the image: its table of lines would be that of something else")
+	}
+	return image, m.AppendTable(nil), nil
 }

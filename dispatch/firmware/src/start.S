@@ -5,6 +5,7 @@
 
     .section .text.start, "ax"
     .globl _start
+    .type _start, @function
 _start:
 #if defined(REPRISE_BLACKHOLE)
     // cfg0 (CSR 0x7C0) bit 18 stops the core from fusing neighbouring Tensix instructions. The L0 data cache (bit 3)
@@ -15,3 +16,4 @@ _start:
     lui     sp, %hi(__stack_top)
     addi    sp, sp, %lo(__stack_top)
     tail    firmware_main
+    .size _start, . - _start

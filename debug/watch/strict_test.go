@@ -1,0 +1,89 @@
+package watch_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+const unwatched = `
+#include "reprise/kernel.h"
+
+static volatile uint32_t data[16];
+
+__attribute__((noinline)) static uint32_t deep(uint32_t n) {
+    volatile uint32_t room[16];
+    room[n & 15] = n;
+    return n ? deep(n - 1) + room[n & 15] : data[0];  // line 9
+}
+
+__attribute__((noinline)) static void pop(uint32_t pages) {
+    rp_cb_pop_front(3, pages);  // line 13
+}
+
+void kernel_main(void) {
+    uint32_t what = rp_arg(0), n = rp_arg(1);
+    switch (what) {
+    case 0: data[1] = deep(n); break;
+    case 1:
+        rp_cb_reserve_back(3, 2);
+        rp_cb_push_back(3, 2);
+        rp_cb_wait_front(3, 2);
+        pop(n);
+        break;
+    }
+}
+`
+
+// The strict emulator stops a kernel that wasn't compiled to be watched when its stack overflows, and when it pops pages that aren't
+// there, with function and line; it lets those be that stay within their stack and their pages.
+func TestWithoutRecompiling(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		args     []uint32
+		says     []string // nil: nothing is wrong
+		function string   // that isn't inlined
+	}{
+		{"deep", []uint32{0, 5}, nil, ""},
+		{"deeper", []uint32{0, 200}, []string{"deep at kernel.c:", "stack overflow: the stack pointer goes down from "}, "deep"},
+		{"pops", []uint32{1, 2}, nil, ""},
+		{"pops more", []uint32{1, 3}, []string{"in pop at kernel.c:13", "circular buffer 3: 3 pages are taken, and 2 are there"}, "pop"},
+	} {
+		for name, card := range map[string]func(...sim.Option) *sim.Card{"blackhole": sim.Blackhole, "wormhole": sim.Wormhole} {
+			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0} {
+				t.Run(c.name+" "+name+" "+p.String(), func(t *testing.T) {
+					b := devtest.Open(t, card(sim.Strict(2)), reprise.WithHangTimeout(time.Minute))
+					im, err := kernels.Compile(b.Ctx, kernels.Source{Path: "kernel.c", Text: unwatched, Arch: b.Dev.Arch(), Debug: true})
+					if errors.Is(err, kernels.ErrNoCompiler) {
+						b.Skip(err)
+					}
+					b.Must(err)
+					b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(im, p, c.args...)))))
+					err = b.Queue.Wait(b.Ctx)
+					if c.says == nil {
+						b.Must(err)
+						return
+					}
+					var k *dispatch.KernelError
+					var r *emu.Refusal
+					if !errors.As(err, &k) || !errors.As(err, &r) {
+						b.Fatalf("the wait ended with %v", err)
+					}
+					devtest.Says(t, err, c.says...)
+					if k.Core != (chip.Core{X: 2, Y: 1}) || k.Processor != p || r.Core != p || len(k.Frames) == 0 || !strings.HasPrefix(k.Frames[len(k.Frames)-1].Function, c.function) {
+						b.Errorf("%v: frames %v", k, k.Frames)
+					}
+				})
+			}
+		}
+	}
+}
