@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,8 +124,12 @@ func TestClickThroughTheDemo(t *testing.T) {
 	browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	file := filepath.Join(t.TempDir(), "demo.json")
-	if out, err := exec.CommandContext(ctx, "go", "run", "../../../cmd/reprise", "demo", "--graph", file).CombinedOutput(); err != nil {
+	dir := t.TempDir()
+	file, digits := filepath.Join(dir, "demo.json"), filepath.Join(dir, "digits.csv") // few, because a capture takes long
+	if err := os.WriteFile(digits, []byte(strings.Repeat(strings.Repeat("0,5,16,3,", 16)+"0\n", 128)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(ctx, "go", "run", "../../../cmd/reprise", "demo", "--input", digits, "--batch", "32", "--graph", file).CombinedOutput(); err != nil {
 		t.Fatalf("reprise demo: %v\n%s", err, out)
 	}
 	f, err := os.Open(file)

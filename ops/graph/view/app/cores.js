@@ -28,8 +28,9 @@ pages.cores = () => {
 		if (!state.core) return;
 		const [x, y] = state.core, all = R.buffers.map((b, k) => k).filter(k => live(R.buffers[k]) && part(R.buffers[k], x, y));
 		const on = all.filter(k => peak || R.buffers[k].from <= at && at < R.buffers[k].to);
-		info.append(el('h3', {}, `Core ${x},${y}: ${bytes(use[y][x])}`), on.length ? bufferTable('oncore', on, b => part(b, x, y)) : el('p', {class: 'note'}, 'nothing of this report is on it'));
-		if (all.length) info.append(plots.note, plots.addresses('oncore-addresses', `Addresses of core ${x},${y} over ${axisName()}`, all, k => part(R.buffers[k], x, y)));
+		info.append(el('h3', {}, `Core ${x},${y}: ${bytes(use[y][x])}`));
+		if (all.length) info.append(plots.note, plots.addresses('oncore-addresses', `addresses of core ${x},${y}`, all, k => part(R.buffers[k], x, y)) || '');
+		info.append(on.length ? bufferTable('oncore', on, b => part(b, x, y)) : el('p', {class: 'note'}, 'nothing of this report is on it'));
 	}
 	const unknown = R.buffers.filter(b => live(b) && b.kind.startsWith('L1') && b.place < 0).length;
 	show(el('div', {class: 'bar'}, chipSelector(pages.cores), slider, label), capacity() > 0 && el('p', {class: 'note'}, `The darkest blue is the capacity of ${bytes(capacity())}; red is more. Click a core for what is on it.`),

@@ -52,6 +52,10 @@ function layout() {
 		const n = g.node('o' + op);
 		if (frame >= 0) grow(frame, n.x - n.width / 2, n.y - n.height / 2, n.x + n.width / 2, n.y + n.height / 2);
 	}
+	sources.forEach(([, op], k) => {
+		const n = g.node('t' + k), l = shown.find(l => l.op === op);
+		if (l && l.frame >= 0 && n) grow(l.frame, n.x - n.width / 2, n.y - n.height / 2, n.x + n.width / 2, n.y + n.height / 2);
+	});
 	const depth = f => { let d = 0; for (let p = parent.get(f); p >= 0; p = parent.get(p)) d++; return d; };
 	const inward = [...inFrame].sort((a, b) => depth(b) - depth(a));
 	for (const f of inward) {
