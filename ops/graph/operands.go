@@ -36,7 +36,7 @@ func (g *Graph) Operands(calls []Call) []Operands {
 	}
 	type inner struct{ in, out, made []int }
 	within := make([]inner, len(calls))
-	freed := g.freed(calls)
+	freed := g.freedIn(calls)
 	for i := len(calls) - 1; i >= 0; i-- { // those inside first
 		c := &calls[i]
 		in := takers[c.Start]
@@ -67,9 +67,10 @@ func (g *Graph) Operands(calls []Call) []Operands {
 	return out
 }
 
-// freed returns the tensors that each call frees itself, as far as buffers say which tensors are in them.
-func (g *Graph) freed(calls []Call) [][]int {
+// freedIn returns the tensors that each call frees itself.
+func (g *Graph) freedIn(calls []Call) [][]int {
 	out := make([][]int, len(calls))
+	freed := g.Freed()
 	var open []int
 	next := 0
 	for i := range g.Nodes {
@@ -80,13 +81,46 @@ func (g *Graph) freed(calls []Call) [][]int {
 			open = append(open, next)
 			next++
 		}
+		if t, ok := freed[i]; ok && len(open) > 0 {
+			k := open[len(open)-1]
+			out[k] = append(out[k], t)
+		}
+	}
+	return out
+}
+
+// Freed returns the tensors that deallocations free, by node of the deallocation: the latest one in its buffer, or where the graph
+// doesn't say which tensors are in a buffer, at its address. An address alone isn't enough, because a capture of TT-NN without
+// dispatch has every buffer at 0.
+func (g *Graph) Freed() map[int]int {
+	type place struct{ device, address int64 }
+	latest := map[place]int{}
+	allocated := map[int]*Node{} // by node of the buffer
+	out := map[int]int{}
+	for i := range g.Nodes {
 		n := &g.Nodes[i]
-		if n.Type != BufferDeallocate || len(open) == 0 {
+		if a, ok := n.Params.Int(ParamAddress); ok && n.Type == TensorNode {
+			latest[place{n.device(), a}] = i
+		}
+		if b := g.first(n, BufferNode); b != nil && n.Type == BufferAllocate {
+			allocated[b.Counter] = n
+		}
+		if n.Type != BufferDeallocate {
 			continue
 		}
+		at := n // which has the address
 		if b := g.bufferOf(n); b != nil {
 			if t := g.lastTensor(b, i); t >= 0 {
-				out[open[len(open)-1]] = append(out[open[len(open)-1]], t)
+				out[i] = t
+				continue
+			}
+			if _, ok := n.Params.Int(ParamAddress); !ok && allocated[b.Counter] != nil {
+				at = allocated[b.Counter]
+			}
+		}
+		if a, ok := at.Params.Int(ParamAddress); ok {
+			if t, ok := latest[place{at.device(), a}]; ok {
+				out[i] = t
 			}
 		}
 	}
