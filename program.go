@@ -283,6 +283,9 @@ func (x *Executable) discard(ctx context.Context) error {
 // drop frees the memory.
 func (x *Executable) drop() error {
 	var errs []error
+	if x.image != nil {
+		x.d.disp.DropPrints(x.image)
+	}
 	for _, e := range x.holds {
 		errs = append(errs, x.d.mem.Unhold(e))
 	}

@@ -141,7 +141,8 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 			return 0, err
 		}
 		i = len(r.part.programs)
-		r.part.programs, r.held = append(r.part.programs, x), append(r.held, 0)
+		r.part.addProgram(x)
+		r.held = append(r.held, 0)
 		switch {
 		case r.index != nil:
 			r.index[x] = i

@@ -398,8 +398,7 @@ func (t *part) keep(b *Buffer) error {
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
-	t.programs = append(t.programs, x)
-	d.disp.AddPrinting(p.Prints)
+	t.addProgram(x)
 	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ type part struct {
 	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
 	written bool                   // the queue was told to write there
 
+	printed  int  // of programs, those whose prints it holds
 	released bool // guarded by params.mu, as the next two
 	callers  int  // parts that call it and are not dropped
 	leaving  bool // nobody may use it any more but its callers
@@ -264,6 +265,13 @@ func (p *part) release(ctx context.Context) error {
 	return p.end()
 }
 
+// addProgram adds a program, of which the part holds what its kernels print.
+func (p *part) addProgram(x *Executable) {
+	p.q.d.disp.HoldPrints(x.image)
+	p.programs = append(p.programs, x)
+	p.printed = len(p.programs)
+}
+
 // end frees everything that the part holds, once it was released.
 func (p *part) end() error {
 	p.unregister()
@@ -332,6 +340,13 @@ func (p *part) discard(ctx context.Context, others ...*Queue) error {
 func (p *part) drop() error {
 	mem := p.q.d.mem
 	var errs []error
+	p.params.mu.Lock()
+	printed := p.printed
+	p.printed = 0
+	p.params.mu.Unlock()
+	for _, x := range p.programs[:printed] {
+		p.q.d.disp.DropPrints(x.image)
+	}
 	for _, e := range p.holds {
 		errs = append(errs, mem.Unhold(e))
 	}

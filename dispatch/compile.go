@@ -52,8 +52,16 @@ type slotLayout struct {
 	text                 uint32 // of the kernels, which lie elsewhere
 }
 
-// Compile checks a program and turns it into commands.
+// Compile checks a program and turns it into commands. What its kernels print is known until DropPrints.
 func (d *Device) Compile(p *Program) (*Image, error) {
+	im, err := d.compile(p)
+	if err == nil {
+		d.HoldPrints(im)
+	}
+	return im, err
+}
+
+func (d *Device) compile(p *Program) (*Image, error) {
 	l1 := &d.worker.L1
 	if err := p.validate(d.grid, d.worker); err != nil {
 		return nil, err

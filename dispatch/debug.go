@@ -54,9 +54,13 @@ func (g *Debug) PrintArea() (addr uint32, ok bool) {
 	return l1.Print, l1.PrintSize >= print.AreaSize
 }
 
-// Printing returns the programs with kernels that print, in the order in which they became known, from the given one on.
-func (g *Debug) Printing(from int) []*print.Program { return g.d.printing.list(from) }
+// Printing returns all programs with kernels that print, in the order in which they became known, and a version that changes with
+// them; no programs if they are those of a version that it has returned before. A program is there from before it can run until
+// the last of its executables and of the traces that have it is released. One that is loaded again with other kernels is another program.
+func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint64) {
+	return g.d.printing.since(since)
+}
 
-// OnPrinting has a function called when there is another program that prints, before it can run, and at a restart when the cores
-// were stopped, before and after their rings are emptied. cancel ends that.
+// OnPrinting has a function called when there is another program that prints, before it can run; when one is about to be
+// forgotten, after it has run; and at a restart when the cores were stopped, before and after their rings are emptied. cancel ends that.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }

@@ -83,7 +83,7 @@ type Device struct {
 
 	restarts atomic.Uint64
 
-	printing printing
+	printing *printing
 
 	texts   atomic.Uint64 // programs compiled, which names their texts
 	kernels *sync.Map     // by textID, weak.Pointer[kernelTexts]; apart, for clean-ups must not keep the Device
@@ -130,7 +130,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map)}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map), printing: newPrinting()}
 	if o.Firmware != nil {
 		d.worker = o.Firmware.Layout
 	}

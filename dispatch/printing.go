@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -10,56 +11,117 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/abi"
 )
 
-// printing is what is known of kernels that print.
+// printing is what is known of kernels that print. Programs are known as long as an Image of theirs is held by an executable or a
+// trace: see HoldPrints.
 type printing struct {
 	mu       sync.Mutex
-	programs []*print.Program
-	known    map[string]bool
+	known    map[string]*printed
+	list     []*print.Program // of known, in the order in which they became so
+	version  uint64           // of list
 	watching map[*func()]struct{}
 	epoch    uint64      // odd while the rings are being emptied
 	any      atomic.Bool // there are programs
 }
 
-// add makes programs known. One that is loaded again is known already. Listeners have made ready for them when it returns.
-func (p *printing) add(programs ...*print.Program) {
-	more := false
-	for _, prog := range programs {
-		more = p.learn(prog) || more
-	}
-	if more {
+// printed is a program on some cores, and how often it is held.
+type printed struct {
+	program *print.Program
+	holds   int
+}
+
+func newPrinting() *printing {
+	return &printing{known: map[string]*printed{}, watching: map[*func()]struct{}{}, version: 1}
+}
+
+func printedKey(p *print.Program) string { return fmt.Sprint(p.ID, p.Cores) }
+
+// hold makes programs known, or holds them once more. Listeners have made ready for them when it returns.
+func (p *printing) hold(programs []print.Program) {
+	if p.learn(programs) {
 		p.tell()
 	}
 }
 
-// learn makes a program known, and reports whether it wasn't.
-func (p *printing) learn(prog *print.Program) bool {
-	key := fmt.Sprint(prog.ID, prog.Cores)
+// learn holds programs, and reports whether one wasn't known.
+func (p *printing) learn(programs []print.Program) (more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known[key] {
-		return false
+	for i := range programs {
+		key := printedKey(&programs[i])
+		if k := p.known[key]; k != nil {
+			k.holds++
+			continue
+		}
+		p.known[key] = &printed{&programs[i], 1}
+		p.list = append(p.list[:len(p.list):len(p.list)], &programs[i])
+		more = true
 	}
-	if p.known == nil {
-		p.known = map[string]bool{}
+	if more {
+		p.version++
+		p.any.Store(true)
 	}
-	p.known[key] = true
-	p.programs = append(p.programs, prog)
-	p.any.Store(true)
-	return true
+	return more
 }
 
-func (p *printing) list(from int) []*print.Program {
+// drop is the reverse of hold. Listeners have read what the programs printed before they are forgotten.
+func (p *printing) drop(programs []print.Program) {
+	if p.last(programs) {
+		p.tell()
+		p.forget()
+	}
+}
+
+// last takes a hold off programs, and reports whether it was the last one of any.
+func (p *printing) last(programs []print.Program) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.programs[min(from, len(p.programs)):len(p.programs):len(p.programs)]
+	for i := range programs {
+		if k := p.known[printedKey(&programs[i])]; k != nil {
+			k.holds--
+			last = last || k.holds == 0
+		}
+	}
+	return last
+}
+
+// forget removes programs without a hold. One may have been held again since the last.
+func (p *printing) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := slices.DeleteFunc(slices.Clone(p.list), func(q *print.Program) bool {
+		key := printedKey(q)
+		gone := p.known[key].holds == 0
+		if gone {
+			delete(p.known, key)
+		}
+		return gone
+	})
+	if len(left) < len(p.list) {
+		p.list = left
+		p.version++
+		p.any.Store(len(left) > 0)
+	}
+}
+
+// all returns the programs, which the caller must not change.
+func (p *printing) all() []*print.Program {
+	list, _ := p.since(0)
+	return list
+}
+
+// since is Debug.Printing.
+func (p *printing) since(version uint64) ([]*print.Program, uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if version == p.version {
+		return nil, version
+	}
+	return p.list, p.version
 }
 
 func (p *printing) watch(f func()) (cancel func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.watching == nil {
-		p.watching = map[*func()]struct{}{}
-	}
 	p.watching[&f] = struct{}{}
 	return func() {
 		p.mu.Lock()
@@ -104,21 +166,19 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// AddPrinting makes programs known that the device was given as commands, by a trace file.
-func (d *Device) AddPrinting(programs []print.Program) {
-	var all []*print.Program
-	for i := range programs {
-		all = append(all, &programs[i])
-	}
-	d.printing.add(all...)
-}
+// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often. Compile does it for an image that it
+// returns; a trace does it for those of its programs, which it may outlive or, loaded from a file, knows alone.
+func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.prints) }
 
-// findPrints finds out which groups have kernels that print, and makes them known.
+// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read it once more, and then it is forgotten:
+// lines that nobody has read by then have no text.
+func (d *Device) DropPrints(im *Image) { d.printing.drop(im.prints) }
+
+// findPrints finds out which groups have kernels that print.
 func (d *Device) findPrints(p *Program, groups []*group) {
 	if d.worker.L1.Print == 0 {
 		return
 	}
-	var all []*print.Program
 	for _, g := range groups {
 		prog := &print.Program{Name: p.Name}
 		for _, k := range g.kernels {
@@ -132,9 +192,7 @@ func (d *Device) findPrints(p *Program, groups []*group) {
 		prog.Cores = coverCores(g.cores)
 		prog.Identify()
 		g.prints = prog
-		all = append(all, prog)
 	}
-	d.printing.add(all...)
 }
 
 // printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when a core starts.

@@ -78,7 +78,7 @@ func (d *Device) watchedCores(of chip.Range) (out []chip.Core) {
 		return nil
 	}
 	seen := map[chip.Core]bool{}
-	for _, p := range d.printing.list(0) {
+	for _, p := range d.printing.all() {
 		for _, r := range p.Cores {
 			for c := range r.Cores() {
 				if of.Contains(c) && !seen[c] {
@@ -100,7 +100,7 @@ func (d *Device) failures(c chip.Core) ([]watch.Failure, error) {
 	if !watch.Failed(area) {
 		return nil, nil
 	}
-	return watch.Failures(c, area, d.printing.list(0)), nil
+	return watch.Failures(c, area, d.printing.all()), nil
 }
 
 // Failures returns the checks that have failed on workers whose kernels were compiled with kernels.Source.Watch.

@@ -3,6 +3,7 @@ package print_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -55,11 +56,14 @@ func TestCost(t *testing.T) {
 	b.Must(b.Queue.Wait(b.Ctx))
 	l, got := listen(b, print.Options{}) // now: its visits take cycles of the core
 	b.Must(l.Close())
+	var took []uint64
 	for i, r := range (*got)[1:] {
-		if d := r.Time - (*got)[i].Time; d > 90 {
-			t.Errorf("line %d took %d cycles", i, d)
-		} else if i == 0 {
-			t.Logf("%d cycles", d)
-		}
+		took = append(took, r.Time-(*got)[i].Time)
+	}
+	slices.Sort(took) // between slices of a core's time others take theirs
+	if d := took[len(took)/2]; d > 90 {
+		t.Errorf("half of the lines took %d cycles or more: %v", d, took)
+	} else {
+		t.Logf("%d cycles", d)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // the order of their device time. It writes nothing to the device, and leaves out cores that can't be read.
 func Left(dev Device, cores []chip.Core) (out []Record) {
 	area, ok := dev.PrintArea()
-	programs := dev.Printing(0)
+	programs, _ := dev.Printing(0)
 	if !ok || len(programs) == 0 {
 		return nil
 	}

@@ -17,10 +17,12 @@ type Device interface {
 	Name() string
 	ReadL1(worker chip.Core, addr uint32, p []byte) error
 	WriteL1(worker chip.Core, addr uint32, p []byte) error
-	PrintArea() (addr uint32, ok bool)   // where in L1 kernels print to
-	PrintEpoch() uint64                  // goes up when the rings are emptied, and is odd meanwhile
-	Printing(from int) []*Program        // programs that print
-	OnPrinting(f func()) (cancel func()) // has f called when there are more, and before and after rings are emptied
+	PrintArea() (addr uint32, ok bool) // where in L1 kernels print to
+	PrintEpoch() uint64                // goes up when the rings are emptied, and is odd meanwhile
+	// Printing returns all programs with kernels that print, and a version that is another one when they are others; no programs
+	// if they are those of a version that it has returned before. Versions are never 0.
+	Printing(since uint64) (programs []*Program, version uint64)
+	OnPrinting(f func()) (cancel func()) // has f called when there are more or before there are fewer, and before and after rings are emptied
 }
 
 // Options change how Listen reads.
@@ -44,15 +46,15 @@ type Listener struct {
 	stop    chan struct{}
 	done    chan struct{}
 
-	mu       sync.Mutex // of all below, and held while the handler runs
-	handle   Handler
-	decoder  *Decoder
-	programs int // known ones
-	cores    []*core
-	byCore   map[chip.Core]*core
-	epoch    uint64
-	err      error
-	closed   bool
+	mu      sync.Mutex // of all below, and held while the handler runs
+	handle  Handler
+	decoder *Decoder
+	version uint64  // of the programs that are known
+	cores   []*core // that they run on
+	byCore  map[chip.Core]*core
+	epoch   uint64
+	err     error
+	closed  bool
 }
 
 // A core is one that programs run on that print.
@@ -172,24 +174,43 @@ func (l *Listener) visitLocked() (n int, err error) {
 	return n, nil
 }
 
-// learnLocked takes in new programs.
+// learnLocked takes in which programs there are. Of one that is gone everything has been read, and lines that lack their newline are
+// handed over.
 func (l *Listener) learnLocked() {
-	list := l.dev.Printing(l.programs)
-	l.programs += len(list)
+	list, version := l.dev.Printing(l.version)
+	if version == l.version {
+		return
+	}
+	l.version = version
+	prints := map[place]bool{}
 	for _, p := range list {
-		l.decoder.Add(p)
 		for _, r := range p.Cores {
 			for at := range r.Cores() {
-				c := l.byCore[at]
-				if c == nil {
-					c = &core{at: at}
-					l.byCore[at], l.cores = c, append(l.cores, c)
-				}
 				for _, k := range p.Kernels {
-					c.rings[k.Processor].prints = true
+					prints[place{at, k.Processor}] = true
+				}
+				if l.byCore[at] == nil {
+					c := &core{at: at}
+					l.byCore[at], l.cores = c, append(l.cores, c)
 				}
 			}
 		}
+	}
+	l.cores = slices.DeleteFunc(l.cores, func(c *core) bool {
+		any := false
+		for p := range c.rings {
+			c.rings[p].prints = prints[place{c.at, chip.Processor(p)}]
+			any = any || c.rings[p].prints
+		}
+		if !any {
+			l.flushLocked(c)
+			delete(l.byCore, c.at) // its rings say how far they were read
+		}
+		return !any
+	})
+	l.decoder.programs = map[uint32]*Program{}
+	for _, p := range list {
+		l.decoder.Add(p)
 	}
 }
 

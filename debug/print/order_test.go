@@ -22,9 +22,12 @@ func (*l1) Name() string              { return "played" }
 func (*l1) PrintArea() (uint32, bool) { return 0, true }
 func (*l1) PrintEpoch() uint64        { return 0 }
 
-func (*l1) Printing(from int) []*print.Program {
+func (d *l1) Printing(since uint64) ([]*print.Program, uint64) {
+	if since == 1 {
+		return nil, 1
+	}
 	return []*print.Program{{Name: "both", Cores: []chip.Range{chip.Single(0, 0)},
-		Kernels: []print.Kernel{{Processor: chip.BRISC}, {Processor: chip.NCRISC}}}}[from:]
+		Kernels: []print.Kernel{{Processor: chip.BRISC}, {Processor: chip.NCRISC}}}}, 1
 }
 
 func (d *l1) OnPrinting(f func()) func() {
