@@ -1,74 +1,107 @@
 package bench
 
 import (
+	_ "embed" // of the page
 	"errors"
 	"fmt"
+	"html/template"
 	"image/color"
+	"io"
 	"math"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 )
 
-// Plot draws the report into a directory, which is created if it doesn't exist: for each figure how its samples are spread, as
-// the fraction of samples that took at most so long, and one chart of ratios to baselines, ours beside those of others.
-// Each is a PNG and an SVG file, named after the figure.
-func (r *Report) Plot(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("bench: plot: %w", err)
+// Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each baseline, ours beside those of
+// others, then for each baseline and figure, in their order, how its samples are spread, as the fraction of samples that took at
+// most so long.
+func (r *Report) Plot(w io.Writer) error {
+	page := struct {
+		Title    string
+		Sections []section
+	}{Title: strings.Join([]string{r.Device, r.Host.CPU, fmt.Sprintf("%s/%s", r.Host.OS, r.Host.Arch)}, ", ")}
+	ratios := section{Name: "Ratios", Wide: true}
+	for _, to := range r.baselinesOfBars() {
+		bars := r.bars(to)
+		p, err := plotBars(bars)
+		if err == nil {
+			err = ratios.add("Times "+to+", measured beside them: ours blue, others' grey", p, 9.5, 0.9+0.3*float64(len(bars)))
+		}
+		if err != nil {
+			return fmt.Errorf("bench: plot ratios to %s: %w", to, err)
+		}
 	}
+	if len(ratios.Pictures) > 0 {
+		page.Sections = append(page.Sections, ratios)
+	}
+	family := ""
 	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
+		if f.Family != family || len(page.Sections) == 0 {
+			family = f.Family
+			page.Sections = append(page.Sections, section{Name: family})
+		}
 		p, err := f.plot()
 		if err == nil {
-			err = save(p, 7, 4, filepath.Join(dir, fileName(f.ID())))
+			err = page.Sections[len(page.Sections)-1].add(fmt.Sprintf("%s: median %s, p99 %s, max %s; %d samples", f.ID(), duration(f.P50), duration(f.P99), duration(f.Max), f.Samples), p, 4.7, 2.6)
 		}
 		if err != nil {
 			return fmt.Errorf("bench: plot %s: %w", f.ID(), err)
 		}
 	}
-	bars := r.bars()
-	if len(bars) == 0 {
-		return nil
-	}
-	p, err := plotBars(bars)
-	if err == nil {
-		err = save(p, 11, 1.5+0.3*float64(len(bars)), filepath.Join(dir, "ratios"))
-	}
-	if err != nil {
-		return fmt.Errorf("bench: plot ratios: %w", err)
+	if err := plotPage.Execute(w, page); err != nil {
+		return fmt.Errorf("bench: plot: %w", err)
 	}
 	return nil
 }
 
-// fileName makes a file's name of a figure's.
-func fileName(id string) string { return strings.NewReplacer("/", "_", " ", "_").Replace(id) }
-
-// save writes both forms. Sizes are inches.
-func save(p *plot.Plot, width, height float64, name string) error {
-	var errs []error
-	for _, ext := range []string{".png", ".svg"} {
-		errs = append(errs, p.Save(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, name+ext))
-	}
-	return errors.Join(errs...)
+// section is a part of the page.
+type section struct {
+	Name     string
+	Wide     bool
+	Pictures []picture
 }
+
+type picture struct {
+	Caption string
+	SVG     template.HTML
+}
+
+// add draws a picture. Sizes are inches.
+func (s *section) add(caption string, p *plot.Plot, width, height float64) error {
+	to, err := p.WriterTo(vg.Length(width)*vg.Inch, vg.Length(height)*vg.Inch, "svg")
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if _, err := to.WriteTo(&b); err != nil {
+		return err
+	}
+	_, svg, ok := strings.Cut(b.String(), "<svg ")
+	if !ok {
+		return errors.New("the picture is no SVG")
+	}
+	// The font's widths are those that the picture was laid out with, also where it has another name.
+	svg = strings.ReplaceAll(svg, "font-family:Liberation Serif", "font-family:'Liberation Serif','Times New Roman',Tinos,Times,serif")
+	s.Pictures = append(s.Pictures, picture{caption, template.HTML("<svg " + svg)})
+	return nil
+}
+
+//go:embed plot.html
+var plotHTML string
+
+var plotPage = template.Must(template.New("plot").Parse(plotHTML))
 
 var (
 	ours   = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}
-	theirs = color.RGBA{R: 0xb0, G: 0xb0, B: 0xb0, A: 0xff}
+	barOur = color.RGBA{R: 0x9e, G: 0xc9, B: 0xe8, A: 0xff} // light enough for a label on it
+	theirs = color.RGBA{R: 0xd3, G: 0xd3, B: 0xd3, A: 0xff}
 )
-
-// newPlot returns an empty plot with some room around it.
-func newPlot() *plot.Plot {
-	p := plot.New()
-	p.Title.Padding = vg.Points(6)
-	p.Title.TextStyle.Font.Size = vg.Points(11)
-	return p
-}
 
 // plot draws the figure's cumulative distribution over a logarithmic axis of time.
 func (f *Figure) plot() (*plot.Plot, error) {
@@ -92,9 +125,8 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	if len(points) == 0 {
 		return nil, errors.New("there are no samples")
 	}
-	p := newPlot()
-	p.Title.Text = fmt.Sprintf("%s, %d samples: median %s, p99 %s, max %s", f.ID(), f.Samples, duration(f.P50), duration(f.P99), duration(f.Max))
-	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples that take at most so long"
+	p := plot.New()
+	p.X.Label.Text, p.Y.Label.Text = "time", "% of samples"
 	p.Y.Min, p.Y.Max = 0, 100
 	line, err := plotter.NewLine(points)
 	if err != nil {
@@ -139,52 +171,80 @@ type bar struct {
 	own   bool
 }
 
-// bars returns the ratios to baselines of figures that others have as well, with theirs.
-func (r *Report) bars() []bar {
-	var out []bar
+// baselinesOfBars returns the baselines that have bars, in the order of the figures.
+func (r *Report) baselinesOfBars() []string {
+	var out []string
 	for _, f := range r.Figures {
 		for _, o := range f.Ratios {
-			var peers []bar
-			for _, p := range f.Peers {
-				if p.To == o.To && p.Value > 0 {
-					peers = append(peers, bar{name: p.Who, value: p.Value})
-				}
-			}
-			if o.Value > 0 && (o.To == MemcpySame || len(peers) > 0) {
-				out = append(append(out, bar{name: f.ID() + " to " + o.To, value: o.Value, own: true}), peers...)
+			if !slices.Contains(out, o.To) && len(r.bars(o.To)) > 0 {
+				out = append(out, o.To)
 			}
 		}
 	}
 	return out
 }
 
-// plotBars draws ratios from the top down, on a logarithmic axis that begins below the smallest.
+// bars returns the ratios to a baseline of figures, each followed by those of others for the same job, each of these once: several
+// figures can have the same. Ratios to a baseline other than MemcpySame are left out where others have none.
+func (r *Report) bars(to string) []bar {
+	var out []bar
+	for _, f := range r.Figures {
+		for _, o := range f.Ratios {
+			var peers []bar
+			others := false
+			for _, p := range f.Peers {
+				if p.To != to || p.Value <= 0 {
+					continue
+				}
+				others = true
+				if b := (bar{name: p.Who, value: p.Value}); !slices.Contains(out, b) && !slices.Contains(peers, b) {
+					peers = append(peers, b)
+				}
+			}
+			if o.To == to && o.Value > 0 && (to == MemcpySame || others) {
+				out = append(append(out, bar{name: f.ID(), value: o.Value, own: true}), peers...)
+			}
+		}
+	}
+	return out
+}
+
+// plotBars draws ratios from the top down, on a logarithmic axis that begins below the smallest, each with its name on it.
 func plotBars(bars []bar) (*plot.Plot, error) {
-	p := newPlot()
-	p.Title.Text = "times as ratios to a baseline measured beside them: ours blue, others' grey"
-	p.X.Label.Text = "times the baseline"
+	p := plot.New()
 	low, high := math.Inf(1), 0.0
 	for _, b := range bars {
 		low, high = min(low, b.value), max(high, b.value)
 	}
 	low = math.Pow(10, math.Floor(math.Log10(low*0.9)))
-	names := make([]string, len(bars))
+	high = max(high*1.3, low*10)
+	var names plotter.XYLabels
 	for i, b := range bars {
 		at := float64(len(bars) - 1 - i)
-		names[len(bars)-1-i] = fmt.Sprintf("%s: %.3g", b.name, b.value)
-		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.35}, {X: b.value, Y: at - 0.35}, {X: b.value, Y: at + 0.35}, {X: low, Y: at + 0.35}})
+		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: low, Y: at}), append(names.Labels, fmt.Sprintf("%s: %.3g", b.name, b.value))
+		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.4}, {X: b.value, Y: at - 0.4}, {X: b.value, Y: at + 0.4}, {X: low, Y: at + 0.4}})
 		if err != nil {
 			return nil, err
 		}
 		poly.Color, poly.LineStyle.Width = theirs, 0
 		if b.own {
-			poly.Color = ours
+			poly.Color = barOur
 		}
 		p.Add(poly)
 	}
-	p.NominalY(names...)
+	labels, err := plotter.NewLabels(names)
+	if err != nil {
+		return nil, err
+	}
+	labels.Offset.X = vg.Points(4)
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].YAlign = draw.YCenter
+		labels.TextStyle[i].Font.Size = vg.Points(11)
+	}
+	p.Add(labels)
+	p.HideY()
 	p.Y.Min, p.Y.Max = -0.6, float64(len(bars))-0.4
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.X.Min, p.X.Max = low, high*1.3
+	p.X.Min, p.X.Max = low, high
 	return p, nil
 }

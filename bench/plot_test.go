@@ -1,20 +1,20 @@
 package bench
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
-	"image/png"
 	"io"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every figure and the ratios are drawn, as pictures that decode and aren't blank.
+// The page has the ratios, every baseline and every figure in their order, as pictures that are XML, aren't blank and have all
+// their labels inside; what others have is drawn once, also if several figures name it; and it needs nothing from elsewhere.
 func TestPlot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	s := newSeries()
@@ -22,68 +22,77 @@ func TestPlot(t *testing.T) {
 		s.add(30 + rnd.ExpFloat64()*10)
 	}
 	s.end()
-	f := &Figure{
-		Family: "replay", Name: "submit", Params: []Param{param("programs", 1)}, Peers: replayPeers(),
-		Ratios: []Ratio{{To: MemcpySame, Ns: 10, Value: 3.1}, {To: NonTemporal, Ns: 4, Value: 8}},
+	figure := func(programs int) *Figure {
+		f := &Figure{
+			Family: "replay", Name: "submit", Params: []Param{param("programs", programs)}, Peers: replayPeers(),
+			Ratios: []Ratio{{To: MemcpySame, Ns: 10, Value: 3.1}, {To: NonTemporal, Ns: 4, Value: 8}},
+		}
+		s.figure(f)
+		return f
 	}
-	s.figure(f)
 	same := newSeries() // a distribution of one value
 	same.add(5)
 	same.end()
 	g := &Figure{Family: "baseline", Name: "timer"}
 	same.figure(g)
-	dir := filepath.Join(t.TempDir(), "new")
-	if err := (&Report{Baselines: []*Figure{g}, Figures: []*Figure{f}}).Plot(dir); err != nil {
+	var out strings.Builder
+	if err := (&Report{Device: "<emu>", Baselines: []*Figure{g}, Figures: []*Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
 		t.Fatal(err)
 	}
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
+	page := out.String()
+	var captions []string
+	for _, m := range regexp.MustCompile(`<figcaption>(Times )?([^:,]*)`).FindAllStringSubmatch(page, -1) {
+		captions = append(captions, m[2])
 	}
-	var names []string
-	for _, file := range files {
-		names = append(names, file.Name())
-		b, err := os.ReadFile(filepath.Join(dir, file.Name()))
-		if err != nil {
-			t.Fatal(err)
+	want := []string{MemcpySame, NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10", "replay/submit/programs=1000"}
+	if d := cmp.Diff(want, captions); d != "" {
+		t.Errorf("pictures (-want +got):\n%s", d)
+	}
+	pictures := regexp.MustCompile(`(?s)<svg .*?</svg>`).FindAllString(page, -1)
+	if len(pictures) != len(want) {
+		t.Fatalf("%d pictures", len(pictures))
+	}
+	text := regexp.MustCompile(`(?s)<text x="([-0-9.]+)"[^>]*font-size:([0-9.]+)px">([^<]*)</text>`)
+	for i, svg := range pictures {
+		if n := elements(t, svg); n < 10 {
+			t.Errorf("%s has %d elements", want[i], n)
 		}
-		if filepath.Ext(file.Name()) == ".svg" {
-			if n := elements(t, b); n < 10 {
-				t.Errorf("%s has %d elements", file.Name(), n)
+		box := regexp.MustCompile(`viewBox="0 0 ([0-9.]+) `).FindStringSubmatch(svg)
+		labels := text.FindAllStringSubmatch(svg, -1)
+		if len(labels) < 3 || box == nil {
+			t.Errorf("%s has %d labels", want[i], len(labels))
+		}
+		for _, m := range labels {
+			x, size := number(t, m[1]), number(t, m[2])
+			if wide := size / 2 * float64(len(m[3])); x < 0 || x+wide > number(t, box[1]) && !strings.Contains(m[0], "rotate") {
+				t.Errorf("%s: %q begins at %v of %s", want[i], m[3], x, box[1])
 			}
-			continue
-		}
-		img, err := png.Decode(bytes.NewReader(b))
-		if err != nil {
-			t.Fatalf("%s: %v", file.Name(), err)
-		}
-		blue := 0
-		for y := range img.Bounds().Dy() {
-			for x := range img.Bounds().Dx() {
-				r, _, bl, _ := img.At(x, y).RGBA()
-				if r>>8 < 0x40 && bl>>8 > 0xA0 {
-					blue++
-				}
-			}
-		}
-		if blue < 100 {
-			t.Errorf("%s: %d pixels have the colour of what is drawn", file.Name(), blue)
 		}
 	}
-	want := []string{
-		"baseline_timer.png", "baseline_timer.svg", "ratios.png", "ratios.svg",
-		"replay_submit_programs=1.png", "replay_submit_programs=1.svg",
+	for who, n := range map[string]int{"commands alone: 42.3<": 1, "programs=1: 8<": 1, "programs=1000: 8<": 1, "programs=10: 3.1<": 1} {
+		if got := strings.Count(page, who); got != n {
+			t.Errorf("%q is drawn %d times, want %d", who, got, n)
+		}
 	}
-	if diff := cmp.Diff(want, names); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
+	if regexp.MustCompile(`(?i)(src|href)="|@import|<emu>`).MatchString(page) {
+		t.Error("the page needs something from elsewhere, or a name of the report is markup")
 	}
 }
 
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // elements parses XML and counts its elements.
-func elements(t *testing.T, b []byte) int {
+func elements(t *testing.T, svg string) int {
 	t.Helper()
 	n := 0
-	for d := xml.NewDecoder(bytes.NewReader(b)); ; {
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
 			return n

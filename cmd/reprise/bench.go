@@ -33,7 +33,7 @@ type benchCmd struct {
 	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to compare." placeholder:"OLD.json"`
 	EBPF     bool     `help:"With the replay family: show where the time of a replay goes, by eBPF." name:"ebpf"`
 	Markers  bool     `help:"Also run the operations that are waited for with markers after submission and completion, and uprobes on them, separately from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
-	Plot     string   `help:"Draw the figures into this directory as well, as PNG and SVG." placeholder:"DIR"`
+	Plot     string   `help:"Draw the figures into this file as well, an HTML page that needs nothing else." placeholder:"FILE" type:"path"`
 	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, separately from what is measured." placeholder:"FILE" type:"path"`
 	List     bool     `help:"List what can be measured, and measure nothing."`
 
@@ -180,7 +180,7 @@ func (c *benchCmd) files(ctx context.Context, r *bench.Report) error {
 		errs = append(errs, save(ctx, "--output", c.Output, r.WriteJSON))
 	}
 	if c.Plot != "" {
-		errs = append(errs, r.Plot(c.Plot))
+		errs = append(errs, save(ctx, "--plot", c.Plot, r.Plot))
 	}
 	if r.Timeline != nil {
 		errs = append(errs, save(ctx, "--timeline", c.Timeline, r.Timeline.WriteJSON))
