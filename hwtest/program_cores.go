@@ -119,7 +119,7 @@ func (t *fixture) xy(c chip.Core) (x, y uint32) {
 func (t *fixture) learnCoordinates() {
 	t.Helper()
 	g := t.grid()
-	for n := range 6 {
+	for n := range 11 {
 		ch, err := chip.New(t.dev.Arch(), chip.Harvesting{Tensix: 1<<n - 1})
 		t.ok(err)
 		w, h := ch.Grid()
@@ -135,7 +135,7 @@ func kernelMulticast(t *fixture, bytes int) {
 	g := t.grid()
 	b, sum := t.perWorker((bytes+15)&^15), t.perWorker(16)
 	data := pattern(uint32(bytes), bytes&^3)
-	for _, sender := range []chip.Core{g.Start, g.End, {X: 3, Y: 4}} {
+	for _, sender := range []chip.Core{g.Start, g.End, {X: g.End.X / 2, Y: g.End.Y / 2}} {
 		all := make([]byte, b.Size())
 		copy(all[t.workerIndex(sender)*b.PageSize():], data)
 		t.ok(t.rq.Write(t.ctx, b, 0, all))

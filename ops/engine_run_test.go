@@ -17,7 +17,8 @@ import (
 )
 
 // onBackends runs a test on the emulator, on the emulator with all checks, and on the vendor's simulator where it is at hand.
-// Few cores, so that each computes several blocks.
+// Few cores, so that each computes several blocks. The checks take most of the time: an ordinary run has them on Wormhole, a
+// short one on Blackhole, and a long one on both.
 func onBackends(t *testing.T, f func(b *bench)) {
 	few := map[chip.Arch]sim.Option{
 		chip.Wormhole:  sim.Harvesting(chip.Harvesting{Tensix: 0x3F8}),
@@ -31,7 +32,12 @@ func onBackends(t *testing.T, f func(b *bench)) {
 		"ttsim wormhole":   func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Wormhole) },
 		"ttsim blackhole":  func(t testing.TB) kmd.Target { return ttsimtest.Card(t, ttsimtest.Blackhole) },
 	} {
-		t.Run(name, func(t *testing.T) { f(open(t, card(t))) })
+		t.Run(name, func(t *testing.T) {
+			if other := map[bool]string{false: "strict blackhole", true: "strict wormhole"}[testing.Short()]; !long && name == other {
+				t.Skip("an ordinary run has every check on Wormhole, -short on Blackhole, -tags=long on both")
+			}
+			f(open(t, card(t)))
+		})
 	}
 }
 

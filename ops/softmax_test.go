@@ -27,13 +27,16 @@ func softmax(x, mask *plain, scale float64) *plain {
 		}
 		return v
 	}
+	var most, sum float64 // of the row
 	return make4(x.dims, x.dtype, func(n, c, h, w int) float64 {
-		most, sum := math.Inf(-1), 0.
-		for k := range x.dims[3] {
-			most = max(most, at(n, c, h, k))
-		}
-		for k := range x.dims[3] {
-			sum += math.Exp(at(n, c, h, k) - most)
+		if w == 0 {
+			most, sum = math.Inf(-1), 0
+			for k := range x.dims[3] {
+				most = max(most, at(n, c, h, k))
+			}
+			for k := range x.dims[3] {
+				sum += math.Exp(at(n, c, h, k) - most)
+			}
 		}
 		return math.Exp(at(n, c, h, w)-most) / sum
 	})

@@ -2,8 +2,9 @@
 
 package ops_test
 
-// strictSeeds is the number of seeds that TestStrict runs on each architecture; strictAll makes it go on after a failure.
+// strictSeeds is the number of seeds that TestStrict runs on each architecture. long says that this is a long run, in which tests go on
+// after a failure and leave nothing out.
 const (
 	strictSeeds = 4
-	strictAll   = false
+	long        = false
 )

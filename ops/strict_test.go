@@ -31,7 +31,7 @@ func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r
 					if err := card.Chip().Fault(); err != nil {
 						t.Error(err)
 					}
-				}) && !strictAll {
+				}) && !long {
 					return
 				}
 			}
