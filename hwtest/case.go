@@ -132,6 +132,7 @@ func cases() []testCase {
 		in("traces", traceCases()),
 		in("control", controlCases()),
 		in("debug", printCases()),
+		in("debug", timeCases()),
 		in("debug", watchCases()),
 		in("debug", coreCases()),
 		in("ops", opsCases()),

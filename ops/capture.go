@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -18,6 +21,40 @@ type Capture struct {
 	rec   *graph.Recorder
 	mode  graph.Mode
 	first *graph.Recorder // of another chip of a mesh, whose graph has the memory of all chips; nil otherwise
+
+	zonesMu sync.Mutex
+	zones   []graph.Zone
+}
+
+// Record adds a zone of a kernel to the report: it is a handler for print.Listen on the device. Close or drain the Listener before
+// the capture ends. Other records are ignored, and so are zones beyond a million.
+func (c *Capture) Record(r print.Record) {
+	const most = 1 << 20
+	if !r.Zone {
+		return
+	}
+	xy, err := c.d.dev.Virtual(r.Core)
+	if err != nil {
+		return
+	}
+	c.zonesMu.Lock()
+	defer c.zonesMu.Unlock()
+	if len(c.zones) < most {
+		c.zones = append(c.zones, graph.Zone{
+			Device: int64(c.d.id), X: int(xy.X), Y: int(xy.Y), Processor: r.Processor.String(), Program: r.Program, Kernel: r.Kernel,
+			Name: r.Text, File: r.File, Line: r.Line, Start: r.Start, End: r.Time,
+		})
+	}
+}
+
+// withZones adds to a report the zones so far.
+func (c *Capture) withZones(r *graph.Report) *graph.Report {
+	c.zonesMu.Lock()
+	defer c.zonesMu.Unlock()
+	if r != nil {
+		r.Zones = slices.Clone(c.zones)
+	}
+	return r
 }
 
 // memory records a use of memory.
@@ -70,7 +107,8 @@ func (c *Capture) End() (*graph.Report, error) {
 	if err := c.d.captures.remove(c); err != nil {
 		return nil, fmt.Errorf("ops: end graph capture: %w", err)
 	}
-	return c.rec.Finish()
+	r, err := c.rec.Finish()
+	return c.withZones(r), err
 }
 
 // EndToFile ends the capture and writes its report to a file, whole or not at all, whose directories it creates. If the file can't
@@ -114,7 +152,7 @@ func writeReport(r *graph.Report, path string) error {
 // Report returns a report of the capture so far. The capture goes on.
 func (c *Capture) Report() *graph.Report {
 	c.d.captures.time(c, false)
-	return c.rec.Report()
+	return c.withZones(c.rec.Report())
 }
 
 // Open returns the names of the functions that have begun and not ended, the outermost first. After a hang these are the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -54,12 +55,13 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 	var r *graph.Report
 	var errs []error
 	var others [][]graph.ProgramRun
+	var zones [][]graph.Zone
 	for i, chip := range slices.Backward(c.chips) {
 		var err error
 		r, err = chip.End()
 		errs = append(errs, err)
 		if i > 0 && r != nil {
-			others = append(others, r.Programs)
+			others, zones = append(others, r.Programs), append(zones, r.Zones)
 		}
 	}
 	if r != nil {
@@ -67,6 +69,18 @@ func (c *MeshCapture) End() (*graph.Report, error) {
 		for _, runs := range slices.Backward(others) {
 			r.Programs = append(r.Programs, inFunctions(runs, first)...)
 		}
+		for _, of := range slices.Backward(zones) {
+			r.Zones = append(r.Zones, of...)
+		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// Record returns a handler for print.Listen on a chip of the mesh, which adds the zones of its kernels to the report: see
+// [Capture.Record]. Chips count from 0, by rows; there is no handler for others.
+func (c *MeshCapture) Record(chip int) print.Handler {
+	if chip < 0 || chip >= len(c.chips) {
+		return nil
+	}
+	return c.chips[chip].Record
 }

@@ -40,7 +40,7 @@ hwtest/vm/inside           -> nothing  # what the first program of that machine 
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs
+ops                        -> reprise ops/graph debug/print kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer

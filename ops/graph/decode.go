@@ -40,6 +40,7 @@ type readReport struct {
 	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers"`
 	PagesByAddress    map[string][]PageVersion     `json:"buffer_pages_by_address"`
 	Programs          []ProgramRun                 `json:"programs"`
+	Zones             []Zone                       `json:"zones"`
 	Python            json.RawMessage              `json:"python_io"`
 }
 
@@ -91,7 +92,7 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 		return nil, fmt.Errorf("graph: decode: %w: %d, this reads %d", ErrVersion, *f.Version, Version)
 	}
 	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor, MeshMapping: f.MeshMapping,
-		BufferPages: f.BufferPages, Programs: f.Programs}
+		BufferPages: f.BufferPages, Programs: f.Programs, Zones: f.Zones}
 	var err error
 	if len(f.Graph) > 0 {
 		if out.Graph, err = decodeNodes(json.NewDecoder(bytes.NewReader(f.Graph)), lim); err != nil {

@@ -47,7 +47,7 @@ type perfRow struct {
 // WritePerformance writes the report's times as the performance report that tt-metal's profiler writes
 // (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each operation that a device ran, as
 // often as it ran. Durations are from when the programs before were done to when the operation's kernels were; columns of single
-// processors are empty. Products have the fidelity of this module's kernels, HiFi4.
+// processors are those of zones that are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL), and empty without. Products have the fidelity of this module's kernels, HiFi4.
 func (r *Report) WritePerformance(w io.Writer) error {
 	rows := r.perfRows()
 	ins := 2 // tt-perf-report reads the columns of two
@@ -63,14 +63,14 @@ func (r *Report) WritePerformance(w io.Writer) error {
 	record := make([]string, len(header))
 	write := func(cell func(column string) string) error {
 		for i, name := range header {
-			record[i] = strings.NewReplacer(",", ";", "\n", " ", "\r", " ").Replace(cell(name)) // as tt-metal does
+			record[i] = cell(name)
 		}
-		return c.Write(record)
+		return c.Write(cells(record...))
 	}
 	if err := c.Write(header); err != nil {
 		return fmt.Errorf("graph: write performance: %w", err)
 	}
-	state := perfState{r: r, calls: map[int]int{}, traces: map[string]int{}, ends: map[[2]int64]uint64{}}
+	state := newPerfState(r)
 	for i := range rows {
 		cells := state.cells(&rows[i])
 		if err := write(func(column string) string { return cells[column] }); err != nil {
@@ -82,6 +82,16 @@ func (r *Report) WritePerformance(w io.Writer) error {
 		return fmt.Errorf("graph: write performance: %w", err)
 	}
 	return nil
+}
+
+var cellText = strings.NewReplacer(",", ";", "\n", " ", "\r", " ")
+
+// cells replaces what doesn't belong into cells, as tt-metal does.
+func cells(record ...string) []string {
+	for i := range record {
+		record[i] = cellText.Replace(record[i])
+	}
+	return record
 }
 
 func prefixed(prefix string) []string {
@@ -165,16 +175,44 @@ type perfState struct {
 	traces map[string]int      // numbers of traces
 	ends   map[[2]int64]uint64 // of the last program of a queue
 	host   time.Duration       // when the last row began
+	zones  []*Zone             // in the order of devices and starts
+}
+
+func newPerfState(r *Report) *perfState {
+	return &perfState{r: r, calls: map[int]int{}, traces: map[string]int{}, ends: map[[2]int64]uint64{}, zones: r.sortedZones()}
+}
+
+// call returns the number of a row of a function: that of its first row, a new one if the function isn't known.
+func (s *perfState) call(function int) int {
+	n := s.calls[function]
+	if n == 0 || function < 0 {
+		n = len(s.calls) + 1
+		s.calls[function] = n
+	}
+	return n
+}
+
+// trace returns the number of a trace.
+func (s *perfState) trace(name string) int {
+	id, ok := s.traces[name]
+	if !ok {
+		id = len(s.traces)
+		s.traces[name] = id
+	}
+	return id
 }
 
 // cells returns a row's values by column.
 func (s *perfState) cells(row *perfRow) map[string]string {
 	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
 	var cycles uint64
-	cores := 0
+	cores, kernels := 0, map[string]uint64{}
 	for _, p := range row.runs {
 		cycles += p.Cycles()
 		cores = max(cores, p.Cores)
+		if len(s.zones) > 0 {
+			kernelCycles(kernels, zonesOf(s.zones, p))
+		}
 	}
 	ns := func(cycles uint64) int64 { return r.timeOf(first.Device, cycles).Nanoseconds() }
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
@@ -187,11 +225,7 @@ func (s *perfState) cells(row *perfRow) map[string]string {
 		gap = ns(first.Start - before)
 	}
 	s.ends[queue] = last.End
-	call := s.calls[first.Function]
-	if call == 0 || first.Function < 0 {
-		call = len(s.calls) + 1
-		s.calls[first.Function] = call
-	}
+	call := s.call(first.Function)
 	out := map[string]string{
 		"OP CODE": row.code, "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": strconv.Itoa(call), "DEVICE ID": number(first.Device),
 		"ATTRIBUTES": attributes(row), "HOST START TS": number(int64(s.host)), "HOST END TS": number(int64(hostEnd)), "HOST DURATION [ns]": number(int64(hostEnd - s.host)),
@@ -207,16 +241,14 @@ func (s *perfState) cells(row *perfRow) map[string]string {
 			cores = int(d.ComputeCores)
 		}
 	}
+	for p, n := range kernels {
+		out["DEVICE "+p+" KERNEL DURATION [ns]"] = number(max(ns(n), 1))
+	}
 	if cores > 0 {
 		out["CORE COUNT"] = strconv.Itoa(cores)
 	}
 	if first.Trace != "" {
-		id, ok := s.traces[first.Trace]
-		if !ok {
-			id = len(s.traces)
-			s.traces[first.Trace] = id
-		}
-		out["METAL TRACE ID"], out["METAL TRACE REPLAY SESSION ID"] = strconv.Itoa(id), strconv.Itoa(first.Replay)
+		out["METAL TRACE ID"], out["METAL TRACE REPLAY SESSION ID"] = strconv.Itoa(s.trace(first.Trace)), strconv.Itoa(first.Replay)
 	}
 	for i, t := range row.inputs {
 		r.tensorCells(out, fmt.Sprintf("INPUT_%d_", i), t, first.Device)
@@ -299,18 +331,3 @@ func (r *Report) tensorCells(out map[string]string, prefix string, counter int, 
 
 // afterColons returns what is after the last :: of a name.
 func afterColons(s string) string { return s[strings.LastIndex(s, ":")+1:] }
-
-// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take the chip's kind, clock and
-// number of cores: those of the report's first device. It has no marks of kernels.
-func (r *Report) WriteDeviceLog(w io.Writer) error {
-	d := Device{Arch: "wormhole_b0"}
-	if len(r.Devices) > 0 {
-		d = r.Devices[0]
-	}
-	_, err := fmt.Fprintf(w, "ARCH: %s, CHIP_FREQ[MHz]: %.0f, Max Compute Cores: %d\n%s\n", cmp.Or(d.Arch, "wormhole_b0"), r.ClockMHz(d.ID), d.ComputeCores,
-		"PCIe slot, core_x, core_y, RISC processor type, timer_id, time[cycles since reset], data, run host ID, trace id, trace id counter, zone name, type, source line, source file, meta data")
-	if err != nil {
-		return fmt.Errorf("graph: write device log: %w", err)
-	}
-	return nil
-}

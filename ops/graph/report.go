@@ -28,6 +28,8 @@ type Report struct {
 	Python []PythonRecord
 	// Programs are the programs that the devices ran, in the order of their starts on each queue. TT-NN's reports have none.
 	Programs []ProgramRun
+	// Zones are the parts of kernels that measured themselves. TT-NN's reports have none.
+	Zones []Zone
 }
 
 // Metadata is the time of a capture, and what newer writers add.
@@ -126,6 +128,7 @@ type wireReport struct {
 	Metadata          map[string]any               `json:"metadata"`
 	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers,omitempty"`
 	Programs          []ProgramRun                 `json:"programs,omitempty"`
+	Zones             []Zone                       `json:"zones,omitempty"`
 	Python            []PythonRecord               `json:"python_io,omitempty"`
 	Version           int                          `json:"version"`
 }
@@ -137,7 +140,7 @@ func (r *Report) Encode(w io.Writer) error {
 		g = &Graph{Format: Format2026v2}
 	}
 	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g, MeshMapping: r.MeshMapping,
-		Metadata: map[string]any{}, Programs: r.Programs, Python: r.Python, Version: r.Version}
+		Metadata: map[string]any{}, Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
 	for k, v := range r.Metadata.More {
 		out.Metadata[k] = v
 	}

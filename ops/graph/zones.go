@@ -1,0 +1,143 @@
+package graph
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+)
+
+// A Zone is a part of a kernel that measured itself: how long one processor of a core was in it.
+type Zone struct {
+	Device    int64  `json:"device_id"`
+	X         int    `json:"x"` // of the core, as the vendor's tools count: virtual coordinates
+	Y         int    `json:"y"`
+	Processor string `json:"processor"` // BRISC, NCRISC, TRISC0, TRISC1 or TRISC2
+	Program   string `json:"program,omitempty"`
+	Kernel    string `json:"kernel,omitempty"`
+	Name      string `json:"name"`
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`
+	// Start and End are cycles of the device's clock, as those of a ProgramRun.
+	Start uint64 `json:"start_cycle"`
+	End   uint64 `json:"end_cycle"`
+}
+
+// riscNames are what tt-metal's device log calls processors (tt_metal/impl/profiler), in the order of its rows.
+var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
+
+// kernelZones are the names by which tt-metal's tools know the zone of a whole kernel, by processor.
+var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL", "TRISC2": "TRISC-KERNEL"}
+
+// zonesOf returns the zones that began and ended in a run, of zones in the order of devices and starts.
+func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
+	i, _ := slices.BinarySearchFunc(sorted, run, func(z *Zone, run *ProgramRun) int {
+		return cmp.Or(cmp.Compare(z.Device, run.Device), cmp.Compare(z.Start, run.Start))
+	})
+	for ; i < len(sorted) && sorted[i].Device == run.Device && sorted[i].Start <= run.End; i++ {
+		if z := sorted[i]; z.End <= run.End && (run.Name == "" || z.Program == "" || z.Program == run.Name) {
+			out = append(out, z)
+		}
+	}
+	return out
+}
+
+// sortedZones returns the zones of the report in the order of devices and starts, the longer ones first.
+func (r *Report) sortedZones() []*Zone {
+	out := make([]*Zone, len(r.Zones))
+	for i := range r.Zones {
+		out[i] = &r.Zones[i]
+	}
+	slices.SortStableFunc(out, func(a, b *Zone) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Start, b.Start), cmp.Compare(b.End, a.End))
+	})
+	return out
+}
+
+// kernelCycles adds to sums, by processor, how long its kernels of a run took: from the first that began on any core to the last that
+// ended, where they have zones with tt-metal's names.
+func kernelCycles(sums map[string]uint64, zones []*Zone) {
+	first, last := map[string]uint64{}, map[string]uint64{}
+	for _, z := range zones {
+		if z.Name != kernelZones[z.Processor] {
+			continue
+		}
+		if at, ok := first[z.Processor]; !ok || z.Start < at {
+			first[z.Processor] = z.Start
+		}
+		last[z.Processor] = max(last[z.Processor], z.End)
+	}
+	for p, at := range first {
+		sums[p] += last[p] - min(at, last[p])
+	}
+}
+
+// deviceLogColumns are those of a device log. Source: tt-metal, tt_metal/impl/profiler (writeCSVHeader).
+const deviceLogColumns = "PCIe slot, core_x, core_y, RISC processor type, timer_id, time[cycles since reset], data, run host ID, trace id, trace id counter, zone name, type, source line, source file, meta data"
+
+// WriteDeviceLog writes the device log of a performance report, from which the vendor's tools take the chip's kind, clock and
+// number of cores, those of the report's first device, and the zones of kernels: a row for the start and one for the end of each, with the
+// call count of the operation that it ran in. Zones of no operation have the number 0.
+func (r *Report) WriteDeviceLog(w io.Writer) error {
+	d := Device{Arch: "wormhole_b0"}
+	if len(r.Devices) > 0 {
+		d = r.Devices[0]
+	}
+	_, err := fmt.Fprintf(w, "ARCH: %s, CHIP_FREQ[MHz]: %.0f, Max Compute Cores: %d\n%s\n", cmp.Or(d.Arch, "wormhole_b0"), r.ClockMHz(d.ID), d.ComputeCores, deviceLogColumns)
+	if err != nil {
+		return fmt.Errorf("graph: write device log: %w", err)
+	}
+	zones := r.sortedZones()
+	if len(zones) == 0 {
+		return nil
+	}
+	of, state := map[*Zone][3]string{}, newPerfState(r)
+	for _, row := range r.perfRows() {
+		first := row.runs[0]
+		id := [3]string{strconv.Itoa(state.call(first.Function))}
+		if first.Trace != "" {
+			id[1], id[2] = strconv.Itoa(state.trace(first.Trace)), strconv.Itoa(first.Replay)
+		}
+		for _, run := range row.runs {
+			for _, z := range zonesOf(zones, run) {
+				of[z] = id
+			}
+		}
+	}
+	type place struct {
+		name, file string
+		line       int
+	}
+	timers := map[place]int{}
+	type mark struct {
+		z    *Zone
+		at   uint64
+		kind string
+	}
+	marks := make([]mark, 0, 2*len(zones))
+	for _, z := range zones {
+		if p := (place{z.Name, z.File, z.Line}); timers[p] == 0 {
+			timers[p] = len(timers) + 1
+		}
+		marks = append(marks, mark{z, z.Start, "ZONE_START"}, mark{z, max(z.Start, z.End), "ZONE_END"})
+	}
+	slices.SortStableFunc(marks, func(a, b mark) int { return cmp.Or(cmp.Compare(a.z.Device, b.z.Device), cmp.Compare(a.at, b.at)) })
+	c := csv.NewWriter(w)
+	for _, m := range marks {
+		z, id := m.z, of[m.z]
+		timer := timers[place{z.Name, z.File, z.Line}]
+		err := c.Write(cells(strconv.FormatInt(z.Device, 10), strconv.Itoa(z.X), strconv.Itoa(z.Y), cmp.Or(riscNames[z.Processor], z.Processor), strconv.Itoa(timer),
+			strconv.FormatUint(m.at, 10), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, strconv.Itoa(z.Line), path.Base(cmp.Or(z.File, "-")), ""))
+		if err != nil {
+			return fmt.Errorf("graph: write device log: %w", err)
+		}
+	}
+	c.Flush()
+	if err := c.Error(); err != nil {
+		return fmt.Errorf("graph: write device log: %w", err)
+	}
+	return nil
+}
