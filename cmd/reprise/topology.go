@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
 // topologyCmd shows how a machine's chips are linked.
 type topologyCmd struct {
 	Device string `help:"Machine to show instead of this one: ${machine_help}." placeholder:"MACHINE"`
+	SVG    string `help:"Draw the chips and links into this file as well." name:"svg" placeholder:"FILE" type:"path"`
 	JSON   bool   `help:"Print one JSON object instead of tables." name:"json"`
 }
 
@@ -72,6 +75,11 @@ func (c *topologyCmd) Run(ctx context.Context, s streams) (err error) {
 	g, err := topology.Discover(ctx, devices)
 	if err != nil {
 		return err
+	}
+	if c.SVG != "" { // the table is printed even if the file can't be written
+		defer func() {
+			err = errors.Join(err, save(ctx, "--svg", c.SVG, func(w io.Writer) error { return mesh.Draw(w, g) }))
+		}()
 	}
 	if c.JSON {
 		return printJSON(s.out, graphJSON(g))
