@@ -3,12 +3,14 @@ package print_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/sim"
@@ -91,4 +93,42 @@ func TestForgotten(t *testing.T) {
 	}
 	known("after a capture that failed")
 	b.Must(l.Close())
+}
+
+// A ring whose programs are released while somebody listens is one whose kernels don't wait for a host: those that are loaded later,
+// when nobody listens, would wait for its full patience.
+func TestForgottenRingsDontWait(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	im := compile(b, "kernel.c", counter)
+	patience := func() uint32 {
+		t.Helper()
+		addr, ok := b.Dev.Debug().PrintArea()
+		headers := make([]byte, print.HeadersSize)
+		b.Must(b.Dev.Debug().ReadL1(chip.Core{X: 2, Y: 1}, addr, headers))
+		if !ok {
+			t.Fatal("the device has no rings")
+		}
+		return binary.LittleEndian.Uint32(headers[32+8:]) // of NCRISC
+	}
+	for _, closes := range []bool{true, false} {
+		l, _ := listen(b, print.Options{Patience: 12345})
+		x, err := b.Dev.Load(b.Ctx, counting(im, 1, 0))
+		b.Must(err)
+		b.Must(b.Queue.Run(b.Ctx, x))
+		b.Must(b.Queue.Wait(b.Ctx))
+		b.Must(l.Drain())
+		if got := patience(); got != 12345 {
+			t.Errorf("patience %d while somebody listens, want 12345", got)
+		}
+		b.Must(x.Release(b.Ctx))
+		if closes {
+			b.Must(l.Close())
+		} else {
+			b.Must(l.Drain())
+		}
+		if got := patience(); got != 0 {
+			t.Errorf("patience %d after the program was released, want 0 (listener closed: %v)", got, closes)
+		}
+		b.Must(l.Close())
+	}
 }

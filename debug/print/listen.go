@@ -52,6 +52,7 @@ type Listener struct {
 	version uint64  // of the programs that are known
 	cores   []*core // that they run on
 	byCore  map[chip.Core]*core
+	left    []left // rings that nobody prints to any more, and that haven't been told so
 	epoch   uint64
 	err     error
 	closed  bool
@@ -73,6 +74,12 @@ type reader struct {
 	lost    uint32
 	newest  uint64 // the time of the last record
 	broken  bool   // its header is none
+}
+
+// left is a ring that was read.
+type left struct {
+	place
+	reader
 }
 
 // Listen reads what kernels print until Close, and calls the handler with each line: first with those that are still in the rings
@@ -154,7 +161,7 @@ func (l *Listener) visitLocked() (n int, err error) {
 		return 0, nil
 	}
 	if e != l.epoch {
-		l.epoch = e
+		l.epoch, l.left = e, nil // rings are empty now, and their kernels don't wait
 		for _, c := range l.cores {
 			l.flushLocked(c)
 			for p := range c.rings {
@@ -170,12 +177,27 @@ func (l *Listener) visitLocked() (n int, err error) {
 			return n, l.err
 		}
 	}
+	for len(l.left) > 0 {
+		if err := l.leaveLocked(&l.left[0]); err != nil {
+			l.err = err
+			return n, err
+		}
+		l.left = l.left[1:]
+	}
 	l.err = nil
 	return n, nil
 }
 
+// leaveLocked tells a processor that kernels needn't wait for this Listener any more.
+func (l *Listener) leaveLocked(r *left) error {
+	if err := l.sayLocked(r.place, &r.reader, 0); err != nil {
+		return fmt.Errorf("debug/print: stop reading what kernels of %v print: %w", r.core, err)
+	}
+	return nil
+}
+
 // learnLocked takes in which programs there are. Of one that is gone everything has been read, and lines that lack their newline are
-// handed over.
+// handed over; whatever is loaded there next, when nobody may be listening, doesn't wait.
 func (l *Listener) learnLocked() {
 	list, version := l.dev.Printing(l.version)
 	if version == l.version {
@@ -199,8 +221,13 @@ func (l *Listener) learnLocked() {
 	l.cores = slices.DeleteFunc(l.cores, func(c *core) bool {
 		any := false
 		for p := range c.rings {
-			c.rings[p].prints = prints[place{c.at, chip.Processor(p)}]
-			any = any || c.rings[p].prints
+			r, at := &c.rings[p], place{c.at, chip.Processor(p)}
+			r.prints = prints[at]
+			any = any || r.prints
+			if !r.prints && r.visited {
+				l.left = append(l.left, left{at, *r})
+				r.visited = false
+			}
 		}
 		if !any {
 			l.flushLocked(c)
@@ -232,7 +259,7 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 		got, err := l.ringLocked(c, p, h)
 		n += got
 		if err == nil && (got > 0 || !r.visited) {
-			err = l.sayLocked(c.at, p, l.options.Patience)
+			err = l.sayLocked(place{c.at, p}, r, l.options.Patience)
 		}
 		if err != nil {
 			return n, err
@@ -326,14 +353,13 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 }
 
 // sayLocked tells a processor how far its ring was read.
-func (l *Listener) sayLocked(at chip.Core, p chip.Processor, patience uint32) error {
-	r := &l.byCore[at].rings[p]
+func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 	if r.beat++; r.beat == 0 {
 		r.beat = 1
 	}
 	b := le.AppendUint32(nil, r.pos)
 	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, r.beat), patience), r.lost)
-	return l.dev.WriteL1(at, l.area+uint32(p)*headerSize+atTaken, b)
+	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 
 // flushLocked hands over what was held back, and lines that lack their newline.
@@ -383,7 +409,7 @@ func (l *Listener) Close() error {
 	for _, c := range l.cores {
 		for p := range chip.Processor(chip.NumProcessors) {
 			if c.rings[p].visited && err == nil {
-				err = l.sayLocked(c.at, p, 0)
+				err = l.leaveLocked(&left{place{c.at, p}, c.rings[p]})
 			}
 		}
 	}
