@@ -39,19 +39,20 @@ type line struct {
 // maxLine bounds a line that never ends, in bytes.
 const maxLine = 8 << 10
 
-// decode appends the lines that records end, which were read from a processor's ring.
-func (d *Decoder) decode(out []Record, at place, words []uint32) []Record {
+// decode appends the lines that records end, which were read from a processor's ring, and returns how many records there were.
+func (d *Decoder) decode(out []Record, at place, words []uint32) (lines []Record, n uint32) {
 	for len(words) > 0 {
 		r, rest, ok := split(words)
 		if !ok {
-			return append(out, d.note(at, slog.LevelWarn, fmt.Sprintf("(%d bytes in its ring are no records)", 4*len(words))))
+			return append(out, d.note(at, slog.LevelWarn, fmt.Sprintf("(%d bytes in its ring are no records)", 4*len(words)))), n
 		}
 		words = rest
 		if r.kind != kindSkip {
 			out = d.record(out, at, &r)
+			n++
 		}
 	}
-	return out
+	return out, n
 }
 
 // note returns a record that is of no kernel.

@@ -1,6 +1,7 @@
 package print_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -75,8 +76,8 @@ void kernel_main() {
     DPRINT("{:6}|{:>6}|{} {}\n", name, name, BF16(0x4000), 1ull << 40);
     DPRINT("no value, ");
     DPRINT << "and a stream" << ENDL();
-    DPRINT("{} and {}, ", 1);
-    DPRINT("{}\n", 2, 3);
+    DPRINT("{{{}}} {{}} }} {:>3}, ", 1, 2);
+    DPRINT("{1:02}{0}{1}\n", 2, 3);
     if (n) DPRINT("if {}\n", n); else DPRINT("else\n");
     DEVICE_PRINT_DATA0("data {}\n", 0);
 }
@@ -95,12 +96,27 @@ func TestDPRINTFormat(t *testing.T) {
 		b.Must(l.Drain())
 		want := []string{
 			"x 3 -3|   42|42   | 42  |***42|", "0xff 0000BEEF 101 +7 1.500 2.000000e+00", "some before 1, some again, {}",
-			"some  |  some|2 1099511627776", "no value, and a stream", "1 and <no value>, 2", "if 3", "data 0",
+			"some  |  some|2 1099511627776", "no value, and a stream", "{1} {} }   2, 0323", "if 3", "data 0",
 		}
 		if diff := cmp.Diff(want, texts(*got)); diff != "" {
 			b.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A format with more or fewer placeholders than values doesn't compile.
+func TestDPRINTFormatRefused(t *testing.T) {
+	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`, `"{:4}\n"`} {
+		_, err := kernels.Compile(t.Context(), kernels.Source{
+			Path: "k.cpp", Arch: chip.Blackhole, Prints: true, Text: "#include \"api/debug/device_print.h\"\nvoid kernel_main() { DEVICE_PRINT(" + call + "); }\n",
+		})
+		if errors.Is(err, kernels.ErrNoCompiler) {
+			t.Skip(err)
+		}
+		if err == nil || !strings.Contains(err.Error(), "placeholders than there are values") {
+			t.Errorf("DEVICE_PRINT(%s): %v", call, err)
+		}
+	}
 }
 
 const tileKernel = `

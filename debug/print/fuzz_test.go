@@ -28,7 +28,8 @@ func FuzzDecode(f *testing.F) {
 		d.Add(prog)
 		at := place{chip.Core{}, chip.BRISC}
 		n := 0
-		for _, r := range d.end(d.decode(nil, at, wordsOf(ring[:min(len(ring), RingSize)])), at) {
+		lines, _ := d.decode(nil, at, wordsOf(ring[:min(len(ring), RingSize)]))
+		for _, r := range d.end(lines, at) {
 			n += len(r.Text)
 		}
 		if most := (len(formats) + maxWidth*4 + 64) * (RingSize + 64); n > most {

@@ -47,7 +47,8 @@ func Left(dev Device, cores []chip.Core) (out []Record) {
 			for _, s := range spans(from, h.put) {
 				words = append(words, wordsOf(data[s[0]:s[0]+s[1]])...)
 			}
-			of = d.end(d.decode(of, at, words), at)
+			of, _ = d.decode(of, at, words)
+			of = d.end(of, at)
 		}
 		slices.SortStableFunc(of, func(a, b Record) int { return cmp.Compare(a.Time, b.Time) })
 		out = append(out, of...)

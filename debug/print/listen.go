@@ -71,7 +71,7 @@ type reader struct {
 	visited bool
 	pos     uint32
 	beat    uint32
-	lost    uint32
+	told    uint32 // of the records that were made, how many were read or reported lost
 	newest  uint64 // the time of the last record
 	broken  bool   // its header is none
 }
@@ -254,7 +254,7 @@ func (l *Listener) readLocked(c *core) (n int, err error) {
 		}
 		h := parseHeader(headers[:], p)
 		if !r.visited {
-			r.pos, r.beat, r.lost = h.untaken(), h.beat, h.told
+			r.pos, r.beat, r.told = h.untaken(), h.beat, h.told
 		}
 		got, err := l.ringLocked(c, p, h)
 		n += got
@@ -313,7 +313,7 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	}
 	r.broken = false
 	n := int(h.put - from)
-	if n == 0 && h.lost == r.lost {
+	if n == 0 && (h.busy || h.made == r.told) {
 		r.pos = h.put
 		return 0, nil
 	}
@@ -334,15 +334,18 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	if gone := int32(later.tail - from); gone > 0 {
 		data = data[min(int(gone)&^3, n):]
 	}
-	records := l.decoder.decode(nil, at, wordsOf(data))
-	if lost := later.lost - r.lost; lost != 0 {
+	records, read := l.decoder.decode(nil, at, wordsOf(data))
+	r.told += read
+	// Whatever was made and not read is lost. That many were made only if the processor made none meanwhile; else a later visit says
+	// it, or the last one.
+	if lost := later.made - r.told; int32(lost) > 0 && !later.busy && h.put == later.put && h.made == later.made {
 		note := l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(%d lines lost: nobody took them in time)", lost))
 		note.Lost = lost
 		if len(records) > 0 {
 			note.Time = records[0].Time
 		}
 		records = slices.Insert(records, 0, note)
-		r.lost = later.lost
+		r.told = later.made
 	}
 	if len(records) > 0 {
 		r.newest = records[len(records)-1].Time
@@ -358,7 +361,7 @@ func (l *Listener) sayLocked(at place, r *reader, patience uint32) error {
 		r.beat = 1
 	}
 	b := le.AppendUint32(nil, r.pos)
-	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, r.beat), patience), r.lost)
+	b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, r.beat), patience), r.told)
 	return l.dev.WriteL1(at.core, l.area+uint32(at.on)*headerSize+atTaken, b)
 }
 

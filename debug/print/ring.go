@@ -31,8 +31,8 @@ var le = binary.LittleEndian
 // header is that of a ring. Positions count bytes, and wrap.
 type header struct {
 	taken, beat, told uint32 // the host's
-	put, tail, lost   uint32 // the processor's
-	busy              bool   // the processor makes a record, whose time it may have taken
+	put, tail, made   uint32 // the processor's
+	busy              bool   // the processor makes a record, whose time it may have taken, and made may count it
 }
 
 // parseHeader reads a processor's header from those of a core.
@@ -41,7 +41,7 @@ func parseHeader(b []byte, p chip.Processor) header {
 	return header{
 		busy:  b[atPut]&1 != 0,
 		taken: le.Uint32(b) &^ 3, beat: le.Uint32(b[4:]), told: le.Uint32(b[12:]),
-		put: le.Uint32(b[atPut:]) &^ 3, tail: le.Uint32(b[atPut+4:]) &^ 3, lost: le.Uint32(b[atPut+8:]),
+		put: le.Uint32(b[atPut:]) &^ 3, tail: le.Uint32(b[atPut+4:]) &^ 3, made: le.Uint32(b[atPut+8:]),
 	}
 }
 

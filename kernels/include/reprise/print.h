@@ -96,11 +96,11 @@ struct rp_print_ring {
     uint32_t taken;     // up to where it has taken records
     uint32_t beat;      // changes at each of its visits, never 0
     uint32_t patience;  // cycles without a visit for which a full ring waits; 0: nobody listens
-    uint32_t told;      // of lost, what it knows
+    uint32_t told;      // of made, what it has taken or knows to be lost
     // This processor's.
     uint32_t put;       // up to where records are; RP_PRINT_BUSY is set while it makes one
     uint32_t tail;      // the first record that hasn't been overwritten
-    uint32_t lost;      // records overwritten before the host took them
+    uint32_t made;      // records that were ever made, whatever became of them; it agrees with put while RP_PRINT_BUSY is clear
     uint32_t deserted;  // the beat at which it stopped waiting for the host
 };
 
@@ -151,7 +151,6 @@ static __attribute__((noinline, unused)) void rp_print_room(volatile struct rp_p
         } else {
             uint32_t first = rp_load(data + (tail & (RP_PRINT_SIZE - 4)));
             uint32_t size = 4 * (first & 0xFFu);
-            r->lost = r->lost + ((first & 0xFF00u) != RP_PRINT_KIND_SKIP);
             tail = size - 1 < put - tail && put - tail <= RP_PRINT_SIZE ? tail + size : put;
         }
     } while (end - tail > RP_PRINT_SIZE);
@@ -188,6 +187,7 @@ static __attribute__((noinline, unused)) volatile uint32_t* rp_print_begin(uint3
 // rp_print_end hands the record that was begun last to the host.
 static __attribute__((noinline, unused)) void rp_print_end(uint32_t words) {
     volatile struct rp_print_ring* r = rp_print_ring();
+    r->made = r->made + 1;
     r->put = r->put + (4 * words - RP_PRINT_BUSY);
 }
 

@@ -42,7 +42,7 @@ static __attribute__((noinline, unused)) void rp_zone_write(uint32_t name, uint3
             r->tail = tail = taken;
         }
         if (most - tail > RP_PRINT_SIZE) {
-            r->lost = r->lost + 1;
+            r->made = r->made + 1;
             r->put = put;
             return;
         }

@@ -297,6 +297,49 @@ struct print_is_text<char*> {
     static constexpr bool value = true;
 };
 
+template <uint32_t... I>
+struct print_indices {};
+
+// What a format of DPRINT("x {}\n", x) asks for, found one character after the other without a loop, so that the compiler knows it.
+struct print_placeholders {
+    uint32_t count = 0;   // placeholders
+    uint32_t values = 0;  // that numbered ones name
+    uint32_t index = 0;
+    char before = 0;      // { or } if it may be half of two that stand for one
+    bool in = false, numbering = false;
+
+    __attribute__((always_inline)) void take(char c) {
+        if (in) {
+            if (numbering && c >= '0' && c <= '9') {
+                index = 10 * index + (uint32_t)(c - '0');
+                values = index + 1 > values ? index + 1 : values;
+            } else {
+                numbering = false;
+            }
+            in = c != '}';
+        } else if (before == '{' && c != '{') {
+            count++;
+            index = 0;
+            in = c != '}';
+            numbering = in && c >= '0' && c <= '9';
+            if (numbering) {
+                index = (uint32_t)(c - '0');
+                values = index + 1 > values ? index + 1 : values;
+            }
+            before = 0;
+        } else {
+            before = before == c ? 0 : c == '{' || c == '}' ? c : 0;
+        }
+    }
+    template <uint32_t N, uint32_t... I>
+    __attribute__((always_inline)) static bool fit(const char (&s)[N], uint32_t values, print_indices<I...>) {
+        print_placeholders p;
+        (p.take(s[I]), ...);
+        return values == (p.values != 0 ? p.values : p.count);
+    }
+};
+__attribute__((error("the format of DPRINT has more or fewer placeholders than there are values"))) void print_values_differ();
+
 class printer {
     print_record r = {nullptr, nullptr};
 
@@ -375,6 +418,9 @@ class printer {
     __attribute__((always_inline)) printer& operator()(const char (&s)[N], T... values) {
         static_assert(N <= RP_PRINT_LONGEST + 1, "a format of more than 199 characters");
         static_assert(sizeof...(values) <= 32, "DPRINT takes at most 32 values");
+        if (!print_placeholders::fit(s, sizeof...(values), print_indices<__integer_pack(N - 1)...>{})) {
+            print_values_differ();
+        }
         uint32_t at;
         RP_PRINT_ENTRY(at, s, N, 0u, 0, RP_PRINT_INFO, (uint32_t)sizeof...(values), "\t.byte 0\n");
         print_one(&r, item_braces | at);
