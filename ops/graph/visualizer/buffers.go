@@ -131,10 +131,7 @@ func (w *writer) buffers(p *plan) {
 	for i, o := range p.ops {
 		ends[o.end] = append(ends[o.end], i)
 	}
-	flat := map[int64][]graph.Page{}
-	for _, g := range p.r.BufferPages {
-		flat[int64(g.Address)] = append(flat[int64(g.Address)], g)
-	}
+	pages := p.pages()
 	for i := range p.g.Nodes {
 		n := &p.g.Nodes[i]
 		switch n.Type {
@@ -144,47 +141,72 @@ func (w *writer) buffers(p *plan) {
 			all.deallocate(n)
 		}
 		for _, k := range ends[i] {
-			w.buffersAfter(p, &p.ops[k], all.now, flat)
+			w.buffersAfter(p, &p.ops[k], all.now, pages)
 		}
 	}
 }
 
 // buffersAfter writes the buffers that are allocated after an operation.
-func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, flat map[int64][]graph.Page) {
+func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map[place][]graph.PageVersion) {
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
-			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}, flat)
+			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}, pages)
 		}
 		return
 	}
 	for _, b := range slices.SortedFunc(maps.Values(now), func(a, b live) int {
 		return a.alloc.Counter - b.alloc.Counter
 	}) {
-		w.buffer(p, o, b, flat)
+		w.buffer(p, o, b, pages)
 	}
 }
 
-func (w *writer) buffer(p *plan, o *operation, b live, flat map[int64][]graph.Page) {
+func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.PageVersion) {
 	w.insert("INSERT INTO buffers VALUES (?, ?, ?, ?, ?, ?)", o.id, b.device, b.address, b.size, b.kind, b.layout)
 	w.sum.Buffers++
 	if b.kind == int64(graph.DRAM) {
 		return
 	}
-	pages := flat[b.address]
-	if versions, ok := p.r.PagesByAddress[uint64(b.address)]; ok {
-		pages = nil
-		for _, v := range versions { // in the order of their allocations
-			if v.Allocation <= o.end {
-				pages = v.Pages
-			}
+	var now []graph.Page
+	for _, v := range pages[b.place] {
+		if v.Allocation <= o.end {
+			now = v.Pages
 		}
 	}
-	for _, g := range pages {
-		if p.device(g.Device) != b.device {
-			continue
-		}
+	for _, g := range now {
 		w.insert("INSERT INTO buffer_pages VALUES (?,?,?,?,?,?,?,?,?,?)", o.id, b.device, int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index,
 			int64(g.PageAddr), g.PageSize, g.BufferType)
 		w.sum.Pages++
 	}
+}
+
+// pages returns the pages after each allocation at a place, in the order of the allocations: the chips of a mesh allocate at one
+// address, each its own. Pages of a flat list are there from the beginning, at addresses without allocations.
+func (p *plan) pages() map[place][]graph.PageVersion {
+	out := map[place][]graph.PageVersion{}
+	add := func(address uint64, allocation int, pages []graph.Page) {
+		on := map[int64][]graph.Page{}
+		for _, g := range pages {
+			on[p.device(g.Device)] = append(on[p.device(g.Device)], g)
+		}
+		for d, of := range on {
+			k := place{d, int64(address)}
+			out[k] = append(out[k], graph.PageVersion{Allocation: allocation, Pages: of})
+		}
+	}
+	flat := map[uint64][]graph.Page{}
+	for _, g := range p.r.BufferPages {
+		if _, ok := p.r.PagesByAddress[g.Address]; !ok {
+			flat[g.Address] = append(flat[g.Address], g)
+		}
+	}
+	for address, pages := range flat {
+		add(address, -1, pages)
+	}
+	for address, versions := range p.r.PagesByAddress {
+		for _, v := range versions {
+			add(address, v.Allocation, v.Pages)
+		}
+	}
+	return out
 }

@@ -43,3 +43,30 @@ func TestPagesBelongToOperations(t *testing.T) {
 	want(t, ask("SELECT operation_id, address, page_size FROM buffer_pages"), "2|64|2048")
 	want(t, ask("SELECT operation_id, buffer_layout FROM buffers"), "2|2")
 }
+
+// The chips of a mesh allocate at the same addresses: each has its own pages there, and those of its latest allocation.
+func TestPagesOfEachChip(t *testing.T) {
+	on := func(id uint64, chip int64, cores ...int64) *graph.Buffer {
+		b := buffer(id, graph.L1, 64, 2048*int64(len(cores)))
+		b.Device = int(chip)
+		b.Pages = func() (out []graph.Page) {
+			for i, x := range cores {
+				out = append(out, graph.Page{Device: chip, Address: 64, PageAddr: 64, PageSize: 2048, CoreX: x, Index: int64(i), BufferType: 1})
+			}
+			return out
+		}
+		return b
+	}
+	_, ask := imported(t, Options{}, recorded(t, graph.Config{BufferPages: true}, func(r *graph.Recorder) {
+		first, other := on(1, 1, 3), on(2, 0, 5)
+		r.Begin("ttnn::first")
+		r.Allocate(first)
+		r.Allocate(other)
+		r.End()
+		r.Begin("ttnn::second")
+		r.Deallocate(first)
+		r.Allocate(on(3, 1, 6, 7))
+		r.End()
+	}))
+	want(t, ask("SELECT operation_id, device_id, core_x FROM buffer_pages ORDER BY 1, 2, 3"), "1|0|5", "1|1|3", "2|0|5", "2|1|6", "2|1|7")
+}
