@@ -95,7 +95,7 @@ func TestSchema(t *testing.T) {
 	_, ask := imported(t, Options{}, "../testdata/sample.json")
 	for table, columns := range map[string]string{
 		"operations": "operation_id,name,duration", "operation_arguments": "operation_id,name,value",
-		"tensors":        "tensor_id,shape,dtype,layout,memory_config,device_id,address,buffer_type",
+		"tensors":        "tensor_id,shape,dtype,layout,memory_config,device_id,address,buffer_type,size",
 		"device_tensors": "tensor_id,device_id,address", "buffers": "operation_id,device_id,address,max_size_per_bank,buffer_type,buffer_layout",
 		"captured_graph": "operation_id,captured_graph", "nodes": "operation_id,unique_id,node_operation_id,name",
 		"edges":           "operation_id,source_unique_id,sink_unique_id,source_output_index,sink_input_index,key",

@@ -3,7 +3,9 @@ package visualizer
 // SchemaVersion is the version of the tables, which is in report_metadata.
 const SchemaVersion = "2.1"
 
-// schema creates the tables that don't exist.
+// schema creates the tables that don't exist. The size of tensors isn't in tt-metal's tables yet: with it the visualizer takes
+// tensors as they are, and without it joins them with the operations that use them, which repeats their addresses for each
+// operation and finds no size for tensors that are freed next (ttnn-visualizer, query_tensors in queries.py; its issue 1298).
 const schema = `
 CREATE TABLE IF NOT EXISTS devices (device_id int, num_y_cores int, num_x_cores int, num_y_compute_cores int, num_x_compute_cores int,
 	worker_l1_size int, l1_num_banks int, l1_bank_size int, address_at_first_l1_bank int, address_at_first_l1_cb_buffer int,
@@ -12,7 +14,7 @@ CREATE TABLE IF NOT EXISTS devices (device_id int, num_y_cores int, num_x_cores 
 CREATE TABLE IF NOT EXISTS operations (operation_id int UNIQUE, name text, duration float);
 CREATE TABLE IF NOT EXISTS operation_arguments (operation_id int, name text, value text);
 CREATE TABLE IF NOT EXISTS tensors (tensor_id int UNIQUE, shape text, dtype text, layout text, memory_config text, device_id int, address int,
-	buffer_type int);
+	buffer_type int, size int);
 CREATE TABLE IF NOT EXISTS device_tensors (tensor_id int, device_id int, address int);
 CREATE TABLE IF NOT EXISTS buffers (operation_id int, device_id int, address int, max_size_per_bank int, buffer_type int, buffer_layout int);
 CREATE TABLE IF NOT EXISTS captured_graph (operation_id int, captured_graph text);

@@ -9,7 +9,12 @@ import (
 
 // tensors writes the tensors, each from its first node. A tensor without a device is left out if no operation uses it.
 func (w *writer) tensors(p *plan, io *operands) {
-	done := map[int64]bool{}
+	done, sizes := map[int64]bool{}, p.sizes()
+	columns, values := "tensor_id, shape, dtype, layout, memory_config, device_id, address, buffer_type", "?, ?, ?, ?, ?, ?, ?, ?"
+	sized := w.has("tensors", "size") // a database of tt-metal has no sizes
+	if sized {
+		columns, values = columns+", size", values+", ?"
+	}
 	for i := range p.g.Nodes {
 		n := &p.g.Nodes[i]
 		id, ok := n.Params.Int(graph.ParamTensorID)
@@ -18,18 +23,25 @@ func (w *writer) tensors(p *plan, io *operands) {
 		}
 		done[id] = true
 		q := n.Params
-		var device, address, memory any
+		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
-			device, memory = p.device(d), int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue], graph.ParamBufferType: q[graph.ParamBufferType]}))
+			of := int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue], graph.ParamBufferType: q[graph.ParamBufferType]}))
+			device, memory = p.device(d), of
 			if a, ok := q.Int(graph.ParamAddress); ok {
 				address = a
+				if s, ok := sizes.before(place{p.device(d), a}, of, i); ok {
+					size = s
+				}
 			}
 		} else if !io.used[id] {
 			continue
 		}
 		dots := strings.NewReplacer("::", ".")
-		w.insert("INSERT OR IGNORE INTO tensors VALUES (?, ?, ?, ?, ?, ?, ?, ?)", id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]),
-			dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig], device, address, memory)
+		row := []any{id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]), dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig], device, address, memory}
+		if sized {
+			row = append(row, size)
+		}
+		w.insert("INSERT OR IGNORE INTO tensors ("+columns+") VALUES ("+values+")", row...)
 		w.sum.Tensors++
 		w.parts(p, id, q[graph.ParamDeviceTensors])
 	}

@@ -83,7 +83,7 @@ func TestUpstreamOperation(t *testing.T) {
 		want(t, ask("SELECT name, value FROM operation_arguments"), "arg_0|Tensor()", "arg_1|Shape([1, 4, 2048, 128])", "arg_2|nullopt")
 		want(t, ask("SELECT operation_id, device_id, address, max_size_per_bank, buffer_type FROM buffers WHERE address = 12345"), "1|0|12345|2048|1")
 		want(t, ask("SELECT * FROM tensors WHERE tensor_id = 201"),
-			"201|Shape([1, 1, 32, 32])|DataType.BFLOAT16|Layout.TILE|MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1)|0|12345|1")
+			"201|Shape([1, 1, 32, 32])|DataType.BFLOAT16|Layout.TILE|MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1)|0|12345|1|2048")
 		want(t, ask("SELECT device_id, address, buffer_type FROM tensors WHERE tensor_id = 202"), "||")
 		if n := ask("SELECT count(*) > 0 FROM edges"); n[0] != "1" {
 			t.Error("no edges")

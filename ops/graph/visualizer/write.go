@@ -47,6 +47,15 @@ func (w *writer) insert(query string, args ...any) {
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
+// has reports whether a table has a column.
+func (w *writer) has(table, column string) bool {
+	var n int
+	if w.err == nil {
+		w.err = w.tx.QueryRowContext(w.ctx, "SELECT count(*) FROM pragma_table_info(?) WHERE name = ?", table, column).Scan(&n)
+	}
+	return n > 0
+}
+
 // report writes all rows of a report.
 func (w *writer) report(p *plan) {
 	w.devices(p)
