@@ -27,7 +27,7 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	if err != nil {
 		return nil, &opError{name, err}
 	}
-	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
+	return m.collective(ctx, name, "AllReduceAsyncDeviceOperation", t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
 		_, err := d.ToMemoryConfig(ctx, from, s.Memory, Into(into))
 		return err
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
@@ -98,10 +98,8 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 				return nil, m.discard(ctx, err, out)
 			}
 		}
-		if sums.buf != nil {
-			if err = m.exchange(ctx, sums, load); err != nil {
-				return nil, m.discard(ctx, err, out)
-			}
+		if err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, load); err != nil {
+			return nil, m.discard(ctx, err, out)
 		}
 		for i, place := range m.places() {
 			begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
@@ -143,7 +141,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
 	// Every chip fills all places with its own part; the collective replaces all but its own.
-	return m.collective(ctx, name, t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
+	return m.collective(ctx, name, "AllGatherDeviceOperation", t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
 		_, err := d.Repeat(ctx, from, times, Into(into))
 		return err
 	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
@@ -156,8 +154,9 @@ func (t *MeshTensor) result() Spec {
 	return s
 }
 
-// collective allocates a result, fills it on each chip with fill, and runs the program that load returns.
-func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
+// collective allocates a result, fills it on each chip with fill, and runs the program that load returns. class is the name of TT-NN's
+// class for that program's operation.
+func (m *Mesh) collective(ctx context.Context, name, class string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
 	var out *MeshTensor
 	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
 		var err error
@@ -169,10 +168,7 @@ func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor, s Spe
 				return nil, m.discard(ctx, err, out)
 			}
 		}
-		if out.buf == nil {
-			return out.parts, nil
-		}
-		if err = m.exchange(ctx, out, load); err != nil {
+		if err = m.exchange(ctx, name, class, out, load); err != nil {
 			return nil, m.discard(ctx, err, out)
 		}
 		return out.parts, nil
@@ -191,19 +187,28 @@ func (m *Mesh) discard(ctx context.Context, err error, t *MeshTensor) error {
 	return err
 }
 
-// exchange runs a collective on a tensor. Its program stays loaded until the tensor is deallocated.
-func (m *Mesh) exchange(ctx context.Context, t *MeshTensor, load func(*mesh.Buffer) (*mesh.Executable, error)) error {
-	x, err := load(t.buf)
-	if err != nil {
-		return err
+// exchange runs a collective on a tensor, as the function class. Its program stays loaded until the tensor is deallocated.
+func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, load func(*mesh.Buffer) (*mesh.Executable, error)) error {
+	if m.chips[0].separateRepeat {
+		class = "Device Operation"
 	}
-	m.mu.Lock()
-	m.execs[t] = x
-	m.mu.Unlock()
-	for i, c := range m.m.Chips() {
-		if part := x.On(c); part != nil {
-			m.chips[i].captures.run(i, part)
+	args := func(int) []graph.Arg { return []graph.Arg{text(name), text(shapeText(t.Spec().Shape))} }
+	return m.function(ctx, class, args, func(ctx context.Context) ([]*Tensor, error) {
+		if t.buf == nil {
+			return t.parts, nil
 		}
-	}
-	return m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)
+		x, err := load(t.buf)
+		if err != nil {
+			return nil, err
+		}
+		m.mu.Lock()
+		m.execs[t] = x
+		m.mu.Unlock()
+		for i, c := range m.m.Chips() {
+			if part := x.On(c); part != nil {
+				m.chips[i].captures.run(i, part)
+			}
+		}
+		return t.parts, m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)
+	})
 }

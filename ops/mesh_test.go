@@ -198,7 +198,7 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A collective is captured like an operation, with the addresses of all chips. The visualizer's database and the pages of view
+// A collective is captured like an operation, its exchange as TT-NN's operation of the device, with the addresses of all chips. The visualizer's database and the pages of view
 // have it.
 func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
@@ -224,7 +224,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		}
 		var each []string
 		if mode == graph.Normal {
-			each = []string{"CopyDeviceOperation pages", "ttnn::all_reduce all_reduce", "CopyDeviceOperation pages", "ttnn::reduce_scatter reduce_scatter", "SliceDeviceOperation pages"}
+			each = []string{"CopyDeviceOperation pages", "AllReduceAsyncDeviceOperation all_reduce", "CopyDeviceOperation pages", "ReduceScatterDeviceOperation reduce_scatter", "SliceDeviceOperation pages"}
 		}
 		for chip := range int64(2) {
 			if d := cmp.Diff(each, ran[chip]); d != "" {
@@ -233,8 +233,8 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		}
 		const made = "tt::tt_metal::create_device_tensor"
 		want := []string{
-			"ttnn::all_reduce", made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation",
-			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
+			"ttnn::all_reduce", made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "AllReduceAsyncDeviceOperation",
+			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ReduceScatterDeviceOperation", "ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
 			"reprise::queue_wait",
 		}
 		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {

@@ -101,7 +101,7 @@ func TestObserversHearOfCollectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := slices.DeleteFunc(slices.Clone(h.lines), func(l string) bool { return strings.Contains(l, "ends") })
-	if !strings.HasPrefix(begun[0], `1 ttnn::all_reduce from ""`) || !strings.HasPrefix(begun[2], `2 ttnn::to_memory_config from "ttnn::all_reduce"`) || len(begun) != 8 {
+	if !strings.HasPrefix(begun[0], `1 ttnn::all_reduce from ""`) || !strings.HasPrefix(begun[2], `2 ttnn::to_memory_config from "ttnn::all_reduce"`) || len(begun) != 9 {
 		t.Errorf("%q", h.lines)
 	}
 }
