@@ -43,6 +43,9 @@ func describe(r *graph.Report, arch string) {
 			ids[id] = true
 		}
 	}
+	if len(ids) == 0 { // nodes of 2025 name none: their buffers are of device 0
+		ids[0] = true
+	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		d.ID = id
 		r.Devices = append(r.Devices, d)

@@ -54,13 +54,21 @@ func TestDeallocateTakesItsTensor(t *testing.T) {
 	}
 }
 
-// A list of nodes has the devices of the architecture that its reader knows. A report with devices keeps them.
+// A list of nodes has the devices of the architecture that its reader knows, one if its nodes name none, as in 2025. A report with
+// devices keeps them.
 func TestArchOfNodeLists(t *testing.T) {
 	sum, ask := imported(t, Options{Arch: "blackhole"}, "../testdata/tt-metal/matmul_run.json")
 	want(t, ask("SELECT device_id, num_x_cores, num_y_cores, l1_num_banks, worker_l1_size, address_at_first_l1_cb_buffer, cb_limit FROM devices ORDER BY 1"),
 		"0|11|10|110|1572864|111616|1461248", "1|11|10|110|1572864|111616|1461248")
 	if len(sum.Warnings) != 0 {
 		t.Errorf("warnings %q", sum.Warnings)
+	}
+	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t, `[{"counter":0,"node_type":"capture_start","connections":[1]},{"counter":1,"node_type":"function_start","params":{"name":"ttnn::add"},"connections":[2,4]},
+	{"counter":2,"node_type":"buffer","params":{"size":"64","type":"L1"},"connections":[]},{"counter":3,"node_type":"buffer_allocate","params":{"address":"64","size":"64","type":"L1"},"connections":[2]},
+	{"counter":4,"node_type":"function_end","params":{"name":"ttnn::add"},"connections":[5]},{"counter":5,"node_type":"capture_end","connections":[]}]`))
+	want(t, ask("SELECT devices.device_id, l1_num_banks, address FROM buffers JOIN devices USING (device_id)"), "0|64|64")
+	if len(sum.Warnings) != 0 {
+		t.Errorf("nodes without devices: warnings %q", sum.Warnings)
 	}
 	_, ask = imported(t, Options{Arch: "wormhole"}, save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":7}],"graph":[]}`))
 	want(t, ask("SELECT device_id, l1_num_banks FROM devices"), "0|7")
