@@ -204,7 +204,7 @@ func TestCollectiveIsCaptured(t *testing.T) {
 	b := openMesh(t, sim.P300(), mesh.Shape{1, 2})
 	x := b.spread(ops.RowMajor, ops.Int32, 4, 16)
 	for name, mode := range modes {
-		c := b.Mesh.BeginCapture(graph.Config{Mode: mode})
+		c := b.Mesh.BeginCapture(graph.Config{Mode: mode, StackTraces: true})
 		sum, err := b.AllReduce(b.ctx, x)
 		b.must(err)
 		b.must(b.Mesh.Deallocate(b.ctx, sum))
@@ -247,6 +247,10 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		for _, n := range r.Graph.Nodes {
 			if of := memory[n.Type]; of != nil {
 				of[n.Params["device_id"]]++
+			}
+			// The wait is on a goroutine of the mesh, which nothing outside of this module called.
+			if n.Type == graph.FunctionStart && n.Name() == "reprise::queue_wait" && (len(n.StackTrace) == 0 || !strings.Contains(n.StackTrace[0], "github.com/reprise-tt/reprise")) {
+				t.Errorf("%s: %s is called from %q", name, n.Name(), n.StackTrace)
 			}
 		}
 		for kind, of := range memory {

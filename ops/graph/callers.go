@@ -17,7 +17,7 @@ func callers(skip int) []string {
 	for {
 		f, more := frames.Next()
 		if f.Function != "" {
-			if caller < 0 && !ofRuntime(f.Function) && !strings.HasPrefix(f.Function, "runtime.") {
+			if caller < 0 && !ofRuntime(f.Function) && !ofGo(f.Function) {
 				caller = len(out)
 			}
 			// The visualizer parses this form to show file and line.
@@ -38,4 +38,9 @@ func ofRuntime(function string) bool {
 		}
 	}
 	return false
+}
+
+// ofGo reports whether a function starts or ends goroutines.
+func ofGo(function string) bool {
+	return strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "sync.") || strings.HasPrefix(function, "golang.org/x/sync/")
 }
