@@ -197,7 +197,7 @@ func TestSaveToSocket(t *testing.T) {
 // On a disk that is full a command leaves nothing that looks whole, and says so in one line.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16k"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8k"); err != nil {
 		t.Skip("no file system of its own for the test: ", err)
 	}
 	t.Cleanup(func() {
@@ -210,7 +210,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"demo", "--graph", at}, {"demo", "--record", at}, {"demo", "--timeline", at}, {"demo", "--save-trace", at},
+		{"demo", "--batch", "2", "--graph", at}, {"demo", "--batch", "2", "--record", at},
+		{"demo", "--batch", "2", "--timeline", at}, {"demo", "--batch", "2", "--save-trace", at},
 		{"hwtest", "--device", "emu:blackhole", "--run", "^(bringup|cq)$", "--short", "--report", at},
 	} {
 		c := start(t, nil, args...)
