@@ -22,6 +22,8 @@ type completion struct {
 	lost     error  // why it won't arrive; set before finished
 	before   clock  // what is done once it has arrived
 	entries  uint64 // of the prefetch queue that are taken once it has arrived
+	task     task   // that a wait for it waits for
+	total    uint32 // programs and replays before it
 }
 
 // read is shared by the completions of one read.

@@ -198,6 +198,7 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	}
 	q.stream.buf = cmds
 	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
+	c.task, c.total = q.taskLocked()
 	// Expected before it can arrive.
 	undo := q.comp.expect(c)
 	if err := q.sendLocked(ctx, cmds, false); err != nil {

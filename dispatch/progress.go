@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -9,9 +10,20 @@ import (
 // movement is the last fingerprint that a wait has seen of everything that changes on a device that makes progress.
 type movement struct {
 	queue  [2]uint64
+	looked time.Time // when queue was read
 	device uint64
 	polled bool // device is valid
 	watch  watchDue
+}
+
+// queueDue returns true each time when the queue's fingerprint is to be read, which takes an access to the device: less often than
+// what is waited for is looked at.
+func (m *movement) queueDue(w *waiter) bool {
+	if w.looked.Sub(m.looked) < min(time.Millisecond, w.limit/checks) {
+		return false
+	}
+	m.looked = w.looked
+	return true
 }
 
 // progressLocked returns a fingerprint of what changes while queues take commands and report: this one, and those that it

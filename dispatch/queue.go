@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -33,10 +34,11 @@ type Queue struct {
 	stream streamState
 	order  ordering
 
-	history history
-	status  queueStatus
-	comp    completions
-	life    lifetime
+	history   history
+	status    queueStatus
+	comp      completions
+	life      lifetime
+	forecasts forecasts
 }
 
 // queueTiles are the two tiles that run a queue.
@@ -330,7 +332,7 @@ func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
 		return lost != nil || q.fitsLocked(off, n)
-	}, true)
+	}, true, task{})
 	if lost != nil {
 		return off, q.fail(lost)
 	}
@@ -365,16 +367,21 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 // await waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for
 // the host. It fails with a *HangError when nothing moves for the device's hang timeout. The caller must not hold mu.
 func (q *Queue) await(ctx context.Context, what string, done func() bool) error {
-	return q.awaitWith(ctx, what, done, false)
+	return q.awaitWith(ctx, what, done, false, task{})
 }
 
 // WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
 // queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
+	t := task{last: reflect.ValueOf(done).Pointer()}
+	w.expect(q.forecasts.get(t))
 	var seen movement
 	for {
 		ended, err := q.poll(&w, &seen, what, done, false)
+		if ended && err == nil {
+			q.forecasts.learn(t, w.took())
+		}
 		if ended || err != nil {
 			return err
 		}
@@ -389,22 +396,27 @@ func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) err
 
 // awaitReport waits for a completion.
 func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
-	if err := q.await(ctx, what, c.done); err != nil {
+	if err := q.awaitWith(ctx, what, c.done, false, c.task); err != nil {
 		return err
 	}
 	if c.lost != nil {
 		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
 	}
 	q.d.seen.add(c.before)
+	q.forecasts.waited.Store(c.total)
 	return nil
 }
 
-// awaitWith is await for a caller that may hold mu.
-func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool) error {
+// awaitWith is await for a caller that may hold mu, or waits for a task.
+func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool, t task) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
+	w.expect(q.forecasts.get(t))
 	var seen movement
 	for {
 		ended, err := q.poll(&w, &seen, what, done, locked)
+		if ended && err == nil {
+			q.forecasts.learn(t, w.took())
+		}
 		if ended || err != nil {
 			return err
 		}
@@ -469,6 +481,9 @@ func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, l
 		}
 		if err := q.d.kd.Fault(); err != nil {
 			return q.fail(q.hangErrorLocked(what, err, locked))
+		}
+		if !seen.queueDue(w) {
+			return nil
 		}
 		if now := q.progressLocked(); now != seen.queue {
 			seen.queue = now

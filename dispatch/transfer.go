@@ -250,6 +250,7 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
 		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.rings.fetch.put + 1}
+		c.task, c.total = q.taskLocked()
 		cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 		if first {
 			q.appendSettleLocked(&cmds)

@@ -34,9 +34,13 @@ type Sleepers struct{ n atomic.Int32 }
 type waiter struct {
 	limit    time.Duration // without progress, after which it is a hang
 	pace     Pace
+	begun    time.Time
+	looked   time.Time // when the last pause began: what is waited for wasn't there
+	forecast forecast
 	rounds   int
-	spin     time.Time // until when it spins
-	sleep    time.Duration
+	spin     time.Time     // until when it spins
+	sleep    time.Duration // the last one; 0 while there was none
+	grown    time.Duration // the next one that nothing is known of
 	deadline time.Time
 	check    time.Time // when to poll the whole device next
 	asleep   time.Time // when the last sleep began; zero if none has
@@ -64,7 +68,9 @@ func newWaiter(limit time.Duration, pace Pace) waiter {
 }
 
 // progress restarts the clock.
-func (w *waiter) progress() { *w = waiter{limit: w.limit, pace: w.pace} }
+func (w *waiter) progress() {
+	*w = waiter{limit: w.limit, pace: w.pace, begun: w.begun, looked: w.looked, forecast: w.forecast}
+}
 
 // spins returns whether the next pause is without a sleep.
 func (w *waiter) spins() bool {
@@ -135,18 +141,43 @@ func (w *waiter) pause(ctx context.Context) error {
 	}
 	now := time.Now()
 	if w.sleep == 0 {
-		w.sleep, w.deadline, w.check = min(minSleep, w.pace.Longest), now.Add(w.limit), now.Add(w.limit/checks)
+		w.grown, w.deadline, w.check = min(minSleep, w.pace.Longest), now.Add(w.limit), now.Add(w.limit/checks)
 	}
 	w.overslept(now)
 	if now.After(w.deadline) {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
-	w.asleep = now
+	w.asleep, w.looked = now, now
+	w.sleep = w.nap(now)
 	w.pace.Sleepers.sleep(w.sleep)
-	// A sleep, and so the lateness of the next poll, is about a quarter of the wait so far.
-	w.sleep = min(w.sleep+w.sleep/4, w.pace.Longest)
 	return nil
 }
+
+// nap returns how long to sleep: until shortly before the end that is expected, briefly around it, else longer and longer.
+func (w *waiter) nap(now time.Time) time.Duration {
+	if f := &w.forecast; f.seen > 0 {
+		gone, margin := now.Sub(w.begun), f.margin()
+		if gone < f.mean-margin {
+			return max(min(f.mean-margin-gone, w.pace.Longest), 1)
+		}
+		if gone < f.mean+margin {
+			return min(max(margin/8, minSleep), w.pace.Longest)
+		}
+	}
+	nap := w.grown
+	// A sleep, and so the lateness of the next poll, is about a sixteenth of the wait so far.
+	w.grown = min(nap+nap/16+1, w.pace.Longest)
+	return nap
+}
+
+// expect begins a wait for what takes as long as a forecast says.
+func (w *waiter) expect(f forecast) {
+	w.begun, w.forecast = time.Now(), f
+	w.looked = w.begun
+}
+
+// took returns when the wait has ended, from expect on.
+func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since(w.begun)} }
 
 // forever is the limit of a wait that is never a hang.
 const forever = 100 * 365 * 24 * time.Hour
