@@ -52,7 +52,7 @@ func (c *started) wantInterrupted(t *testing.T, name string) {
 // A command that has to wait for the device after the signal says so.
 func TestSignalThatTakesTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.trace")
-	c := start(t, nil, "demo", "--save-trace", path)
+	c := start(t, nil, "demo", "--input", fewDigits(t), "--save-trace", path)
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}

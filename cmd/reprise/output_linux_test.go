@@ -194,6 +194,16 @@ func TestSaveToSocket(t *testing.T) {
 	}
 }
 
+// fewDigits is a file with two images, with which the demo is short.
+func fewDigits(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "digits.csv")
+	if err := os.WriteFile(name, []byte(strings.Repeat(strings.Repeat("0,8,16,3,", 16)+"7\n", 2)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // On a disk that is full a command leaves nothing that looks whole, and says so in one line.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
@@ -209,9 +219,10 @@ func TestFullDisk(t *testing.T) {
 	if err := os.WriteFile(at, []byte("of before"), 0o666); err != nil {
 		t.Fatal(err)
 	}
+	few := fewDigits(t)
 	for _, args := range [][]string{
-		{"demo", "--batch", "2", "--graph", at}, {"demo", "--batch", "2", "--record", at},
-		{"demo", "--batch", "2", "--timeline", at}, {"demo", "--batch", "2", "--save-trace", at},
+		{"demo", "--input", few, "--graph", at}, {"demo", "--input", few, "--record", at},
+		{"demo", "--input", few, "--timeline", at}, {"demo", "--input", few, "--save-trace", at},
 		{"hwtest", "--device", "emu:blackhole", "--run", "^(bringup|cq)$", "--short", "--report", at},
 	} {
 		c := start(t, nil, args...)
