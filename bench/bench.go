@@ -29,6 +29,7 @@ type Config struct {
 	// Rounds is the number of rounds of each figure, Warmup the number of rounds before them that don't count. 0 means 20
 	// and 3.
 	Rounds, Warmup int
+	iterations     int // of a loop; 0 means controlIterations
 	// Programs are the lengths of the traces that the replay family measures; nil means 1, 10 and 1000.
 	Programs []int
 	// EBPF asks for a [Breakdown] of replays. Without it eBPF only counts their system calls, where it is permitted.

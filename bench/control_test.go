@@ -48,7 +48,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	if err != nil {
 		t.Fatal(err)
 	}
-	const short, long = 32, 96
+	const short, long = 8, 24
 	// replays returns what all of them execute, the time after all is warm.
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
@@ -116,9 +116,10 @@ func stepBytes(steps []tracebuf.Step) (n int) {
 // A loop's time is that of all its iterations, and each is measured beside a replay.
 func TestControlFigures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("thousands of replays")
+		t.Skip("hundreds of replays")
 	}
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1})
+	const iterations = 100
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1, iterations: iterations})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestControlFigures(t *testing.T) {
 		t.Fatalf("%d figures of %d bodies", len(r.Figures), len(loopBodies))
 	}
 	for _, f := range r.Figures {
-		if f.P50 <= 0 || f.PerSample != controlIterations || (f.Name == "iteration") != (len(f.Ratios) == 1) {
+		if f.P50 <= 0 || f.PerSample != iterations || (f.Name == "iteration") != (len(f.Ratios) == 1) {
 			t.Errorf("%s: %v ns, %d in a sample, %d ratios", f.ID(), f.P50, f.PerSample, len(f.Ratios))
 		}
 	}

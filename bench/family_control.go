@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// controlIterations is how many iterations a measured loop has, and how many replays it is measured beside.
+// controlIterations is how many iterations a measured loop has, and how many replays it is measured beside, if the configuration
+// doesn't say it.
 const controlIterations = 1000
 
 // loopBody is the body of a loop that is measured beside replays of a trace that has the body alone.
@@ -66,7 +68,8 @@ func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
 	if err != nil {
 		return err
 	}
-	loop, err := s.captureBody(ctx, controlIterations, body)
+	iterations := cmp.Or(s.config.iterations, controlIterations)
+	loop, err := s.captureBody(ctx, uint32(iterations), body)
 	if err != nil {
 		return err
 	}
@@ -76,16 +79,16 @@ func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
 		whole := job.sample
 		job.sample = func(ctx context.Context) (float64, error) {
 			ns, err := whole(ctx)
-			return ns / controlIterations, err
+			return ns / float64(iterations), err
 		}
-		job.per, job.bytes = controlIterations, float64(replays*t.Parts()[0].ReplayBytes)/controlIterations
+		job.per, job.bytes = iterations, float64(replays*t.Parts()[0].ReplayBytes)/float64(iterations)
 		if err := s.measure(ctx, "control", job); err != nil {
 			return nil, err
 		}
 		f, _ := s.report.Figure((&Figure{Family: "control", Name: name, Params: params}).ID())
 		return f, nil
 	}
-	replays, err := measure("replay", one, controlIterations)
+	replays, err := measure("replay", one, iterations)
 	if err != nil {
 		return err
 	}
