@@ -35,12 +35,18 @@ func hardModes() []hardMode {
 	}
 }
 
-// few leaves a few columns or rows of workers, because checks of all cost much.
-func few(a chip.Arch) chip.Harvesting {
-	if a == chip.Blackhole {
+// few leaves a few columns or rows of workers, because checks of all cost much: for a case that needs a wide grid 8 by 5 workers and
+// more, else 3 columns or rows.
+func few(a chip.Arch, wide bool) chip.Harvesting {
+	switch {
+	case a == chip.Blackhole && wide:
 		return chip.Harvesting{Tensix: 0x1F}
+	case a == chip.Blackhole:
+		return chip.Harvesting{Tensix: 0x3FF}
+	case wide:
+		return chip.Harvesting{Tensix: 0b111}
 	}
-	return chip.Harvesting{Tensix: 0b111}
+	return chip.Harvesting{Tensix: 0b111111}
 }
 
 func hardCases() []testCase {
@@ -55,7 +61,7 @@ func hardCases() []testCase {
 						t.sub(fmt.Sprintf("seed %d", seed), func(t *fixture) {
 							opts := append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)
 							if m.strict {
-								opts = append(opts, sim.Strict(uint64(seed)+1), sim.Harvesting(few(t.device.Arch)))
+								opts = append(opts, sim.Strict(uint64(seed)+1), sim.Harvesting(few(t.device.Arch, k.wide)))
 							}
 							dev := t.device.Emulated("", opts...)
 							u := *t
@@ -78,6 +84,7 @@ func hardCases() []testCase {
 type hardKey struct {
 	name   string
 	queues bool
+	wide   bool // of the grid
 	fn     func(*fixture)
 	opts   []reprise.Option
 }
@@ -86,9 +93,9 @@ func hardKeys() []hardKey {
 	return []hardKey{
 		{name: "pipeline", fn: func(t *fixture) { kernelChain(t, processors()[2:], 1024, 12, 2) }},
 		{name: "chain and ping-pong", fn: func(t *fixture) { chain(t); pingPong(t, 20) }},
-		{name: "queues in turn", opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4); waitHolds(t) }},
-		{name: "queues apart", opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},
-		{name: "transfers beside a model", opts: queueOptions(false), fn: func(t *fixture) {
+		{name: "queues in turn", wide: true, opts: queueOptions(false), fn: func(t *fixture) { t.inTurn(3, 8); t.fourEvents(4); waitHolds(t) }},
+		{name: "queues apart", wide: true, opts: queueOptions(true), fn: func(t *fixture) { t.handOver(3, 4); t.looseEdges(6) }},
+		{name: "transfers beside a model", wide: true, opts: queueOptions(false), fn: func(t *fixture) {
 			for _, w := range []way{{}, {reads: true, trace: true, again: true}} {
 				w.run(t, w.build(t, 2), 5, nil)
 			}
@@ -106,8 +113,8 @@ func hardKeys() []hardKey {
 		}},
 		{name: "multicast", fn: func(t *fixture) { kernelMulticast(t, 8192) }},
 		{name: "config ring", fn: func(t *fixture) { hardConfigRing(t) }},
-		{name: "long commands", fn: longCommands},
-		{name: "trace with runs between", fn: func(t *fixture) { traceOf(t, 9, 3, true) }},
+		{name: "long commands", wide: true, fn: longCommands},
+		{name: "trace with runs between", wide: true, fn: func(t *fixture) { traceOf(t, 9, 3, true) }},
 		{name: "trace parameters and pieces", fn: func(t *fixture) { paramRounds(t, 5, 6); inPieces(t, 5); paramBuffers(t) }},
 		{name: "transfers", fn: func(t *fixture) { partial(t, 0, 100); partial(t, 1, 2048); writeRead(t, 0, 100_000, 7) }},
 		{name: "subordinate's ring", queues: true, fn: func(t *fixture) { subordinateLaps(t, 2) }},
