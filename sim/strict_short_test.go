@@ -4,6 +4,6 @@ package sim_test
 
 // strictSeeds is how many seeds TestStrict runs on each architecture; strictAll makes it go on after one that fails.
 const (
-	strictSeeds = 8
+	strictSeeds = 3
 	strictAll   = false
 )

@@ -30,11 +30,7 @@ var small = []struct {
 func TestStrict(t *testing.T) {
 	for _, s := range small {
 		t.Run(s.card().String(), func(t *testing.T) {
-			seeds := uint64(strictSeeds)
-			if testing.Short() {
-				seeds = 3
-			}
-			for seed := range seeds {
+			for seed := range uint64(strictSeeds) {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					strict(t, s.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: s.harvest})), seed)
 				}) && !strictAll {

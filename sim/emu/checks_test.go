@@ -316,8 +316,8 @@ func TestChecks(t *testing.T) {
 			if k.arch != 0 && k.arch != arch {
 				continue
 			}
-			for _, delay := range []int{0, 1, 60, 500} {
-				for seed := range uint64(5) {
+			for _, delay := range delays {
+				for seed := range uint64(checkSeeds) {
 					t.Run(fmt.Sprintf("%s/%v delay %d seed %d", k.name, arch, delay, seed), func(t *testing.T) {
 						for _, right := range []bool{true, false} {
 							cfg := k.cfg

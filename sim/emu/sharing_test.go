@@ -448,8 +448,8 @@ func TestSharing(t *testing.T) {
 			if k.arch != 0 && k.arch != arch {
 				continue
 			}
-			for _, delay := range []int{0, 100} {
-				for seed := range uint64(3) {
+			for _, delay := range delays {
+				for seed := range uint64(checkSeeds) {
 					t.Run(fmt.Sprintf("%s/%v delay %d seed %d", k.name, arch, delay, seed), func(t *testing.T) {
 						for _, right := range []bool{true, false} {
 							if k.cat == 0 && !right {
