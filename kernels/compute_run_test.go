@@ -104,6 +104,12 @@ func open(t *testing.T, b backend) *bench {
 	return &bench{t: t, ctx: ctx, dev: dev, emu: emu}
 }
 
+// turn returns whether the i-th of many kernels, whose compilation takes longer than their run, is one for this architecture: every
+// other one is, in short runs the others, of which CI makes one, and in long runs all are.
+func (b *bench) turn(i int) bool {
+	return compileAll || (i+int(b.arch()))%2 == 0 != testing.Short()
+}
+
 func (b *bench) arch() arith.Arch {
 	if b.dev.Arch() == chip.Wormhole {
 		return arith.Wormhole
