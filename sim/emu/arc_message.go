@@ -52,6 +52,10 @@ func (c *Chip) arcMessage(code chip.ARCMessage, args []uint32) (r arcReply, know
 		if r, known := c.blackholeMessage(code, args); known {
 			return r, true
 		}
+		switch code {
+		case chip.ARCNop, chip.ARCPCIeIndex, chip.ARCDate, chip.ARCM3Timeout, chip.ARCShortIdle, chip.ARCGetHarvesting, chip.ARCSetTrained, chip.ARCReleaseRISC:
+			return r, false // Wormhole's alone: the others have no handler (tt-zephyr-platforms smc_msg.h)
+		}
 	} else {
 		switch code {
 		case chip.ARCSMBusTelemetry:

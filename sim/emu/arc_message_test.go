@@ -50,10 +50,12 @@ func TestUnknownMessage(t *testing.T) {
 	}
 	r.healthy()
 	r = syncRig(t, chip.Blackhole)
-	if got := r.queueMessage(0xEE, 1, 2); got != [8]uint32{0xFF} {
-		t.Errorf("Blackhole answers %#x to an unknown message", got)
+	for _, code := range []uint32{0xEE, 0x11, 0x51, 0x53, 0x57, 0xB7, 0xBC} { // most are Wormhole's
+		if got := r.queueMessage(code, 1, 2); got != [8]uint32{0xFF} {
+			t.Errorf("Blackhole answers %#x to message %#x, which it doesn't know", got, code)
+		}
 	}
-	if got := r.queueMessage(0x90, 41); got != [8]uint32{0, 42, 2} {
+	if got := r.queueMessage(0x90, 41); got != [8]uint32{0, 42, 8} {
 		t.Errorf("Blackhole answers %d to a test message after it, want the argument and the number of messages, plus one each", got)
 	}
 	if got := r.queueMessage(0x1B, 0); got != [8]uint32{0, 1376, 40 << 16} {
