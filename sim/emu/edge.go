@@ -44,6 +44,23 @@ func (c *Chip) niuAt(kind chip.TileKind, addr uint64) (uint64, bool) {
 	return addr - base, addr >= base && addr-base < 4*uint64(c.layout.stride)
 }
 
+// harvestedNIU returns which NIU of a harvested tile has a register at an address, and its offset there: routers of such tiles work,
+// and hosts load who they are (tt-umd tests/api/test_noc.cpp, TestNocValidity).
+func (c *Chip) harvestedNIU(ep *endpoint, addr uint64) (niu int, off uint64, ok bool) {
+	for niu, base := range []uint64{niu0Base, niu1Base} {
+		if off := addr - base; addr >= base && off < 4*uint64(c.layout.stride) {
+			return niu, off, true
+		}
+	}
+	if off, ok := c.niuAt(ep.kind, addr); ok {
+		return 0, off, true
+	}
+	if base := uint64(0xFF00_0000); c.arch == chip.Blackhole && addr >= base && addr < base+4*uint64(c.layout.stride) {
+		return 0, addr - base, true
+	}
+	return 0, 0, false
+}
+
 // showsNIU reports whether a host loads a register of the NIU of a tile without processors.
 func (c *Chip) showsNIU(o origin, kind chip.TileKind, addr uint64, n int) bool {
 	_, ok := c.niuAt(kind, addr)

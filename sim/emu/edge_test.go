@@ -151,3 +151,40 @@ func TestWindowOnNOC1(t *testing.T) {
 		}
 	}
 }
+
+// Routers of harvested tiles work, so a host can load who they are; nothing else of such a tile answers. A Blackhole has one of two
+// PCIe tiles; its harvested columns of workers have no coordinates of their own.
+func TestHostLoadsOfHarvestedTiles(t *testing.T) {
+	for arch, places := range map[chip.Arch]struct {
+		kind   chip.TileKind
+		addr   [2]uint64 // of the id on each NoC; 0: it isn't looked at
+		memory uint64
+	}{
+		chip.Wormhole:  {chip.Tensix, [2]uint64{0xFFB2002C, 0xFFB3002C}, 0},
+		chip.Blackhole: {chip.PCIe, [2]uint64{0xFF000044, 0}, 0x1000},
+	} {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, Harvesting: chip.Harvesting{Tensix: 1}})
+		var tiles []chip.XY
+		for xy := range r.topo.Tiles(places.kind) {
+			if r.topo.Tile(xy).Harvested {
+				tiles = append(tiles, xy)
+			}
+		}
+		if len(tiles) == 0 {
+			t.Fatalf("%v: no harvested tiles", arch)
+		}
+		for _, xy := range tiles {
+			for noc, addr := range places.addr {
+				if addr == 0 {
+					continue
+				}
+				if got, want := r.ld(xy, addr), r.c.nodeID(xy, noc); got != want {
+					t.Errorf("%v: %v says of itself on NoC %d %#x, want %#x", arch, xy, noc, got, want)
+				}
+			}
+		}
+		r.healthy()
+		r.ld(tiles[0], places.memory)
+		r.refused(UndefinedBehavior)
+	}
+}

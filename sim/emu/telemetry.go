@@ -58,7 +58,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 		{chip.TagAICLK, c.arc.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
 		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
-		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
+		{chip.TagManagement, 0x0220_0000}, {chip.TagFanSpeed, 35}, {chip.TagFanRPM, 1200}, {chip.TagHeartbeat, 1}, {chip.TagASICLocation, uint32(c.cfg.Identity.Location)},
 		{tagInputPower, power + 10}, {chip.TagCurrentLimit, limit}, {chip.TagThrottle, throttle}, {chip.TagFlashTool, 0x0300_0000},
 		{tagClockLimit, fastest}, {chip.TagPowerLimit, limit},
 	}
@@ -76,7 +76,6 @@ func (c *Chip) telemetry() []telemetryEntry {
 		add(chip.TagEnabledL2CPU, 0xF)
 		add(chip.TagPCIeUsage, 1)   // instance 0 is the endpoint
 		add(chip.TagTranslation, 1) // coordinates are translated
-		add(chip.TagFanRPM, 1200)
 		const pair = 44 | 45<<8 | 44<<16 | 45<<24
 		add(tagGDDRTemperature, pair, pair, pair, pair)
 		add(tagGDDRCorrected, 0, 0, 0, 0)
