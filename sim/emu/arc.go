@@ -137,8 +137,7 @@ func (c *Chip) arcOffset(o origin, where string, addr uint64, n int) (uint64, bo
 
 func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf []uint32) bool {
 	if c.arch == chip.Wormhole && addr >= 0xF_FFB2_0000 && addr < 0xF_FFB4_0000 {
-		noc := int(addr >> 16 & 1)
-		if n != 4 || addr&0xFFFF&3 != 0 {
+		if n != 4 || addr&0xFFFF&3 != 0 { // either NIU answers for the NoC by which it is asked (tt-umd tests/api/test_noc.cpp)
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of the ARC tile's NIU: want 4, aligned", n)
 			return false
 		}

@@ -1,6 +1,10 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 // inert reports whether an access is a plain load by a host. Software looks at registers that this emulator doesn't have,
 // and on silicon comes to no harm by it: such a load is answered with zero instead of stopping the chip, if a document says
@@ -16,11 +20,39 @@ func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool
 	case 0x100:
 		return 1 << 14, true
 	case uint64(c.layout.logical):
-		if v, ok := c.topology.VirtualOf(raw); ok {
+		if v, ok := c.logicalNode(raw); ok {
 			return v.Packed(), true
 		}
 	}
 	return 0, o.inert() && off < 4*uint64(c.layout.stride)
+}
+
+// logicalNode is the coordinate that a tile without processors has after translation. A Wormhole's follow the rows of its workers:
+// columns 0 and 5 are 16 and 17, rows 0 and 6 too, and the others follow from 18 on, harvested ones last (tt-umd
+// tests/api/test_noc.cpp, compute_wormhole_dram_translated_coord).
+func (c *Chip) logicalNode(raw chip.XY) (chip.XY, bool) {
+	const left, middle, row = 0, 5, 6 // columns and a row without workers
+	if c.arch != chip.Wormhole || raw.X != left && raw.X != middle {
+		return c.topology.VirtualOf(raw)
+	}
+	v := chip.XY{X: 16 + raw.X/middle, Y: 16}
+	switch raw.Y {
+	case 0:
+		return v, true
+	case row:
+		v.Y++
+		return v, true
+	}
+	rows := make([]uint8, 0, 10)
+	for _, harvested := range []bool{false, true} {
+		for y := range uint8(12) {
+			if t := c.topology.Tile(chip.XY{X: 1, Y: y}); t.Kind == chip.Tensix && t.Harvested == harvested {
+				rows = append(rows, y)
+			}
+		}
+	}
+	v.Y = 18 + uint8(slices.Index(rows, raw.Y))
+	return v, true
 }
 
 // niuAt returns the offset of an address in the NIU of a tile without processors, as requests by the NoC reach it (tt-umd
@@ -70,6 +102,9 @@ func (c *Chip) showsNIU(o origin, kind chip.TileKind, addr uint64, n int) bool {
 // readNIU loads a register for which showsNIU is true.
 func (c *Chip) readNIU(o origin, ep *endpoint, noc int, addr uint64, buf []uint32) (ok bool) {
 	off, _ := c.niuAt(ep.kind, addr)
+	if ep.kind == chip.DRAM { // whose two NIUs have an address each
+		noc = int(addr >> 16 & 1)
+	}
 	buf[0], ok = c.edgeNIU(o, ep.xy, noc, off)
 	return ok
 }

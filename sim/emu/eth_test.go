@@ -467,6 +467,54 @@ func TestRemoteAfterReset(t *testing.T) {
 	}
 }
 
+// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is larger than 1 KiB, by either NoC.
+func TestRemoteBlocksInHostMemory(t *testing.T) {
+	cfgs := make([]Config, 2)
+	for i := range cfgs {
+		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+	}
+	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	c := m.Chip(0)
+	r := &rig{t, c, c, func() {}, cfgs[0].Arch, c.Topology(), cfgs[0].Arch.Params()}
+	h := &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
+	c.AttachDMA(h)
+	r.region(2, 0x40000, 0x5FFFF, h.base)
+	gate, v := r.eth(8), r.worker(0, 0)
+	asks := uint32(0)
+	ask := func(flags uint32, addr uint64, n, at uint32) {
+		a := addr | uint64(v.X)<<36 | uint64(v.Y)<<42 | 1<<48
+		slot := remoteRequests + remoteCommands + uint64(asks%4)*32
+		asks++
+		for i, w := range []uint32{uint32(a), uint32(a >> 32), n, flags, 0, 0, 0, at} {
+			r.st(gate, slot+4*uint64(i), w)
+		}
+		r.st(gate, remoteRequests+remoteWrite, asks&7)
+	}
+	written := func() uint32 { return r.ld(gate, remoteRequests+remoteWritten) }
+	answers := func() uint32 { return r.ld(gate, remoteResponses+remoteWrite) }
+	for i, n := range []uint32{4096, 32 << 10, 1028} {
+		before := written()
+		const from, to = 0x100, 0x10000
+		ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+from)
+		r.eventually("the block is written", func() bool { return written() == before+1 })
+		ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, n, 0x40000+to)
+		r.eventually("an answer", func() bool { return answers() == uint32(i+1) })
+		if flags := r.ld(gate, remoteResponses+remoteCommands+uint64(i)*32+12); flags != remoteData|remoteReadData|remoteDataDRAM {
+			t.Errorf("%d bytes: the answer has flags %#x", n, flags)
+		}
+		if !bytes.Equal(h.p[to:to+n], h.p[from:from+n]) {
+			t.Errorf("%d bytes are others after the way to the remote chip and back", n)
+		}
+	}
+	r.healthy()
+	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 32<<10+4, 0x40000)
+	r.refused(UnimplementedFunctionality)
+}
+
 // Base firmware runs on Ethernet tiles without a link too, as tt-umd finds out: its processor isn't in reset, its heartbeat counts,
 // and it knows its version and, on Wormhole, its place. A store that leaves the processor out of reset doesn't start anything.
 func TestEthernetFirmwareWithoutLink(t *testing.T) {

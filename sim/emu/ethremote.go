@@ -1,5 +1,7 @@
 package emu
 
+import "github.com/reprise-tt/reprise/chip"
+
 // How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an Ethernet tile, and the base
 // firmware there carries them out over the links (tt-umd device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
 const (
@@ -8,15 +10,17 @@ const (
 	remoteWritten   = 0x00 // a count of writes that are done, twice
 	remoteWrite     = 0x20 // where the next command goes, modulo 8
 	remoteRead      = 0x30 // which is the next to be taken
-	remoteCommands  = 0x40 // four of 32 bytes: 48-bit address with chip and tile, data or size, flags
+	remoteCommands  = 0x40 // four of 32 bytes: 48-bit address with chip and tile, data or size, flags; last where data are in host memory
 	remoteBuffer    = 0x12000
 	remoteBlock     = 1024
+	remoteHostBlock = 32 << 10 // of data in host memory
 
 	remoteWriteRequest = 1 << 0
 	remoteReadRequest  = 1 << 2
 	remoteReadData     = 1 << 3
 	remoteDataDRAM     = 1 << 4
 	remoteData         = 1 << 6
+	remoteNOC1         = 1 << 9
 	remoteOrdered      = 1 << 12
 )
 
@@ -33,8 +37,8 @@ func (t *tile) serveRemote() bool {
 	}
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
-	flags := cmd[3] &^ remoteOrdered // everything is in order here
-	a := &remoteAccess{rd: rd, xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
+	flags := cmd[3] &^ (remoteOrdered | remoteNOC1) // everything is in order here
+	a := &remoteAccess{rd: rd, noc: int(cmd[3] / remoteNOC1 & 1), xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
 	switch flags {
 	case remoteReadRequest, remoteWriteRequest:
 		a.words = []uint32{cmd[2], 0}
@@ -49,8 +53,16 @@ func (t *tile) serveRemote() bool {
 			unpack(p, 0, from)
 			pack(a.words, a.addr, p)
 		}
+	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
+		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
+			return bad(UnimplementedFunctionality, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
+		}
+		a.words, a.host = make([]uint32, span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
+		if a.write && !c.remoteData(a, a.words, false) {
+			return false
+		}
 	default:
-		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks in L1 are emulated", cmd[3])
+		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, are emulated", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {
@@ -94,6 +106,8 @@ func (t *tile) loseRemote(to *Chip) bool {
 type remoteAccess struct {
 	to    *Chip
 	rd    uint32 // of the command
+	noc   int    // that the other chip's tile is reached by
+	host  uint64 // where a block is in host memory, as the PCIe tile has it; 0 if it is in L1
 	xy    uint32
 	addr  uint64
 	n     int
@@ -106,14 +120,34 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	if c.fault != nil {
 		return false
 	}
-	ep := c.resolve(origin{}, "ethernet firmware", 0, a.xy)
+	ep := c.resolve(origin{}, "ethernet firmware", a.noc, a.xy)
 	if ep == nil {
 		return false
 	}
 	if a.write {
-		return c.writeTile(origin{}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
+		return c.writeTile(origin{}, "ethernet firmware", a.noc, ep, a.addr, a.n, a.words)
 	}
-	return c.readTile(origin{loads: true}, "ethernet firmware", 0, ep, a.addr, a.n, a.words)
+	return c.readTile(origin{loads: true}, "ethernet firmware", a.noc, ep, a.addr, a.n, a.words)
+}
+
+// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding, and host memory.
+func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
+	const where = "ethernet firmware"
+	at := c.topology.PCIe(chip.NOC0)
+	ep := c.resolve(origin{}, where, 0, uint32(at.X)|uint32(at.Y)<<6)
+	p := make([]byte, a.n)
+	buf := make([]uint32, span(a.host, a.n)+1)
+	if !toHost {
+		if !c.readPCIe(origin{}, where, ep, 0, a.host, a.n, buf) {
+			return false
+		}
+		unpack(p, a.host, buf)
+		pack(words, a.addr, p)
+		return true
+	}
+	unpack(p, a.addr, words)
+	pack(buf, a.host, p)
+	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
 }
 
 // remoteDone tells the host that its command is done, and what it read.
@@ -126,10 +160,16 @@ func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
 	} else {
 		w := t.l1[(remoteResponses+remoteWrite)/4] & 7
 		slot := remoteResponses + remoteCommands + w%4*32
-		if a.n == 4 && len(words) == 2 {
+		switch {
+		case a.host != 0:
+			if !t.chip.remoteData(a, words, true) {
+				return
+			}
+			t.poke(slot+12, remoteData|remoteReadData|remoteDataDRAM)
+		case a.n == 4 && len(words) == 2:
 			t.poke(slot+8, words[0])
 			t.poke(slot+12, remoteReadData)
-		} else {
+		default:
 			p := make([]byte, a.n+3)
 			unpack(p[:a.n], a.addr, words)
 			for i := 0; i < a.n; i += 4 {

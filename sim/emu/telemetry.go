@@ -37,7 +37,7 @@ func (c *Chip) telemetry() []telemetryEntry {
 	core, power, current, throttle, shutdown, limit := uint32(800), uint32(14), uint32(17), uint32(75), uint32(83), uint32(160)
 	if !wh {
 		bundle, gddr, speed = 0x12050000, 0x5555, 16000
-		core, power, current, throttle, shutdown, limit = 700, 21, 30, 83, 90, 300
+		core, power, current, throttle, shutdown, limit = 700, 21, 30, 83, 110, 300
 		eth = uint32(1<<14-1) &^ c.cfg.Harvesting.Ethernet
 	}
 	serial, asic := c.serial(), uint64(1)
@@ -49,12 +49,16 @@ func (c *Chip) telemetry() []telemetryEntry {
 		ethVersion = bhEthVersion
 	}
 	const degree = 1 << 16
+	board := uint32(35 * degree)
+	if !wh {
+		board = 0 // its sensor isn't read (tt-umd tests/api/test_firmware_info_provider.cpp, also for the limit of 110 degrees)
+	}
 	t := []telemetryEntry{
 		{chip.TagBoardIDHigh, uint32(serial >> 32)}, {chip.TagBoardIDLow, uint32(serial)}, {chip.TagASICID, uint32(asic)},
 		{chip.TagHarvesting, 0}, {tagUpdatePeriod, 100},
 		{chip.TagVCore, core}, {chip.TagPower, power}, {chip.TagCurrent, current},
 		{chip.TagVDDLimits, 950<<16 | 650}, {tagShutdown, shutdown},
-		{chip.TagASICTemperature, idleTemperature}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, 35 * degree},
+		{chip.TagASICTemperature, idleTemperature}, {tagRegulatorTemp, 38}, {chip.TagBoardTemp, board},
 		{chip.TagAICLK, c.arc.aiclk}, {chip.TagAXICLK, 900}, {chip.TagARCCLK, 540},
 		{chip.TagEthernetLive, eth}, {chip.TagGDDRStatus, gddr}, {chip.TagGDDRSpeed, speed}, {chip.TagEthernetFW, ethVersion},
 		{tagGDDRFirmware, 0x0205_0000}, {chip.TagBoardApp, 0x0509_0000}, {chip.TagBoardBoot, 0x8102_0000}, {chip.TagFirmwareBundle, bundle},
