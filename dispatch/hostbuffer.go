@@ -102,7 +102,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 	for _, q := range h.all {
 		done, _, err := q.recordLocked(ctx, "unpin host memory", false)
 		if err == nil {
-			err = q.awaitWith(ctx, "the end of transfers with host memory that is unpinned", done.done, true, task{})
+			err = q.await(ctx, "the end of transfers with host memory that is unpinned", done.done, true, task{})
 		}
 		if err == nil {
 			err = done.lost
@@ -368,7 +368,7 @@ func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
 		return nil
 	}
 	var lost error
-	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
+	err := q.await(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
 		return lost != nil || fits()
 	}, true, task{})

@@ -329,7 +329,7 @@ func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
 		return off, nil
 	}
 	var lost error
-	err := q.awaitWith(ctx, "space in the issue queue", func() bool {
+	err := q.await(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
 		return lost != nil || q.fitsLocked(off, n)
 	}, true, task{})
@@ -364,12 +364,6 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// await waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for
-// the host. It fails with a *HangError when nothing moves for the device's hang timeout. The caller must not hold mu.
-func (q *Queue) await(ctx context.Context, what string, done func() bool) error {
-	return q.awaitWith(ctx, what, done, false, task{})
-}
-
 // WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
 // queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
@@ -396,7 +390,7 @@ func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) err
 
 // awaitReport waits for a completion.
 func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
-	if err := q.awaitWith(ctx, what, c.done, false, c.task); err != nil {
+	if err := q.await(ctx, what, c.done, false, c.task); err != nil {
 		return err
 	}
 	if c.lost != nil {
@@ -407,8 +401,10 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 	return nil
 }
 
-// awaitWith is await for a caller that may hold mu, or waits for a task.
-func (q *Queue) awaitWith(ctx context.Context, what string, done func() bool, locked bool, t task) error {
+// await waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for the host.
+// It fails with a *HangError when nothing moves for the device's hang timeout. locked says whether the caller holds mu. Of a task it
+// learns how long it takes.
+func (q *Queue) await(ctx context.Context, what string, done func() bool, locked bool, t task) error {
 	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
 	w.expect(q.forecasts.get(t))
 	var seen movement

@@ -24,7 +24,7 @@ type hardMode struct {
 // the processors and the delays of the networks.
 func hardModes() []hardMode {
 	return []hardMode{
-		{name: "as it comes", few: 2, many: 100},
+		{name: "as it comes", few: 1, many: 100},
 		{name: "synchronous", few: 1, many: 50, opts: []sim.Option{sim.Synchronous()}},
 		{name: "delay 7", few: 1, many: 100, opts: []sim.Option{sim.Delay(7)}},
 		{name: "delay 50, unwritten memory refused", few: 1, many: 100, opts: []sim.Option{sim.Delay(50), sim.RefuseUnwritten()}},
