@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // advance executes about n instructions, exactly one if n is 1.
 func (c *core) advance(n int) stop {
@@ -44,21 +47,21 @@ func (c *core) runOne() stop {
 		return stopHalt
 	}
 	idx := int(c.pc % pageBytes >> 2)
-	if pg.ops[idx].code() == opUndecoded {
+	if pg.ops[idx].Code() == rv32.Undecoded {
 		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 	}
-	o := pg.ops[idx].inst()
-	addr, n := c.x[o.rs1]+uint32(o.imm), width(o.code)
-	load, store := o.code >= opLB && o.code <= opLHU, o.code >= opSB && o.code <= opSW
-	amo := o.code >= opAMOADD && o.code <= opAMOMAXU
+	o := pg.ops[idx].Inst()
+	addr, n := c.x[o.Rs1]+uint32(o.Imm), width(o.Code)
+	load, store := o.Code >= rv32.LB && o.Code <= rv32.LHU, o.Code >= rv32.SB && o.Code <= rv32.SW
+	amo := o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
 	if amo {
-		addr, n = c.x[o.rs1], 4
+		addr, n = c.x[o.Rs1], 4
 	}
 	inL1 := (load || store || amo) && addr < t.size && addr&(n-1) == 0
 	switch {
 	case inL1:
 		t.memory(addr + n)
-		if !c.checkL1(addr, n, load || amo, store || amo, amo || store && c.changes(addr, n, c.x[o.rs2])) {
+		if !c.checkL1(addr, n, load || amo, store || amo, amo || store && c.changes(addr, n, c.x[o.Rs2])) {
 			return stopHalt
 		}
 	case (load || store) && c.localKnown != nil && (addr-localBase)>>2 < uint32(len(c.local)) && addr&(n-1) == 0:
@@ -80,14 +83,14 @@ func (c *core) runOne() stop {
 	}
 	switch {
 	case inL1 && load:
-		c.x[o.rd] = extend(o.code, c.cache.load(t.l1, addr, t.chip.cfg.Seed), addr)
+		c.x[o.Rd] = extend(o.Code, c.cache.load(t.l1, addr, t.chip.cfg.Seed), addr)
 		c.pc += 4
 		c.budget = 1
 		c.count(0)
 		return stopSlice
 	case inL1 && store:
-		c.cache.store(addr, c.x[o.rs2], addr&3*8, uint32(1<<(8*n)-1))
-	case o.code == opFENCE, o.code >= opCSRRW && o.code <= opAMOMAXU:
+		c.cache.store(addr, c.x[o.Rs2], addr&3*8, uint32(1<<(8*n)-1))
+	case o.Code == rv32.FENCE, o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU:
 		*c.cache = dataCache{}
 	}
 	return c.run(1)
@@ -145,15 +148,15 @@ func (c *core) checkLocal(addr uint32, store bool) bool {
 }
 
 // extend returns what a load puts into its register, given the word that holds addr.
-func extend(o opcode, w, addr uint32) uint32 {
+func extend(o rv32.Opcode, w, addr uint32) uint32 {
 	switch o {
-	case opLB:
+	case rv32.LB:
 		return uint32(int8(w >> (addr & 3 * 8)))
-	case opLBU:
+	case rv32.LBU:
 		return w >> (addr & 3 * 8) & 0xFF
-	case opLH:
+	case rv32.LH:
 		return uint32(int16(w >> (addr & 2 * 8)))
-	case opLHU:
+	case rv32.LHU:
 		return w >> (addr & 2 * 8) & 0xFFFF
 	}
 	return w

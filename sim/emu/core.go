@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // localBase is where every processor sees its own local RAM (tt-isa-documentation
 // */TensixTile/BabyRISCV/README.md).
@@ -24,7 +27,7 @@ const (
 )
 
 // codePage holds the decoded instructions of one page. All cores of a tile share it.
-type codePage struct{ ops [pageOps]op }
+type codePage struct{ ops [pageOps]rv32.Op }
 
 // coreState is what the scheduler does with a core.
 type coreState uint8
@@ -46,7 +49,7 @@ const maxWatch = 24
 
 // core is one RISC-V processor.
 type core struct {
-	x     [256]uint32 // 0-31 are the registers, sinkReg takes writes to x0; 256 so that a uint8 needs no bounds check
+	x     [256]uint32 // 0-31 are the registers, rv32.Sink takes writes to x0; 256 so that a uint8 needs no bounds check
 	pc    uint32
 	tile  *tile
 	local []uint32
@@ -167,10 +170,10 @@ func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	if l.pc != pc || !l.valid || l.words != *from {
 		l.pc, l.valid, l.words = pc, true, *from
 		for i, w := range l.words {
-			l.ops[i] = decode(t.chip.arch, w, pc+uint32(i)<<2).op()
+			l.ops[i] = rv32.Decode(t.chip.arch, w, pc+uint32(i)<<2).Op()
 		}
 	}
-	*(*[lineWords]op)(p.ops[first:]) = l.ops
+	*(*[lineWords]rv32.Op)(p.ops[first:]) = l.ops
 }
 
 // decodedLine is a line of code that some tile has, and its instructions: most tiles run the same, at the same place.
@@ -178,7 +181,7 @@ type decodedLine struct {
 	pc    uint32
 	valid bool
 	words [lineWords]uint32
-	ops   [lineWords]op
+	ops   [lineWords]rv32.Op
 }
 
 const (

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // The debug interface of RISCV B, T0, T1 and T2: four registers of the tile reach 14 registers of each processor
 // (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/DebugInterface.md). NC has none. What Blackhole does differently is
@@ -412,18 +415,18 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 		return stopHalt
 	}
 	idx := int(c.pc % pageBytes >> 2)
-	if pg.ops[idx].code() == opUndecoded {
+	if pg.ops[idx].Code() == rv32.Undecoded {
 		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 	}
-	o := pg.ops[idx].inst()
+	o := pg.ops[idx].Inst()
 	why := d.hits(watchBreak, watchBreak, c.pc)
-	if addr := c.x[o.rs1] + uint32(o.imm); o.code >= opLB && o.code <= opLHU && !d.loaded {
+	if addr := c.x[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
 		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
 			c.pause(hitWatch | hit)
 			d.loaded = true
 			return stopHalt
 		}
-	} else if o.code >= opSB && o.code <= opSW {
+	} else if o.Code >= rv32.SB && o.Code <= rv32.SW {
 		if hit := d.hits(watchStore, watchAccess, addr); hit != 0 {
 			why |= hitWatch | hit
 		}
@@ -436,7 +439,7 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 		return st
 	}
 	d.loaded = false
-	if o.code == opEBREAK {
+	if o.Code == rv32.EBREAK {
 		why |= hitEBREAK
 	}
 	if why == 0 && d.steps == 0 && !d.asked {

@@ -1,6 +1,10 @@
 package emu
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // stop says why core.run returned.
 type stop uint8
@@ -21,86 +25,86 @@ const (
 //
 // There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in
 // place, except for stores to lines that are flagged.
-func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
+func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
 	x := &c.x
 	for uint(idx) < uint(len(ops)) {
 		o := ops[idx]
 		var addr uint32
-		switch opcode(o) {
+		switch rv32.Opcode(o) {
 		default:
 			return idx, m, true
-		case opNop, opFENCE:
-		case opLI:
+		case rv32.Nop, rv32.FENCE:
+		case rv32.LI:
 			x[uint8(o>>8)] = uint32(o >> 32)
-		case opADDI:
+		case rv32.ADDI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] + uint32(o>>32)
-		case opSLTI:
+		case rv32.SLTI:
 			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(o>>32))
-		case opSLTIU:
+		case rv32.SLTIU:
 			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < uint32(o>>32))
-		case opXORI:
+		case rv32.XORI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ uint32(o>>32)
-		case opORI:
+		case rv32.ORI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] | uint32(o>>32)
-		case opANDI:
+		case rv32.ANDI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] & uint32(o>>32)
-		case opSLLI:
+		case rv32.SLLI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] << (uint32(o>>32) & 31)
-		case opSRLI:
+		case rv32.SRLI:
 			x[uint8(o>>8)] = x[uint8(o>>16)] >> (uint32(o>>32) & 31)
-		case opSRAI:
+		case rv32.SRAI:
 			x[uint8(o>>8)] = uint32(int32(x[uint8(o>>16)]) >> (uint32(o>>32) & 31))
-		case opADD:
+		case rv32.ADD:
 			x[uint8(o>>8)] = x[uint8(o>>16)] + x[uint8(o>>24)]
-		case opSUB:
+		case rv32.SUB:
 			x[uint8(o>>8)] = x[uint8(o>>16)] - x[uint8(o>>24)]
-		case opSLL:
+		case rv32.SLL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] << (x[uint8(o>>24)] & 31)
-		case opSLT:
+		case rv32.SLT:
 			x[uint8(o>>8)] = b2u(int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]))
-		case opSLTU:
+		case rv32.SLTU:
 			x[uint8(o>>8)] = b2u(x[uint8(o>>16)] < x[uint8(o>>24)])
-		case opXOR:
+		case rv32.XOR:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ x[uint8(o>>24)]
-		case opSRL:
+		case rv32.SRL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] >> (x[uint8(o>>24)] & 31)
-		case opSRA:
+		case rv32.SRA:
 			x[uint8(o>>8)] = uint32(int32(x[uint8(o>>16)]) >> (x[uint8(o>>24)] & 31))
-		case opOR:
+		case rv32.OR:
 			x[uint8(o>>8)] = x[uint8(o>>16)] | x[uint8(o>>24)]
-		case opAND:
+		case rv32.AND:
 			x[uint8(o>>8)] = x[uint8(o>>16)] & x[uint8(o>>24)]
 
-		case opBEQ:
+		case rv32.BEQ:
 			if x[uint8(o>>16)] == x[uint8(o>>24)] {
 				goto taken
 			}
-		case opBNE:
+		case rv32.BNE:
 			if x[uint8(o>>16)] != x[uint8(o>>24)] {
 				goto taken
 			}
-		case opBLT:
+		case rv32.BLT:
 			if int32(x[uint8(o>>16)]) < int32(x[uint8(o>>24)]) {
 				goto taken
 			}
-		case opBGE:
+		case rv32.BGE:
 			if int32(x[uint8(o>>16)]) >= int32(x[uint8(o>>24)]) {
 				goto taken
 			}
-		case opBLTU:
+		case rv32.BLTU:
 			if x[uint8(o>>16)] < x[uint8(o>>24)] {
 				goto taken
 			}
-		case opBGEU:
+		case rv32.BGEU:
 			if x[uint8(o>>16)] >= x[uint8(o>>24)] {
 				goto taken
 			}
-		case opJAL:
+		case rv32.JAL:
 			x[uint8(o>>8)] = base + uint32(idx)<<2 + 4
 			goto taken
-		case opJALR:
+		case rv32.JALR:
 			target := (x[uint8(o>>16)] + uint32(o>>32)) &^ 1
 			if target&3 != 0 {
 				return idx, m, true
@@ -114,7 +118,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 			}
 			continue
 
-		case opLW:
+		case rv32.LW:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&3 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
@@ -127,7 +131,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				}
 			}
 			return idx, m, true
-		case opLBU:
+		case rv32.LBU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
 				x[uint8(o>>8)] = l1[w] >> (addr & 3 * 8) & 0xFF
@@ -138,7 +142,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				break
 			}
 			return idx, m, true
-		case opLB:
+		case rv32.LB:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
 				x[uint8(o>>8)] = uint32(int8(l1[w] >> (addr & 3 * 8)))
@@ -149,7 +153,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				break
 			}
 			return idx, m, true
-		case opLHU:
+		case rv32.LHU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
@@ -162,7 +166,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				}
 			}
 			return idx, m, true
-		case opLH:
+		case rv32.LH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
@@ -176,7 +180,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 			}
 			return idx, m, true
 
-		case opSW:
+		case rv32.SW:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&3 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
@@ -190,7 +194,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				}
 			}
 			return idx, m, true
-		case opSB:
+		case rv32.SB:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
 				if flags[addr>>lineShift%maxLines] == 0 {
@@ -202,7 +206,7 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 				break
 			}
 			return idx, m, true
-		case opSH:
+		case rv32.SH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
 				if w := addr >> 2; w < uint32(len(l1)) {
@@ -217,72 +221,72 @@ func exec(c *core, ops []op, base uint32, idx, m int) (int, int, bool) {
 			}
 			return idx, m, true
 
-		case opMUL:
+		case rv32.MUL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] * x[uint8(o>>24)]
-		case opMULH:
+		case rv32.MULH:
 			x[uint8(o>>8)] = uint32(uint64(int64(int32(x[uint8(o>>16)]))*int64(int32(x[uint8(o>>24)]))) >> 32)
-		case opMULHSU:
+		case rv32.MULHSU:
 			x[uint8(o>>8)] = uint32(uint64(int64(int32(x[uint8(o>>16)]))*int64(x[uint8(o>>24)])) >> 32)
-		case opMULHU:
+		case rv32.MULHU:
 			x[uint8(o>>8)] = uint32(uint64(x[uint8(o>>16)]) * uint64(x[uint8(o>>24)]) >> 32)
-		case opDIV:
+		case rv32.DIV:
 			x[uint8(o>>8)] = div(x[uint8(o>>16)], x[uint8(o>>24)])
-		case opDIVU:
+		case rv32.DIVU:
 			if d := x[uint8(o>>24)]; d != 0 {
 				x[uint8(o>>8)] = x[uint8(o>>16)] / d
 			} else {
 				x[uint8(o>>8)] = ^uint32(0)
 			}
-		case opREM:
+		case rv32.REM:
 			x[uint8(o>>8)] = rem(x[uint8(o>>16)], x[uint8(o>>24)])
-		case opREMU:
+		case rv32.REMU:
 			if d := x[uint8(o>>24)]; d != 0 {
 				x[uint8(o>>8)] = x[uint8(o>>16)] % d
 			} else {
 				x[uint8(o>>8)] = x[uint8(o>>16)]
 			}
 
-		case opMIN:
+		case rv32.MIN:
 			x[uint8(o>>8)] = uint32(min(int32(x[uint8(o>>16)]), int32(x[uint8(o>>24)])))
-		case opMINU:
+		case rv32.MINU:
 			x[uint8(o>>8)] = min(x[uint8(o>>16)], x[uint8(o>>24)])
-		case opMAX:
+		case rv32.MAX:
 			x[uint8(o>>8)] = uint32(max(int32(x[uint8(o>>16)]), int32(x[uint8(o>>24)])))
-		case opMAXU:
+		case rv32.MAXU:
 			x[uint8(o>>8)] = max(x[uint8(o>>16)], x[uint8(o>>24)])
-		case opSH1ADD:
+		case rv32.SH1ADD:
 			x[uint8(o>>8)] = x[uint8(o>>16)]<<1 + x[uint8(o>>24)]
-		case opSH2ADD:
+		case rv32.SH2ADD:
 			x[uint8(o>>8)] = x[uint8(o>>16)]<<2 + x[uint8(o>>24)]
-		case opSH3ADD:
+		case rv32.SH3ADD:
 			x[uint8(o>>8)] = x[uint8(o>>16)]<<3 + x[uint8(o>>24)]
-		case opXNOR:
+		case rv32.XNOR:
 			x[uint8(o>>8)] = x[uint8(o>>16)] ^ ^x[uint8(o>>24)]
-		case opORN:
+		case rv32.ORN:
 			x[uint8(o>>8)] = x[uint8(o>>16)] | ^x[uint8(o>>24)]
-		case opANDN:
+		case rv32.ANDN:
 			x[uint8(o>>8)] = x[uint8(o>>16)] &^ x[uint8(o>>24)]
-		case opROL:
+		case rv32.ROL:
 			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], int(x[uint8(o>>24)]&31))
-		case opROR:
+		case rv32.ROR:
 			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], -int(x[uint8(o>>24)]&31))
-		case opRORI:
+		case rv32.RORI:
 			x[uint8(o>>8)] = bits.RotateLeft32(x[uint8(o>>16)], -int(int32(o>>32)&31))
-		case opPACK:
+		case rv32.PACK:
 			x[uint8(o>>8)] = x[uint8(o>>16)]&0xFFFF | x[uint8(o>>24)]<<16
-		case opCLZ:
+		case rv32.CLZ:
 			x[uint8(o>>8)] = uint32(bits.LeadingZeros32(x[uint8(o>>16)]))
-		case opCTZ:
+		case rv32.CTZ:
 			x[uint8(o>>8)] = uint32(bits.TrailingZeros32(x[uint8(o>>16)]))
-		case opSEXTB:
+		case rv32.SEXTB:
 			x[uint8(o>>8)] = uint32(int8(x[uint8(o>>16)]))
-		case opSEXTH:
+		case rv32.SEXTH:
 			x[uint8(o>>8)] = uint32(int16(x[uint8(o>>16)]))
-		case opORCB:
+		case rv32.ORCB:
 			x[uint8(o>>8)] = orcB(x[uint8(o>>16)])
-		case opREV8:
+		case rv32.REV8:
 			x[uint8(o>>8)] = bits.ReverseBytes32(x[uint8(o>>16)])
-		case opBREV8:
+		case rv32.BREV8:
 			x[uint8(o>>8)] = bits.ReverseBytes32(bits.Reverse32(x[uint8(o>>16)]))
 
 		}
@@ -321,7 +325,7 @@ func (c *core) run(n int) stop {
 				break
 			}
 			o := ops[idx]
-			if o.code() == opUndecoded {
+			if o.Code() == rv32.Undecoded {
 				c.decodeAt(pg, base, idx)
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
 // Registers of a tile by address, as its cores and the NoC see them (tt-isa-documentation
@@ -35,43 +36,43 @@ const (
 )
 
 // slow executes an instruction that exec does not. c.pc is its address.
-func (c *core) slow(packed op) slowResult {
-	o := packed.inst()
-	addr := c.x[o.rs1] + uint32(o.imm)
-	switch o.code {
-	case opLB, opLBU, opLH, opLHU, opLW:
+func (c *core) slow(packed rv32.Op) slowResult {
+	o := packed.Inst()
+	addr := c.x[o.Rs1] + uint32(o.Imm)
+	switch o.Code {
+	case rv32.LB, rv32.LBU, rv32.LH, rv32.LHU, rv32.LW:
 		return c.slowLoad(o, addr)
-	case opSB, opSH, opSW:
+	case rv32.SB, rv32.SH, rv32.SW:
 		return c.slowStore(o, addr)
-	case opTensix:
-		return c.push(uint32(o.imm)>>2 | uint32(o.imm)<<30)
-	case opCSRRW:
-		return c.csr(c.x[o.rs1], o)
-	case opCSRRS:
+	case rv32.Tensix:
+		return c.push(uint32(o.Imm)>>2 | uint32(o.Imm)<<30)
+	case rv32.CSRRW:
+		return c.csr(c.x[o.Rs1], o)
+	case rv32.CSRRS:
 		v := c.cfg0
-		if o.rs1 == 0 {
-			c.x[o.rd] = v
+		if o.Rs1 == 0 {
+			c.x[o.Rd] = v
 			return slowDone
 		}
-		return c.csr(v|c.x[o.rs1], o)
-	case opCSRRC:
-		return c.csr(c.cfg0&^c.x[o.rs1], o)
-	case opCSRRWI:
-		return c.csr(uint32(o.imm), o)
-	case opJALR:
+		return c.csr(v|c.x[o.Rs1], o)
+	case rv32.CSRRC:
+		return c.csr(c.cfg0&^c.x[o.Rs1], o)
+	case rv32.CSRRWI:
+		return c.csr(uint32(o.Imm), o)
+	case rv32.JALR:
 		target := addr &^ 1
 		c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
 		return slowHalt
-	case opSkewed:
-		if w, target := c.word(c.pc), c.pc+uint32(o.imm); takes(w>>12&7, c.x[o.rs1], c.x[o.rs2]) {
+	case rv32.Skewed:
+		if w, target := c.word(c.pc), c.pc+uint32(o.Imm); takes(w>>12&7, c.x[o.Rs1], c.x[o.Rs2]) {
 			c.refuse(UndefinedBehavior, uint64(target), "branch to %#x, which is not a multiple of 4", target)
 			return slowHalt
 		}
 		return slowDone
-	case opCPOP:
-		c.x[o.rd] = uint32(bits.OnesCount32(c.x[o.rs1]))
+	case rv32.CPOP:
+		c.x[o.Rd] = uint32(bits.OnesCount32(c.x[o.Rs1]))
 		return slowDone
-	case opEBREAK:
+	case rv32.EBREAK:
 		if c.debugging {
 			return slowDone
 		}
@@ -79,7 +80,7 @@ func (c *core) slow(packed op) slowResult {
 		cat, why := explain(c.tile.chip.arch, w)
 		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
 		return slowHalt
-	case opIllegal:
+	case rv32.Illegal:
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
 		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
@@ -102,34 +103,34 @@ func takes(f3, a, b uint32) bool {
 	return holds == (f3&1 == 0)
 }
 
-func (c *core) csr(v uint32, o inst) slowResult {
+func (c *core) csr(v uint32, o rv32.Inst) slowResult {
 	if v&^csrCfg0Bits != 0 {
-		c.refuse(UnsupportedFunctionality, csrCfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
+		c.refuse(UnsupportedFunctionality, rv32.Cfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
 		return slowHalt
 	}
-	c.x[o.rd] = c.cfg0
+	c.x[o.Rd] = c.cfg0
 	c.cfg0 = v
 	return slowDone
 }
 
-func width(o opcode) uint32 {
+func width(o rv32.Opcode) uint32 {
 	switch o {
-	case opLB, opLBU, opSB:
+	case rv32.LB, rv32.LBU, rv32.SB:
 		return 1
-	case opLH, opLHU, opSH:
+	case rv32.LH, rv32.LHU, rv32.SH:
 		return 2
 	}
 	return 4
 }
 
-func (c *core) slowLoad(o inst, addr uint32) slowResult {
-	n := width(o.code)
+func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
+	n := width(o.Code)
 	if addr&(n-1) != 0 {
 		c.refuse(NonContractualBehavior, uint64(addr), "load of %d bytes from an address that is not a multiple of that", n)
 		return slowHalt
 	}
 	if t := c.tile; addr < t.size { // after what of L1 was used so far
-		c.x[o.rd] = extend(o.code, t.memory(addr + n)[addr>>2], addr)
+		c.x[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
 		return slowDone
 	}
 	if n != 4 {
@@ -138,19 +139,19 @@ func (c *core) slowLoad(o inst, addr uint32) slowResult {
 	}
 	v, st := c.tile.load(origin{tile: c.tile, core: c}, addr)
 	if st == slowDone {
-		c.x[o.rd] = v
+		c.x[o.Rd] = v
 	}
 	return st
 }
 
-func (c *core) slowStore(o inst, addr uint32) slowResult {
-	n := width(o.code)
+func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
+	n := width(o.Code)
 	if addr&(n-1) != 0 {
 		c.refuse(NonContractualBehavior, uint64(addr), "store of %d bytes to an address that is not a multiple of that", n)
 		return slowHalt
 	}
 	t := c.tile
-	v := c.x[o.rs2]
+	v := c.x[o.Rs2]
 	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
 		l1 := t.memory(addr + n)
 		switch n {
@@ -178,31 +179,31 @@ func (c *core) slowStore(o inst, addr uint32) slowResult {
 
 // amo executes an atomic memory operation: L1 only (tt-isa-documentation
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
-func (c *core) amo(o inst) slowResult {
-	t, addr := c.tile, c.x[o.rs1]
+func (c *core) amo(o rv32.Inst) slowResult {
+	t, addr := c.tile, c.x[o.Rs1]
 	if addr&3 != 0 || addr >= t.size {
 		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
 		return slowHalt
 	}
 	l1 := t.memory(addr + 4)
-	old, v := l1[addr>>2], c.x[o.rs2]
-	switch o.code {
-	case opAMOADD:
+	old, v := l1[addr>>2], c.x[o.Rs2]
+	switch o.Code {
+	case rv32.AMOADD:
 		v += old
-	case opAMOSWAP:
-	case opAMOXOR:
+	case rv32.AMOSWAP:
+	case rv32.AMOXOR:
 		v ^= old
-	case opAMOOR:
+	case rv32.AMOOR:
 		v |= old
-	case opAMOAND:
+	case rv32.AMOAND:
 		v &= old
-	case opAMOMIN:
+	case rv32.AMOMIN:
 		v = uint32(min(int32(old), int32(v)))
-	case opAMOMAX:
+	case rv32.AMOMAX:
 		v = uint32(max(int32(old), int32(v)))
-	case opAMOMINU:
+	case rv32.AMOMINU:
 		v = min(old, v)
-	case opAMOMAXU:
+	case rv32.AMOMAXU:
 		v = max(old, v)
 	}
 	if t.known != nil {
@@ -215,7 +216,7 @@ func (c *core) amo(o inst) slowResult {
 		l1[addr>>2] = v
 		t.stored(addr, 4)
 	}
-	c.x[o.rd] = old
+	c.x[o.Rd] = old
 	return slowDone
 }
 

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it, and only the mover, or
 // on Ethernet tiles a register, can fill it (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/InstructionRAM.md).
@@ -166,13 +169,13 @@ func (c *core) entersIRAM(pc uint32) bool {
 }
 
 // pollutes follows the sequence of instructions that makes the branch predictor forget the instruction RAM.
-func (c *core) pollutes(o inst) {
+func (c *core) pollutes(o rv32.Inst) {
 	k := c.predicts - predictsIRAM
-	branch := o.code >= opBEQ && o.code <= opBGEU
+	branch := o.Code >= rv32.BEQ && o.Code <= rv32.BGEU
 	switch {
 	case c.pc >= iramBase:
 		k = 0
-	case branch != (k%4 < 2) || o.code == opJAL || o.code == opJALR || k != 0 && c.pc != c.polluted+4:
+	case branch != (k%4 < 2) || o.Code == rv32.JAL || o.Code == rv32.JALR || k != 0 && c.pc != c.polluted+4:
 		k = prediction(b2u(branch))
 	default:
 		k++

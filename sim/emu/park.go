@@ -1,5 +1,7 @@
 package emu
 
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+
 // probeMax bounds the instructions of one iteration of a waiting loop.
 const probeMax = 400
 
@@ -26,10 +28,10 @@ func (c *core) probe() (waiting bool, st stop) {
 			return false, stopHalt
 		}
 		idx := int(c.pc % pageBytes >> 2)
-		if pg.ops[idx].code() == opUndecoded {
+		if pg.ops[idx].Code() == rv32.Undecoded {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
-		pure := c.pure(pg.ops[idx].inst())
+		pure := c.pure(pg.ops[idx].Inst())
 		c.wait.at(c.pc)
 		c.base = base + used
 		st := c.advance(1)
@@ -61,12 +63,12 @@ func (c *core) probe() (waiting bool, st stop) {
 }
 
 // pure reports whether executing o now changes nothing but registers, and notes what it reads.
-func (c *core) pure(o inst) bool {
+func (c *core) pure(o rv32.Inst) bool {
 	switch {
-	case o.code >= opLB && o.code <= opLHU:
-		return c.noteRead(c.x[o.rs1]+uint32(o.imm), width(o.code))
-	case o.code >= opSB && o.code <= opSW:
-		addr := c.x[o.rs1] + uint32(o.imm)
+	case o.Code >= rv32.LB && o.Code <= rv32.LHU:
+		return c.noteRead(c.x[o.Rs1]+uint32(o.Imm), width(o.Code))
+	case o.Code >= rv32.SB && o.Code <= rv32.SW:
+		addr := c.x[o.Rs1] + uint32(o.Imm)
 		var w uint32
 		if addr < c.tile.size {
 			w = c.tile.memory(addr + 1)[addr>>2]
@@ -75,16 +77,16 @@ func (c *core) pure(o inst) bool {
 		} else {
 			return false
 		}
-		v := c.x[o.rs2]
-		switch o.code {
-		case opSB:
+		v := c.x[o.Rs2]
+		switch o.Code {
+		case rv32.SB:
 			v = insert(w, v, addr&3*8, 0xFF)
-		case opSH:
+		case rv32.SH:
 			v = insert(w, v, addr&2*8, 0xFFFF)
 		}
 		c.wait.known = false // others that wait are woken by it
 		return v == w && c.noteRead(addr, 4)
-	case o.code >= opCSRRW && o.code <= opAMOMAXU, o.code == opTensix, o.code == opEBREAK, o.code == opIllegal:
+	case o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU, o.Code == rv32.Tensix, o.Code == rv32.EBREAK, o.Code == rv32.Illegal:
 		return false
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
 // longestRound bounds the instructions of a round of a loop that is known to wait.
@@ -55,7 +56,7 @@ func (c *core) runProfiled() stop {
 	pc, changes := c.pc, true
 	if pg := c.codePage(pc); pg != nil {
 		c.profile.arrive(c)
-		changes = c.changing(pg.ops[pc%pageBytes>>2].inst())
+		changes = c.changing(pg.ops[pc%pageBytes>>2].Inst())
 	}
 	st := c.runOne()
 	if c.used > 0 {
@@ -97,14 +98,14 @@ func (p *profile) executed(pc uint32, changes bool) {
 
 // changing reports whether the next instruction may change something besides registers. A store of what is already there
 // doesn't.
-func (c *core) changing(o inst) bool {
-	if o.code < opSB || o.code > opSW {
-		return o.code >= opCSRRW && o.code <= opAMOMAXU
+func (c *core) changing(o rv32.Inst) bool {
+	if o.Code < rv32.SB || o.Code > rv32.SW {
+		return o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU
 	}
-	if o.code != opSW {
+	if o.Code != rv32.SW {
 		return true
 	}
-	addr, v := c.x[o.rs1]+uint32(o.imm), c.x[o.rs2]
+	addr, v := c.x[o.Rs1]+uint32(o.Imm), c.x[o.Rs2]
 	if w := addr >> 2; w < uint32(len(c.tile.l1)) {
 		return c.tile.l1[w] != v
 	}

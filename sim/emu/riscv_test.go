@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/reprise-tt/reprise/chip"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // reference computes what a register-register or register-immediate instruction does, straight from the RISC-V manual

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // sharing follows what one processor does with what it loads from L1, and which of its stores to L1 are there.
 //
@@ -12,7 +15,7 @@ type sharing struct {
 	agent    *agent
 	wormhole bool
 
-	tags  [sinkReg + 1]tag
+	tags  [rv32.Sink + 1]tag
 	local []tag
 	loads [256]load // by tag
 	next  tag
@@ -159,63 +162,63 @@ func (s *sharing) useLoad(l *load) bool {
 }
 
 // step checks an instruction before it is executed. addr and inL1 are those of a load, store or atomic.
-func (s *sharing) step(o inst, addr, n uint32, inL1 bool) bool {
+func (s *sharing) step(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	s.count++
 	s.retire(o)
-	switch code := o.code; {
-	case code >= opLB && code <= opLHU:
+	switch code := o.Code; {
+	case code >= rv32.LB && code <= rv32.LHU:
 		return s.load(o, addr, n, inL1)
-	case code >= opSB && code <= opSW:
+	case code >= rv32.SB && code <= rv32.SW:
 		return s.store(o, addr, n, inL1)
-	case code >= opBEQ && code <= opBGEU, code == opSkewed:
-		s.poll(s.tags[o.rs1])
-		s.poll(s.tags[o.rs2])
+	case code >= rv32.BEQ && code <= rv32.BGEU, code == rv32.Skewed:
+		s.poll(s.tags[o.Rs1])
+		s.poll(s.tags[o.Rs2])
 		return true
-	case code == opJALR:
-		t := s.tags[o.rs1]
-		s.tags[o.rd] = 0
+	case code == rv32.JALR:
+		t := s.tags[o.Rs1]
+		s.tags[o.Rd] = 0
 		return s.use(t)
-	case code == opFENCE:
+	case code == rv32.FENCE:
 		s.agent.land(s.agent.time)
 		s.waiting = 0
-	case code >= opAMOADD && code <= opAMOMAXU:
+	case code >= rv32.AMOADD && code <= rv32.AMOMAXU:
 		if inL1 {
 			s.agent.land(s.agent.time)
 			by := s.agent.now()
 			s.core.tile.shadow.atomic(s.order(), by, uint64(addr), l1Stores, true)
 		}
-		s.tags[o.rd] = 0
-	case code == opLI, code == opJAL, code >= opCSRRW && code <= opCSRRWI:
-		s.tags[o.rd] = 0
-	case code == opNop, code == opTensix, code == opIllegal, code == opUndecoded:
+		s.tags[o.Rd] = 0
+	case code == rv32.LI, code == rv32.JAL, code >= rv32.CSRRW && code <= rv32.CSRRWI:
+		s.tags[o.Rd] = 0
+	case code == rv32.Nop, code == rv32.Tensix, code == rv32.Illegal, code == rv32.Undecoded:
 	case readsTwo(code):
-		s.tags[o.rd] = s.both(s.tags[o.rs1], s.tags[o.rs2])
+		s.tags[o.Rd] = s.both(s.tags[o.Rs1], s.tags[o.Rs2])
 	default:
-		s.tags[o.rd] = s.tags[o.rs1]
+		s.tags[o.Rd] = s.tags[o.Rs1]
 	}
-	s.tags[0], s.tags[sinkReg] = 0, 0
+	s.tags[0], s.tags[rv32.Sink] = 0, 0
 	return true
 }
 
 // readsTwo reports whether an arithmetic instruction has two source registers.
-func readsTwo(c opcode) bool {
+func readsTwo(c rv32.Opcode) bool {
 	switch {
-	case c >= opADD && c <= opREMU, c >= opMIN && c <= opROR, c == opPACK:
+	case c >= rv32.ADD && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.ROR, c == rv32.PACK:
 		return true
 	}
 	return false
 }
 
-func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
+func (s *sharing) load(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	if s.wormhole && !s.waits(addr, n) {
 		return false
 	}
-	from := s.tags[o.rs1]
-	s.tags[o.rd] = 0
+	from := s.tags[o.Rs1]
+	s.tags[o.Rd] = 0
 	switch {
 	case inL1:
 		s.agent.time++
-		s.readsBack(o.rd, addr)
+		s.readsBack(o.Rd, addr)
 		c := s.core.tile.shadow.at(uint64(addr))
 		l := load{addr: addr, bytes: bytesAt(uint64(addr), uint64(addr)&^3, uint64(n)), time: s.agent.time, pc: s.core.pc, w: c.w, wpc: c.wpc}
 		if c.common {
@@ -223,13 +226,13 @@ func (s *sharing) load(o inst, addr, n uint32, inL1 bool) bool {
 		} else if e := s.unseen(c, addr, n); e != 0 {
 			l.alien, l.w = true, e
 		}
-		s.tags[o.rd] = s.both(s.new(l), from)
+		s.tags[o.Rd] = s.both(s.new(l), from)
 	case (addr-localBase)>>2 < uint32(len(s.local)):
-		s.tags[o.rd] = s.both(s.local[(addr-localBase)>>2], from)
+		s.tags[o.Rd] = s.both(s.local[(addr-localBase)>>2], from)
 	default:
 		return s.use(from)
 	}
-	s.tags[sinkReg] = 0
+	s.tags[rv32.Sink] = 0
 	return true
 }
 
@@ -263,9 +266,9 @@ func (s *sharing) unseen(c *cell, addr, n uint32) epoch {
 	return 0
 }
 
-func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
+func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	if w := (addr - localBase) >> 2; w < uint32(len(s.local)) {
-		t := s.both(s.tags[o.rs2], s.tags[o.rs1])
+		t := s.both(s.tags[o.Rs2], s.tags[o.Rs1])
 		if n < 4 {
 			t = s.both(t, s.local[w])
 		}
@@ -273,7 +276,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 		s.queued(pending{addr: addr, n: n})
 		return true
 	}
-	if !s.use(s.tags[o.rs1]) || !s.use(s.tags[o.rs2]) {
+	if !s.use(s.tags[o.Rs1]) || !s.use(s.tags[o.Rs2]) {
 		return false
 	}
 	a, t := s.agent, s.core.tile
@@ -287,7 +290,7 @@ func (s *sharing) store(o inst, addr, n uint32, inL1 bool) bool {
 	a.time++
 	s.last = a.time
 	s.queued(pending{addr, n, true, a.time})
-	v, old := s.core.x[o.rs2], t.l1[addr>>2]
+	v, old := s.core.x[o.Rs2], t.l1[addr>>2]
 	switch n {
 	case 1:
 		v = insert(old, v, addr&3*8, 0xFF)
@@ -330,19 +333,19 @@ func (s *sharing) readsBack(reg uint8, addr uint32) {
 
 // retire notes which loads have their results when o is executed: those that it uses, and all before them; and those
 // that seven instructions have followed.
-func (s *sharing) retire(o inst) {
+func (s *sharing) retire(o rv32.Inst) {
 	if s.waiting == 0 {
 		return
 	}
-	two := o.code == opNop || readsTwo(o.code) || o.code >= opBEQ && o.code <= opBGEU || o.code >= opSB && o.code <= opSW || o.code >= opAMOADD && o.code <= opAMOMAXU
+	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code >= rv32.SB && o.Code <= rv32.SW || o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
 	for i := s.waiting - 1; i >= 0; i-- {
 		b := &s.backs[i]
-		if b.reg != sinkReg && b.reg != 0 && (b.reg == o.rs1 || two && b.reg == o.rs2) || s.count-b.count >= 8 {
+		if b.reg != rv32.Sink && b.reg != 0 && (b.reg == o.Rs1 || two && b.reg == o.Rs2) || s.count-b.count >= 8 {
 			s.agent.land(b.time)
 			s.waiting = copy(s.backs[:], s.backs[i+1:s.waiting])
 			break
 		}
-		if b.reg == o.rd && !(o.code >= opBEQ && o.code <= opBGEU) && !(o.code >= opSB && o.code <= opSW) {
+		if b.reg == o.Rd && !(o.Code >= rv32.BEQ && o.Code <= rv32.BGEU) && !(o.Code >= rv32.SB && o.Code <= rv32.SW) {
 			b.reg = noReg
 		}
 	}

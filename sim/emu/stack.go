@@ -1,5 +1,7 @@
 package emu
 
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+
 // callStack follows the stack of one processor in its local RAM, with Config.RefuseOverflow. Where data end is not in the chip. It
 // shows in what programs do: memory below the stack pointer belongs to no stack (RISC-V calling convention: procedures must not
 // rely on what is stored below it), so what is stored there is data, and the stack pointer must not come down to it later.
@@ -19,7 +21,7 @@ const (
 )
 
 // step checks the instruction that the processor is about to execute. store says that it stores n bytes at addr.
-func (s *callStack) step(c *core, o inst, addr, n uint32, store bool) bool {
+func (s *callStack) step(c *core, o rv32.Inst, addr, n uint32, store bool) bool {
 	sp, size := c.x[regSP], uint32(4*len(c.local))
 	if s.link != 0 && c.pc == s.link && sp == s.sp {
 		s.link, s.kernel = 0, 0
@@ -37,22 +39,22 @@ func (s *callStack) step(c *core, o inst, addr, n uint32, store bool) bool {
 			}
 		}
 		return true
-	case o.code == opJALR && o.rd == regRA && o.rs1 != regRA: // with rs1 == ra it is a far call of a known function
+	case o.Code == rv32.JALR && o.Rd == regRA && o.Rs1 != regRA: // with rs1 == ra it is a far call of a known function
 		if s.link == 0 {
 			s.link, s.sp, s.kernel = c.pc+4, sp, 0
 		}
 		return true
-	case o.rd != regSP:
+	case o.Rd != regSP:
 		return true
 	}
 	to := sp
-	switch o.code {
-	case opADDI:
-		to = c.x[o.rs1] + uint32(o.imm)
-	case opADD:
-		to = c.x[o.rs1] + c.x[o.rs2]
-	case opSUB:
-		to = c.x[o.rs1] - c.x[o.rs2]
+	switch o.Code {
+	case rv32.ADDI:
+		to = c.x[o.Rs1] + uint32(o.Imm)
+	case rv32.ADD:
+		to = c.x[o.Rs1] + c.x[o.Rs2]
+	case rv32.SUB:
+		to = c.x[o.Rs1] - c.x[o.Rs2]
 	}
 	limit := max(s.data, s.kernel, localBase)
 	if to >= limit || to >= sp || sp < limit {

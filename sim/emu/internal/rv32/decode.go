@@ -1,0 +1,369 @@
+// Package rv32 decodes the instructions of the RISC-V processors: RV32IM, and on Blackhole also Zba, Zbb, atomics and a CSR.
+package rv32
+
+import "github.com/reprise-tt/reprise/chip"
+
+// Inst is one decoded instruction. Registers are 0 to 31; an instruction whose destination is x0 writes Sink instead, so
+// that nobody who executes it has to ask.
+type Inst struct {
+	Code         Opcode
+	Rd, Rs1, Rs2 uint8
+	// Imm of branches and JAL counts instructions.
+	Imm int32
+}
+
+// Op is an Inst in one word, which the interpreter loads at once: Code, Rd, Rs1, Rs2 in eight bits each from bit 0, Imm in
+// the upper half.
+type Op uint64
+
+// Op packs an instruction.
+func (i Inst) Op() Op {
+	return Op(i.Code) | Op(i.Rd)<<8 | Op(i.Rs1)<<16 | Op(i.Rs2)<<24 | Op(uint32(i.Imm))<<32
+}
+
+// Code is the operation.
+func (o Op) Code() Opcode { return Opcode(o) }
+
+// Inst unpacks an instruction.
+func (o Op) Inst() Inst {
+	return Inst{Opcode(o), uint8(o >> 8), uint8(o >> 16), uint8(o >> 24), int32(o >> 32)}
+}
+
+// Sink is the register that takes what is written to x0.
+const Sink = 32
+
+// Opcode is an operation.
+type Opcode uint8
+
+// The operations. Undecoded is zero so that a fresh page is undecoded.
+const (
+	Undecoded Opcode = iota
+	Nop
+	LI // rd = imm: LUI and AUIPC, whose result is known when decoding
+	ADDI
+	SLTI
+	SLTIU
+	XORI
+	ORI
+	ANDI
+	SLLI
+	SRLI
+	SRAI
+	ADD
+	SUB
+	SLL
+	SLT
+	SLTU
+	XOR
+	SRL
+	SRA
+	OR
+	AND
+	MUL
+	MULH
+	MULHSU
+	MULHU
+	DIV
+	DIVU
+	REM
+	REMU
+	BEQ
+	BNE
+	BLT
+	BGE
+	BLTU
+	BGEU
+	JAL
+	JALR
+	LB
+	LH
+	LW
+	LBU
+	LHU
+	SB
+	SH
+	SW
+	FENCE
+	CSRRW
+	CSRRS
+	CSRRC
+	CSRRWI
+	AMOADD
+	AMOSWAP
+	AMOXOR
+	AMOOR
+	AMOAND
+	AMOMIN
+	AMOMAX
+	AMOMINU
+	AMOMAXU
+	MIN
+	MINU
+	MAX
+	MAXU
+	SH1ADD
+	SH2ADD
+	SH3ADD
+	XNOR
+	ORN
+	ANDN
+	ROL
+	ROR
+	RORI
+	PACK
+	CLZ
+	CTZ
+	CPOP
+	SEXTB
+	SEXTH
+	ORCB
+	REV8
+	BREV8
+	EBREAK  // ebreak and ecall
+	Skewed  // a branch to an address that is not a multiple of 4
+	Tensix  // .ttinsn: a Tensix instruction inside the instruction stream
+	Illegal // refused when it is executed, with a text from explain
+)
+
+// illegal describes an instruction that is refused. Decoding only notes the fact: an instruction that is never executed
+// is never refused.
+func illegal() Inst { return Inst{Code: Illegal} }
+
+// Decode decodes the instruction word w at address pc.
+func Decode(arch chip.Arch, w, pc uint32) Inst {
+	if w&3 != 3 {
+		return Inst{Code: Tensix, Imm: int32(w)}
+	}
+	rd, rs1, rs2 := uint8(w>>7&31), uint8(w>>15&31), uint8(w>>20&31)
+	if rd == 0 {
+		rd = Sink
+	}
+	f3, f7 := w>>12&7, w>>25
+	iimm := int32(w) >> 20
+	switch w & 0x7F {
+	case 0x37:
+		return alu(Inst{Code: LI, Rd: rd, Imm: int32(w & 0xFFFFF000)})
+	case 0x17:
+		return alu(Inst{Code: LI, Rd: rd, Imm: int32(pc + w&0xFFFFF000)})
+	case 0x6F:
+		imm := int32(w)>>31<<20 | int32(w&0xFF000) | int32(w>>20&1)<<11 | int32(w>>21&0x3FF)<<1
+		if imm&3 != 0 {
+			return illegal()
+		}
+		return Inst{Code: JAL, Rd: rd, Imm: imm >> 2}
+	case 0x67:
+		// ttsim ignores funct3 of none but the defined encoding; others do not decode.
+		if f3 != 0 {
+			return illegal()
+		}
+		return Inst{Code: JALR, Rd: rd, Rs1: rs1, Imm: iimm}
+	case 0x63:
+		imm := int32(w)>>31<<12 | int32(w>>7&1)<<11 | int32(w>>25&0x3F)<<5 | int32(w>>8&15)<<1
+		code := [8]Opcode{BEQ, BNE, Illegal, Illegal, BLT, BGE, BLTU, BGEU}[f3]
+		if code == Illegal {
+			return illegal()
+		}
+		if imm&3 != 0 { // refused only when it is taken
+			return Inst{Code: Skewed, Rd: Sink, Rs1: rs1, Rs2: rs2, Imm: imm}
+		}
+		return Inst{Code: code, Rs1: rs1, Rs2: rs2, Imm: imm >> 2}
+	case 0x03:
+		code := [8]Opcode{LB, LH, LW, Illegal, LBU, LHU, Illegal, Illegal}[f3]
+		return Inst{Code: code, Rd: rd, Rs1: rs1, Imm: iimm}
+	case 0x23:
+		code := [8]Opcode{SB, SH, SW, Illegal, Illegal, Illegal, Illegal, Illegal}[f3]
+		return Inst{Code: code, Rs1: rs1, Rs2: rs2, Imm: int32(w&0xFE000000)>>20 | int32(w>>7&31)}
+	case 0x13:
+		return alu(decodeALUImm(arch, f3, Inst{Rd: rd, Rs1: rs1, Imm: iimm}))
+	case 0x33:
+		code := decodeALU(arch, f3, f7)
+		if code == Illegal {
+			return illegal()
+		}
+		return alu(Inst{Code: code, Rd: rd, Rs1: rs1, Rs2: rs2})
+	}
+	if w == 0x00100073 || w == 0x73 {
+		return Inst{Code: EBREAK}
+	}
+	if arch == chip.Blackhole {
+		return decodeBlackhole(w, f3, Inst{Rd: rd, Rs1: rs1, Rs2: rs2})
+	}
+	return illegal()
+}
+
+// alu turns an instruction without an effect into Nop, which still waits for its operands.
+func alu(o Inst) Inst {
+	if o.Rd == Sink && o.Code != Illegal {
+		return Inst{Code: Nop, Rs1: o.Rs1, Rs2: o.Rs2}
+	}
+	return o
+}
+
+func decodeALUImm(arch chip.Arch, f3 uint32, o Inst) Inst {
+	bh := arch == chip.Blackhole
+	imm := uint32(o.Imm) & 0xFFF
+	switch f3 {
+	case 0:
+		o.Code = ADDI
+	case 2:
+		o.Code = SLTI
+	case 3:
+		o.Code = SLTIU
+	case 4:
+		o.Code = XORI
+	case 6:
+		o.Code = ORI
+	case 7:
+		o.Code = ANDI
+	case 1:
+		switch {
+		case imm < 32:
+			o.Code = SLLI
+		case bh && imm == 0x600:
+			o.Code = CLZ
+		case bh && imm == 0x601:
+			o.Code = CTZ
+		case bh && imm == 0x602:
+			o.Code = CPOP
+		case bh && imm == 0x604:
+			o.Code = SEXTB
+		case bh && imm == 0x605:
+			o.Code = SEXTH
+		default:
+			o.Code = Illegal
+		}
+	case 5:
+		switch {
+		case imm < 32:
+			o.Code = SRLI
+		case imm >= 0x400 && imm < 0x420:
+			o.Code, o.Imm = SRAI, o.Imm&31
+		case bh && imm == 0x287:
+			o.Code = ORCB
+		case bh && imm >= 0x600 && imm < 0x620:
+			o.Code, o.Imm = RORI, o.Imm&31
+		case bh && imm == 0x698:
+			o.Code = REV8
+		case bh && imm == 0x687:
+			o.Code = BREV8
+		default:
+			o.Code = Illegal
+		}
+	}
+	return o
+}
+
+// decodeALU returns the operation of a register-register instruction, Illegal if the architecture has none.
+// Blackhole adds Zba, Zbb and pack (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/README.md, ttsim
+// src/riscv_impl.h).
+func decodeALU(arch chip.Arch, f3, f7 uint32) Opcode {
+	switch f7 {
+	case 0:
+		return [8]Opcode{ADD, SLL, SLT, SLTU, XOR, SRL, OR, AND}[f3]
+	case 1:
+		return [8]Opcode{MUL, MULH, MULHSU, MULHU, DIV, DIVU, REM, REMU}[f3]
+	case 32:
+		switch f3 {
+		case 0:
+			return SUB
+		case 5:
+			return SRA
+		}
+	}
+	if arch != chip.Blackhole {
+		return Illegal
+	}
+	switch f7<<3 | f3 {
+	case 5<<3 | 4:
+		return MIN
+	case 5<<3 | 5:
+		return MINU
+	case 5<<3 | 6:
+		return MAX
+	case 5<<3 | 7:
+		return MAXU
+	case 16<<3 | 2:
+		return SH1ADD
+	case 16<<3 | 4:
+		return SH2ADD
+	case 16<<3 | 6:
+		return SH3ADD
+	case 32<<3 | 4:
+		return XNOR
+	case 32<<3 | 6:
+		return ORN
+	case 32<<3 | 7:
+		return ANDN
+	case 48<<3 | 1:
+		return ROL
+	case 48<<3 | 5:
+		return ROR
+	case 4<<3 | 4:
+		return PACK
+	}
+	return Illegal
+}
+
+// decodeBlackhole decodes what only Blackhole has: fence, atomic memory operations and CSR instructions, as far as
+// ttsim accepts them (src/riscv_impl.h).
+func decodeBlackhole(w, f3 uint32, o Inst) Inst {
+	switch w & 0x7F {
+	case 0x0F:
+		if f3 != 0 || w&0x000F8F80 != 0 {
+			return illegal()
+		}
+		switch w >> 20 {
+		case 0x023, 0x031, 0x033, 0x0FF:
+			return Inst{Code: FENCE}
+		}
+		return illegal()
+	case 0x2F:
+		if f3 != 2 {
+			return illegal()
+		}
+		switch w >> 27 {
+		case 0x00:
+			o.Code = AMOADD
+		case 0x01:
+			o.Code = AMOSWAP
+		case 0x04:
+			o.Code = AMOXOR
+		case 0x08:
+			o.Code = AMOOR
+		case 0x0C:
+			o.Code = AMOAND
+		case 0x10:
+			o.Code = AMOMIN
+		case 0x14:
+			o.Code = AMOMAX
+		case 0x18:
+			o.Code = AMOMINU
+		case 0x1C:
+			o.Code = AMOMAXU
+		default:
+			return illegal()
+		}
+		return o
+	case 0x73:
+		// Encodings that ttsim calls untested (a destination with csrrw, csrrc, csrrwi; any csrrsi, csrrci) stay illegal.
+		switch {
+		case w>>20 != Cfg0:
+		case f3 == 1 && o.Rd == Sink:
+			o.Code = CSRRW
+			return o
+		case f3 == 2:
+			o.Code = CSRRS
+			return o
+		case f3 == 3 && o.Rd == Sink && o.Rs1 != 0:
+			o.Code = CSRRC
+			return o
+		case f3 == 5 && o.Rd == Sink:
+			o.Code, o.Imm = CSRRWI, int32(o.Rs1)
+			return o
+		}
+	}
+	return illegal()
+}
+
+// Cfg0 is the only CSR that ttsim accepts.
+const Cfg0 = 0x7C0
