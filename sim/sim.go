@@ -50,6 +50,10 @@ func Seed(seed uint64) Option { return func(c *config) { c.chip.Seed = seed } }
 // a single-threaded host is the same.
 func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true } }
 
+// Interpreter executes the instructions of the chip's processors one by one, and translates none to machine code of the host,
+// as is done otherwise where the host allows it. Every run is the same with it, but takes longer.
+func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true } }
+
 // Awake keeps the chip looking for something to do, for which it takes a processor of the host: a doorbell then is never a
 // system call of the goroutine that rings it, as on silicon.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }

@@ -14,7 +14,7 @@ import (
 )
 
 // emulatorHint lists what may follow the architecture of an emulated card.
-const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, or of a machine faults of links such as link-down=0:8"
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, or of a machine faults of links such as link-down=0:8"
 
 // parseEmulator makes the device of emu:ARCH,OPTION...
 func parseEmulator(name, rest string) (*Device, error) {
@@ -44,6 +44,8 @@ func parseEmulator(name, rest string) (*Device, error) {
 		case "link": // of what needs several chips
 		case "no-iommu":
 			d.opts = append(d.opts, sim.WithoutIOMMU())
+		case "interpreter":
+			d.opts = append(d.opts, sim.Interpreter())
 		case "driver":
 			var n [3]uint8
 			for i, part := range strings.Split(value+".0.0", ".")[:3] {

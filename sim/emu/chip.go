@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
 // Config says what chip New makes. Its zero value needs only Arch.
@@ -19,6 +20,9 @@ type Config struct {
 	// Synchronous makes the chip run inside the host's accesses instead of on a goroutine of its own: each access
 	// returns when every processor waits or is in reset, or after MaxRun instructions.
 	Synchronous bool
+	// Interpreter executes all instructions of the processors one by one, and translates none to machine code. The run does not
+	// depend on it.
+	Interpreter bool
 	// EngineWorkers is on how many goroutines Tensix engines of different tiles run at the same time, 0 for as many as Go uses
 	// processors. The run does not depend on it.
 	EngineWorkers int
@@ -107,7 +111,8 @@ type Chip struct {
 
 	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
 
-	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
+	lines      *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
+	translated translations
 
 	request   request  // the request being started
 	moved     uint64   // bytes, over NoCs
@@ -147,6 +152,7 @@ func newChip(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
+	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil
 }

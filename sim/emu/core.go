@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
 // localBase is where every processor sees its own local RAM (tt-isa-documentation
@@ -12,6 +13,7 @@ const localBase = 0xFFB00000
 const (
 	pageBytes = 4096
 	pageOps   = pageBytes / 4
+	pageLines = pageOps / lineWords
 
 	// A line is the unit in which stores are watched.
 	lineShift = 6
@@ -27,7 +29,14 @@ const (
 )
 
 // codePage holds the decoded instructions of one page. All cores of a tile share it.
-type codePage struct{ ops [pageOps]rv32.Op }
+type codePage struct {
+	ops [pageOps]rv32.Op
+	// By line: the translation that it is in, if any; how many instructions were interpreted that ended there; and how many
+	// translations the chip had when none of them was that of the line.
+	code   [pageLines]*translate.Code
+	heat   [pageLines]uint32
+	looked [pageLines]uint32
+}
 
 // coreState is what the scheduler does with a core.
 type coreState uint8
@@ -155,6 +164,9 @@ func (c *core) word(pc uint32) uint32 {
 // so that data which is decoded along with it does no harm.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 	t, first := c.tile, idx&^(lineWords-1)
+	if t.adopt(p, base, first/lineWords) {
+		return
+	}
 	pc := base + uint32(first)<<2
 	words := t.iram
 	at := (pc - iramBase) >> 2

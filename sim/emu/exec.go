@@ -318,7 +318,7 @@ func (c *core) run(n int) stop {
 		m := idx + n
 		for {
 			var slow bool
-			idx, m, slow = exec(c, ops, base, idx, m)
+			idx, m, slow = c.execute(pg, ops, base, idx, m)
 			c.pc = base + uint32(idx)<<2
 			n = m - idx
 			if !slow {

@@ -194,6 +194,7 @@ func (t *tile) undecode(line uint32) {
 	addr := line << lineShift
 	if p := t.code[addr/pageBytes]; p != nil {
 		i := addr % pageBytes / 4
-		clear(p.ops[i : i+1<<lineShift/4])
+		clear(p.ops[i : i+lineWords])
+		p.forget(int(i / lineWords))
 	}
 }

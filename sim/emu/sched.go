@@ -338,6 +338,7 @@ func (c *Chip) Close() error {
 		c.faulted.Store(true)
 	}
 	c.peers.close(c)
+	c.untranslate()
 	c.tok <- struct{}{}
 	if !c.cfg.Synchronous {
 		c.wakeLoop()

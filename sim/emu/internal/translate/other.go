@@ -1,0 +1,25 @@
+//go:build !linux || !amd64 || purego
+
+package translate
+
+import (
+	"unsafe"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
+
+// Available reports whether this host can run translated code.
+const Available = false
+
+// Memory holds code.
+type Memory struct{}
+
+// Translate returns nil: there is no code for this host.
+func (*Memory) Translate(uint32, int, []rv32.Op) *Code { return nil }
+
+// Close does nothing.
+func (*Memory) Close() {}
+
+func enter(_, _ uintptr, _, _, _, _ unsafe.Pointer, _, _ uint32, _ int32) (next, newEnd int32, why Exit) {
+	panic("translate: no code runs on this host")
+}

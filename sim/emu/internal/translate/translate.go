@@ -1,0 +1,174 @@
+// Package translate makes machine code of the host from decoded instructions of the emulated processors. It knows registers,
+// memory and local RAM; everything else that an instruction can do is left to its caller, who executes that instruction
+// and comes back. What runs is instruction for instruction what the interpreter of package emu does, and ends where that ends.
+//
+// The unit of translation is a range of instructions of a page. Its code can be entered at each of them. Jumps inside the
+// range stay in it; others, and accesses to registers, misaligned addresses or lines of memory that are watched, leave it.
+//
+// Code lies in memory that is writable while it is made, and executable afterwards, never both.
+package translate
+
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+
+// Exit says why code was left.
+type Exit int32
+
+const (
+	// Jumped: an instruction jumped out of the range, or the budget was used up when one jumped.
+	Jumped Exit = iota
+	// Fell: the instruction after the range is next.
+	Fell
+	// Slow: the instruction that is next needs more than registers and plain memory.
+	Slow
+	// Interpret: the instruction that is next is one that isn't translated.
+	Interpret
+)
+
+// LocalBase is the address of local RAM.
+const LocalBase = 0xFFB00000
+
+// LineShift is by how much addresses of memory are shifted to give the index of their line in Machine.Flags.
+const LineShift = 6
+
+// Machine is what code works on.
+type Machine struct {
+	// X are the registers; X[0] is zero, and rv32.Sink takes what is written to it.
+	X *[256]uint32
+	// L1 is memory from address 0, Local that from LocalBase. Neither is empty.
+	L1, Local []uint32
+	// Flags has a byte for each line of L1. A store to a line whose byte isn't zero leaves the code.
+	Flags *byte
+}
+
+// Code is the translation of a range of instructions.
+type Code struct {
+	// First is the index in its page of the first instruction, End that of the one after the last.
+	First, End int
+
+	start  uintptr
+	bodies []int32 // offsets of instructions from start
+}
+
+// program is a range of instructions to be translated.
+type program struct {
+	base  uint32 // address of the page
+	first int
+	ops   []rv32.Op
+}
+
+func (p *program) end() int { return p.first + len(p.ops) }
+
+// has reports whether the instruction with index i is in the range.
+func (p *program) has(i int) bool { return i >= p.first && i < p.end() }
+
+// uses returns the n registers that the range names most often, most frequent first, and whether it writes them.
+func (p *program) uses(n int) (regs []uint8, written [rv32.Sink + 1]bool) {
+	var count [rv32.Sink + 1]int
+	for _, o := range p.ops {
+		i := o.Inst()
+		r := reads(i.Code)
+		if r >= 1 {
+			count[i.Rs1]++
+		}
+		if r >= 2 {
+			count[i.Rs2]++
+		}
+		if writes(i.Code) {
+			count[i.Rd]++
+			written[i.Rd] = true
+		}
+	}
+	count[0], count[rv32.Sink] = 0, 0
+	for len(regs) < n {
+		best := 0
+		for r, c := range count {
+			if c > count[best] {
+				best = r
+			}
+		}
+		if best == 0 {
+			break
+		}
+		regs = append(regs, uint8(best))
+		count[best] = 0
+	}
+	return regs, written
+}
+
+// kind is how code of an operation is made.
+type kind uint8
+
+const (
+	leave     kind = iota // it is for Slow
+	interpret             // it is for Interpret
+	nothing
+	compute // from registers to a register
+	jump
+	branch
+	load
+	store
+)
+
+func kindOf(c rv32.Opcode) kind {
+	switch {
+	case c == rv32.Nop, c == rv32.FENCE:
+		return nothing
+	case c == rv32.ORCB, c == rv32.BREV8:
+		return interpret
+	case c >= rv32.LI && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.REV8 && c != rv32.CPOP:
+		return compute
+	case c == rv32.JAL, c == rv32.JALR:
+		return jump
+	case c >= rv32.BEQ && c <= rv32.BGEU:
+		return branch
+	case c >= rv32.LB && c <= rv32.LHU:
+		return load
+	case c >= rv32.SB && c <= rv32.SW:
+		return store
+	}
+	return leave
+}
+
+// reads is how many of Rs1 and Rs2 an operation reads that is translated.
+func reads(c rv32.Opcode) int {
+	switch kindOf(c) {
+	case load:
+		return 1
+	case branch, store:
+		return 2
+	case jump:
+		if c == rv32.JALR {
+			return 1
+		}
+	case compute:
+		switch {
+		case c == rv32.LI:
+			return 0
+		case c >= rv32.ADDI && c <= rv32.SRAI, c == rv32.RORI, c >= rv32.CLZ:
+			return 1
+		}
+		return 2
+	}
+	return 0
+}
+
+// writes reports whether an operation writes Rd that is translated.
+func writes(c rv32.Opcode) bool {
+	k := kindOf(c)
+	return k == compute || k == jump || k == load
+}
+
+// size is how many bytes a load or store moves.
+func size(c rv32.Opcode) int {
+	switch c {
+	case rv32.LB, rv32.LBU, rv32.SB:
+		return 1
+	case rv32.LH, rv32.LHU, rv32.SH:
+		return 2
+	}
+	return 4
+}
+
+// localFirst reports whether an address is more likely in local RAM than in L1: by the stack pointer, or the pointers to
+// global and thread-local data.
+func localFirst(base uint8) bool { return base >= 2 && base <= 4 }

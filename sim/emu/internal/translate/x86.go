@@ -1,0 +1,488 @@
+package translate
+
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+
+// Registers of amd64.
+const (
+	rax = 0 // result of an operation, address of a load or store, index of the next instruction on leaving
+	rcx = 1
+	rdx = 2
+	rbx = 3
+	rsp = 4
+	rsi = 6  // L1
+	rdi = 7  // registers
+	r9  = 9  // local RAM
+	r15 = 15 // end: see Code.Run
+
+	none = 0xFF
+)
+
+// x86Homes are the registers that hold those of the emulated processor that a range uses most.
+var x86Homes = [...]uint8{rbx, 8, 10, 11, 12, 13, 14}
+
+// Arguments of enter on the stack, after the return addresses of the code and of enter.
+const (
+	x86Flags      = 16 + 32
+	x86L1Bytes    = 16 + 48
+	x86LocalBytes = 16 + 52
+)
+
+// Opcodes with a register and a register or memory.
+const (
+	xADD   = 0x03
+	xOR    = 0x0B
+	xAND   = 0x23
+	xSUB   = 0x2B
+	xXOR   = 0x33
+	xCMP   = 0x3B
+	xTEST  = 0x85
+	xSTORE = 0x89
+	xMOV   = 0x8B
+	xLEA   = 0x8D
+	xIMUL  = 0x0FAF
+	xBSF   = 0x0FBC
+	xBSR   = 0x0FBD
+	xMOVZB = 0x0FB6
+	xMOVZW = 0x0FB7
+	xMOVSB = 0x0FBE
+	xMOVSW = 0x0FBF
+)
+
+// Conditions, the low bits of jumps and of instructions that set or move.
+const (
+	xB  = 2
+	xAE = 3
+	xE  = 4
+	xNE = 5
+	xA  = 7
+	xL  = 12
+	xGE = 13
+	xLE = 14
+	xG  = 15
+)
+
+// x86 makes code of a program for amd64.
+type x86 struct {
+	buffer
+	*program
+	home   [rv32.Sink + 1]uint8 // by register of the emulated processor
+	bodies []int                // labels by instruction
+	slow   []int                // labels of exits, by instruction; 0 for none
+	cold   []func()             // emit what is seldom executed
+
+	table, jumped, leaveSlow, leaveInterpret int
+}
+
+// makeX86 returns code, and the offset of each instruction's in it.
+func makeX86(p *program) ([]byte, []int32) {
+	e := &x86{program: p, slow: make([]int, len(p.ops))}
+	for r := range e.home {
+		e.home[r] = none
+	}
+	regs, written := p.uses(len(x86Homes))
+	for i, r := range regs {
+		e.home[r] = x86Homes[i]
+	}
+	e.label() // 0 stands for no label
+	for range p.ops {
+		e.bodies = append(e.bodies, e.label())
+	}
+	e.table, e.jumped, e.leaveSlow, e.leaveInterpret = e.label(), e.label(), e.label(), e.label()
+	for _, r := range regs {
+		e.mem(xMOV, e.home[r], rdi, int32(r)*4)
+	}
+	e.byte(0xFF, 0xE0) // jmp rax
+
+	for k, o := range p.ops {
+		e.place(e.bodies[k])
+		e.instruction(p.first+k, o.Inst())
+	}
+	e.constant(rax, uint32(p.end()))
+	e.constant(rcx, uint32(Fell))
+	leave := e.label()
+	e.jump(leave)
+	for len(e.cold) > 0 {
+		c := e.cold
+		e.cold = nil
+		for _, emit := range c {
+			emit()
+		}
+	}
+	for k, l := range e.slow {
+		if l != 0 {
+			e.place(l)
+			e.constant(rax, uint32(p.first+k))
+			e.jump(e.leaveSlow)
+		}
+	}
+	for _, x := range []struct {
+		label int
+		why   Exit
+	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.leaveInterpret, Interpret}} {
+		e.place(x.label)
+		e.constant(rcx, uint32(x.why))
+		e.jump(leave)
+	}
+	e.place(leave)
+	for _, r := range regs {
+		if written[r] {
+			e.mem(xSTORE, e.home[r], rdi, int32(r)*4)
+		}
+	}
+	e.byte(0xC3) // ret
+	for len(e.b)%4 != 0 {
+		e.byte(0xCC)
+	}
+	e.place(e.table)
+	starts := make([]int32, len(e.bodies))
+	for k, l := range e.bodies {
+		starts[k] = int32(e.labels[l])
+		e.word(uint32(e.labels[l] - e.labels[e.table]))
+	}
+	for _, j := range e.jumps {
+		e.set(j.at, uint32(e.labels[j.label]-j.at-4))
+	}
+	return e.b, starts
+}
+
+// rex emits the prefix for the registers of an instruction, if it needs one.
+func (e *x86) rex(reg, index, base uint8) {
+	if v := reg>>3<<2 | index>>3<<1 | base>>3; v != 0 {
+		e.byte(0x40 | v)
+	}
+}
+
+func (e *x86) opcode(op int) {
+	if op > 0xFF {
+		e.byte(byte(op >> 8))
+	}
+	e.byte(byte(op))
+}
+
+// reg emits an instruction with two registers.
+func (e *x86) reg(op int, reg, rm uint8) {
+	e.rex(reg, 0, rm)
+	e.opcode(op)
+	e.byte(0xC0 | reg&7<<3 | rm&7)
+}
+
+// mem emits an instruction with a register and memory at base + disp.
+func (e *x86) mem(op int, reg, base uint8, disp int32) {
+	e.rex(reg, 0, base)
+	e.opcode(op)
+	e.modrm(reg, base, disp)
+}
+
+func (e *x86) modrm(reg, base uint8, disp int32) {
+	mod := byte(0x80)
+	switch {
+	case disp == 0 && base&7 != 5:
+		mod = 0
+	case disp == int32(int8(disp)):
+		mod = 0x40
+	}
+	e.byte(mod | reg&7<<3 | base&7)
+	if base&7 == rsp {
+		e.byte(0x24)
+	}
+	switch mod {
+	case 0x40:
+		e.byte(byte(disp))
+	case 0x80:
+		e.word(uint32(disp))
+	}
+}
+
+// indexed emits an instruction with a register and memory at base + index; base is none that needs a displacement.
+func (e *x86) indexed(op int, reg, base, index uint8) {
+	e.rex(reg, index, base)
+	e.opcode(op)
+	e.byte(reg&7<<3|4, index&7<<3|base&7)
+}
+
+// guest emits an instruction with a register of the host and one of the emulated processor.
+func (e *x86) guest(op int, reg, r uint8) {
+	if h := e.home[r]; h != none {
+		e.reg(op, reg, h)
+	} else {
+		e.mem(op, reg, rdi, int32(r)*4)
+	}
+}
+
+// constant puts a constant into a register.
+func (e *x86) constant(reg uint8, v uint32) {
+	if v == 0 {
+		e.reg(xXOR, reg, reg)
+		return
+	}
+	e.rex(0, 0, reg)
+	e.byte(0xB8 | reg&7)
+	e.word(v)
+}
+
+// immediate emits an operation with a constant: n is 0 add, 1 or, 4 and, 5 sub, 6 xor, 7 cmp.
+func (e *x86) immediate(n, reg uint8, v int32) {
+	e.rex(0, 0, reg)
+	if v == int32(int8(v)) {
+		e.byte(0x83, 0xC0|n<<3|reg&7, byte(v))
+		return
+	}
+	e.byte(0x81, 0xC0|n<<3|reg&7)
+	e.word(uint32(v))
+}
+
+// shift emits a shift by a constant, or by cl if it is negative: n is 0 rol, 1 ror, 4 shl, 5 shr, 7 sar.
+func (e *x86) shift(n, reg uint8, by int) {
+	e.rex(0, 0, reg)
+	if by < 0 {
+		e.byte(0xD3, 0xC0|n<<3|reg&7)
+		return
+	}
+	e.byte(0xC1, 0xC0|n<<3|reg&7, byte(by))
+}
+
+// unary emits an operation of group 3: n is 2 not, 3 neg, 4 mul, 5 imul, 6 div, 7 idiv.
+func (e *x86) unary(n, reg uint8) {
+	e.rex(0, 0, reg)
+	e.byte(0xF7, 0xC0|n<<3|reg&7)
+}
+
+func (e *x86) jump(label int) {
+	e.byte(0xE9)
+	e.refer(label)
+	e.word(0)
+}
+
+func (e *x86) jumpIf(condition uint8, label int) {
+	e.byte(0x0F, 0x80|condition)
+	e.refer(label)
+	e.word(0)
+}
+
+// exit returns the label at which the instruction with index i is left to Slow.
+func (e *x86) exit(i int) int {
+	l := &e.slow[i-e.first]
+	if *l == 0 {
+		*l = e.label()
+	}
+	return *l
+}
+
+// target returns the register in which an instruction makes the value of r; finish moves it to where r is.
+func (e *x86) target(r uint8) uint8 {
+	if h := e.home[r]; h != none {
+		return h
+	}
+	return rax
+}
+
+func (e *x86) finish(r, reg uint8) {
+	switch h := e.home[r]; {
+	case h == none && r != rv32.Sink:
+		e.mem(xSTORE, reg, rdi, int32(r)*4)
+	case h != none && h != reg:
+		e.reg(xMOV, h, reg)
+	}
+}
+
+// instruction emits the instruction with index i.
+func (e *x86) instruction(i int, o rv32.Inst) {
+	switch kindOf(o.Code) {
+	case leave:
+		e.jump(e.exit(i))
+	case interpret:
+		e.constant(rax, uint32(i))
+		e.jump(e.leaveInterpret)
+	case compute:
+		e.compute(o)
+	case jump:
+		if o.Code == rv32.JAL {
+			e.link(i, o.Rd)
+			e.take(i, o.Imm)
+		} else {
+			e.jumpRegister(i, o)
+		}
+	case branch:
+		e.branch(i, o)
+	case load:
+		e.load(i, o)
+	case store:
+		e.store(i, o)
+	}
+}
+
+// link puts the address of the instruction after i into r.
+func (e *x86) link(i int, r uint8) {
+	if r != rv32.Sink {
+		d := e.target(r)
+		e.constant(d, e.base+uint32(i)<<2+4)
+		e.finish(r, d)
+	}
+}
+
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up or the target isn't here.
+func (e *x86) take(i int, off int32) {
+	to := i + int(off)
+	if off != 1 {
+		e.immediate(0, r15, off-1)
+	}
+	if e.has(to) {
+		e.immediate(7, r15, int32(to))
+		e.jumpIf(xG, e.bodies[to-e.first])
+	}
+	e.constant(rax, uint32(int32(to)))
+	e.jump(e.jumped)
+}
+
+func (e *x86) jumpRegister(i int, o rv32.Inst) {
+	e.guest(xMOV, rax, o.Rs1)
+	if o.Imm != 0 {
+		e.immediate(0, rax, o.Imm)
+	}
+	e.immediate(4, rax, -2)
+	e.byte(0xA8, 2) // test al, 2
+	e.jumpIf(xNE, e.exit(i))
+	if o.Rd != rv32.Sink {
+		d := e.target(o.Rd)
+		if d == rax {
+			d = rcx
+		}
+		e.constant(d, e.base+uint32(i)<<2+4)
+		e.finish(o.Rd, d)
+	}
+	e.byte(0x2D) // sub eax, base
+	e.word(e.base)
+	e.shift(7, rax, 2)
+	e.reg(xADD, r15, rax)
+	e.immediate(0, r15, -int32(i+1))
+	e.reg(xCMP, r15, rax)
+	e.jumpIf(xLE, e.jumped)
+	e.mem(xLEA, rcx, rax, -int32(e.first))
+	e.immediate(7, rcx, int32(len(e.ops)))
+	e.jumpIf(xAE, e.jumped)
+	e.byte(0x48, 0x8D, 0x15) // lea rdx, [rip+table]
+	e.refer(e.table)
+	e.word(0)
+	e.byte(0x48, 0x63, 0x0C, 0x8A) // movsxd rcx, [rdx+4*rcx]
+	e.byte(0x48, 0x01, 0xD1)       // add rcx, rdx
+	e.byte(0xFF, 0xE1)             // jmp rcx
+}
+
+var x86Branches = map[rv32.Opcode]uint8{rv32.BEQ: xE, rv32.BNE: xNE, rv32.BLT: xL, rv32.BGE: xGE, rv32.BLTU: xB, rv32.BGEU: xAE}
+
+func (e *x86) branch(i int, o rv32.Inst) {
+	a := e.home[o.Rs1]
+	if a == none {
+		a = rax
+		e.guest(xMOV, a, o.Rs1)
+	}
+	if o.Rs2 == 0 {
+		e.reg(xTEST, a, a)
+	} else {
+		e.guest(xCMP, a, o.Rs2)
+	}
+	if holds := x86Branches[o.Code]; o.Imm > 0 {
+		taken := e.label()
+		e.jumpIf(holds, taken)
+		e.cold = append(e.cold, func() {
+			e.place(taken)
+			e.take(i, o.Imm)
+		})
+	} else {
+		next := e.label()
+		e.jumpIf(holds^1, next)
+		e.take(i, o.Imm)
+		e.place(next)
+	}
+}
+
+// address returns the register that holds the address of a load or store, after it leaves if that is misaligned.
+func (e *x86) address(i int, o rv32.Inst) uint8 {
+	a := e.home[o.Rs1]
+	switch {
+	case a != none && o.Imm == 0:
+	case a != none:
+		e.mem(xLEA, rax, a, o.Imm)
+		a = rax
+	default:
+		a = rax
+		e.guest(xMOV, a, o.Rs1)
+		if o.Imm != 0 {
+			e.immediate(0, a, o.Imm)
+		}
+	}
+	if n := size(o.Code); n > 1 {
+		e.rex(0, 0, a)
+		e.byte(0xF6, 0xC0|a&7, byte(n-1)) // test a, n-1
+		e.jumpIf(xNE, e.exit(i))
+	}
+	return a
+}
+
+// inL1 emits a check that an address is in L1, and goes to a label if not.
+func (e *x86) inL1(a uint8, otherwise int) {
+	e.mem(xCMP, a, rsp, x86L1Bytes)
+	e.jumpIf(xAE, otherwise)
+}
+
+// inLocal is the same for local RAM. The offset in it is then in rcx.
+func (e *x86) inLocal(a uint8, otherwise int) {
+	e.mem(xLEA, rcx, a, -(LocalBase - 1<<32))
+	e.mem(xCMP, rcx, rsp, x86LocalBytes)
+	e.jumpIf(xAE, otherwise)
+}
+
+// access emits a load or store that does one thing if the address is in L1, and another if it is in local RAM.
+func (e *x86) access(i int, o rv32.Inst, l1, local func(address uint8)) {
+	a, done, other := e.address(i, o), e.label(), e.label()
+	inL1 := func(otherwise int) { e.inL1(a, otherwise); l1(a) }
+	inLocal := func(otherwise int) { e.inLocal(a, otherwise); local(rcx) }
+	if localFirst(o.Rs1) {
+		inL1, inLocal = inLocal, inL1
+	}
+	inL1(other)
+	e.cold = append(e.cold, func() {
+		e.place(other)
+		inLocal(e.exit(i))
+		e.jump(done)
+	})
+	e.place(done)
+}
+
+var x86Loads = map[rv32.Opcode]int{rv32.LB: xMOVSB, rv32.LH: xMOVSW, rv32.LW: xMOV, rv32.LBU: xMOVZB, rv32.LHU: xMOVZW}
+
+func (e *x86) load(i int, o rv32.Inst) {
+	d, op := e.target(o.Rd), x86Loads[o.Code]
+	e.access(i, o,
+		func(a uint8) { e.indexed(op, d, rsi, a) },
+		func(a uint8) { e.indexed(op, d, r9, a) })
+	e.finish(o.Rd, d)
+}
+
+func (e *x86) store(i int, o rv32.Inst) {
+	put := func(base, a uint8) {
+		v := e.home[o.Rs2]
+		if v == none {
+			v = rdx
+			e.guest(xMOV, v, o.Rs2)
+		}
+		switch size(o.Code) {
+		case 1:
+			e.indexed(0x88, v, base, a)
+		case 2:
+			e.byte(0x66)
+			e.indexed(xSTORE, v, base, a)
+		default:
+			e.indexed(xSTORE, v, base, a)
+		}
+	}
+	e.access(i, o, func(a uint8) {
+		e.reg(xMOV, rcx, a)
+		e.shift(5, rcx, LineShift)
+		e.byte(0x48)
+		e.mem(xMOV, rdx, rsp, x86Flags)
+		e.byte(0x80, 0x3C, 0x0A, 0) // cmp byte [rdx+rcx], 0
+		e.jumpIf(xNE, e.exit(i))
+		put(rsi, a)
+	}, func(a uint8) { put(r9, a) })
+}

@@ -1,0 +1,178 @@
+package emu
+
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+)
+
+const (
+	// hot is how many instructions are interpreted in a line before it is translated.
+	hot = 2000
+	// rangeLines is how many lines before and after a hot one are translated with it, at most.
+	rangeLines = 16
+	// sameLine is how many translations of a line, as different programs had it, are kept for other tiles.
+	sameLine = 8
+)
+
+// translations are those of a chip. Most tiles run the same code at the same address, so each range is translated once.
+type translations struct {
+	memory translate.Memory
+	byLine map[uint32][]*translation // by the address of a line / its size, newest first
+	made   uint32
+	hot    uint32                    // see the constant; lower in tests
+	off    bool
+}
+
+// translation is the code of a range with what it was made of.
+type translation struct {
+	code  *translate.Code
+	base  uint32 // of its page
+	words []uint32
+	ops   []rv32.Op
+}
+
+// execute does what exec does, by translated code where there is some. That ends where exec would end, so code is left to exec
+// if it goes on beyond the end of ops.
+func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
+	t := c.tile
+	for uint(idx) < uint(len(ops)) {
+		code := pg.code[idx/lineWords]
+		if code == nil || code.End > len(ops) {
+			next, end, slow := exec(c, ops, base, idx, m)
+			if code == nil && !t.chip.translated.off {
+				at := next
+				if uint(next) >= pageOps {
+					at = idx
+				}
+				c.warm(pg, base, at, m-idx-(end-next))
+			}
+			return next, end, slow
+		}
+		next, end, why := code.Run(&translate.Machine{X: &c.x, L1: t.l1, Local: c.local, Flags: &t.flags[0]}, idx, m)
+		switch why {
+		case translate.Slow:
+			return next, end, true
+		case translate.Jumped:
+			if end <= next {
+				return next, end, false
+			}
+		case translate.Interpret:
+			next, end, _ = exec(c, ops[:next+1], base, next, end)
+		}
+		idx, m = next, end
+	}
+	return idx, m, false
+}
+
+// warm notes that n instructions were interpreted up to that with index idx, and translates its range when it is hot.
+func (c *core) warm(pg *codePage, base uint32, idx, n int) {
+	line := idx / lineWords
+	t, all := c.tile, &c.tile.chip.translated
+	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || pg.heat[line] < all.hot {
+		return
+	}
+	pg.heat[line] = 0
+	first, end := line, line+1
+	for first > 0 && line-first < rangeLines && pg.decoded(first-1) {
+		first--
+	}
+	for end < pageLines && end-line < rangeLines && pg.decoded(end) {
+		end++
+	}
+	at := first * lineWords
+	ops := pg.ops[at : end*lineWords]
+	code := all.memory.Translate(base, at, ops)
+	if code == nil {
+		t.chip.untranslate()
+		if code = all.memory.Translate(base, at, ops); code == nil {
+			all.off = true // this host gives no memory for code
+			return
+		}
+	}
+	pg.use(code)
+	all.made++
+	tr := &translation{code, base, slices.Clone(t.words(base+uint32(at)*4, len(ops))), slices.Clone(ops)}
+	if all.byLine == nil {
+		all.byLine = map[uint32][]*translation{}
+	}
+	for l := first; l < end; l++ {
+		pc := base>>lineShift + uint32(l)
+		all.byLine[pc] = slices.Insert(all.byLine[pc], 0, tr)
+		if len(all.byLine[pc]) > sameLine {
+			all.byLine[pc] = all.byLine[pc][:sameLine]
+		}
+	}
+}
+
+// adopt uses the translation of a range with a line that another tile had, if this one has the same instructions there, and
+// reports whether it did.
+func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
+	pg.looked[line] = t.chip.translated.made
+	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
+		pc := tr.base + uint32(tr.code.First)*4
+		if words := t.words(pc, len(tr.words)); words == nil || !slices.Equal(words, tr.words) {
+			continue
+		}
+		copy(pg.ops[tr.code.First:], tr.ops)
+		for l := range uint32(len(tr.ops) / lineWords) {
+			if pc < t.size {
+				t.flags[pc>>lineShift+l] |= flagCode
+			}
+		}
+		pg.use(tr.code)
+		return true
+	}
+	return false
+}
+
+// words returns n words of memory at pc, or nil if they weren't used so far.
+func (t *tile) words(pc uint32, n int) []uint32 {
+	words, at := t.l1, pc/4
+	if pc >= t.size {
+		words, at = t.iram, (pc-iramBase)/4
+	}
+	if int(at)+n > len(words) {
+		return nil
+	}
+	return words[at:][:n]
+}
+
+// decoded reports whether the instructions of a line are.
+func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() != rv32.Undecoded }
+
+// use uses a translation in place of all that overlap it.
+func (p *codePage) use(code *translate.Code) {
+	first, end := code.First/lineWords, code.End/lineWords
+	for l := first; l < end; l++ {
+		p.forget(l)
+	}
+	for l := first; l < end; l++ {
+		p.code[l] = code
+	}
+}
+
+// forget drops the translation that a line is in.
+func (p *codePage) forget(line int) {
+	p.heat[line] = 0
+	if code := p.code[line]; code != nil {
+		clear(p.code[code.First/lineWords : code.End/lineWords])
+	}
+}
+
+// untranslate drops all translations of a chip, and their memory.
+func (c *Chip) untranslate() {
+	for _, t := range c.tiles {
+		for _, p := range t.code {
+			if p != nil {
+				clear(p.code[:])
+			}
+		}
+		for i := range t.iramCode {
+			clear(t.iramCode[i].code[:])
+		}
+	}
+	c.translated.byLine = nil
+	c.translated.memory.Close()
+}

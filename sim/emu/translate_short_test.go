@@ -1,0 +1,6 @@
+//go:build !long
+
+package emu
+
+// translationSeeds is how many random programs TestTranslation runs.
+const translationSeeds = 400
