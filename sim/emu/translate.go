@@ -21,7 +21,7 @@ type translations struct {
 	memory translate.Memory
 	byLine map[uint32][]*translation // by the address of a line / its size, newest first
 	made   uint32
-	hot    uint32                    // see the constant; lower in tests
+	hot    uint32 // see the constant; lower in tests
 	off    bool
 }
 
