@@ -169,7 +169,7 @@ func (c *Chip) openTransactions() []string {
 	var out []string
 	for _, t := range c.tiles {
 		for n := range t.niu {
-			if t.niu[n].linked != nil {
+			if t.niu[n].unfinished {
 				out = append(out, fmt.Sprintf("tile %v NIU %d: a transaction begun with VC_LINKED was not ended", t.xy, n))
 			}
 		}

@@ -21,7 +21,7 @@ const (
 // next instruction, and true if that one is for core.slow.
 //
 // The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a branch is taken, so
-// that a straight run of instructions costs nothing but its dispatch.
+// that a straight run of instructions costs nothing but its dispatch, and goes on after it to the next branch or the end of ops.
 //
 // There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in
 // place, except for stores to lines that are flagged.
@@ -303,7 +303,9 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	return idx, m, false
 }
 
-// run executes about n instructions of the core, exactly one if n is 1.
+// run executes about n instructions of the core, exactly one if n is 1: it ends where a branch is taken, or at the end of a page,
+// so that translated code needn't look anywhere else. With Config.Delay it also ends after n instructions without a branch,
+// in which requests would take no step.
 func (c *core) run(n int) stop {
 	c.budget = n
 	for n > 0 {
@@ -314,7 +316,10 @@ func (c *core) run(n int) stop {
 		}
 		base := c.pc &^ (pageBytes - 1)
 		idx := int(c.pc % pageBytes >> 2)
-		ops := pg.ops[:min(pageOps, idx+n)]
+		ops := pg.ops[:]
+		if n == 1 || c.tile.chip.cfg.Delay > 0 {
+			ops = ops[:min(pageOps, idx+n)]
+		}
 		m := idx + n
 		for {
 			var slow bool

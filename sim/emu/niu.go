@@ -47,7 +47,8 @@ type niu struct {
 	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing writes, since a
 	// count of sent writes was: what is sent is counted.
 	unread, unsent uint32
-	linked         *link // an unfinished transaction of several requests
+	linked         link // of the newest request
+	unfinished     bool // the transaction that it belongs to, which has several
 	config0        uint32
 	router         [5]uint32
 }

@@ -130,17 +130,12 @@ func (u *niu) follow(q *request, linked bool) bool {
 	if q.kind == reqRead {
 		l.to = q.from
 	}
-	if u.linked != nil && *u.linked != l {
+	if u.unfinished && u.linked != l {
 		q.tile.chip.refuse(q.o, UndefinedBehavior, "noc", q.toAddr,
 			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
 		return false
 	}
-	switch {
-	case !linked:
-		u.linked = nil
-	case u.linked == nil:
-		u.linked = &l
-	}
+	u.linked, u.unfinished = l, linked
 	return true
 }
 

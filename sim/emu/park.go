@@ -34,7 +34,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		pure := c.pure(pg.ops[idx].Inst())
 		c.wait.at(c.pc)
 		c.base = base + used
-		st := c.advance(1)
+		st := c.step(pg, idx)
 		used += c.used
 		if st != stopSlice || !pure {
 			return false, st
@@ -60,6 +60,20 @@ func (c *core) probe() (waiting bool, st stop) {
 	c.probeDelay = min(2*c.probeDelay+1, 15)
 	c.probeSkip = c.probeDelay
 	return false, stopSlice
+}
+
+// step executes the instruction at pc, which has index idx in its page and is decoded.
+func (c *core) step(pg *codePage, idx int) stop {
+	if !c.checked {
+		base := c.pc &^ (pageBytes - 1)
+		if next, _, slow := exec(c, pg.ops[:idx+1], base, idx, idx+1); !slow {
+			c.pc = base + uint32(next)<<2
+			c.budget = 1
+			c.count(0)
+			return stopSlice
+		}
+	}
+	return c.advance(1)
 }
 
 // pure reports whether executing o now changes nothing but registers, and notes what it reads.

@@ -33,8 +33,8 @@ type translation struct {
 	ops   []rv32.Op
 }
 
-// execute does what exec does, by translated code where there is some. That ends where exec would end, so code is left to exec
-// if it goes on beyond the end of ops.
+// execute does what exec does, by translated code where there is some. That ends where exec would end, but for the end of ops: code
+// that goes on beyond it is left to exec.
 func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	for uint(idx) < uint(len(ops)) {
