@@ -1,6 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"os"
+	"reflect"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -59,5 +63,33 @@ func TestVersionsOfTraceFiles(t *testing.T) {
 	read, written := v.Traces.Read, v.Traces.Written
 	if read[0] != 1 || read[len(read)-1] != tracebuf.FileVersion || written[len(written)-1] != tracebuf.FileVersion {
 		t.Errorf("reads %v, writes %v; the newest is %d", read, written, tracebuf.FileVersion)
+	}
+}
+
+// The list of changes names every command that --help shows.
+func TestChangelogNamesCommands(t *testing.T) {
+	b, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, item, ok := strings.Cut(string(b), "\n- **Command** (`reprise`):")
+	if !ok {
+		t.Fatal("CHANGELOG.md has no item about the command")
+	}
+	item, _, _ = strings.Cut(item, "\n- ")
+	commands := 0
+	for f := range reflect.TypeFor[cli]().Fields() {
+		_, isCommand := f.Tag.Lookup("cmd")
+		if _, hidden := f.Tag.Lookup("hidden"); !isCommand || hidden {
+			continue
+		}
+		commands++
+		name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name))
+		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(item) {
+			t.Errorf("CHANGELOG.md doesn't name reprise %s among the commands", name)
+		}
+	}
+	if commands == 0 {
+		t.Error("no commands found")
 	}
 }
