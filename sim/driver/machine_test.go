@@ -341,13 +341,14 @@ func TestTelemetryAttributes(t *testing.T) {
 	each(t, func(t *testing.T, a chip.Arch) {
 		r := newRig(t, a)
 		r.fn.setTelemetry(map[chip.TelemetryTag]uint32{chip.TagAICLK: 1350, chip.TagBoardIDHigh: 0x43<<4 | 0x100000,
-			chip.TagBoardIDLow: 0xBEEF, chip.TagASICTemperature: 45<<16 | 0x8000, chip.TagPower: 120,
+			chip.TagBoardIDLow: 0xBEEF, chip.TagASICTemperature: 45<<16 | 0x8000, chip.TagPower: 120, chip.TagCurrent: 75, chip.TagVCore: 801,
 			chip.TagFirmwareBundle: 0x13010200})
 		class, pci := "sys/class/tenstorrent/tenstorrent!0/", "sys/bus/pci/devices/0000:01:00.0/"
 		for name, w := range map[string]string{
 			class + "tt_aiclk": "1350", class + "tt_serial": "001004300000BEEF", class + "tt_card_type": "p100a",
 			class + "tt_fw_bundle_ver": "19.1.2.0", pci + "hwmon/hwmon3/temp1_input": "45500",
-			pci + "hwmon/hwmon3/power1_input": "120000000", pci + "iommu_group/type": "DMA-FQ", pci + "numa_node": "-1",
+			pci + "hwmon/hwmon3/power1_input": "120000000", pci + "hwmon/hwmon3/curr1_input": "75000",
+			pci + "hwmon/hwmon3/in0_input": "801", pci + "iommu_group/type": "DMA-FQ", pci + "numa_node": "-1",
 		} {
 			if got := r.file(name); got != w {
 				t.Errorf("%s: %q, want %q", name, got, w)
