@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,14 +23,49 @@ import (
 // started is a command that runs, for at most a minute.
 type started struct {
 	*exec.Cmd
-	err bytes.Buffer
+	err said
+}
+
+// said is what a command has printed so far.
+type said struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// wait polls until a command has printed text, which ends the test if the command's minute is over first.
+func (s *said) wait(t *testing.T, text string) {
+	t.Helper()
+	limit := time.Now().Add(time.Minute)
+	for !strings.Contains(s.String(), text) {
+		if time.Now().After(limit) {
+			t.Fatalf("it printed %q, want %q", s, text)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func start(t *testing.T, out io.Writer, args ...string) *started {
 	t.Helper()
+	return startCommand(t, out, "reprise", args...)
+}
+
+func startCommand(t *testing.T, out io.Writer, name string, args ...string) *started {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c := &started{Cmd: exec.CommandContext(ctx, "reprise", args...)}
+	c := &started{Cmd: exec.CommandContext(ctx, name, args...)}
 	c.Stdout, c.Stderr = out, &c.err
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -49,7 +86,7 @@ func (c *started) wantInterrupted(t *testing.T, name string) {
 	}
 }
 
-// A command that has to wait for the device after the signal says so.
+// A command that has to wait for the device after the signal doesn't wait for a million replays.
 func TestSignalThatTakesTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.trace")
 	c := start(t, nil, "demo", "--input", fewDigits(t), "--save-trace", path)
@@ -61,6 +98,9 @@ func TestSignalThatTakesTime(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	const limit = 20 * time.Second                                 // all replays take minutes
+	kill := time.AfterFunc(limit, func() { _ = c.Process.Kill() }) // it may have ended
+	defer kill.Stop()
 	c.wantInterrupted(t, "terminated")
 }
 
@@ -137,7 +177,8 @@ func TestSignalWhilePrinting(t *testing.T) {
 	c.wantInterrupted(t, "terminated")
 }
 
-// A second signal ends a command that doesn't end with the first, here one that reads a recording while it reads its flags.
+// A command that doesn't end with the first signal, here one that reads a recording while it reads its flags, says so. The
+// second signal ends it.
 func TestSecondSignal(t *testing.T) {
 	path := pipe(t)
 	c := start(t, nil, "demo", "--device", "session:"+path)
@@ -146,22 +187,74 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = c.Wait() // its state says it all
-	}()
-	tick := time.NewTicker(10 * time.Millisecond) // two signals at once are one
-	defer tick.Stop()
-	for running := true; running; {
-		_ = c.Process.Signal(syscall.SIGTERM) // it may have ended
-		select {
-		case <-ended:
-			running = false
-		case <-tick.C:
-		}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
 	}
+	c.err.wait(t, endingLine+"\n")
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait() // its state says it all
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("%v, want it ended by the signal", c.ProcessState)
 	}
+}
+
+// A terminal that closes ends commands that run until they are told to end. Servers take their sockets along.
+func TestHangup(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) {
+		t.Skip("SIGHUP is ignored here, as under nohup, and so it is by the command")
+	}
+	for name, c := range map[string]struct {
+		args  string
+		ready string // what it prints when it runs
+		code  int
+	}{
+		"a card for processes":        {"sim serve --device emu:wormhole --socket SOCKET", "serving ", exitOK},
+		"a card for virtual machines": {"sim serve --machine n150 --vfio-user SOCKET", "serving ", exitOK},
+		"metrics":                     {"monitor --dir DIR --listen localhost:0", "serving http://", exitInterrupted},
+		"tables into a pipe":          {"monitor --dir DIR --interval 1h", "\n", exitInterrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			socket := filepath.Join(dir, "card")
+			args := strings.Fields(c.args)
+			for i := range args {
+				args[i] = strings.NewReplacer("SOCKET", socket, "DIR", dir).Replace(args[i])
+			}
+			var out said
+			run := start(t, &out, args...)
+			from := &out
+			if strings.Contains(c.args, "--listen") {
+				from = &run.err
+			}
+			from.wait(t, c.ready)
+			if err := run.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			var exit *exec.ExitError
+			if err := run.Wait(); err != nil && !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			if got := run.ProcessState.ExitCode(); got != c.code {
+				t.Errorf("%v, want exit code %d: %s", run.ProcessState, c.code, &run.err)
+			}
+			if _, err := os.Lstat(socket); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("its socket is still there: %v", err)
+			}
+		})
+	}
+}
+
+// A command that nohup or a shell started without SIGHUP goes on after it.
+func TestIgnoredHangup(t *testing.T) {
+	var out said
+	c := startCommand(t, &out, "sh", "-c", `trap "" HUP; exec reprise monitor --interval 1h --dir "$1"`, "sh", t.TempDir())
+	out.wait(t, "\n")
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.wantInterrupted(t, "terminated")
 }
