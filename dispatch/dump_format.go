@@ -124,7 +124,15 @@ func unpackDump(body []byte) (*Dump, error) {
 	}
 	d := &Dump{}
 	if err := json.Unmarshal(all[:n], d); err != nil {
-		return nil, err
+		var syntax *json.SyntaxError
+		var form *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			err = fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		case errors.As(err, &form):
+			err = fmt.Errorf("byte %d: %w", form.Offset, err)
+		}
+		return nil, fmt.Errorf("its description: %w", err)
 	}
 	all = all[n:]
 	for i := range d.Regions {

@@ -144,6 +144,8 @@ func TestReadDumpRefuses(t *testing.T) {
 		{"longer than it says", append(bytes.Clone(whole), 0), ErrDamaged, "its head, which says"},
 		{"another version", change(func(b []byte) []byte { b[8]++; return b }), ErrDumpVersion, "it is 2, this program reads 1"},
 		{"a flipped bit", change(func(b []byte) []byte { b[len(b)/2] ^= 4; return b }), ErrDamaged, "checksum"},
+		{"no JSON in its description", seal(described(`{"Arch":"wormhole",]`)), ErrDamaged, "its description: byte 20: "},
+		{"another form of description", seal(described(`{"Arch":5}`)), ErrDamaged, "its description: byte 9: "},
 		{"a huge size", change(func(b []byte) []byte { b[19] = 0x7F; return b }), ErrDamaged, "at most"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -153,6 +155,11 @@ func TestReadDumpRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// described is the body of a dump with this description and nothing else.
+func described(text string) []byte {
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
 }
 
 // seal puts a head in front of what may be anything.

@@ -22,6 +22,7 @@ var (
 type FormatError struct {
 	Tensor string // whose entry in the header is wrong; empty if it is another part of the file
 	Why    string
+	Offset int64 // of the byte of the file after which the header isn't JSON of the form; 0 if it is another error
 	Err    error // cause, or nil
 }
 
@@ -30,6 +31,9 @@ func (e *FormatError) Error() string {
 	s := "safetensors: " + ErrFormat.Error() + ": "
 	if e.Tensor != "" {
 		s += fmt.Sprintf("tensor %q: ", e.Tensor)
+	}
+	if e.Offset != 0 {
+		s += fmt.Sprintf("byte %d: ", e.Offset)
 	}
 	s += e.Why
 	if e.Err != nil {

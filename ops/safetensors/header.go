@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -53,7 +54,7 @@ func (f *File) readHeader(size int64) error {
 // parse reads the JSON of the header.
 func (f *File) parse(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
-	bad := func(err error) error { return &FormatError{Why: "the header isn't JSON of that form", Err: err} }
+	bad := func(err error) error { return notJSON(text, "", "the header isn't JSON of that form", 0, err) }
 	if _, err := d.Token(); err != nil { // {
 		return bad(err)
 	}
@@ -63,13 +64,18 @@ func (f *File) parse(text []byte) error {
 			return bad(err)
 		}
 		name, _ := key.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return bad(err)
+		}
+		start := d.InputOffset() - int64(len(value))
 		if name == metadataKey {
 			if f.metadata != nil {
 				return &FormatError{Tensor: name, Why: "it is there twice"}
 			}
 			f.metadata = map[string]string{}
-			if err := d.Decode(&f.metadata); err != nil {
-				return bad(err)
+			if err := json.Unmarshal(value, &f.metadata); err != nil {
+				return notJSON(text, name, "it isn't JSON of that form", start, err)
 			}
 			continue
 		}
@@ -77,8 +83,8 @@ func (f *File) parse(text []byte) error {
 			return &FormatError{Tensor: name, Why: "it is there twice"}
 		}
 		var e entry
-		if err := d.Decode(&e); err != nil {
-			return &FormatError{Tensor: name, Why: "the entry isn't JSON of that form", Err: err}
+		if err := json.Unmarshal(value, &e); err != nil {
+			return notJSON(text, name, "the entry isn't JSON of that form", start, err)
 		}
 		f.byName[name] = 0
 		f.tensors = append(f.tensors, Info{Name: name, DType: e.DType, Shape: e.Shape, Begin: e.Offsets[0], End: e.Offsets[1]})
@@ -87,9 +93,24 @@ func (f *File) parse(text []byte) error {
 		return bad(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return &FormatError{Why: "something follows the header's object"}
+		return notJSON(text, "", "something follows the header's object", 0, nil)
 	}
 	return nil
+}
+
+// notJSON is the error of a header that isn't JSON, or whose value that starts at an offset isn't of the form that is wanted.
+func notJSON(text []byte, tensor, why string, start int64, err error) error {
+	e := &FormatError{Tensor: tensor, Why: why, Err: err}
+	var whole json.RawMessage
+	var syntax *json.SyntaxError
+	var form *json.UnmarshalTypeError
+	switch { // a decoder that has read tokens counts from the last one
+	case errors.As(json.Unmarshal(text, &whole), &syntax):
+		e.Offset, e.Err = 8+syntax.Offset, syntax
+	case errors.As(err, &form):
+		e.Offset = 8 + start + form.Offset
+	}
+	return e
 }
 
 // layOut checks that the tensors fill the data, one after another, and sorts them in that order.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,6 +150,31 @@ func TestFormatErrors(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// An error about JSON in the middle of a header says where in the file it is.
+func TestFormatErrorOffset(t *testing.T) {
+	for name, c := range map[string]struct {
+		header string
+		before string // what of the header comes before the place
+	}{
+		"a bracket for a value":      {`{"x":{"dtype":"U8","shape":[1]},"y":{"dtype":]}}`, `{"x":{"dtype":"U8","shape":[1]},"y":{"dtype":]`},
+		"no comma":                   {`{"x":{"dtype":"U8"} "y":{}}`, `{"x":{"dtype":"U8"} "`},
+		"an end in the middle":       {`{"x":{"dtype":"U8"`, `{"x":{"dtype":"U8"`},
+		"a number for a type":        {`{"x":{"dtype":"U8"},"y" : {"dtype":5}}`, `{"x":{"dtype":"U8"},"y" : {"dtype":5`},
+		"metadata of numbers":        {`{"__metadata__":{"a":"b","c":1}}`, `{"__metadata__":{"a":"b","c":1`},
+		"something after the header": {`{} {}`, `{} {`},
+	} {
+		var e *safetensors.FormatError
+		_, err := read(file(c.header))
+		if !errors.As(err, &e) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if want := int64(8 + len(c.before)); e.Offset != want || !strings.Contains(err.Error(), fmt.Sprintf("byte %d: ", want)) {
+			t.Errorf("%s: %v, want byte %d", name, err, want)
+		}
 	}
 }
 
