@@ -136,7 +136,7 @@ func (d *Device) openCleanupFile() (seam.File, error) {
 	}
 	same := &Device{path: d.path, file: &liveFile{}}
 	same.file.swap(g)
-	if err := same.identify(); err != nil {
+	if err := same.identify(context.Background()); err != nil {
 		return nil, errors.Join(err, g.Close())
 	}
 	if same.info.BDF() != d.info.BDF() {

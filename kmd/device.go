@@ -132,7 +132,7 @@ func Open(ctx context.Context, t Target, opts ...Option) (*Device, error) {
 		return fail(err)
 	}
 	d.file.swap(f)
-	if err := d.identify(); err != nil {
+	if err := d.identify(ctx); err != nil {
 		return fail(errors.Join(err, d.file.Close()))
 	}
 	d.numa = -1
@@ -147,10 +147,10 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 	node := t.Node()
 	for {
 		var f seam.File
-		err := uninterrupted(func() (err error) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		err := uninterrupted(ctx, func() (err error) {
 			f, err = node.Open(syscall.O_RDWR | syscall.O_NONBLOCK | flags)
 			return err
 		})
@@ -158,7 +158,7 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 			return f, nil
 		}
 		if cause := ctx.Err(); cause != nil && errors.Is(err, cause) {
-			return nil, cause
+			return nil, err
 		}
 		if !errors.Is(err, syscall.EAGAIN) {
 			return nil, classifyOpen(err)
@@ -175,16 +175,16 @@ func openNode(ctx context.Context, t Target, flags int, noWait bool) (seam.File,
 }
 
 // identify asks the driver what it is and what the device is.
-func (d *Device) identify() error {
+func (d *Device) identify(ctx context.Context) error {
 	var dev kabi.GetDeviceInfo
-	err := ioctl(d.file, kabi.IoctlGetDeviceInfo, &dev)
+	err := ioctlContext(ctx, d.file, kabi.IoctlGetDeviceInfo, &dev)
 	switch {
 	case errors.Is(err, syscall.ENOTTY), errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.ENOTSUP):
 		return fmt.Errorf("%w (%w)", ErrNotDevice, err)
 	case err != nil:
 		return classify(err)
 	}
-	drv, err := driverInfo(d.file)
+	drv, err := driverInfo(ctx, d.file)
 	if err != nil {
 		return classify(err)
 	}
@@ -267,7 +267,7 @@ func (d *Device) alive() error {
 		d.lost.Store(true)
 		return d.lostError()
 	}
-	if _, err := driverInfo(d.file); err != nil {
+	if _, err := driverInfo(context.Background(), d.file); err != nil {
 		if errors.Is(err, syscall.ENODEV) {
 			d.lost.Store(true)
 		}

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func (d *Device) probe(f Feature) (bool, error) {
 			has = h.Close() == nil
 		}
 	} else {
-		err := ioctlBytes(d.file, featureNames[f].req, nil)
+		err := ioctlBytes(context.Background(), d.file, featureNames[f].req, nil)
 		if errors.Is(err, syscall.ENODEV) {
 			return false, d.note(err) // that says nothing about the feature
 		}

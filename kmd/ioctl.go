@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -12,8 +13,13 @@ import (
 // ioctl performs a request on its argument, which it tells its own size, and repeats a request that a signal interrupted:
 // the driver lets signals through while it waits. A reset reports an interruption by its result and must not come here.
 func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
+	return ioctlContext(context.Background(), f, req, arg)
+}
+
+// ioctlContext is ioctl for requests that wait: once ctx has ended, what a signal interrupts isn't repeated.
+func ioctlContext[T kabi.Arg](ctx context.Context, f seam.File, req uint32, arg *T) error {
 	kabi.SetSize(arg)
-	return ioctlBytes(f, req, kabi.Bytes(arg))
+	return ioctlBytes(ctx, f, req, kabi.Bytes(arg))
 }
 
 // maxInterrupted is how often in a row a request is repeated because a signal interrupted it. A profiler sends 100 signals a
@@ -21,23 +27,27 @@ func ioctl[T kabi.Arg](f seam.File, req uint32, arg *T) error {
 const maxInterrupted = 1000
 
 // ioctlBytes is ioctl for an argument that is complete.
-func ioctlBytes(f seam.File, req uint32, arg []byte) error {
-	return uninterrupted(func() error { return f.Ioctl(req, arg) })
+func ioctlBytes(ctx context.Context, f seam.File, req uint32, arg []byte) error {
+	return uninterrupted(ctx, func() error { return f.Ioctl(req, arg) })
 }
 
-// uninterrupted repeats a call that signals interrupt.
-func uninterrupted(call func() error) error {
+// uninterrupted repeats a call that signals interrupt, until ctx ends.
+func uninterrupted(ctx context.Context, call func() error) error {
 	for range maxInterrupted {
-		if err := call(); !errors.Is(err, syscall.EINTR) {
+		err := call()
+		if !errors.Is(err, syscall.EINTR) {
 			return err
+		}
+		if cause := ctx.Err(); cause != nil {
+			return fmt.Errorf("%w: %w", cause, err)
 		}
 	}
 	return fmt.Errorf("interrupted %d times in a row: %w", maxInterrupted, syscall.EINTR)
 }
 
 // driverInfo asks the driver for its version, which it answers for every file that isn't dead.
-func driverInfo(f seam.File) (kabi.GetDriverInfoOut, error) {
+func driverInfo(ctx context.Context, f seam.File) (kabi.GetDriverInfoOut, error) {
 	var a kabi.GetDriverInfo
-	err := ioctl(f, kabi.IoctlGetDriverInfo, &a)
+	err := ioctlContext(ctx, f, kabi.IoctlGetDriverInfo, &a)
 	return a.Out, err
 }

@@ -21,11 +21,17 @@ import (
 // changed is a node of the model with some of its answers changed.
 type changed struct {
 	seam.Node
+	open  func() error // before the node is opened
 	ioctl func(f seam.File, req uint32, arg []byte) error
 	mmap  func(f seam.File, off uint64, n int) (seam.Mapping, error)
 }
 
 func (c changed) Open(flags int) (seam.File, error) {
+	if c.open != nil {
+		if err := c.open(); err != nil {
+			return nil, err
+		}
+	}
 	f, err := c.Node.Open(flags)
 	if err != nil {
 		return nil, err
@@ -174,6 +180,70 @@ func TestInterruptedForEver(t *testing.T) {
 	_, err := kmd.Open(t.Context(), target{node})
 	if !errors.Is(err, syscall.EINTR) || !strings.Contains(err.Error(), "1000 times in a row") {
 		t.Error(err)
+	}
+}
+
+// What a signal interrupts isn't repeated once the caller's context has ended: a signal is how people end a program.
+func TestInterruptionAfterTheEnd(t *testing.T) {
+	m := start(t, chip.Blackhole, driver.Config{})
+	open := func(ctx context.Context, c changed) error {
+		d, err := kmd.Open(ctx, target{c})
+		if err == nil {
+			err = d.Close()
+		}
+		return err
+	}
+	for name, do := range map[string]func(ctx context.Context, interrupt func() error) error{
+		"open": func(ctx context.Context, interrupt func() error) error {
+			return open(ctx, changed{Node: m.node(), open: interrupt})
+		},
+		"its requests": func(ctx context.Context, interrupt func() error) error {
+			return open(ctx, changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return interrupt() }})
+		},
+		"lock": func(ctx context.Context, interrupt func() error) error {
+			node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
+				if req == kabi.IoctlLockCtl {
+					return interrupt()
+				}
+				return f.Ioctl(req, arg)
+			}}
+			d, err := kmd.Open(ctx, target{node})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = d.Lock(ctx, kmd.LockChipInUse)
+			return errors.Join(err, d.Close())
+		},
+		"reset": func(ctx context.Context, interrupt func() error) error {
+			reset := false
+			node := changed{Node: m.node(), open: func() error {
+				if reset {
+					return interrupt()
+				}
+				return nil
+			}, ioctl: func(f seam.File, req uint32, arg []byte) error {
+				reset = reset || req == kabi.IoctlResetDevice
+				return f.Ioctl(req, arg)
+			}}
+			_, err := kmd.Reset(ctx, target{node}, kmd.ResetConfig{Mode: kmd.ResetASIC})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			const ends = 3
+			n := 0
+			err := do(ctx, func() error {
+				if n++; n == ends {
+					cancel()
+				}
+				return syscall.EINTR
+			})
+			if !errors.Is(err, context.Canceled) || n != ends {
+				t.Errorf("%v after %d interruptions, want %d", err, n, ends)
+			}
+		})
 	}
 }
 

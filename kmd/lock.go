@@ -69,7 +69,7 @@ func (d *Device) Lock(ctx context.Context, i LockIndex) (*Lock, error) {
 
 // TryLock takes a lock if it is free, and otherwise returns nil without an error.
 func (d *Device) TryLock(i LockIndex) (*Lock, error) {
-	v, err := d.lockOp(kabi.LockAcquire, i)
+	v, err := d.lockOp(context.Background(), kabi.LockAcquire, i)
 	if err != nil {
 		return nil, d.opError("try "+i.String(), err)
 	}
@@ -81,7 +81,7 @@ func (d *Device) TryLock(i LockIndex) (*Lock, error) {
 
 // TestLock reports whether this Device holds a lock, and whether any user of the device does.
 func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
-	v, err := d.lockOp(kabi.LockTest, i)
+	v, err := d.lockOp(context.Background(), kabi.LockTest, i)
 	if err != nil {
 		return false, false, d.opError("test "+i.String(), err)
 	}
@@ -90,7 +90,7 @@ func (d *Device) TestLock(i LockIndex) (mine, any bool, err error) {
 
 // Unlock releases the lock. The error matches ErrClosed if it isn't held any more.
 func (l *Lock) Unlock() error {
-	v, err := l.dev.lockOp(kabi.LockRelease, l.index)
+	v, err := l.dev.lockOp(context.Background(), kabi.LockRelease, l.index)
 	if err == nil && v != 1 {
 		err = fmt.Errorf("%w: it isn't held", ErrClosed)
 	}
@@ -101,12 +101,12 @@ func (l *Lock) Unlock() error {
 }
 
 // lockOp performs one operation and returns its outcome; the request itself succeeds either way.
-func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
+func (d *Device) lockOp(ctx context.Context, op uint32, i LockIndex) (uint8, error) {
 	if err := d.usable(); err != nil {
 		return 0, err
 	}
 	a := kabi.LockCtl{In: kabi.LockCtlIn{Flags: op, Index: uint8(i)}}
-	switch err := ioctl(d.file, kabi.IoctlLockCtl, &a); {
+	switch err := ioctlContext(ctx, d.file, kabi.IoctlLockCtl, &a); {
 	case errors.Is(err, syscall.EINVAL):
 		return 0, fmt.Errorf("%w: lock %d: the driver has locks 0 to %d (%w)", ErrOutOfRange, i, kabi.LockCount-1, err)
 	case err != nil:
@@ -119,7 +119,7 @@ func (d *Device) lockOp(op uint32, i LockIndex) (uint8, error) {
 // with the file if this process dies.
 func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, err error) {
 	for {
-		v, err := d.lockOp(kabi.LockAcquire, i)
+		v, err := d.lockOp(ctx, kabi.LockAcquire, i)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +133,7 @@ func (d *Device) lock(ctx context.Context, i LockIndex) (unlock func() error, er
 		}
 	}
 	return func() error {
-		_, err := d.lockOp(kabi.LockRelease, i)
+		_, err := d.lockOp(context.Background(), kabi.LockRelease, i)
 		return err
 	}, nil
 }

@@ -39,7 +39,7 @@ func (d *Device) recover(ctx context.Context) error {
 	was := d.info
 	d.target = t
 	d.file.swap(f)
-	err = d.identify()
+	err = d.identify(ctx)
 	if err == nil && d.info.BDF() != was.BDF() {
 		err = fmt.Errorf("%w: the node leads to the card at %s now, and the one at %s has none", ErrNoDevice, d.info.BDF(),
 			was.BDF())

@@ -144,7 +144,7 @@ func (r *resetter) run(ctx context.Context) (*ResetReport, error) {
 		return nil, err
 	}
 	d.file.swap(f)
-	if err := d.identify(); err != nil {
+	if err := d.identify(ctx); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	r.rep = ResetReport{BDF: d.info.BDF(), Arch: d.arch, Mode: r.cfg.Mode, Node: r.target.String()}
@@ -235,7 +235,7 @@ func (r *resetter) finish(ctx context.Context, end ResetMode) error {
 	var f seam.File
 	err := r.wait(ctx, reappearWait, "its node doesn't appear", func() (bool, error) {
 		var err error
-		f, err = r.reopen()
+		f, err = r.reopen(ctx)
 		return err == nil, err
 	})
 	if err != nil {
@@ -288,7 +288,7 @@ func (r *resetter) markerClear() (bool, error) {
 }
 
 // reopen opens the card's node, which may have another number now.
-func (r *resetter) reopen() (seam.File, error) {
+func (r *resetter) reopen(ctx context.Context) (seam.File, error) {
 	t := r.target
 	if n, ok := r.sys.find(r.rep.BDF); ok {
 		t = r.sys.Open(n.path())
@@ -296,7 +296,7 @@ func (r *resetter) reopen() (seam.File, error) {
 		return nil, fmt.Errorf("%w: no node leads to %s", ErrNoDevice, r.rep.BDF)
 	}
 	var f seam.File
-	err := uninterrupted(func() (err error) {
+	err := uninterrupted(ctx, func() (err error) {
 		f, err = t.Node().Open(syscall.O_RDWR | syscall.O_APPEND | syscall.O_NONBLOCK)
 		return err
 	})

@@ -1,6 +1,7 @@
 package kmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -196,7 +197,7 @@ func (d *Device) mmap(offset uint64, length int) (m seam.Mapping, err error) {
 
 // gone asks the driver whether the file is dead. ENODEV of mmap doesn't mean that: see mmap.
 func (d *Device) gone() bool {
-	_, err := driverInfo(d.file)
+	_, err := driverInfo(context.Background(), d.file)
 	return errors.Is(err, syscall.ENODEV) || d.file.Fault() != nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/digits/deploy"
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
@@ -378,6 +380,59 @@ func TestRecordHostMemory(t *testing.T) {
 	if err == nil || !errors.As(p.Err(), &diff) || !strings.Contains(diff.Error(), "host memory at 0x0 of pin 1") && !strings.Contains(diff.Error(), "host memory at 0x7 of pin 1") {
 		t.Errorf("another byte of the host's: %v, %v", err, p.Err())
 	}
+}
+
+// A recording in which a request is interrupted whenever it comes, as no driver answers, can't be opened, and whoever waits for
+// that may end it.
+func TestPlayInterrupted(t *testing.T) {
+	var file bytes.Buffer
+	r := session.Record(sim.Wormhole(), &file)
+	dev, err := kmd.Open(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dev.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := changed(t, file.Bytes(), func(e *session.Event) bool {
+		e.Errno, e.Data = uint64(syscall.EINTR), e.In
+		return e.Request == kabi.IoctlGetDriverInfo
+	})
+	if _, err := kmd.Open(t.Context(), s.Player()); !errors.Is(err, syscall.EINTR) {
+		t.Errorf("without an end: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := kmd.Open(ctx, endingTarget{s.Player(), cancel}); !errors.Is(err, context.Canceled) || !errors.Is(err, syscall.EINTR) {
+		t.Errorf("with a context that ends meanwhile: %v", err)
+	}
+}
+
+// endingTarget calls end at each request.
+type endingTarget struct {
+	kmd.Target
+	end func()
+}
+
+func (t endingTarget) Node() seam.Node { return endingNode{t.Target.Node(), t.end} }
+
+type endingNode struct {
+	seam.Node
+	end func()
+}
+
+func (n endingNode) Open(flags int) (seam.File, error) {
+	f, err := n.Node.Open(flags)
+	return endingFile{f, n.end}, err
+}
+
+type endingFile struct {
+	seam.File
+	end func()
+}
+
+func (f endingFile) Ioctl(req uint32, arg []byte) error {
+	f.end()
+	return f.File.Ioctl(req, arg)
 }
 
 // A device that runs beside the host can be recorded as well, and one that stops: the recording can be read, and says why.
