@@ -6,7 +6,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -158,9 +160,24 @@ type pkg struct {
 
 func list(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Standard", module+"/...")
 	// As where a C compiler is installed: then a C source beside Go files is an error, even if nothing uses cgo.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	out := goList(t, []string{"CGO_ENABLED=1"}, "-json=ImportPath,Imports,Standard", module+"/...")
+	var ps []pkg
+	for d := json.NewDecoder(strings.NewReader(out)); d.More(); {
+		var p pkg
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// goList runs go list with variables and returns what it prints.
+func goList(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.Output()
 	if err != nil {
 		said := ""
@@ -169,15 +186,7 @@ func list(t *testing.T) []pkg {
 		}
 		t.Fatalf("go list: %v: %s", err, said)
 	}
-	var ps []pkg
-	for d := json.NewDecoder(strings.NewReader(string(out))); d.More(); {
-		var p pkg
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
-		ps = append(ps, p)
-	}
-	return ps
+	return string(out)
 }
 
 func match(pattern, name string) bool {
@@ -238,5 +247,28 @@ func TestEveryListedPackageExists(t *testing.T) {
 		if !strings.HasSuffix(name, "*") && !have[name] {
 			t.Errorf("there is a row for %q, which doesn't exist", name)
 		}
+	}
+}
+
+// docs/rationale.md counts the modules that the command's first build downloads, and those of a program that embeds the library.
+func TestCountOfModules(t *testing.T) {
+	b, err := os.ReadFile("../../docs/rationale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`Why does the command need (\d+) modules, and the library (\w+)\?`).FindSubmatch(b)
+	if said == nil {
+		t.Fatal("docs/rationale.md counts no modules")
+	}
+	modules := func(name string) []string {
+		out := goList(t, []string{"GOOS=linux", "GOARCH=amd64"}, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", name)
+		all := slices.Compact(slices.Sorted(strings.FieldsSeq(out)))
+		return slices.DeleteFunc(all, func(m string) bool { return m == module })
+	}
+	if of := modules(module + "/cmd/reprise"); strconv.Itoa(len(of)) != string(said[1]) {
+		t.Errorf("docs/rationale.md says that the command needs %s modules, it needs %d: %v", said[1], len(of), of)
+	}
+	if of := modules(module); len(of) != len(external) || string(said[2]) != "three" {
+		t.Errorf("docs/rationale.md says that the library needs %s modules, it needs %v", said[2], of)
 	}
 }
