@@ -3,6 +3,7 @@ package vm
 import (
 	"archive/tar"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -228,15 +229,23 @@ func (p *Program) collect(results string) (status int, err error) {
 	}
 }
 
-// returnFile writes a file of the machine into the share. Links in it don't lead out of the share.
+// returnFile writes a file of the machine into the share, whole or not at all: results that end in the middle don't cost the file
+// that was there. Links in the share don't lead out of it.
 func returnFile(share *os.Root, name string, mode fs.FileMode, r io.Reader) (err error) {
 	if err := share.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}
-	f, err := share.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	beside := name + "." + rand.Text()
+	f, err := share.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, r)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = share.Rename(beside, name)
+	}
+	if err != nil {
+		err = errors.Join(err, share.Remove(beside))
+	}
+	return err
 }

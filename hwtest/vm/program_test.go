@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 )
@@ -69,6 +72,52 @@ func TestCollect(t *testing.T) {
 				t.Errorf("the returned file has %q, %v", got, err)
 			}
 		})
+	}
+}
+
+// A machine that ends while it returns a file costs neither that file nor one that the host had under its name.
+func TestCollectIsWhole(t *testing.T) {
+	share := t.TempDir()
+	kept := filepath.Join(share, "log")
+	if err := os.WriteFile(kept, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range []string{"whole", "log"} {
+		text := strings.Repeat(name, 1000)
+		if err := w.WriteHeader(&tar.Header{Name: inside.ResultShare + name, Mode: 0o755, Size: int64(len(text))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results := filepath.Join(t.TempDir(), "results")
+	if err := os.WriteFile(results, b.Bytes()[:b.Len()-1000], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Program{Share: share}).collect(results); err == nil {
+		t.Error("results that end in the middle are complete")
+	}
+	want := map[string]string{"log": "before", "whole": strings.Repeat("whole", 1000)}
+	got := map[string]string{}
+	files, err := os.ReadDir(share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join(share, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[f.Name()] = string(text)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the share (-want +got):\n%s", d)
+	}
+	if info, err := os.Stat(filepath.Join(share, "whole")); err == nil && info.Mode().Perm()&0o100 == 0 {
+		t.Errorf("a returned program has mode %v", info.Mode())
 	}
 }
 
