@@ -71,7 +71,8 @@ type Config struct {
 	// RefuseUnmapped refuses accesses to addresses that no document mentions, and that the vendor's own programs make without
 	// harm: stores beyond the last debug register of a Blackhole worker, which do nothing otherwise, and the host's accesses to
 	// 0x40000000 of a Wormhole worker, which is its L1 otherwise. Also refused are loads through multicast windows, which
-	// read the end of the rectangle otherwise.
+	// read the end of the rectangle otherwise, and the host's loads of registers that aren't of one word, which find the bytes
+	// of the words otherwise, and of the debug bus and arrays when nothing is selected, which are zero otherwise.
 	RefuseUnmapped bool
 
 	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't give them.

@@ -101,7 +101,7 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 		switch {
 		case off == regDebugBusControl:
 			return d.busControl, slowDone
-		case undocumentedDebug(c.arch, off), storedDebug(off):
+		case undocumentedDebug(c.arch, off), storedDebug(off), ofTensix(c.arch, off):
 			return 0, slowDone
 		}
 	}
@@ -115,6 +115,9 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	v := t.debug.busControl
 	signal, daisy, word := v&0xFFFF, v>>16&0xFF, v>>25&3
 	refuse := func(cat Category, format string, args ...any) (uint32, slowResult) {
+		if o.inert() && !t.chip.cfg.RefuseUnmapped {
+			return 0, slowDone
+		}
 		t.chip.refuse(o, cat, "debug registers", debugBase+regDebugBusData, format, args...)
 		return 0, slowHalt
 	}
@@ -148,6 +151,9 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	default:
 		return t.settledEngine().DebugDst(row, pair), slowDone
 	}
+	if o.inert() && !t.chip.cfg.RefuseUnmapped {
+		return 0, slowDone
+	}
 	t.chip.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)
 	return 0, slowHalt
 }
@@ -175,6 +181,12 @@ func storedDebug(off uint32) bool {
 		return true
 	}
 	return false
+}
+
+// ofTensix reports whether a register is emulated in Tensix tiles alone, or takes only stores.
+func ofTensix(arch chip.Arch, off uint32) bool {
+	return off == regFeatureDisable || off >= regRISCControl0 && off <= regRISCStatus1 ||
+		arch == chip.Blackhole && off >= regTRISC0ResetPC && off <= regDestClockGate
 }
 
 func (t *tile) refuseDebug(o origin, what string, off uint32) {

@@ -109,10 +109,17 @@ func (c *Chip) readNIU(o origin, ep *endpoint, noc int, addr uint64, buf []uint3
 	return ok
 }
 
-// tileNIUHas reports whether an NIU of a tile with processors has a register at off that only shows something and isn't
-// emulated: whether it is busy, and what its router does (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
+// tileNIUHas reports whether an NIU of a tile with processors has a register at off, emulated or not (tt-isa-documentation
+// */NoC/MemoryMap.md).
 func (c *Chip) tileNIUHas(off uint32) bool {
-	return off == c.layout.clearReqs+4 || off >= 0x200+4*numCounters && off < 0x400
+	if off >= 4*c.layout.stride {
+		return false
+	}
+	r := off % c.layout.stride // of an initiator, which all have its registers, identification and status
+	if c.arch == chip.Wormhole {
+		return r < 0x34 || off == 0x50 || off == 0x54 || off >= 0x200 && off < 0x400
+	}
+	return r < 0x4C || off == 0x60 || r >= 0x64 && r < 0x6C || off >= 0x100 && off < 0x180 || off >= 0x200 && off < 0x600
 }
 
 // pcieInBAR loads what BAR 0 shows of the PCIe tile beside its windows: their configuration, and NIUs

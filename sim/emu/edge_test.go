@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -120,6 +121,134 @@ func TestHostLoadsRegisters(t *testing.T) {
 				t.Errorf("%v: %s, at %#x, is %#x: want %#x", arch, l.what, l.addr, got, l.want)
 			}
 		}
+	}
+}
+
+// A host may load every word of each block of registers that documents list for a tile, and finds there what programs stored.
+func TestHostLoadsRegisterBlocks(t *testing.T) {
+	type block struct {
+		what     string
+		from, to uint64
+	}
+	niu := map[chip.Arch][][2]uint64{ // of a tile with processors
+		chip.Wormhole:  {{0, 0x34}, {0x50, 0x58}, {0x100, 0x13C}, {0x200, 0x400}, {0x400, 0x434}, {0x800, 0x834}, {0xC00, 0xC34}},
+		chip.Blackhole: {{0, 0x4C}, {0x60, 0x6C}, {0x100, 0x180}, {0x200, 0x600}, {0x800, 0x84C}, {0x864, 0x86C}, {0x1000, 0x104C}, {0x1064, 0x106C}, {0x1800, 0x184C}, {0x1864, 0x186C}},
+	}
+	processors := func(arch chip.Arch, streams uint64) []block {
+		end := uint64(0xFFB12220) // Wormhole has none there
+		if arch == chip.Blackhole {
+			end = 0xFFB1224C
+		}
+		b := []block{
+			{"performance counters", 0xFFB12000, 0xFFB12024},
+			{"debug bus and arrays", 0xFFB12054, 0xFFB12080},
+			{"debug port", 0xFFB12080, 0xFFB12098},
+			{"outputs of performance counters", 0xFFB12100, 0xFFB12128},
+			{"soft reset", 0xFFB121B0, 0xFFB121B4},
+			{"watchdog", 0xFFB121E0, 0xFFB121EC},
+			{"wall clock and time stamps", 0xFFB121F0, 0xFFB12220},
+			{"interrupt controller", 0xFFB13000, 0xFFB14000},
+			{"reset addresses", 0xFFB12220, end},
+			{"streams", 0xFFB40000, 0xFFB40000 + streams*0x1000},
+		}
+		for _, r := range niu[arch] {
+			b = append(b, block{"NIU 0", 0xFFB20000 + r[0], 0xFFB20000 + r[1]}, block{"NIU 1", 0xFFB30000 + r[0], 0xFFB30000 + r[1]})
+		}
+		return b
+	}
+	tdma := []block{{"TDMA", 0xFFB11000, 0xFFB11040}, {"TDMA of packer 1", 0xFFB11118, 0xFFB11124}}
+	for arch, tiles := range map[chip.Arch]map[chip.TileKind][]block{
+		chip.Wormhole: {
+			chip.Tensix: append(processors(chip.Wormhole, 64), tdma...),
+			chip.Ethernet: append(processors(chip.Wormhole, 32),
+				block{"transmit queues", 0xFFB90000, 0xFFB92000}, block{"receive queues", 0xFFB92000, 0xFFB94000}, block{"control", 0xFFB94000, 0xFFB940A0},
+				block{"MAC", 0xFFBA0000, 0xFFBB0000}, block{"PCS", 0xFFBB0000, 0xFFBC0000}),
+			chip.DRAM: {{"controller", 0x1_0000_0000, 0x1_0004_0000}, {"NIUs", 0x1_0008_0000, 0x1_0008_1000}},
+			chip.ARC:  {{"reset unit", 0x8_8003_0000, 0x8_8003_0328}, {"eFuses", 0x8_8004_0000, 0x8_8004_4000}, {"NIU", 0xF_FFB2_0000, 0xF_FFB2_1000}},
+			chip.PCIe: {{"NIU", 0xF_FFB2_0000, 0xF_FFB2_1000}, {"controller", 0x8_FFFE_0000, 0x9_0000_0000}},
+		},
+		chip.Blackhole: {
+			chip.Tensix: append(processors(chip.Blackhole, 64), tdma...),
+			chip.Ethernet: append(processors(chip.Blackhole, 32),
+				block{"reset addresses and interrupts", 0xFFB14000, 0xFFB14064},
+				block{"transmit queues", 0xFFB90000, 0xFFB93000}, block{"receive queues", 0xFFB94000, 0xFFB97000}, block{"control", 0xFFB98000, 0xFFB98200},
+				block{"header table", 0xFFB98200, 0xFFB986F4}, block{"classifier", 0xFFB9C000, 0xFFB9EA20}, block{"MAC and PCS", 0xFFBA0000, 0xFFBB0000}),
+			chip.DRAM: {{"NIU 0", 0xFFB20000, 0xFFB22000}, {"NIU 1", 0xFFB30000, 0xFFB32000}},
+			chip.ARC:  {{"reset unit", 0x80030000, 0x80030328}, {"NIU", 0x80050000, 0x80051000}},
+			chip.PCIe: {{"controller", 0xF800_0000_0000_0000, 0xF800_0000_0000_4000}, {"NIU", 0xFFFF_FFFF_FF00_0000, 0xFFFF_FFFF_FF00_2000}},
+		},
+	} {
+		for kind, blocks := range tiles {
+			r := syncRig(t, arch)
+			xy := map[chip.TileKind]chip.XY{chip.Tensix: r.worker(0, 0), chip.Ethernet: r.ethernet(), chip.DRAM: r.topo.DRAMBanks()[0].Endpoint[0],
+				chip.ARC: r.topo.ARC(), chip.PCIe: r.topo.PCIe(chip.NOC0)}[kind]
+			for _, b := range blocks {
+				off := r.point(xy, b.from)
+				for at := uint64(0); at < b.to-b.from; at += 4 {
+					r.dev.BARLoad(0, off+at, 4)
+					if err := r.c.Fault(); err != nil {
+						t.Fatalf("%v: %v: %s, at %#x: %v", arch, kind, b.what, b.from+at, err)
+					}
+				}
+			}
+		}
+		r := syncRig(t, arch)
+		eth := r.ethernet()
+		r.st(eth, ethTxBase+ethTxSource, 0x30000)
+		if got := r.ld(eth, ethTxBase+ethTxSource); got != 0x30000 {
+			t.Errorf("%v: the source of a transmit queue is %#x after a store of 0x30000", arch, got)
+		}
+	}
+}
+
+// Loads of registers that aren't of one word find the bytes of the words.
+func TestHostLoadsPartsOfRegisters(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v, arc := r.worker(0, 0), r.topo.ARC()
+		r.st(v, niu0Base, 0x03020100)
+		r.st(v, niu0Base+4, 0x07060504)
+		scratch := uint64(0x80030068)
+		if arch == chip.Wormhole {
+			scratch = 0x8_8003_0068
+		}
+		r.st(arc, scratch, 0x03020100)
+		r.st(arc, scratch+4, 0x07060504)
+		for name, at := range map[string]uint64{"a worker's": r.point(v, niu0Base), "the ARC tile's": r.point(arc, scratch)} {
+			if name == "a worker's" {
+				r.point(v, niu0Base)
+			} else {
+				r.point(arc, scratch)
+			}
+			for width, want := range map[int]uint64{1: 0x02, 2: 0x0302, 4: 0x05040302, 8: 0x07060504_03020100} {
+				off := at + 2
+				if width == 8 {
+					off = at
+				}
+				if got := r.dev.BARLoad(0, off, width); got != want {
+					t.Errorf("%v: %d bytes of %s registers: %#x, want %#x", arch, width, name, got, want)
+				}
+			}
+			p := make([]byte, 7)
+			if r.dev.BARRead(0, at+1, p); !bytes.Equal(p, []byte{1, 2, 3, 4, 5, 6, 7}) {
+				t.Errorf("%v: a block of %s registers: %x", arch, name, p)
+			}
+		}
+		r.dev.BARStore(2, uint64(r.params.PCI.IATUBase)+0x14, 4, 0x12345678)
+		if got := r.dev.BARLoad(2, uint64(r.params.PCI.IATUBase)+0x16, 2); got != 0x1234 {
+			t.Errorf("%v: half a register of BAR 2: %#x, want 0x1234", arch, got)
+		}
+		r.healthy()
+	}
+}
+
+// While host memory gives way to the PCIe controller's registers, the host may load those that aren't emulated.
+func TestHostLoadsController(t *testing.T) {
+	r := syncRig(t, chip.Wormhole)
+	r.st(r.topo.ARC(), 0x8_8003_0060+4*6, dbiEnable)
+	for _, off := range []uint64{0, 0x70, dbiControl, 0x700, controllerSize - 4} {
+		r.ld(r.topo.PCIe(chip.NOC0), r.params.PCI.NOCBase+off)
+		r.healthy()
 	}
 }
 

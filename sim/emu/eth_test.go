@@ -383,7 +383,7 @@ func TestEthernetQueueAfterPeersReset(t *testing.T) {
 					rs[0].st(tx, ethTxBase+ethTxCmd, ethCmdData)
 				}
 				for range 2 { // what was lost counts only once
-					rs[1].ld(rs[1].worker(0, 0), 0xFFB13000)
+					rs[1].ld(rs[1].worker(0, 0), 0xFFB14000)
 					rs[1].refused(UnimplementedFunctionality)
 					for range txWindow { // a command that hasn't begun keeps the queue busy for a moment as well
 						rs[0].eventually("the queue takes a packet", func() bool { return !busy() })
@@ -447,7 +447,7 @@ func TestRemoteAfterReset(t *testing.T) {
 			n := uint32(3 * i)
 			ask(far, 0xFFB121B0)
 			r.eventually("an answer", func() bool { return answers() == n+1 })
-			ask(far, 0xFFB13000) // refused there
+			ask(far, 0xFFB14000) // refused there
 			r.eventually("the remote chip stops", func() bool { return m.Chip(int(far)).Fault() != nil })
 			if got := answers(); got != n+1 {
 				t.Errorf("%d answers of chip %d, which stopped, want %d", got, far, n+1)

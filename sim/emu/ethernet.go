@@ -136,7 +136,37 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 	case b == ethRISC && (off == 0 || off == 8):
 		return e.resetPC[off/8], slowDone
 	}
+	if o.inert() && (b != ethNone || t.ethHas(addr)) {
+		return e.shown(b, q, off), slowDone
+	}
 	return 0, t.unmapped(o, "load from", addr)
+}
+
+// ethHas reports whether registers that are not emulated are at an address: of the MAC and the PCS, and those of Blackhole that
+// sort what arrives (tt-isa-documentation */EthernetTile/BabyRISCV/README.md).
+func (t *tile) ethHas(addr uint32) bool {
+	if t.chip.arch == chip.Blackhole {
+		return addr >= ethMACBase && addr < ethMACBase+0x10000 || addr >= 0xFFB9C000 && addr < 0xFFB9EA20
+	}
+	return addr >= ethMACBase && addr < ethMACBase+0x20000
+}
+
+// shown is what a host finds in a register that programs only store to: what they stored, where it is kept.
+func (e *ethRegs) shown(b ethBlock, q int, off uint32) uint32 {
+	switch {
+	case b == ethMAC:
+		return e.mac[q]
+	case b != ethTx:
+	case off == ethTxSource:
+		return e.tx[q].source
+	case off == ethTxBytes:
+		return e.tx[q].bytes
+	case off == ethTxDest:
+		return e.tx[q].dest
+	case off == ethTxData:
+		return e.tx[q].data
+	}
+	return 0
 }
 
 // txLoad loads a register of a transmit queue.

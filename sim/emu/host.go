@@ -131,6 +131,9 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		c.windowRead(bar, o, c.hostBytes[:width])
 		return le(c.hostBytes)
 	}
+	if (width != 4 || off&3 != 0) && !c.cfg.RefuseUnmapped {
+		return c.loadWords(bar, off, width)
+	}
 	if bar == 2 {
 		if c.width4("bar2", off, width) {
 			return uint64(c.bar2Load(off))
@@ -154,6 +157,19 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	}
 	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
 	return 0
+}
+
+// loadWords is loadBAR for registers, by the words that hold what the host asks for.
+func (c *Chip) loadWords(bar int, off uint64, width int) (v uint64) {
+	for at := off &^ 3; at < off+uint64(width) && c.fault == nil; at += 4 {
+		w := c.loadBAR(bar, at, 4)
+		if at < off {
+			v |= w >> (8 * (off - at))
+		} else {
+			v |= w << (8 * (at - off))
+		}
+	}
+	return v & (^uint64(0) >> (64 - 8*uint(width)))
 }
 
 func (c *Chip) store(bar int, off uint64, width int, v uint64) {

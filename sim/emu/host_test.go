@@ -117,7 +117,7 @@ func TestControllerInsteadOfHost(t *testing.T) {
 	}
 	r.healthy()
 	enable(dbiEnable)
-	r.ld(r.topo.PCIe(chip.NOC0), at+8)
+	r.st(r.topo.PCIe(chip.NOC0), at+8, 0)
 	r.refused(UnimplementedFunctionality)
 }
 

@@ -135,6 +135,23 @@ func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	return addr
 }
 
+// registersAt reports whether an address of a tile is no memory. A NoC reads registers by words, aligned (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md); what a host loads otherwise is read in that way.
+func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
+	switch {
+	case ep.harvested:
+	case ep.kind == chip.Tensix, ep.kind == chip.Ethernet:
+		return addr >= ep.tile.bytes()
+	case ep.kind == chip.DRAM:
+		return addr >= c.drams[ep.bank].size
+	case ep.kind == chip.PCIe && c.arch == chip.Blackhole:
+		return addr >= c.params.PCI.DBIBase
+	case ep.kind == chip.PCIe:
+		return addr >= c.params.PCI.NOCBase+c.params.PCI.NOCSize || c.dbiOpen(6)
+	}
+	return true // ARC memory too, which can be read by words
+}
+
 // looks reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
 // isn't refused for what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings,
 // whatever is in them or still on its way.
@@ -197,6 +214,14 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 // starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
+	if o.inert() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
+		for i, at := 0, addr&^3; at < addr+uint64(n); i, at = i+1, at+4 {
+			if !c.readTile(o, where, noc, ep, at, 4, buf[i:]) {
+				return false
+			}
+		}
+		return true
+	}
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}

@@ -13,12 +13,14 @@ import (
 const (
 	tdmaBase    = 0xFFB11000
 	debugBase   = 0xFFB12000
+	picBase     = 0xFFB13000
 	ethCtrlBase = 0xFFB14000 // Blackhole's Ethernet tiles: reset PCs
 	niu0Base    = 0xFFB20000
 	niu1Base    = 0xFFB30000
 	streamBase  = 0xFFB40000
 	streamEnd   = 0xFFB80000
 	mopBase     = 0xFFB80000
+
 	gprBase     = 0xFFE00000
 	pushBase    = 0xFFE40000
 	pcBufBase   = 0xFFE80000
@@ -265,6 +267,8 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 		return t.streamLoad(o, addr-streamBase)
 	case addr >= debugBase && addr < debugBase+0x1000:
 		return t.debugLoad(o, addr-debugBase)
+	case o.inert() && addr >= picBase && addr < picBase+0x1000: // the interrupt controller
+		return 0, slowDone
 	}
 	if t.kind == chip.Ethernet {
 		return t.ethLoad(o, addr)

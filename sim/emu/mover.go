@@ -41,8 +41,20 @@ func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
 		t.tensix.mover.unseen = false
 		return tdmaIdle, slowDone
 	}
+	if o.inert() && tdmaHas(off) {
+		return 0, slowDone
+	}
 	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")
 	return 0, slowHalt
+}
+
+// tdmaHas reports whether there is a register at an offset (tt-isa-documentation WormholeB0/TensixTile/TDMA-RISC.md): those of the
+// mover and of packer and unpacker 0, and from 0x100 on those of packer and unpacker 1.
+func tdmaHas(off uint32) bool {
+	if off >= 0x118 && off < 0x140 || off >= 0x158 && off < 0x160 || off >= 0x198 && off < 0x1A0 {
+		off -= 0x100
+	}
+	return off < 0x40 || off >= 0x58 && off < 0x60 || off >= 0x98 && off < 0xA0
 }
 
 // tdmaStore handles the mover, as far as it fills NCRISC's instruction RAM, and the clock gates.

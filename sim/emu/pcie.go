@@ -138,6 +138,13 @@ func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, boo
 	return nil, false
 }
 
+// controllerHas reports whether a register of Wormhole's PCIe controller that is not emulated is at an address: after the window to
+// host memory (tt-isa-documentation WormholeB0/PCIExpressTile/README.md), or in its place in that mode.
+func (c *Chip) controllerHas(addr uint64) bool {
+	off := addr - c.params.PCI.NOCBase
+	return c.arch == chip.Wormhole && (off >= c.params.PCI.NOCSize && off < 1<<32 || c.dbiOpen(6) && off < controllerSize && off != dbiControl)
+}
+
 func (c *Chip) dbiOpen(scratch int) bool {
 	return c.arch == chip.Wormhole && c.arc.scratch[scratch]&dbiEnable != 0
 }
@@ -166,6 +173,10 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 	}
 	if o.inert() && c.arch == chip.Wormhole && c.showsNIU(o, ep.kind, addr, n) {
 		return c.readNIU(o, ep, noc, addr, buf)
+	}
+	if o.inert() && n == 4 && c.controllerHas(addr) {
+		buf[0] = 0
+		return true
 	}
 	if c.dbiOpen(6) {
 		w, ok := c.dbiWord(o, where, addr, n)
