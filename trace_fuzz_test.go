@@ -86,8 +86,7 @@ func (c *fuzzCard) close() {
 // outcome is what became of a trace file on a device.
 type outcome struct {
 	refused error  // by LoadTrace
-	kernels string // harm that kernels have done, or nothing
-	harm    string // harm that anything else has done
+	harm    string // that anything but kernels has done
 }
 
 // run loads a file and replays it.
@@ -110,9 +109,9 @@ func (c *fuzzCard) run(t devtest.Fataler, file []byte) (o outcome) {
 		err = errors.Join(err, dev.Queue(q).Wait(ctx))
 	}
 	fault := c.card.Chip().Fault()
-	o.kernels, o.harm = c.judge(dev, fault, err)
-	if o.harm != "" && c.started != kernelsIn(file) {
-		o.kernels, o.harm = o.harm, "" // it started something else than the kernels that do nothing
+	o.harm = judge(fault, err)
+	if o.harm != "" && c.started != kernelsIn(file) && c.byKernel(dev, fault) {
+		o.harm = "" // it started something else than the kernels that do nothing
 	}
 	if fault != nil || err != nil {
 		c.close()
@@ -155,26 +154,36 @@ func kernelsIn(file []byte) string {
 	return string(s)
 }
 
-// judge says whether a run did harm, and by what: kernels, or anything else.
-func (c *fuzzCard) judge(dev *reprise.Device, fault, err error) (kernels, harm string) {
+// byKernel reports whether harm is that of a kernel of the trace: a hang, or what a processor of a worker did when it was in kernel
+// memory. The firmware and the dispatch cores don't stop a chip, whatever a file has them start.
+func (c *fuzzCard) byKernel(dev *reprise.Device, fault error) bool {
 	var r *emu.Refusal
+	if !errors.As(fault, &r) {
+		return fault == nil
+	}
+	core, _, pc, ok := r.Culprit()
+	layout := abi.Own(c.arch)
+	inside := func(base, size uint32) bool { return pc >= base && pc-base < size }
+	return ok && dev.Grid().Contains(core) && (inside(layout.L1.KernelConfig, layout.L1.KernelConfigSize) || inside(layout.Boot.IRAM, layout.Boot.IRAMSize))
+}
+
+// judge says what harm a run did, if any.
+func judge(fault, err error) string {
 	var h *dispatch.HangError
 	switch {
-	case errors.As(fault, &r):
-		return "", fault.Error()
 	case fault != nil:
-		return "", fault.Error()
+		return fault.Error()
 	case errors.As(err, &h):
 		for _, s := range h.Cores {
 			if s.Kind == "prefetch" && s.Processors[chip.BRISC].Waypoint == "LOOP" {
-				return "", "" // beyond the limit of a loop, which ends a replay
+				return "" // beyond the limit of a loop, which ends a replay
 			}
 		}
-		return "", h.Detail()
+		return h.Detail()
 	case err != nil && !errors.Is(err, context.DeadlineExceeded):
-		return "", err.Error()
+		return err.Error()
 	}
-	return "", ""
+	return ""
 }
 
 // fuzzProgram is a program with everything that launch messages tell the firmware: arguments of all kinds, circular buffers and

@@ -432,6 +432,8 @@ func TestValidateRefuses(t *testing.T) {
 		{"launch message for none", launch(func(m []byte, l *abi.Launch) { m[l.Enables] = 0 }), "starts processors 0b0"},
 		{"launch message by the host", launch(func(m []byte, l *abi.Launch) { m[l.Mode] = 1 }), "with mode 1"},
 		{"launch message for a third network", launch(func(m []byte, l *abi.Launch) { m[l.NOC] = 2 }), "NoC 2"},
+		{"launch message with shared networks", launch(func(m []byte, l *abi.Launch) { m[l.NOCMode] = 1 }), "NoC mode 1"},
+		{"launch message with another origin", launch(func(m []byte, l *abi.Launch) { m[l.Origin+1] = 2 }), "origin at core (0,2)"},
 		{"launch message with remote circular buffers", launch(func(m []byte, l *abi.Launch) { m[l.FirstRemote] = 3 }), "from 3 on"},
 		{"write of kernels at an odd place", poke("WRITE_PACKED_LARGE", 1, cq.AtLargeSub(0)+4, 8), "want a multiple of 16"},
 		{"write offset at an odd place", poke("SET_WRITE_OFFSET", 0, cq.AtWriteOffset(2), abi.Own(chip.Blackhole).L1.KernelConfig+8), "at multiples of 16"},

@@ -95,6 +95,13 @@ func (w *walker) launch(at int, m []byte) error {
 	if w.target.Layout == "" && remote != l.CircularBuffers {
 		return w.fail(at, "a launch message with remote circular buffers from %d on, of which this runtime has none", remote)
 	}
+	// The vendor's firmware lets kernels share both NoCs, which this runtime's doesn't.
+	switch mode := m[l.NOCMode]; {
+	case mode > 1, mode == 1 && w.target.Layout == "":
+		return w.fail(at, "a launch message with NoC mode %d, want 0, each data movement processor has a NoC of its own", mode)
+	case w.target.Layout == "" && (m[l.Origin] != 0 || m[l.Origin+1] != 0):
+		return w.fail(at, "a launch message with its origin at core (%d,%d), want (0,0)", m[l.Origin], m[l.Origin+1])
+	}
 	enables := le.Uint32(m[l.Enables:])
 	if enables == 0 || enables>>chip.NumProcessors != 0 {
 		return w.fail(at, "a launch message starts processors %#b, there are %d", enables, chip.NumProcessors)

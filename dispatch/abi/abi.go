@@ -53,10 +53,12 @@ type Launch struct {
 	Text        uint32 // by processor, u32: offset of its kernel from the slot
 	CBMask      uint32 // u32, or u64 with more than 32 circular buffers: which of them are in use
 	NOC         uint32 // u8: the NoC of BRISC's kernel
+	NOCMode     uint32 // u8: 0 if each of BRISC and NCRISC has a NoC of its own, 1 if both use both
 	FirstRemote uint32 // u8: the lowest remote circular buffer, CircularBuffers if there are none
 	HostID      uint32 // u32: the host's name for the program, which kernels that print put into their records
 	Enables     uint32 // u32: a bit for each processor that runs a kernel
 	NCRISCSize  uint32 // u16: bytes of NCRISC's kernel / 16, which its instruction RAM is loaded with
+	Origin      uint32 // u8 x and u8 y: the logical core from which kernels count theirs; 0 with messages of 112 B, where nothing needs it
 	Preload     uint32 // u8, the last of the message: 0x80 lets a core prepare before its go signal
 
 	CircularBuffers int // that a core has

@@ -221,15 +221,15 @@ func mayQueues() []QueueForm {
 // launch96 is the launch message up to 28 January 2026.
 func launch96() Launch {
 	return Launch{
-		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, FirstRemote: 70,
-		HostID: 72, Enables: 76, NCRISCSize: 90, Preload: 95, CircularBuffers: 32,
+		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 68, NOCMode: 69, FirstRemote: 70,
+		HostID: 72, Enables: 76, NCRISCSize: 90, Origin: 92, Preload: 95, CircularBuffers: 32,
 	}
 }
 
 // launch112 is the launch message from 29 January 2026 on.
 func launch112() Launch {
 	return Launch{
-		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 72, FirstRemote: 74,
+		ConfigBase: 0, Semaphores: 12, Circular: 18, Args: 22, Mode: 42, Text: 44, CBMask: 64, NOC: 72, NOCMode: 73, FirstRemote: 74,
 		HostID: 76, Enables: 80, NCRISCSize: 94, Preload: 111,
 	}
 }
