@@ -126,6 +126,10 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		of[e.tag] = e.value
 	}
 	const heartbeat, clock = 19, 24
+	// Dates as luwen reads them (mod.rs firmware_date). The chip knows no calendar: it always starts on the same day.
+	const firmwareDate, bootDate = 5<<28 | 7<<24 | 1<<16, 5<<28 | 7<<24 | 2<<16
+	// The temperatures at which memory was trained, a byte for each channel as in Blackhole's table: no document says how.
+	const trained = 44 | 44<<8 | 44<<16 | 44<<24
 	for i, v := range map[int]uint32{
 		0:  0xBA5E0001,
 		1:  uint32(c.params.PCI.Device)<<16 | uint32(c.params.PCI.Vendor),
@@ -155,6 +159,10 @@ func (c *Chip) initFlatTelemetry(t []telemetryEntry) {
 		33: of[chip.TagCurrent] | of[chip.TagCurrentLimit]<<16,
 		34: of[chip.TagVDDLimits],
 		35: of[chip.TagThrottle] | of[tagShutdown]<<16,
+		36: firmwareDate,
+		40: trained,
+		41: trained & 0xFFFF, // six channels
+		42: bootDate,
 		46: of[chip.TagFlashTool],
 		48: of[chip.TagEthernetLive],
 		49: of[chip.TagFirmwareBundle],

@@ -100,6 +100,19 @@ func TestFlatTelemetry(t *testing.T) {
 			t.Errorf("word %d is %#x, want %#x", i, got, want)
 		}
 	}
+	for i, what := range map[uint64]string{36: "the firmware's date", 42: "the boot date"} {
+		if v := flat(i); v>>28 == 0 || v>>24&15 < 1 || v>>24&15 > 12 || v>>16&0xFF < 1 || v>>16&0xFF > 31 {
+			t.Errorf("%s is %#x", what, v)
+		}
+	}
+	if flat(42) < flat(36) {
+		t.Errorf("it booted on %#x, before its firmware was made on %#x", flat(42), flat(36))
+	}
+	for channel := range uint64(6) {
+		if v := flat(40+channel/4) >> (8 * (channel % 4)) & 0xFF; v < 20 || v > 100 {
+			t.Errorf("memory channel %d was trained at %d degrees", channel, v)
+		}
+	}
 	if a, b := flat(19), flat(19); a == b {
 		t.Errorf("the heartbeat stays at %d", a)
 	}
