@@ -91,6 +91,14 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, NOC: 2}}},
 			[]string{`kernel "k"`, "network 2 doesn't exist", "chip.NOC0 or chip.NOC1"},
 		},
+		"a network far beyond": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, NOC: 9}}},
+			[]string{`kernel "k"`, "network 9 doesn't exist", "chip.NOC0 or chip.NOC1"},
+		},
+		"a network of all bits, on another processor": {
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one, Processor: chip.NCRISC, NOC: 255}}},
+			[]string{`kernel "k"`, "network 255 doesn't exist", "chip.NOC0 or chip.NOC1"},
+		},
 		"an image that isn't a multiple of 16 B": {
 			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: &kernels.Image{Text: make([]byte, 24)}, Cores: one}}},
 			[]string{`kernel "k"`, "24 B, no multiple of 16"},
