@@ -21,8 +21,9 @@ const (
 // [Tile.Harvested]. The error is a [*CoordinateError].
 //
 // On Wormhole each axis is translated on its own, and numbers below 16 are raw coordinates of that NoC. On Blackhole
-// translation covers everything, raw coordinates are not available, and the NoCs agree.
-// Sources: tt-isa-documentation WormholeB0/NoC/Coordinates.md; tt-umd device/coordinates/*_coordinate_manager.cpp.
+// translation covers everything, raw coordinates are not available, and the NoCs agree, except in rows 0 and 1: there x is
+// the raw coordinate on that NoC.
+// Sources: tt-isa-documentation */NoC/Coordinates.md; tt-umd device/coordinates/*_coordinate_manager.cpp, device/soc_descriptor.cpp.
 func (c *Chip) Translate(n NOC, v XY) (XY, error) {
 	if v.X < virtualSpan && v.Y < virtualSpan && n <= NOC1 {
 		if r := c.routes[n][int(v.Y)*virtualSpan+int(v.X)]; r.ok {
@@ -85,8 +86,10 @@ func (c *Chip) routeBlackhole() {
 	}
 	w, _ := c.arch.gridSize()
 	for x := range w {
-		both(XY{x, 0}, XY{x, 0})
-		both(XY{x, 1}, XY{x, 1})
+		for y := range uint8(2) {
+			c.routeTo(NOC0, XY{x, y}, XY{x, y})
+			c.routeTo(NOC1, XY{x, y}, XY{w - 1 - x, y})
+		}
 	}
 	slots := c.arch.tensixColumns()
 	to := slices.Concat(c.columns, c.harvestedColumns())

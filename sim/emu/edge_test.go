@@ -252,6 +252,30 @@ func TestHostLoadsController(t *testing.T) {
 	}
 }
 
+// Through NoC 1, a Blackhole's rows 0 and 1 have the columns of that NoC: tt-umd asks routers without a tile, and harvested Ethernet
+// tiles, who they are (tests/api/test_noc.cpp).
+func TestEdgeTilesOnNOC1(t *testing.T) {
+	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Harvesting: chip.Harvesting{Ethernet: 1<<12 | 1<<13}})
+	for _, c := range []struct {
+		what string
+		at   chip.XY // on NoC 1
+		addr uint64
+		raw  chip.XY
+	}{
+		{"router", chip.XY{X: 15}, 0xFF00_0044, chip.XY{X: 1}},
+		{"router", chip.XY{X: 2}, 0xFF00_0044, chip.XY{X: 14}},
+		{"harvested Ethernet tile", chip.XY{X: 9, Y: 1}, niu1Base + 0x44, chip.XY{X: 7, Y: 1}},
+	} {
+		for i, w := range []uint32{uint32(c.addr >> 21), uint32(c.at.X)<<11 | uint32(c.at.Y)<<17, 1 << 3} {
+			r.dev.BARStore(0, 0x1FC00000+uint64(4*i), 4, uint64(w))
+		}
+		got, want := uint32(r.dev.BARLoad(0, c.addr&0x1FFFFF, 4)), chip.Blackhole.Mirror(c.raw)
+		if r.healthy(); got&0xFFF != uint32(want.X)|uint32(want.Y)<<6 {
+			t.Errorf("%s: %v on NoC 1 is (%d,%d), want %v", c.what, c.at, got&63, got>>6&63, want)
+		}
+	}
+}
+
 // A window may use NoC 1, with the coordinates of that NoC.
 func TestWindowOnNOC1(t *testing.T) {
 	for _, arch := range arches {

@@ -510,7 +510,25 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 			t.Errorf("%d bytes are others after the way to the remote chip and back", n)
 		}
 	}
+	// Where nothing is mapped, the firmware finds all ones, and nothing remembers what it stores.
+	before, here := written(), answers()
+	ask(remoteWriteRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
+	r.eventually("all ones are written", func() bool { return written() == before+1 })
+	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x40000)
+	r.eventually("an answer", func() bool { return answers() == here+1 })
+	if want := bytes.Repeat([]byte{0xFF}, 2048); !bytes.Equal(h.p[:2048], want) {
+		t.Errorf("a block from memory that isn't mapped: %x and more, want all ones", h.p[:16])
+	}
+	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
+	r.eventually("an answer", func() bool { return answers() == here+2 })
 	r.healthy()
+	c.cfg.RefuseUnmapped = true
+	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
+	r.refused(UndefinedBehavior)
+	if err := c.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	asks = 0
 	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 32<<10+4, 0x40000)
 	r.refused(UnimplementedFunctionality)
 }

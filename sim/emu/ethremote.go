@@ -130,9 +130,18 @@ func (c *Chip) remote(a *remoteAccess) bool {
 	return c.readTile(origin{loads: true}, "ethernet firmware", a.noc, ep, a.addr, a.n, a.words)
 }
 
-// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding, and host memory.
+// remoteData moves a block between words, the first of which starts with addr&3 bytes of padding, and host memory. As on a bus,
+// memory that isn't mapped reads as all ones and takes nothing: the host's mistake ends its command, and not the chip.
 func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	const where = "ethernet firmware"
+	if !c.cfg.RefuseUnmapped && !c.mapped(a.host, a.n) {
+		for i := range words {
+			if !toHost {
+				words[i] = ^uint32(0)
+			}
+		}
+		return c.fault == nil
+	}
 	at := c.topology.PCIe(chip.NOC0)
 	ep := c.resolve(origin{}, where, 0, uint32(at.X)|uint32(at.Y)<<6)
 	p := make([]byte, a.n)
@@ -148,6 +157,12 @@ func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	unpack(p, a.addr, words)
 	pack(buf, a.host, p)
 	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
+}
+
+// mapped reports whether n bytes at a NoC address of the PCIe tile are host memory that the driver has mapped.
+func (c *Chip) mapped(addr uint64, n int) bool {
+	bus, ok := c.bus(origin{}, "ethernet firmware", addr, n)
+	return ok && c.pcie.host != nil && c.pcie.host.ReadHost(bus, make([]byte, n)) == nil
 }
 
 // remoteDone tells the host that its command is done, and what it read.

@@ -135,10 +135,12 @@ func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
 	case a.X > b.X || a.Y > b.Y:
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast from %v to %v, past its end", a, b)
 		return
-	case (1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0:
+	case c.cfg.RefuseUnmapped && ((1<<a.X|1<<b.X)&skipX != 0 || (1<<a.Y|1<<b.Y)&skipY != 0):
 		c.refuse(origin{}, UndefinedBehavior, "tlb window", off, "multicast rectangle from %v to %v is not within the Tensix tiles", a, b)
 		return
 	}
+	// Firmware has configured all NIUs but those of workers to opt out (tt-isa-documentation WormholeB0/NoC/MemoryMap.md): tt-umd's
+	// tests multicast to a DRAM tile, and to the whole grid, and find only workers changed (TestMulticastWrite).
 	skipX, skipY = c.topology.MulticastSkip()
 	for y := a.Y; y <= b.Y; y++ {
 		for x := a.X; x <= b.X; x++ {

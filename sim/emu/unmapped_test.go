@@ -50,6 +50,55 @@ func TestUnmappedAddresses(t *testing.T) {
 		r.healthy()
 	}
 
+	// Only workers get what a host multicasts, wherever the rectangle ends.
+	for _, arch := range arches {
+		for _, whole := range []bool{false, true} {
+			if whole && arch == chip.Blackhole {
+				continue // a rectangle of raw coordinates can't be written down
+			}
+			for _, strict := range []bool{false, true} {
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
+				dram, eth := r.topo.DRAMBanks()[0].Endpoint[0], r.ethernet()
+				start, end := dram, dram
+				if whole {
+					start, end = chip.XY{}, chip.XY{X: uint8(r.params.GridWidth - 1), Y: uint8(r.params.GridHeight - 1)}
+				}
+				const at = 0x30000
+				for _, xy := range []chip.XY{dram, eth, r.worker(0, 0)} {
+					r.st(xy, at, 1)
+				}
+				off := uint64(7<<21 + at)
+				if arch == chip.Wormhole {
+					off = 7<<20 + at
+					r.dev.BARStore(0, 0x1FC00000+8*7, 8, uint64(end.X)<<16|uint64(end.Y)<<22|uint64(start.X)<<28|uint64(start.Y)<<34|1<<41)
+				} else {
+					for i, w := range []uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5} {
+						r.dev.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
+					}
+				}
+				r.dev.BARStore(0, off, 4, 2)
+				if fault := r.dev.Fault(); strict != (fault != nil) {
+					t.Errorf("%v: a multicast to %v-%v, strict %v: fault %v", arch, start, end, strict, fault)
+				}
+				if strict {
+					continue
+				}
+				worker := uint32(1)
+				if whole {
+					worker = 2
+				}
+				for name, c := range map[string]struct {
+					xy   chip.XY
+					want uint32
+				}{"DRAM": {dram, 1}, "Ethernet": {eth, 1}, "a worker": {r.worker(0, 0), worker}} {
+					if got := r.ld(c.xy, at); got != c.want {
+						t.Errorf("%v: %s has %d after a multicast to %v-%v, want %d", arch, name, got, start, end, c.want)
+					}
+				}
+			}
+		}
+	}
+
 	// Elsewhere nothing changes.
 	for _, c := range []struct {
 		arch chip.Arch
