@@ -74,9 +74,9 @@ func (c *graphTableCmd) Run(s streams) error {
 		return printJSON(s.out, map[string]any{"rows": rows})
 	}
 	w := bufio.NewWriter(s.out)
-	fmt.Fprintf(w, "%-40s %-30s %12s %14s\n", "current_op", "event", "total_cb", "total_buffer")
+	fmt.Fprintf(w, "%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
 	for _, row := range rows {
-		fmt.Fprintf(w, "%-40s %-30s %12d %14d\n", row.Op, row.Event, row.Circular, row.Buffers)
+		fmt.Fprintf(w, "%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
 	}
 	return w.Flush()
 }

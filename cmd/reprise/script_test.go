@@ -40,10 +40,12 @@ func TestScripts(t *testing.T) {
 			for _, v := range libraries {
 				e.Setenv(v, os.Getenv(v))
 			}
-			golden, err := filepath.Abs(filepath.Join("..", "..", "dispatch", "cq", "testdata", "golden"))
-			e.Setenv("GOLDEN", golden)
-			if err != nil {
-				return err
+			for name, dir := range map[string]string{"GOLDEN": "dispatch/cq/testdata/golden", "CAPTURES": "ops/graph/testdata/tt-metal"} {
+				path, err := filepath.Abs(filepath.Join("..", "..", filepath.FromSlash(dir)))
+				if err != nil {
+					return err
+				}
+				e.Setenv(name, path)
 			}
 			return nil
 		},

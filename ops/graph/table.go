@@ -5,9 +5,11 @@ type Row struct {
 	Node  int    `json:"node"`
 	Op    string `json:"current_op"` // the innermost function
 	Event string `json:"event"`      // begin_op, end_op or the type of the node
-	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core after the event.
-	Circular int64 `json:"total_cb"`
-	Buffers  int64 `json:"total_buffer"`
+	// Circular is the bytes of circular buffers, dataflow buffers and scratchpads on a core after the event. As in TT-NN, circular
+	// buffers that lie in buffers are among them, although they take no memory of their own: InBuffers says how much that is.
+	Circular  int64 `json:"total_cb"`
+	InBuffers int64 `json:"cb_in_buffers"`
+	Buffers   int64 `json:"total_buffer"`
 }
 
 // Table returns how much L1 is in use after each event that changes it, in bytes, counted as [PeakL1] does. The starts and
@@ -19,7 +21,7 @@ func Table(g *Graph) []Row {
 	for i := range g.Nodes {
 		t.step(i)
 		n := &g.Nodes[i]
-		r := Row{Node: i, Event: string(n.Type), Circular: t.circular, Buffers: t.buffers}
+		r := Row{Node: i, Event: string(n.Type), Circular: t.circular, InBuffers: t.inBuffer, Buffers: t.buffers}
 		switch n.Type {
 		case FunctionStart:
 			open = append(open, n.Name())

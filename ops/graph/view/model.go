@@ -13,23 +13,22 @@ import (
 // model is the document that the page shows: a report in the terms of operations, tensors and buffers. Sizes and addresses are
 // in bytes, times in nanoseconds, and from and to are counters of nodes, which are the page's axis of events.
 type model struct {
-	Name      string      `json:"name"`
-	Format    string      `json:"format"`
-	Captured  string      `json:"captured,omitempty"` // RFC 3339
-	Nodes     int         `json:"nodes"`
-	Total     int64       `json:"total"`
-	Devices   []device    `json:"devices"`
-	Peaks     []peak      `json:"peaks"`
-	Problems  []problem   `json:"problems"`
-	Ops       []op        `json:"ops"` // all calls, in the order of their starts
-	Tensors   []tensor    `json:"tensors"`
-	Buffers   []buffer    `json:"buffers"`
-	Places    [][]onCore  `json:"places"`    // on which cores buffers are, by buffer.Place
-	Cores     [2]int      `json:"cores"`     // columns and rows of the grid
-	Sources   []source    `json:"sources"`   // by op.Source
-	Chips     []chip      `json:"chips"`     // by identifier, at least one
-	InBuffers int64       `json:"inBuffers"` // bytes of the first peak that are counted again
-	Meta      [][2]string `json:"meta"`
+	Name     string      `json:"name"`
+	Format   string      `json:"format"`
+	Captured string      `json:"captured,omitempty"` // RFC 3339
+	Nodes    int         `json:"nodes"`
+	Total    int64       `json:"total"`
+	Devices  []device    `json:"devices"`
+	Peaks    []peak      `json:"peaks"`
+	Problems []problem   `json:"problems"`
+	Ops      []op        `json:"ops"` // all calls, in the order of their starts
+	Tensors  []tensor    `json:"tensors"`
+	Buffers  []buffer    `json:"buffers"`
+	Places   [][]onCore  `json:"places"`  // on which cores buffers are, by buffer.Place
+	Cores    [2]int      `json:"cores"`   // columns and rows of the grid
+	Sources  []source    `json:"sources"` // by op.Source
+	Chips    []chip      `json:"chips"`   // by identifier, at least one
+	Meta     [][2]string `json:"meta"`
 }
 
 type device struct {
@@ -129,7 +128,7 @@ type modeler struct {
 func newModel(name string, r *graph.Report) *model {
 	m := &modeler{r: r, g: r.Graph, calls: r.Graph.Calls(), tensors: map[int]int{}, byNode: map[int]int{}, places: map[string]int{}, sources: map[string]int{}}
 	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Peaks: peaks(r.Graph), Problems: problems(r.Graph),
-		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, InBuffers: graph.PeakL1InBuffers(r.Graph), Meta: [][2]string{}}
+		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, Meta: [][2]string{}}
 	if m.Problems == nil {
 		m.Problems = []problem{}
 	}

@@ -57,14 +57,16 @@ func (v *view) send(w http.ResponseWriter, kind string, f func(*bytes.Buffer) er
 
 // peak is a row of the table of peaks.
 type peak struct {
-	Name  string `json:"name"`
-	Bytes int64  `json:"bytes"`
+	Name      string `json:"name"`
+	Bytes     int64  `json:"bytes"`
+	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers that lie in buffers, which are counted again
 }
 
 func peaks(g *graph.Graph) []peak {
 	return []peak{
-		{"L1, buffers and a core's circular buffers", graph.PeakL1(g)}, {"circular buffers of a core", graph.PerCore(g, 64).Circular},
-		{"all buffers that were allocated", graph.PeakAllocated(g)}, {"DRAM", graph.DRAMUsage(g).Peak},
+		{Name: "L1, buffers and a core's circular buffers", Bytes: graph.PeakL1(g), InBuffers: graph.PeakL1InBuffers(g)},
+		{Name: "circular buffers of a core", Bytes: graph.PerCore(g, 64).Circular},
+		{Name: "all buffers that were allocated", Bytes: graph.PeakAllocated(g)}, {Name: "DRAM", Bytes: graph.DRAMUsage(g).Peak},
 	}
 }
 

@@ -89,7 +89,8 @@ function chipSelector(draw) {
 }
 
 function tiles() {
-	return el('div', {class: 'tiles'}, R.peaks.map(p => el('div', {class: 'tile'}, el('span', {class: 'note'}, p.name), el('b', {}, bytes(p.bytes)))),
+	return el('div', {class: 'tiles'}, R.peaks.map(p => el('div', {class: 'tile'}, el('span', {class: 'note'}, p.name), el('b', {}, bytes(p.bytes)),
+		p.inBuffers > 0 && el('span', {class: 'note', id: 'twice'}, `${bytes(p.inBuffers)} of it are circular buffers in buffers, counted twice`))),
 		el('div', {class: 'tile'}, el('span', {class: 'note'}, 'time in functions'), el('b', {}, time(R.total) || '–')));
 }
 
