@@ -23,10 +23,10 @@ func (c *graphPerfCmd) Run(s streams) error {
 		return err
 	}
 	if len(r.Programs) == 0 {
-		return fmt.Errorf("graph: %s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends", c.Report)
+		return fmt.Errorf("%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends", c.Report)
 	}
 	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
-		return fmt.Errorf("graph: %w", err)
+		return err
 	}
 	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
 	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
@@ -39,7 +39,7 @@ func (c *graphPerfCmd) Run(s streams) error {
 		{filepath.Join(c.Folder, graph.HostLogFile), func(io.Writer) error { return nil }},
 	} {
 		if err := writeFile(f.path, f.text); err != nil {
-			return fmt.Errorf("graph: %w", err)
+			return err
 		}
 	}
 	if c.JSON {

@@ -78,7 +78,7 @@ func decodeArray(b []byte, lim Limits) (*Report, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, &FormatError{Node: -1, Field: "graph", Want: "nothing after the array", Err: err}
+		return nil, &FormatError{Node: -1, Want: "nothing after the array of nodes", Err: err}
 	}
 	return &Report{Version: Version, Graph: g}, nil
 }

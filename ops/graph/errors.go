@@ -25,7 +25,7 @@ var (
 // FormatError says which part of a report is invalid. It matches [ErrFormat].
 type FormatError struct {
 	Node  int    // index in the graph, -1 if it isn't about a node
-	Field string // the JSON key
+	Field string // the JSON key, empty if it is about a node or the graph as a whole
 	Found string // the value, shortened
 	Want  string // a description of valid values
 	Err   error  // of the JSON decoder, or nil
@@ -34,16 +34,15 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	where := e.Field
-	if e.Node >= 0 {
-		where = fmt.Sprintf("node %d: %s", e.Node, e.Field)
-	}
 	s := "graph: decode: "
 	if e.Line > 0 {
 		s += fmt.Sprintf("line %d, column %d: ", e.Line, e.Column)
 	}
-	if where != "" {
-		s += where + ": "
+	if e.Node >= 0 {
+		s += fmt.Sprintf("node %d: ", e.Node)
+	}
+	if e.Field != "" {
+		s += e.Field + ": "
 	}
 	s += "want " + e.Want
 	if e.Found != "" {

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -39,3 +40,70 @@ func TestDecodeSaysWhere(t *testing.T) {
 		})
 	}
 }
+
+// full is a disk without space.
+type full struct{}
+
+var errFull = errors.New("no space left")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+// Every error says once that it is about a graph.
+func TestErrorsNameThePackageOnce(t *testing.T) {
+	decode := func(text string, lim graph.Limits) func() error {
+		return func() error { _, err := graph.Decode(strings.NewReader(text), lim); return err }
+	}
+	recorded := func(c graph.Config, do func(*graph.Recorder)) func() error {
+		return func() error {
+			r := graph.NewRecorder(c)
+			do(r)
+			_, err := r.Finish()
+			return err
+		}
+	}
+	for name, refuse := range map[string]func() error{
+		"no JSON":           decode("", graph.Limits{}),
+		"no version":        decode("{}", graph.Limits{}),
+		"another version":   decode(`{"version":2}`, graph.Limits{}),
+		"no array":          decode(`{"version":1,"graph":7}`, graph.Limits{}),
+		"array without end": decode(`[{"counter":0,"node_type":"tensor"}`, graph.Limits{}),
+		"more after it":     decode("[] 1", graph.Limits{}),
+		"no node":           decode(`[7]`, graph.Limits{}),
+		"another counter":   decode(`[{"counter":3}]`, graph.Limits{}),
+		"no type":           decode(`[{"counter":0}]`, graph.Limits{}),
+		"keys of buffers":   decode(`{"version":1,"per_operation_buffers":{"x":[]}}`, graph.Limits{}),
+		"keys of pages":     decode(`{"version":1,"buffer_pages_by_address":{"x":[]}}`, graph.Limits{}),
+		"Python's records":  decode(`{"version":1,"python_io":7}`, graph.Limits{}),
+		"too many bytes":    decode("[                ]", graph.Limits{Bytes: 3}),
+		"too many nodes":    decode(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`, graph.Limits{Nodes: 1}),
+		"a graph alone":     func() error { return new(graph.Graph).UnmarshalJSON([]byte("7")) },
+		"reading": func() error {
+			_, err := graph.Decode(io.MultiReader(strings.NewReader("["), failing{}), graph.Limits{})
+			return err
+		},
+		"no open function": recorded(graph.Config{}, func(r *graph.Recorder) { r.End() }),
+		"too long a capture": recorded(graph.Config{MaxNodes: 2}, func(r *graph.Recorder) {
+			for range 5 {
+				r.Begin("add")
+			}
+		}),
+		"after the end": recorded(graph.Config{}, func(r *graph.Recorder) { _, _ = r.Finish(); r.Begin("add") }),
+		"no outputs":    func() error { _, err := graph.OutputTensors(&graph.Graph{}); return err },
+		"no level":      func() error { return sample().DotFlow(io.Discard, 0) },
+		"report":        func() error { return timed().Encode(full{}) },
+		"performance":   func() error { return timed().WritePerformance(full{}) },
+		"device log":    func() error { return timed().WriteDeviceLog(full{}) },
+	} {
+		switch err := refuse(); {
+		case err == nil:
+			t.Errorf("%s: no error", name)
+		case strings.Count(err.Error(), "graph: ") != 1 || strings.Contains(err.Error(), ": :"):
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// failing is a file that can't be read.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

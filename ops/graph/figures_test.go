@@ -244,11 +244,11 @@ func TestDecodeRefuses(t *testing.T) {
 		``:                               "want a report's JSON object",
 		`{}`:                             "version: want 1, found none",
 		`{"version":2}`:                  "unknown version of the report format: 2",
-		`{"version":1,"graph":7}`:        "graph: want an array of nodes, found",
+		`{"version":1,"graph":7}`:        "decode: want a graph that is an array of nodes, found",
 		`[{"node_type":"tensor"}]`:       "node 0: counter: want 0, found none",
 		`[{"counter":1,"node_type":""}]`: "node 0: counter: want 0, found 1",
 		`[{"counter":0}]`:                "node 0: node_type: want the type of a node",
-		`[] 1`:                           "nothing after the array",
+		`[] 1`:                           "nothing after the array of nodes",
 		`{"version":1,"per_operation_buffers":{"x":[]}}`: "counters as keys",
 	} {
 		if _, err := Decode(strings.NewReader(in), Limits{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -108,13 +108,13 @@ func (g *Graph) UnmarshalJSON(b []byte) error {
 func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 	t, err := d.Token()
 	if err != nil {
-		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Err: err}
+		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Err: err}
 	}
 	if t == nil { // null
 		return &Graph{Format: Format2025}, nil
 	}
 	if t != json.Delim('[') {
-		return nil, &FormatError{Node: -1, Field: "graph", Want: "an array of nodes", Found: clip(fmt.Append(nil, t))}
+		return nil, &FormatError{Node: -1, Want: "a graph that is an array of nodes", Found: clip(fmt.Append(nil, t))}
 	}
 	g := &Graph{}
 	var leveled, numbers, newest bool
@@ -144,7 +144,7 @@ func decodeNodes(d *json.Decoder, lim Limits) (*Graph, error) {
 		g.Nodes = append(g.Nodes, n)
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, &FormatError{Node: -1, Field: "graph", Want: "the array's end", Err: err}
+		return nil, &FormatError{Node: -1, Want: "the end of the array of nodes", Err: err}
 	}
 	switch {
 	case newest:
