@@ -75,6 +75,7 @@ func TestScripts(t *testing.T) {
 			"uselog":  cmdUseLog,
 			"waitfor": cmdWaitFor,
 			"metal":   cmdMetal,
+			"nodes":   cmdNodes,
 		},
 	})
 }
@@ -94,6 +95,16 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
+}
+
+// cmdNodes writes a report's list of nodes alone, as TT-NN writes captures: `nodes REPORT FILE`.
+func cmdNodes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: nodes REPORT FILE")
+	}
+	var report struct{ Graph json.RawMessage }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &report))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), report.Graph, 0o666))
 }
 
 // cmdMetal writes a kernel cache as tt-metal lays it out, of its oldest and its newest revision that are known: `metal DIR`.

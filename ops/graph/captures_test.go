@@ -24,7 +24,8 @@ func capture(t *testing.T, name string) *Report {
 	return r
 }
 
-// The peaks of TT-NN's captures are those that the README beside them says, in bytes.
+// The peaks of TT-NN's captures are those that the README beside them says, in bytes:
+// https://github.com/tenstorrent/tt-metal/blob/8458ac2a57ab176546f9df3181370bf1f102753e/tests/ttnn/unit_tests/base_functionality/graph_l1_traces/README.md.
 func TestPeaksOfCaptures(t *testing.T) {
 	type figures struct {
 		Core                         CoreUse
