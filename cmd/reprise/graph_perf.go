@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -17,8 +17,9 @@ type graphPerfCmd struct {
 	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
 }
 
-func (c *graphPerfCmd) Run(s streams) error {
-	r, err := c.read()
+// Run writes the files of a performance report, or none of them: the visualizer takes a folder for one by what is in it.
+func (c *graphPerfCmd) Run(ctx context.Context, s streams) error {
+	r, err := until(ctx, c.read)
 	if err != nil {
 		return err
 	}
@@ -30,29 +31,16 @@ func (c *graphPerfCmd) Run(s streams) error {
 	}
 	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
 	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
-	for _, f := range []struct {
-		path string
-		text func(io.Writer) error
-	}{
-		{times, r.WritePerformance},
+	if err := saveTogether("FOLDER", []fileText{
 		{filepath.Join(c.Folder, graph.DeviceLogFile), r.WriteDeviceLog},
 		{filepath.Join(c.Folder, graph.HostLogFile), func(io.Writer) error { return nil }},
-	} {
-		if err := writeFile(f.path, f.text); err != nil {
-			return err
-		}
+		{times, r.WritePerformance},
+	}); err != nil {
+		return err
 	}
 	if c.JSON {
 		return printJSON(s.out, map[string]any{"file": times, "programs": len(r.Programs)})
 	}
 	_, err = fmt.Fprintf(s.out, "%s: %d runs of programs\n", times, len(r.Programs))
 	return err
-}
-
-func writeFile(path string, text func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(text(f), f.Close())
 }

@@ -13,6 +13,7 @@ func (*graphTableCmd) onlyReads() bool  { return true }
 func (*graphPeakCmd) onlyReads() bool   { return true }
 func (*graphDotCmd) onlyReads() bool    { return true }
 func (*graphSVGCmd) onlyReads() bool    { return true }
+func (*graphHTMLCmd) onlyReads() bool   { return true }
 func (*inspectCmd) onlyReads() bool     { return true }
 func (*metalLsCmd) onlyReads() bool     { return true }
 func (*metalCheckCmd) onlyReads() bool  { return true }

@@ -29,6 +29,42 @@ func save(ctx context.Context, flag, path string, write func(io.Writer) error) (
 	return f.end(buffered(f.File, write))
 }
 
+// fileText is one of several files that belong together.
+type fileText struct {
+	path  string
+	write func(io.Writer) error
+}
+
+// saveTogether writes files that belong together, all of them or none: none gets its name before all are whole, and the last one
+// gets it last. flag is what named their folder.
+func saveTogether(flag string, files []fileText) (err error) {
+	var open []*unfinished
+	defer func() {
+		for _, f := range open {
+			err = f.end(err)
+		}
+	}()
+	for _, file := range files {
+		at, through, err := place(file.path)
+		var f *unfinished
+		switch {
+		case err != nil:
+		case through:
+			err = errors.New("what is there is no file")
+		default:
+			f, err = temporary(at)
+		}
+		if err != nil {
+			return cannotMake(flag, file.path, err)
+		}
+		open = append(open, f)
+		if err := buffered(f.File, file.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unfinished is a file that has its name once it is whole.
 type unfinished struct {
 	*os.File
