@@ -1,8 +1,10 @@
 package graph
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +51,87 @@ func TestPeaksOfCaptures(t *testing.T) {
 		var text strings.Builder
 		if err := g.Print(&text); err != nil || !strings.Contains(text.String(), "Capture End") {
 			t.Errorf("%s: printed %q, %v", name, text.String(), err)
+		}
+	}
+}
+
+// The figures that TT-NN's tests of dataflow buffers and scratchpads expect, each of the nodes that they make:
+// https://github.com/tenstorrent/tt-metal/blob/04f2614d9ec8509b6ef1a2a3b6f61ed08f70a7ea/tests/ttnn/unit_tests/base_functionality/test_graph_trace_utils.py.
+func TestFiguresOfProgramMemory(t *testing.T) {
+	type node struct {
+		kind  NodeType
+		size  int
+		more  string // the parameter of its kind
+		cores string
+	}
+	const one = `[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}}]`
+	cb := func(size int) node { return node{CircularAllocate, size, `"globally_allocated":"0"`, one} }
+	dfb := func(size int) node { return node{DataflowAllocate, size, `"borrows_memory":"0"`, one} }
+	scratchpad := func(size int) node { return node{ScratchpadAllocate, size, `"address":"0"`, one} }
+	program := []node{cb(1024), dfb(2048), scratchpad(512)}
+	for name, c := range map[string]struct {
+		nodes []node
+		want  CoreUse
+		l1    int64 // of extract_peak_L1_memory_usage
+	}{
+		"ttnn.repeat without codegen, captured": {[]node{dfb(384), dfb(384)}, CoreUse{Dataflow: 768, Total: 768}, 768},
+		"each kind by itself":                   {program, CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
+		"one in a tensor's memory":              {[]node{{DataflowAllocate, 4096, `"borrows_memory":"1"`, one}, dfb(256)}, CoreUse{Dataflow: 256, Total: 256}, 256},
+		"two programs":                          {append(append(slices.Clone(program), node{kind: CircularDeallocate}), program...), CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
+		"no circular buffer":                    {[]node{dfb(2048), scratchpad(512)}, CoreUse{Dataflow: 2048, Scratchpad: 512, Total: 2560}, 2560},
+		"on disjoint cores": {[]node{
+			{CircularAllocate, 1024, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}},{"start":{"x":3,"y":0},"end":{"x":3,"y":0}}]`},
+			{CircularAllocate, 2048, `"globally_allocated":"0"`, `[{"start":{"x":1,"y":0},"end":{"x":2,"y":0}}]`},
+			{CircularAllocate, 512, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":3,"y":0}}]`},
+		}, CoreUse{Circular: 2560, Total: 2560}, 3584},
+	} {
+		var text []string
+		for i, n := range c.nodes {
+			params := "{}"
+			if n.kind != CircularDeallocate {
+				params = fmt.Sprintf(`{"size":"%d","core_range_set":%s,"device_id":"0",%s}`, n.size, n.cores, n.more)
+			}
+			text = append(text, fmt.Sprintf(`{"counter":%d,"node_type":%q,"params":%s,"connections":[]}`, i, n.kind, params))
+		}
+		r, err := Decode(strings.NewReader("["+strings.Join(text, ",")+"]"), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(c.want, PerCore(r.Graph, 64)); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if got := PeakL1(r.Graph); got != c.l1 {
+			t.Errorf("%s: peak of L1 %d, want %d", name, got, c.l1)
+		}
+	}
+}
+
+// A function that frees takes the tensor whose buffer it frees. In TT-NN's captures without dispatch all of these are at address 0.
+func TestDeallocationsTakeTheirTensors(t *testing.T) {
+	for name, want := range map[string][]string{
+		"matmul_planned":       {"5"},
+		"matmul_run":           {"5"},
+		"sharded_add":          {"11"},
+		"sharded_add_in_place": nil,
+		"conv2d":               {"7", "29", "30", "31", "32", "11", "24", "none", "39", "35", "37", "17", "22", "41"}, // one that shares its buffer frees nothing
+	} {
+		g := capture(t, name).Graph
+		calls := g.Calls()
+		all := g.Operands(calls)
+		var got []string
+		for i, c := range calls {
+			if c.Name != "Tensor::deallocate" {
+				continue
+			}
+			if len(all[i].In) == 0 {
+				got = append(got, "none")
+			}
+			for _, n := range all[i].In {
+				got = append(got, g.Nodes[n].Params[ParamTensorID])
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: %s", name, d)
 		}
 	}
 }
