@@ -37,17 +37,46 @@ func describe(r *graph.Report, arch string) {
 	}
 	d.FirstL1Bank = d.FirstCircularBuffer
 	d.Derive()
-	ids := map[int64]bool{}
-	for i := range r.Graph.Nodes {
-		if id, ok := r.Graph.Nodes[i].Params.Int(graph.ParamDeviceID); ok {
-			ids[id] = true
-		}
-	}
+	ids, _ := named(r.Graph)
 	if len(ids) == 0 { // nodes of 2025 name none: their buffers are of device 0
-		ids[0] = true
+		ids = []int64{0}
 	}
-	for _, id := range slices.Sorted(maps.Keys(ids)) {
+	for _, id := range ids {
 		d.ID = id
 		r.Devices = append(r.Devices, d)
 	}
+}
+
+// named returns the numbers of the devices that nodes name, in order, without those that are second numbers, and the first ones of
+// these: TT-NN's captures of what ran have buffers under the number of a mesh and programs under that of its chip. Here as in
+// [graph.PerCore] the only device with buffers alone and the only one with programs alone are one. A mesh of several chips stays
+// a device of its own.
+func named(g *graph.Graph) (ids []int64, second map[int64]int64) {
+	all, programs, buffers := map[int64]bool{}, map[int64]bool{}, map[int64]bool{}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		id, ok := n.Params.Int(graph.ParamDeviceID)
+		if !ok {
+			continue
+		}
+		all[id] = true
+		switch n.Type {
+		case graph.CircularAllocate, graph.DataflowAllocate, graph.ScratchpadAllocate:
+			programs[id] = true
+		case graph.BufferAllocate:
+			buffers[id] = true
+		}
+	}
+	second = map[int64]int64{}
+	if len(programs) == 1 && len(buffers) == 1 {
+		for chip := range programs {
+			for mesh := range buffers {
+				if mesh != chip {
+					second[mesh] = chip
+					delete(all, mesh)
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(all)), second
 }

@@ -3,6 +3,8 @@ package visualizer
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -54,15 +56,22 @@ func TestDeallocateTakesItsTensor(t *testing.T) {
 	}
 }
 
-// A list of nodes has the devices of the architecture that its reader knows, one if its nodes name none, as in 2025. A report with
-// devices keeps them.
+// A list of nodes has the devices of the architecture that its reader knows, one if its nodes name none, as in 2025, and one if
+// its buffers and its programs have different numbers, of a mesh and of its chip. A report with devices keeps them.
 func TestArchOfNodeLists(t *testing.T) {
 	sum, ask := imported(t, Options{Arch: "blackhole"}, "../testdata/tt-metal/matmul_run.json")
 	want(t, ask("SELECT device_id, num_x_cores, num_y_cores, l1_num_banks, worker_l1_size, address_at_first_l1_cb_buffer, cb_limit FROM devices ORDER BY 1"),
-		"0|11|10|110|1572864|111616|1461248", "1|11|10|110|1572864|111616|1461248")
+		"0|11|10|110|1572864|111616|1461248")
+	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM tensors UNION SELECT device_id FROM device_tensors"), "0")
 	if len(sum.Warnings) != 0 {
 		t.Errorf("warnings %q", sum.Warnings)
 	}
+	text, err := os.ReadFile("../testdata/tt-metal/matmul_run.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ask = imported(t, Options{}, save(t, strings.Replace(string(text), `"graph":`, `"devices":[{"device_id":0}],"graph":`, 1)))
+	want(t, ask("SELECT DISTINCT device_id FROM buffers UNION SELECT device_id FROM devices"), "0")
 	sum, ask = imported(t, Options{Arch: "wormhole"}, save(t, `[{"counter":0,"node_type":"capture_start","connections":[1]},{"counter":1,"node_type":"function_start","params":{"name":"ttnn::add"},"connections":[2,4]},
 	{"counter":2,"node_type":"buffer","params":{"size":"64","type":"L1"},"connections":[]},{"counter":3,"node_type":"buffer_allocate","params":{"address":"64","size":"64","type":"L1"},"connections":[2]},
 	{"counter":4,"node_type":"function_end","params":{"name":"ttnn::add"},"connections":[5]},{"counter":5,"node_type":"capture_end","connections":[]}]`))

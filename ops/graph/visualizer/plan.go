@@ -1,6 +1,7 @@
 package visualizer
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -68,20 +69,17 @@ func (p *plan) renumber() {
 	for _, d := range p.r.Devices {
 		ids[d.ID] = true
 	}
-	if len(ids) == 0 {
-		for i := range p.g.Nodes {
-			if d, ok := p.g.Nodes[i].Params.Int(graph.ParamDeviceID); ok {
-				ids[d] = true
-			}
-		}
+	sorted, second := named(p.g)
+	if len(ids) > 0 {
+		sorted = slices.Sorted(maps.Keys(ids))
 	}
-	var sorted []int64
-	for id := range ids {
-		sorted = append(sorted, id)
-	}
-	slices.Sort(sorted)
 	for i, id := range sorted {
 		p.dev[id] = int64(i)
+	}
+	for mesh, chip := range second {
+		if n, ok := p.dev[chip]; ok && !ids[mesh] {
+			p.dev[mesh] = n
+		}
 	}
 }
 
