@@ -43,6 +43,20 @@ func (a *reportArg) read() (*graph.Report, error) {
 	return r, nil
 }
 
+// describedArg is a report that is shown with its devices.
+type describedArg struct {
+	reportArg
+	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+}
+
+func (a *describedArg) read() (*graph.Report, error) {
+	r, err := a.reportArg.read()
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Describe(a.Arch)
+}
+
 type graphShowCmd struct {
 	reportArg
 	Tree bool `help:"Only functions and how long they took."`
@@ -82,8 +96,8 @@ func (c *graphTableCmd) Run(s streams) error {
 }
 
 type graphPeakCmd struct {
-	reportArg
-	Cores int  `help:"Cores that the pages of interleaved buffers are spread over." default:"64" placeholder:"N"`
+	describedArg
+	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default those of the devices' grid, or 64 without devices." placeholder:"N"`
 	JSON  bool `help:"Print one JSON object instead of text." name:"json"`
 }
 
@@ -103,8 +117,8 @@ type peakJSON struct {
 
 // Validate checks that a grid can have so many cores. Package kong calls it.
 func (c *graphPeakCmd) Validate() error {
-	if c.Cores < 1 {
-		return &flagError{flag: "--cores", value: fmt.Sprint(c.Cores), why: "pages need a core", hint: "give 1 or more"}
+	if c.Cores != nil && *c.Cores < 1 {
+		return &flagError{flag: "--cores", value: fmt.Sprint(*c.Cores), why: "pages need a core", hint: "give 1 or more"}
 	}
 	return nil
 }
@@ -114,8 +128,11 @@ func (c *graphPeakCmd) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	g := r.Graph
-	core := graph.PerCore(g, c.Cores)
+	g, cores := r.Graph, r.Cores()
+	if c.Cores != nil {
+		cores = *c.Cores
+	}
+	core := graph.PerCore(g, cores)
 	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad, Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
 	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
 		return err
@@ -205,7 +222,7 @@ func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
 	return err
 }
 
-type graphHTMLCmd struct{ reportArg }
+type graphHTMLCmd struct{ describedArg }
 
 func (c *graphHTMLCmd) Run(s streams) error {
 	r, err := c.read()

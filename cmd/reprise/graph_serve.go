@@ -13,7 +13,7 @@ import (
 )
 
 type graphServeCmd struct {
-	reportArg
+	describedArg
 	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
 }
 

@@ -21,7 +21,7 @@ func TestGraphServe(t *testing.T) {
 	defer cancel()
 	r, w := io.Pipe()
 	ended := make(chan error, 1)
-	c := graphServeCmd{reportArg: reportArg{path}, Listen: "127.0.0.1:0"}
+	c := graphServeCmd{describedArg: describedArg{reportArg: reportArg{path}}, Listen: "127.0.0.1:0"}
 	go func() { ended <- c.Run(ctx, streams{out: w, err: io.Discard}) }()
 	line := make([]byte, 200)
 	n, err := r.Read(line)

@@ -127,7 +127,7 @@ type modeler struct {
 
 func newModel(name string, r *graph.Report) *model {
 	m := &modeler{r: r, g: r.Graph, calls: r.Graph.Calls(), tensors: map[int]int{}, byNode: map[int]int{}, places: map[string]int{}, sources: map[string]int{}}
-	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Peaks: peaks(r.Graph), Problems: problems(r.Graph),
+	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Problems: problems(r.Graph),
 		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, Meta: [][2]string{}}
 	if m.Problems == nil {
 		m.Problems = []problem{}
@@ -144,6 +144,7 @@ func newModel(name string, r *graph.Report) *model {
 			First: d.FirstCircularBuffer, DRAM: d.DRAMChannels * d.DRAMSizePerChannel})
 	}
 	m.grid()
+	m.Peaks = peaks(r.Graph, m.coreCount())
 	m.innermost()
 	m.tensorList()
 	m.ops()

@@ -62,10 +62,11 @@ type peak struct {
 	InBuffers int64  `json:"inBuffers,omitempty"` // of these, circular buffers that lie in buffers, which are counted again
 }
 
-func peaks(g *graph.Graph) []peak {
+// peaks returns the figures of a report whose interleaved buffers are spread over so many cores.
+func peaks(g *graph.Graph, cores int) []peak {
 	return []peak{
 		{Name: "L1, buffers and a core's circular buffers", Bytes: graph.PeakL1(g), InBuffers: graph.PeakL1InBuffers(g)},
-		{Name: "circular buffers of a core", Bytes: graph.PerCore(g, 64).Circular},
+		{Name: "circular buffers of a core", Bytes: graph.PerCore(g, cores).Circular},
 		{Name: "all buffers that were allocated", Bytes: graph.PeakAllocated(g)}, {Name: "DRAM", Bytes: graph.DRAMUsage(g).Peak},
 	}
 }

@@ -81,7 +81,7 @@ func TestArchOfNodeLists(t *testing.T) {
 	}
 	_, ask = imported(t, Options{Arch: "wormhole"}, save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":7}],"graph":[]}`))
 	want(t, ask("SELECT device_id, l1_num_banks FROM devices"), "0|7")
-	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"}, Options{Arch: "z80"}); !errors.Is(err, ErrArch) {
+	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"}, Options{Arch: "z80"}); !errors.Is(err, graph.ErrArch) {
 		t.Errorf("an unknown architecture: %v", err)
 	}
 }

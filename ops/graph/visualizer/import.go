@@ -54,7 +54,7 @@ var ErrNoReports = errors.New("no reports")
 // exist are kept. A file in a folder that can't be read is a warning, unless no file can. An import is all or nothing: after
 // an error the database and the files beside it are unchanged.
 func Import(ctx context.Context, db string, paths []string, o Options) (sum *Summary, err error) {
-	if err := checkArch(o.Arch); err != nil {
+	if err := graph.CheckArch(o.Arch); err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
 	}
 	files, err := list(paths)
@@ -111,7 +111,9 @@ func (w *writer) files(files []file, o Options) error {
 			w.warn("skipped: %v", err)
 			continue
 		}
-		describe(r, o.Arch)
+		if err := r.Describe(o.Arch); err != nil {
+			return err
+		}
 		w.renumberTensors(r, f.path)
 		p := newPlan(r, k*OperationStride)
 		if len(p.ops) >= OperationStride && len(files) > 1 {

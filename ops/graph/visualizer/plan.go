@@ -69,7 +69,7 @@ func (p *plan) renumber() {
 	for _, d := range p.r.Devices {
 		ids[d.ID] = true
 	}
-	sorted, second := named(p.g)
+	sorted, second := p.g.DeviceIDs()
 	if len(ids) > 0 {
 		sorted = slices.Sorted(maps.Keys(ids))
 	}

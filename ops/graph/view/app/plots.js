@@ -110,10 +110,11 @@ class Plots {
 	// curve draws bytes in use over time. limit is the capacity, marks are events to mark below.
 	curve(id, title, curves, limit, marks) {
 		const top = Math.max(1, ...curves.map(c => most(c.values)));
-		const high = limit && limit < top * 4 ? Math.max(limit, top) : top, xs = chip().at.map(at);
+		const near = limit < top * 4, high = limit && near ? Math.max(limit, top) : top, xs = chip().at.map(at);
+		const capacity = limit ? 'capacity ' + bytes(limit) + (near ? '' : ', off the scale') : '';
 		const close = xs[xs.length - 1] < end(); // lines go on to the end
 		const data = [close ? [...xs, end()] : xs, ...curves.map(c => close ? [...c.values, c.values[c.values.length - 1]] : c.values)];
-		return this.make(id, {
+		const box = this.make(id, {
 			title: '', height: 210, scales: {y: {range: () => [0, high * 1.2]}}, axes: [null, {label: title, labelSize: 22, size: 84, values: (u, v) => v.map(bytes), splits: () => ticks(high)}],
 			series: [{}, ...curves.map(c => ({stroke: c.color, fill: c.fill, width: 1.5, paths: uPlot.paths.stepped({align: 1}), points: {show: false}}))],
 			pick: u => { const o = opAt(eventAt(u.posToVal(u.cursor.left, 'x'))); if (o >= 0) location.hash = '#/op/' + o; },
@@ -121,10 +122,11 @@ class Plots {
 				draw: [u => {
 					const c = u.ctx, px = devicePixelRatio, {left, top, width, height} = u.bbox;
 					c.save();
-					if (limit && limit <= high) {
-						const y = u.valToPos(limit, 'y', true);
-						c.strokeStyle = c.fillStyle = '#b00020'; c.setLineDash([6 * px, 4 * px]); c.beginPath(); c.moveTo(left, y); c.lineTo(left + width, y); c.stroke();
-						c.textAlign = 'right'; c.textBaseline = 'top'; c.font = `${11 * px}px sans-serif`; c.fillText('capacity ' + bytes(limit), left + width - 6 * px, y + 3 * px);
+					if (capacity) {
+						c.strokeStyle = c.fillStyle = '#b00020'; c.textAlign = 'right'; c.textBaseline = 'top'; c.font = `${11 * px}px sans-serif`;
+						const y = near ? u.valToPos(limit, 'y', true) : top;
+						if (near) { c.setLineDash([6 * px, 4 * px]); c.beginPath(); c.moveTo(left, y); c.lineTo(left + width, y); c.stroke(); }
+						c.fillText(capacity, left + width - 6 * px, y + 3 * px);
 					}
 					c.setLineDash([]); c.font = `${11 * px}px sans-serif`; c.textAlign = 'left'; c.textBaseline = 'top';
 					let x = left + 8 * px;
@@ -144,6 +146,8 @@ class Plots {
 				}],
 			},
 		}, data);
+		box.setAttribute('aria-description', capacity);
+		return box;
 	}
 
 	// boxes draws rectangles: each is {x0, x1, y0, y1, color, text}. point says in the note what one is, pick goes to its page.
