@@ -17,6 +17,7 @@ type call struct {
 	d   *Device
 	result
 	planned []*Tensor // scratch memory of an operation without dispatch
+	others  []*Tensor // results after the first one, for graphs: set when the functions inside have ended
 }
 
 // internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
@@ -96,7 +97,11 @@ func (c *call) captured(name string, args func() []graph.Arg, f func() (*Tensor,
 	case err != nil || t == nil:
 		captures.end()
 	default:
-		captures.end(t.graph())
+		out := []*graph.Tensor{t.graph()}
+		for _, o := range c.others {
+			out = append(out, o.graph())
+		}
+		captures.end(out...)
 	}
 	return t, err
 }

@@ -63,6 +63,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 			out[i] = t
 			begin += n * wide
 		}
+		c.others = out[1:]
 		return out[0], nil
 	}, opts...)
 	if err != nil {

@@ -73,6 +73,30 @@ func TestUpstreamChainOfOperations(t *testing.T) {
 	}
 }
 
+// An operation with several results has all of them in graphs, so that what takes the second one is connected to it.
+func TestSeveralResultsInGraphs(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.zeros(ops.Interleaved(allocator.DRAM), 1, 1, 32, 128)
+	var h ops.Heads
+	var values, indices *ops.Tensor
+	got := b.dataFlow(graph.Config{Mode: graph.NoDispatch}, func() {
+		var err error
+		h, err = b.SplitHeads(b.ctx, x, 2, 1)
+		b.must(err)
+		values, indices, err = b.TopK(b.ctx, x, 3)
+		b.must(err)
+	})
+	for name, want := range map[string][]*ops.Tensor{"ttnn::experimental::nlp_create_qkv_heads": {h.Q, h.K, h.V}, "ttnn::topk": {values, indices}} {
+		var ids []string
+		for _, r := range want {
+			ids = append(ids, text(r.ID()))
+		}
+		if d := cmp.Diff(ids, got[name][1]); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+}
+
 // test_graph_capture: how a capture begins and ends, that it can be printed and drawn, and how arguments are spelled.
 func TestUpstreamPython(t *testing.T) {
 	b := open(t, sim.Wormhole())

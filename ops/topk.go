@@ -40,14 +40,17 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 		if err != nil {
 			return nil, err
 		}
-		if back == nil {
-			var first *Tensor
-			first, indices, err = c.topK(a, k, c.each)
-			return first, err
-		}
 		var first *Tensor
-		first, indices, err = c.topKMoved(in, a, k, back)
-		return first, err
+		if back == nil {
+			first, indices, err = c.topK(a, k, c.each)
+		} else {
+			first, indices, err = c.topKMoved(in, a, k, back)
+		}
+		if err != nil {
+			return nil, err
+		}
+		c.others = []*Tensor{indices}
+		return first, nil
 	}, opts...)
 	if err != nil {
 		return nil, nil, err
