@@ -170,6 +170,17 @@ func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.call("Input.dispatchMouseEvent", p, nil)
 }
 
+// wheel turns the mouse's wheel over the middle of an element, towards the user if by is positive.
+func (t *tab) wheel(selector string, by float64) {
+	t.Helper()
+	t.mouse("mouseMoved", selector, .5, .5)
+	var at [2]float64
+	if err := json.Unmarshal([]byte(t.eval("(() => { const r = document.querySelector("+quoted(selector)+").getBoundingClientRect(); return JSON.stringify([r.left + r.width / 2, r.top + r.height / 2]); })()")), &at); err != nil {
+		t.Fatal(err)
+	}
+	t.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseWheel", "x": at[0], "y": at[1], "deltaX": 0, "deltaY": by}, nil)
+}
+
 // shot keeps a picture of the page from its top, if pictures are wanted.
 func (t *tab) shot(name string) {
 	t.Helper()

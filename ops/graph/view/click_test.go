@@ -4,7 +4,10 @@ package view
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,9 +44,14 @@ func TestClickThroughAReport(t *testing.T) {
 	b.is("document.getElementById('stack').textContent.includes('app_test.go')", "true")
 	b.is("document.getElementById('args').textContent.startsWith('0: Tensor(')", "true")
 	b.is("document.querySelector('#source .this').textContent.includes('r.Begin(')", "true")
+	// It keeps its result, 16 KiB of each core; the circular buffers are those of the program before.
+	b.is("[...document.querySelectorAll('.tile')].map(e => e.innerText.replace('\\n', ' ')).slice(1).join(', ')", "L1 before 608 KiB, L1 at its peak 624 KiB, L1 after 624 KiB")
 	b.shot("app-op")
 	b.click("table.plain a")
 	b.wait("document.body.dataset.page === 'tensor'")
+	const under = "(h => [...[...document.querySelectorAll('h3')].find(e => e.textContent === h).nextElementSibling.querySelectorAll('a')].map(a => a.textContent).join(' '))"
+	b.is(under+"('Made by')", "ttnn::add ttnn::prim::add tt::tt_metal::create_device_tensor")
+	b.is(under+"('Taken by')", "ttnn::layer_norm ttnn::prim::layer_norm ttnn::add ttnn::prim::add")
 	b.is("document.getElementById('main').innerText.includes('1×1×512×1024')", "true")
 	b.shot("app-tensor")
 
@@ -56,6 +64,8 @@ func TestClickThroughAReport(t *testing.T) {
 	// dragging in one plot is so in all.
 	b.visit("#/memory")
 	b.wait("document.querySelectorAll('.uplot canvas').length === 5")
+	b.is("document.getElementById('l1').getAttribute('aria-description')", "capacity 1.33 MiB")
+	b.is("document.getElementById('dram').getAttribute('aria-description')", "capacity 12 GiB, off the scale")
 	b.is("document.querySelectorAll('#late tbody tr').length", "24")
 	const label = "document.getElementById('l1-addresses').getAttribute('aria-label')"
 	b.is("/ from 0 ms to [0-9.]+ ms$/.test("+label+")", "true")
@@ -111,12 +121,75 @@ func TestClickThroughAReport(t *testing.T) {
 	b.is("document.querySelector('#flow svg > g').getBBox().width < 1400", "true")
 	b.is("(() => { const v = document.getElementById('flow').getBoundingClientRect(), r = document.querySelector('#flow .op').getBoundingClientRect(); return v.left < r.left && r.right < v.right && v.top < r.top && r.bottom < v.bottom; })()", "true")
 	b.shot("app-flow")
+	// What is before a loop or after it is drawn outside of it.
+	b.is(`(() => {
+		const f = document.querySelector('#flow .group.loop rect').getBoundingClientRect(), ops = [...document.querySelectorAll('#flow .op rect')].map(e => e.getBoundingClientRect());
+		return ops.filter(o => o.bottom < f.top || o.top > f.bottom).length;
+	})()`, "2")
+	// Edges between operations have shapes.
+	b.is("(() => { const shapes = [...document.querySelectorAll('#flow .edge text')].map(e => e.textContent); return [shapes.length, shapes.every(s => /^\\d+(×\\d+)+$/.test(s)), shapes.filter(s => s === '1×1×512×3072').length, shapes.filter(s => s === '1×1×512×4096').length].join(); })()", "265,true,24,24") // eleven in each layer, and the last product's
+	// A source is right above what takes it.
+	b.is(`(() => {
+		const r = JSON.parse(document.getElementById('report').textContent), far = [0, 0];
+		for (const s of document.querySelectorAll('#flow .src')) {
+			const at = s.querySelector('rect').getBoundingClientRect(), k = at.height / 24;
+			const near = r.tensors[s.dataset.tensor].takers.map(o => document.querySelector('#flow .op[data-op="' + o + '"] rect')).filter(Boolean).map(e => e.getBoundingClientRect()).map(o => [(o.top - at.bottom) / k, Math.abs(o.left + o.width / 2 - at.left - at.width / 2) / k]);
+			if (near.length !== 1) return 'a source of ' + near.length + ' operations';
+			if (near[0][0] <= 0) return 'a source below its operation';
+			near[0].forEach((d, i) => { far[i] = Math.max(far[i], d); });
+		}
+		return far[0] < 80 && far[1] < 168 ? 'beside' : far.join(); // less than a rank and the loop's title, less than a box
+	})()`, "beside")
+	// The wheel zooms around the mouse, and dragging moves.
+	const place = "(() => { const m = document.querySelector('#flow svg > g').transform.baseVal.consolidate().matrix, v = document.getElementById('flow'); return JSON.stringify([m.a, m.e, m.f, v.clientWidth, v.clientHeight]); })()"
+	moved := func(do func()) (before, after [5]float64) {
+		old := b.eval(place)
+		do()
+		b.wait(place + " !== " + quoted(old))
+		if err := errors.Join(json.Unmarshal([]byte(old), &before), json.Unmarshal([]byte(b.eval(place)), &after)); err != nil {
+			t.Fatal(err)
+		}
+		return before, after
+	}
+	was, is := moved(func() { b.wheel("#flow", -200) })
+	for i, side := range was[3:] { // what is in the middle stays there
+		if d := (side/2-was[1+i])/was[0] - (side/2-is[1+i])/is[0]; is[0] < 1.2*was[0] || math.Abs(d) > 2 {
+			t.Errorf("the wheel: %v, then %v", was, is)
+		}
+	}
+	was, is = moved(func() {
+		b.mouse("mousePressed", "#flow", .5, .5)
+		b.mouse("mouseMoved", "#flow", .6, .7)
+		b.mouse("mouseReleased", "#flow", .6, .7)
+	})
+	if is[0] != was[0] || math.Abs(is[1]-was[1]-.1*was[3]) > 2 || math.Abs(is[2]-was[2]-.2*was[4]) > 2 {
+		t.Errorf("dragged: %v, then %v", was, is)
+	}
+	b.shot("app-flow-zoomed")
+	b.click("#fit")
 	b.click("#flow .op.inner text.more")
 	b.wait("document.querySelectorAll('#flow .group').length === 2")
 	b.shot("app-flow-open")
 	b.eval("(() => { const s = document.getElementById('level'); s.value = '2'; s.dispatchEvent(new Event('change')); })()")
 	b.wait("document.querySelectorAll('#flow .group').length > 200")
 	b.shot("app-flow-level-2")
+}
+
+// The first figure says how much of it lies in buffers: all of it in TT-NN's capture of an add in place.
+func TestClickShowsWhatLiesInBuffers(t *testing.T) {
+	f, err := os.Open("../testdata/tt-metal/sharded_add_in_place.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := graph.Decode(f, graph.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := openReport(t, r)
+	b.is("document.querySelector('.tile b').textContent", "96 KiB")
+	b.is("document.getElementById('twice').textContent", "96 KiB of it are circular buffers in buffers, counted twice")
+	b.shot("in-place-ops")
 }
 
 // The demo's report has the time of programs on the device, and what occupied which addresses of L1 and of DRAM when.

@@ -13,11 +13,22 @@ function visible() {
 	return {leaves, frames};
 }
 
+// layout places the operations. dagre has four placements, of which some drift to a side with each skip connection and others are
+// a column; by default it takes their mean. Here the first narrow one is taken, or the narrowest.
 function layout() {
-	const {leaves, frames} = visible();
+	const seen = visible();
+	let best = null;
+	for (const align of seen.leaves.length > 600 ? ['UL', 'UR'] : ['UL', 'UR', 'DL', 'DR']) {
+		const l = placed(seen, align);
+		if (!best || l.g.graph().width < best.g.graph().width) best = l;
+		if (best.g.graph().width < 1500) break;
+	}
+	return best;
+}
+
+function placed({leaves, frames}, align) {
 	const g = new dagre.graphlib.Graph({multigraph: true});
-	// Without align, dagre takes the mean of four placements, of which two drift to the right with each skip connection.
-	g.setGraph({rankdir: 'TB', align: 'UL', nodesep: 18, ranksep: 34, edgesep: 12, marginx: 20, marginy: 20, ranker: leaves.length > 600 ? 'longest-path' : 'network-simplex'});
+	g.setGraph({rankdir: 'TB', align, nodesep: 18, ranksep: 34, edgesep: 12, marginx: 20, marginy: 20, ranker: leaves.length > 600 ? 'longest-path' : 'network-simplex'});
 	g.setDefaultEdgeLabel(() => ({}));
 	const made = new Map(), edges = [], sources = [], rank = new Map();
 	leaves.forEach(({op}, order) => {
@@ -29,21 +40,35 @@ function layout() {
 		for (const t of R.ops[op].out) made.set(t, op);
 	});
 	const linked = new Set(edges.flatMap(e => [e[0], e[1]]).concat(sources.map(s => s[1])));
-	const shown = leaves.filter(l => linked.has(l.op) || R.ops[l.op].error || leaves.length === 1);
-	const inFrame = new Set();
-	const up = f => { while (f >= 0 && !inFrame.has(f)) { inFrame.add(f); f = frames.find(x => x.op === f).frame; } };
-	shown.forEach(l => up(l.frame));
-	for (const l of shown) {
-		g.setNode('o' + l.op, {kind: 'op', op: l.op, width: 168, height: 36});
+	const shown = leaves.filter(l => linked.has(l.op) || R.ops[l.op].error || R.ops[l.op].group || leaves.length === 1);
+	// Around an operation there is room for the frames that it is in: beside it, above the first operations of each, below the last.
+	const parent = new Map(frames.map(f => [f.op, f.frame])), side = 14, over = 22, under = 14;
+	const around = new Map(shown.map(l => { const all = []; for (let f = l.frame; f >= 0; f = parent.get(f)) all.push(f); return [l.op, all]; }));
+	const inFrame = new Set([...around.values()].flat());
+	const after = new Map(shown.map(l => [l.op, new Set()])), before = new Map(shown.map(l => [l.op, new Set()])); // frames inside of which an operation follows another one, or is followed
+	for (const [a, b] of edges) for (const f of around.get(a)) if (around.get(b).includes(f)) { before.get(a).add(f); after.get(b).add(f); }
+	for (const {op} of shown) {
+		const all = around.get(op), above = (all.length - after.get(op).size) * over, below = (all.length - before.get(op).size) * under;
+		g.setNode('o' + op, {kind: 'op', op, width: 168 + 2 * side * all.length, height: 36 + above + below, down: (above - below) / 2});
 	}
+	// A loop or a trace that no tensor joins to others follows what was called before it.
+	shown.forEach((l, i) => { if (i && !linked.has(l.op)) g.setEdge('o' + shown[i - 1].op, 'o' + l.op, {order: true, weight: 0}, 'h' + i); });
 	sources.forEach(([t, op], k) => { // one box for each use, so that weights stay beside their consumers
 		g.setNode('t' + k, {kind: 'tensor', tensor: t, width: Math.max(60, 26 + 6.8 * Math.min(R.tensors[t].shape.length, 24)), height: 24});
 		g.setEdge('t' + k, 'o' + op, {tensor: t, weight: 3, minlen: 1}, 's' + k);
 	});
 	edges.forEach(([a, b, t], k) => g.setEdge('o' + a, 'o' + b, {tensor: t, weight: rank.get(b) - rank.get(a) < 3 ? 4 : 1, width: 70, height: 12, labelpos: 'r', label: true, skip: rank.get(b) - rank.get(a) > 2}, 'e' + k));
 	dagre.layout(g);
+	for (const {op} of shown) { const n = g.node('o' + op); Object.assign(n, {y: n.y + n.down, width: 168, height: 36}); }
+	for (const e of g.edges()) { // from box to box
+		const p = g.edge(e).points || [], to = (v, q) => {
+			const n = g.node(v), x = Math.min(Math.max(q.x, n.x - n.width / 2), n.x + n.width / 2), y = Math.min(Math.max(q.y, n.y - n.height / 2), n.y + n.height / 2);
+			return Math.hypot(x - q.x, y - q.y) > 1 ? [{x, y}] : [];
+		};
+		if (p.length) g.edge(e).points = [...to(e.v, p[0]), ...p, ...to(e.w, p[p.length - 1])];
+	}
 	// Frames are around the boxes that are laid out, the innermost first: dagre's own ones pull long graphs apart.
-	const boxes = new Map(), parent = new Map(frames.map(f => [f.op, f.frame])), pad = 14;
+	const boxes = new Map();
 	const grow = (f, x0, y0, x1, y1) => {
 		const b = boxes.get(f) || {kind: 'frame', op: f, x0, y0, x1, y1};
 		boxes.set(f, Object.assign(b, {x0: Math.min(b.x0, x0), y0: Math.min(b.y0, y0), x1: Math.max(b.x1, x1), y1: Math.max(b.y1, y1)}));
@@ -52,16 +77,16 @@ function layout() {
 		const n = g.node('o' + op);
 		if (frame >= 0) grow(frame, n.x - n.width / 2, n.y - n.height / 2, n.x + n.width / 2, n.y + n.height / 2);
 	}
-	sources.forEach(([, op], k) => {
-		const n = g.node('t' + k), l = shown.find(l => l.op === op);
-		if (l && l.frame >= 0 && n) grow(l.frame, n.x - n.width / 2, n.y - n.height / 2, n.x + n.width / 2, n.y + n.height / 2);
+	sources.forEach(([, op], k) => { // as wide as these too, but not as high: what comes before a frame is in the rank of its first sources
+		const n = g.node('t' + k), l = shown.find(l => l.op === op), o = g.node('o' + op);
+		if (l && l.frame >= 0 && n) grow(l.frame, n.x - n.width / 2, o.y, n.x + n.width / 2, o.y);
 	});
 	const depth = f => { let d = 0; for (let p = parent.get(f); p >= 0; p = parent.get(p)) d++; return d; };
 	const inward = [...inFrame].sort((a, b) => depth(b) - depth(a));
 	for (const f of inward) {
 		const b = boxes.get(f);
 		if (!b) continue;
-		b.x0 -= pad; b.x1 += pad; b.y0 -= pad + 8; b.y1 += pad;
+		b.x0 -= side; b.x1 += side; b.y0 -= over; b.y1 += under;
 		if (parent.get(f) >= 0) grow(parent.get(f), b.x0, b.y0, b.x1, b.y1);
 	}
 	return {g, alone: leaves.length - shown.length, frames: inward.reverse().map(f => boxes.get(f)).filter(Boolean)};
@@ -76,9 +101,13 @@ function flow(focus) {
 	const place = () => root.setAttribute('transform', `translate(${at.x},${at.y}) scale(${at.k})`);
 	const fit = () => { const k = Math.min(view.clientWidth / extent.width, view.clientHeight / extent.height, 1.2); at = {k, x: (view.clientWidth - extent.width * k) / 2, y: 8}; place(); };
 	// start shows all if it can be read, and otherwise the first operations.
-	const start = () => {
+	const start = g => {
 		fit();
-		if (at.k < 0.5) { const k = Math.min(view.clientWidth / extent.width, 1); at = {k: Math.max(k, 0.5), x: 0, y: 8}; at.x = (view.clientWidth - extent.width * at.k) / 2; place(); }
+		if (at.k >= 0.5) return;
+		const k = Math.max(Math.min(view.clientWidth / extent.width, 1), 0.5), first = g.nodes().map(v => g.node(v)).find(n => n && n.kind === 'op');
+		at = {k, x: (view.clientWidth - extent.width * k) / 2, y: 8};
+		if (extent.width * k > view.clientWidth && first) at.x = Math.max(Math.min(view.clientWidth / 2 - first.x * k, 0), view.clientWidth - extent.width * k);
+		place();
 	};
 	const zoom = (factor, x, y) => { const k = Math.min(Math.max(at.k * factor, 0.02), 4); at = {k, x: x - (x - at.x) * k / at.k, y: y - (y - at.y) * k / at.k}; place(); };
 	view.addEventListener('wheel', e => { e.preventDefault(); const r = view.getBoundingClientRect(); zoom(Math.exp(-e.deltaY / 400), e.clientX - r.left, e.clientY - r.top); }, {passive: false});
@@ -106,7 +135,7 @@ function flow(focus) {
 		}
 		for (const e of g.edges()) {
 			const d = g.edge(e), p = d.points || [];
-			if (p.length < 2) continue;
+			if (p.length < 2 || d.order) continue;
 			let path = `M${p[0].x},${p[0].y}`;
 			for (let i = 1; i < p.length - 1; i++) path += ` Q${p[i].x},${p[i].y} ${(p[i].x + p[i + 1].x) / 2},${(p[i].y + p[i + 1].y) / 2}`;
 			path += ` L${p[p.length - 1].x},${p[p.length - 1].y}`;
@@ -118,7 +147,7 @@ function flow(focus) {
 				const o = R.ops[n.op], kids = inside[n.op].length;
 				root.append(el('g', {class: 'op' + (kids ? ' inner' : '') + (n.op === focus ? ' sel' : ''), 'data-op': n.op, transform: `translate(${n.x - n.width / 2},${n.y - n.height / 2})`},
 					el('rect', {width: n.width, height: n.height, rx: 5, fill: o.error ? '#f6c7cd' : color(short(o.name)), ondblclick: () => { location.hash = '#/op/' + n.op; }, onclick: () => pick(n.op)}, el('title', {}, `${o.name}\n${time(o.took)}`)),
-					el('text', {x: 8, y: 15}, clip(short(o.name), kids ? 21 : 24)), el('text', {x: 8, y: 29, style: 'fill:#667085;font-size:10px'}, [time(o.took), o.out.length ? R.tensors[o.out[0]].shape : ''].filter(Boolean).join('  ')),
+					el('text', {x: 8, y: 15}, clip((o.group ? '⟳ ' : '') + short(o.name), kids ? 21 : 24)), el('text', {x: 8, y: 29, style: 'fill:#667085;font-size:10px'}, [time(o.took), o.out.length ? R.tensors[o.out[0]].shape : ''].filter(Boolean).join('  ')),
 					kids > 0 && el('text', {class: 'more', x: n.width - 16, y: 16, onclick: e => { e.stopPropagation(); state.open.add(n.op); state.closed.delete(n.op); draw(true); }}, '+', el('title', {}, 'open'))));
 			} else if (n.kind === 'tensor') {
 				root.append(el('g', {class: 'src', 'data-tensor': n.tensor, transform: `translate(${n.x - n.width / 2},${n.y - n.height / 2})`}, el('rect', {width: n.width, height: n.height, rx: 10, onclick: () => { location.hash = '#/tensor/' + n.tensor; }},
@@ -126,8 +155,8 @@ function flow(focus) {
 			}
 		}
 		place();
-		if (!keep && !(focus >= 0 && focusOn(g, focus))) start();
-		count.textContent = `${nodes.filter(n => n.kind === 'op').length} operations, ${g.edgeCount()} edges` + (alone ? `; ${alone} calls that no tensor joins to others aren't drawn` : '');
+		if (!keep && !(focus >= 0 && focusOn(g, focus))) start(g);
+		count.textContent = `${nodes.filter(n => n.kind === 'op').length} operations, ${g.edges().filter(e => !g.edge(e).order).length} edges` + (alone ? `; calls that no tensor joins to others aren't drawn: ${alone}` : '');
 	}
 	const picked = el('span', {id: 'picked'});
 	const pick = i => picked.replaceChildren(opLink(i), ' ', el('span', {class: 'note'}, `${time(R.ops[i].took)} · L1 at its peak ${bytes(R.ops[i].l1Peak)}`));
