@@ -18,6 +18,8 @@ var (
 	ErrReleased = reprise.ErrReleased
 	// ErrWrongDevice is in errors about tensors that belong to another Device or Mesh.
 	ErrWrongDevice = reprise.ErrWrongDevice
+	// ErrOtherHost is in errors about meshes that have chips of other hosts: operations run on the chips of this one.
+	ErrOtherHost = errors.New("the mesh has chips of other hosts")
 	// ErrPlanned is in errors about the use of tensors of a capture without dispatch after its end: they have no memory.
 	ErrPlanned = errors.New("the tensor was only planned, in a capture without dispatch")
 	// ErrCacheMiss is in errors about programs that are not in the program cache while a trace is captured; the error is a

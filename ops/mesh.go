@@ -33,11 +33,17 @@ type Mesh struct {
 
 // NewMesh returns a Mesh that runs operations on queue 0 of each chip of m. One worker core of each chip drives the links for
 // collectives (see mesh.Links). Chips are numbered in the order of mesh.Mesh.Chips, in graphs too. The options apply to each
-// chip, except WithID and WithQueue. Observers are notified of collectives on chip 0.
+// chip, except WithID and WithQueue. Observers are notified of collectives on chip 0. All chips must be this host's (ErrOtherHost): of
+// a mesh across hosts use a submesh.
 func NewMesh(ctx context.Context, m *mesh.Mesh, core chip.Core, opts ...Option) (*Mesh, error) {
 	links, err := m.NewLinks(ctx, core)
 	if err != nil {
 		return nil, fmt.Errorf("ops: new mesh: %w", err)
+	}
+	// After NewLinks, in which the hosts of the mesh wait for each other: each of them may have other chips of it.
+	if here, all := len(m.Here()), m.Size(); here < all {
+		err := fmt.Errorf("%w: %d of the %d chips of %v are here: give a submesh of these", ErrOtherHost, here, all, m)
+		return nil, fmt.Errorf("ops: new mesh: %w", errors.Join(err, links.Release(ctx)))
 	}
 	out := &Mesh{m: m, links: links, execs: map[*MeshTensor]*mesh.Executable{}}
 	for i, c := range m.Chips() {
