@@ -123,16 +123,48 @@ func (f *found) across(ctx context.Context, h Hosts, err error) (*found, error) 
 	if err != nil || xerr != nil {
 		return fail(errors.Join(err, xerr))
 	}
-	reports := make([]hostReport, len(all))
-	for i, data := range all {
-		if err := json.Unmarshal(data, &reports[i]); err != nil {
-			return fail(fmt.Errorf("mesh: open: what host %d found: %w", i, err))
-		}
-		if e := reports[i].Err; e != "" {
-			return fail(fmt.Errorf("mesh: open: %w: host %d: %s", ErrElsewhere, i, e))
-		}
+	reports, err := parseReports(all)
+	if err != nil {
+		return fail(fmt.Errorf("mesh: open: %w", err)) // on all hosts alike
 	}
 	return merge(f, reports, h.Rank()), nil
+}
+
+// parseReports decodes and checks what all hosts have found.
+func parseReports(all [][]byte) ([]hostReport, error) {
+	reports, chips := make([]hostReport, len(all)), 0
+	for i, data := range all {
+		r := &reports[i]
+		if err := json.Unmarshal(data, r); err != nil {
+			return nil, fmt.Errorf("what host %d found: %w", i, err)
+		}
+		if r.Err != "" {
+			return nil, fmt.Errorf("%w: host %d: %s", ErrElsewhere, i, r.Err)
+		}
+		if err := r.check(); err != nil {
+			return nil, fmt.Errorf("what host %d found: %w: it runs another version", i, err)
+		}
+		if chips += len(r.Chips); chips > maxChips {
+			return nil, fmt.Errorf("hosts up to %d have %d chips, want at most %d", i, chips, maxChips)
+		}
+	}
+	return reports, nil
+}
+
+// check returns an error for what no host of this version sends. A channel at the other end of a link is what that chip's firmware
+// says of it, and may be any.
+func (r *hostReport) check() error {
+	if r.Linked && !r.Arch.Valid() {
+		return fmt.Errorf("chips of %v", r.Arch)
+	}
+	for _, c := range r.Chips {
+		for i, p := range c.Ports {
+			if p.Channel != i || p.State > topology.Down {
+				return fmt.Errorf("port %d of %s is channel %d in state %d", i, c.Name, p.Channel, p.State)
+			}
+		}
+	}
+	return nil
 }
 
 // merge puts together what all hosts have found. Links are those that at least one end reports; both ends must be up.
@@ -190,6 +222,15 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			out.graph.Chips = append(out.graph.Chips, g)
 		}
 	}
+	// A channel that a chip says to be at its other end, but that chip doesn't have, is none.
+	for _, c := range out.graph.Chips {
+		for i := range c.Ports {
+			p := &c.Ports[i]
+			if p.Peer != nil && (p.Peer.Channel < 0 || p.Peer.Channel >= len(out.graph.Chips[p.Peer.Chip].Ports)) {
+				p.Peer = nil
+			}
+		}
+	}
 	out.graph.Join()
 	for _, l := range out.graph.Links {
 		a, b := l.A.Chip, l.B.Chip
@@ -215,9 +256,7 @@ func (s *system) agree(ctx context.Context, op string, err error) error {
 	var mine []byte
 	if err != nil {
 		mine = []byte(err.Error())
-		if len(mine) > maxText {
-			mine = mine[:maxText]
-		}
+		mine = mine[:min(len(mine), maxText)]
 	}
 	all, xerr := s.hosts.Exchange(ctx, op, mine)
 	if err != nil || xerr != nil {

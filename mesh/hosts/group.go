@@ -142,6 +142,7 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	var mine []byte
 	if fault != nil {
 		mine = []byte(fault.Error())
+		mine = mine[:min(len(mine), maxText)]
 	}
 	all, err := g.e.Exchange(ctx, op, mine)
 	if err != nil {
@@ -159,6 +160,9 @@ func (g *Group) report(ctx context.Context, op string, fault error) error {
 	}
 	return failure(op, errs)
 }
+
+// maxText is the most bytes of a fault that other hosts are told: an engine limits what it exchanges.
+const maxText = 64 << 10
 
 // failure returns an *Error with the state of every host, or nil if all succeeded.
 func failure(op string, errs []error) error {

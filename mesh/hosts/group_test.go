@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"testing"
 
 	"github.com/reprise-tt/reprise"
@@ -213,6 +214,31 @@ func TestFaultOutlivesExchange(t *testing.T) {
 	for name, err := range map[string]error{"replay": g.Replay(t.Context(), failing{}), "finish": g.Wait(t.Context(), m.Queue(0))} {
 		if !errors.Is(err, lost) || !errors.Is(err, e.err) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A long fault reaches the other hosts cut: what an engine exchanges has a limit.
+func TestLongFault(t *testing.T) {
+	m := openMesh(t, sim.P300(), mesh.Shape{1, 2})
+	lost := errors.New(strings.Repeat("x", 2<<20))
+	for i, err := range hoststest.Each(inProcess(t, 2), func(e *hosts.Local) error {
+		g, err := hosts.Join(t.Context(), e, m) // the same mesh for both: failing does nothing with it
+		if err != nil {
+			return err
+		}
+		err = g.Replay(t.Context(), failing{[]error{nil, lost}[e.Rank()]})
+		if errors.Is(err, lost) != (e.Rank() == 1) {
+			return err
+		}
+		return g.Replay(t.Context(), failing{})
+	}) {
+		var e *hosts.Error
+		if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Rank != 1 {
+			t.Fatalf("host %d: %.200v", i, err)
+		}
+		if n := len(e.Failed()[0].Err.Error()); i == 0 && (n < 1<<10 || n > 1<<17) {
+			t.Errorf("host 0 is told %d B of a fault of 2 MiB", n)
 		}
 	}
 }

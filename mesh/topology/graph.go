@@ -140,6 +140,9 @@ func (g *Graph) Join() {
 			a, b := End{i, p.Channel}, *p.Peer
 			state := p.State
 			far := g.port(b)
+			if far == nil && len(g.Chips[b.Chip].Ports) > 0 {
+				state = Down // the chip at the other end has no such channel
+			}
 			if far != nil {
 				if far.Peer != nil && *far.Peer == a && (b.Chip < a.Chip || b.Chip == a.Chip && b.Channel < a.Channel) {
 					continue // already added from the other end
@@ -157,7 +160,7 @@ func (g *Graph) Join() {
 }
 
 func (g *Graph) port(e End) *Port {
-	if p := g.Chips[e.Chip].Ports; e.Channel < len(p) {
+	if p := g.Chips[e.Chip].Ports; e.Channel >= 0 && e.Channel < len(p) {
 		return &p[e.Channel]
 	}
 	return nil
