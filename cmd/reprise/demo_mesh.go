@@ -209,7 +209,7 @@ func (res *meshResult) gather(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	all, err := j.Exchange(ctx, "gather results", mine)
+	all, err := j.collect(ctx, "gather results", mine)
 	if err != nil {
 		return err
 	}

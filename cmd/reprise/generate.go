@@ -130,7 +130,7 @@ func (r *generated) together(ctx context.Context, j *job, w io.Writer, asJSON bo
 	if err != nil {
 		return err
 	}
-	all, err := j.Exchange(ctx, "collect words", mine)
+	all, err := j.collect(ctx, "collect words", mine)
 	if err != nil || j.Rank() != 0 {
 		return err
 	}

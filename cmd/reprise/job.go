@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
@@ -71,6 +73,44 @@ func (j *job) open(ctx context.Context, m *target.Machine) ([]kmd.Target, func()
 		return nil, nil, err
 	}
 	return m.OpenPart(sim.Part{Index: j.Rank(), Count: j.Size(), Conns: conns})
+}
+
+// An exchange has room for 1 MiB of each process. Results may be more: they go in pieces.
+const (
+	pieceSize    = 512 << 10
+	maxCollected = 32 << 20 // bytes of a process; a million tokens are some 3 MB of JSON
+)
+
+// collect returns what each process gives, by rank, as one exchange after the other.
+func (j *job) collect(ctx context.Context, op string, mine []byte) ([][]byte, error) {
+	sizes, err := j.Exchange(ctx, op, binary.LittleEndian.AppendUint64(nil, uint64(len(mine))))
+	if err != nil {
+		return nil, err
+	}
+	out, left := make([][]byte, len(sizes)), make([]uint64, len(sizes))
+	for rank, b := range sizes {
+		if len(b) != 8 {
+			return nil, fmt.Errorf("%s: process %d says %d B, want 8: is it another version?", op, rank, len(b))
+		}
+		if left[rank] = binary.LittleEndian.Uint64(b); left[rank] > maxCollected {
+			return nil, fmt.Errorf("%s: process %d has %d B, want at most %d", op, rank, left[rank], maxCollected)
+		}
+	}
+	for slices.Max(left) > 0 {
+		piece := mine[:min(len(mine), pieceSize)]
+		mine = mine[len(piece):]
+		all, err := j.Exchange(ctx, op, piece)
+		if err != nil {
+			return nil, err
+		}
+		for rank, b := range all {
+			if want := min(left[rank], pieceSize); uint64(len(b)) != want {
+				return nil, fmt.Errorf("%s: process %d gave %d B, want %d", op, rank, len(b), want)
+			}
+			out[rank], left[rank] = append(out[rank], b...), left[rank]-uint64(len(b))
+		}
+	}
+	return out, nil
 }
 
 // endpoint is where a process is reached by the others.

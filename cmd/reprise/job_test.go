@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/reprise-tt/reprise/mesh/hosts"
+	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
+)
+
+// largest is an engine that notes the most bytes that it was given.
+type largest struct {
+	hosts.Engine
+	bytes int
+}
+
+func (l *largest) Exchange(ctx context.Context, op string, mine []byte) ([][]byte, error) {
+	l.bytes = max(l.bytes, len(mine))
+	return l.Engine.Exchange(ctx, op, mine)
+}
+
+// What is larger than an exchange arrives in pieces that fit, also if processes have different sizes.
+func TestCollect(t *testing.T) {
+	for _, sizes := range [][]int{{0, 0, 0}, {0, 5, 1}, {pieceSize, 0, pieceSize}, {3*pieceSize + 1, pieceSize + 1, 0}} {
+		engines, err := hosts.InProcess(len(sizes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := make([][]byte, len(sizes))
+		for i, n := range sizes {
+			data[i] = bytes.Repeat([]byte{byte('a' + i)}, n)
+			if n > 1 {
+				data[i][n-1] = 'z'
+			}
+		}
+		for i, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+			l := &largest{Engine: e}
+			all, err := (&job{Engine: l}).collect(t.Context(), "collect", data[e.Rank()])
+			if err != nil {
+				return err
+			}
+			for k := range data {
+				if !bytes.Equal(all[k], data[k]) {
+					return fmt.Errorf("%d B of process %d, want its %d", len(all[k]), k, len(data[k]))
+				}
+			}
+			if l.bytes > pieceSize {
+				return fmt.Errorf("an exchange of %d B", l.bytes)
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("%v, process %d: %v", sizes, i, err)
+			}
+		}
+	}
+}
+
+// Another program's sizes are refused on all processes before memory is taken for them.
+func TestCollectRefusesSizes(t *testing.T) {
+	for _, wrong := range [][]byte{nil, {1}, {0, 0, 0, 0, 0, 0, 0, 0x80}, {1, 0, 0, 2, 0, 0, 0, 0}} {
+		engines, err := hosts.InProcess(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+			if e.Rank() == 1 {
+				_, err := e.Exchange(t.Context(), "collect", wrong)
+				return err
+			}
+			if _, err := (&job{Engine: e}).collect(t.Context(), "collect", nil); err == nil {
+				return errors.New("no error")
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("sizes %v: %v", wrong, err)
+			}
+		}
+	}
+}
