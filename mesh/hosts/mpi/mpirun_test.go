@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -71,6 +72,12 @@ func run(t testing.TB, role string, args ...string) (string, error) {
 
 func runN(t testing.TB, n int, role string, args ...string) (string, error) {
 	t.Helper()
+	return runIn(t, t.TempDir(), n, role, args...)
+}
+
+// runIn gives the processes a folder, in which they leave what mpirun might not print any more.
+func runIn(t testing.TB, dir string, n int, role string, args ...string) (string, error) {
+	t.Helper()
 	mpirun, err := exec.LookPath("mpirun")
 	if err != nil {
 		t.Skip("no mpirun: install Open MPI (Debian: openmpi-bin)")
@@ -82,7 +89,7 @@ func runN(t testing.TB, n int, role string, args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, mpirun, append(append([]string{"--oversubscribe", "-n", strconv.Itoa(n)}, args...), os.Args[0])...)
 	// The root user of a container runs tests, too.
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+t.TempDir(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, dirVariable+"="+dir, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -299,7 +306,8 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// In whatever stage a process is killed, the others end: with an error that names it, or with the job.
+// In whatever stage a process is killed, the job fails: with an error that names it on every other process, or by mpirun, which ends
+// them.
 func TestKilledInEachStage(t *testing.T) {
 	ft := faultTolerant(t)
 	for _, stage := range stages {
@@ -308,17 +316,51 @@ func TestKilledInEachStage(t *testing.T) {
 			if ft {
 				args = append(args, "--with-ft", "ulfm")
 			}
-			out, err := run(t, "steps", args...)
-			named := strings.Count(out, "hosts [2] are gone")
-			switch {
-			case strings.Contains(out, "1000 steps"):
-				t.Errorf("%v\n%s", err, out)
-			case ft && stage == "close": // it has no exchange any more: MPI ends without it
-			// The first process that ends with an error makes mpirun end the others, maybe before they have said why.
-			case err == nil || ft && named == 0:
-				t.Errorf("%v\n%s", err, out)
+			dir, done, want := t.TempDir(), 0, "[2]"
+			out, err := runIn(t, dir, 4, "steps", args...)
+			if stage == "close" { // by then all have done everything, and with fault tolerance MPI ends without it
+				done, want = 4, "closed"
+			}
+			if n := strings.Count(out, "1000 steps"); err == nil && (!ft || stage != "close") || n != done {
+				t.Errorf("%d processes made all steps, want %d: %v\n%s", n, done, err, out)
+			}
+			for _, rank := range []int{0, 1, 3} {
+				if said, _ := os.ReadFile(endFile(dir, rank)); ft && string(said) != want {
+					t.Errorf("process %d ended as %q, want %q\n%s", rank, said, want, out)
+				}
 			}
 		})
+	}
+}
+
+// endFile is where a process writes how it ended: with which hosts gone, or closed.
+func endFile(dir string, rank int) string { return filepath.Join(dir, fmt.Sprint("end", rank)) }
+
+// noteLost writes which hosts were gone, and waits until the others that are left have: when the first process ends with an error mpirun ends all.
+func noteLost(ctx context.Context, e *Engine, lost *hosts.LostError) error {
+	dir := os.Getenv(dirVariable)
+	if err := os.WriteFile(endFile(dir, e.Rank()), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
+		return err
+	}
+	for rank := range e.Size() {
+		for !slices.Contains(lost.Ranks, rank) {
+			if _, err := os.Stat(endFile(dir, rank)); err == nil {
+				break
+			}
+			if err := sleep(ctx, time.Millisecond); err != nil {
+				return fmt.Errorf("process %d has not noticed: %w", rank, err)
+			}
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -387,12 +429,18 @@ func roleSteps() (err error) {
 	if err != nil {
 		return err
 	}
+	finish := func() error { // MPI_Finalize may wait for ever
+		short, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		return e.Close(short)
+	}
 	defer func() {
 		if err != nil {
 			e.Leave()
-			short, cancel := context.WithTimeout(ctx, 2*time.Second) // MPI_Finalize may wait for ever
-			defer cancel()
-			_ = e.Close(short)
+			if lost := (*hosts.LostError)(nil); errors.As(err, &lost) {
+				err = errors.Join(err, noteLost(ctx, e, lost))
+			}
+			_ = finish()
 		}
 	}()
 	stage := func(name string) {
@@ -470,14 +518,10 @@ func roleSteps() (err error) {
 	if err := c.Release(ctx); err != nil {
 		return err
 	}
+	fmt.Println(steps, "steps")
 	stage("close")
-	if err := e.Close(ctx); err != nil {
-		return err
-	}
-	if os.Getenv(stageVariable) == "" {
-		fmt.Println(steps, "steps")
-	}
-	return nil
+	err = finish()
+	return errors.Join(err, os.WriteFile(endFile(os.Getenv(dirVariable), e.Rank()), []byte("closed"), 0o600))
 }
 
 // A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet links between processes, eagerly and
