@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/examples/digits"
+)
+
+// jobVariable marks the processes of a job.
+const jobVariable = "REPRISE_TEST_JOB"
+
+// mpirunJob is a command in the processes of mpirun, for at most a minute.
+type mpirunJob struct {
+	*exec.Cmd
+	out  bytes.Buffer
+	mark string
+}
+
+func startMPIRun(t *testing.T, n int, args ...string) *mpirunJob {
+	t.Helper()
+	path, err := exec.LookPath("mpirun")
+	if err != nil {
+		t.Skip("no mpirun: install Open MPI (Debian: openmpi-bin)")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	j := &mpirunJob{Cmd: exec.CommandContext(ctx, path, append([]string{"--oversubscribe", "-n", strconv.Itoa(n), "reprise"}, args...)...)}
+	j.mark = jobVariable + "=" + t.TempDir()
+	j.Env = append(os.Environ(), j.mark, "TMPDIR=/tmp", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	j.Stdout, j.Stderr = &j.out, &j.out
+	if err := j.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// processes returns the processes of the job that run the command.
+func (j *mpirunJob) processes(t *testing.T) (pids []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all { // any of them may end meanwhile
+		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
+		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
+		if filepath.Base(exe) == "reprise" && bytes.Contains(env, []byte(j.mark+"\x00")) {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// waitFor waits until the job has n processes.
+func (j *mpirunJob) waitFor(t *testing.T, n int) {
+	t.Helper()
+	end := time.Now().Add(30 * time.Second)
+	for len(j.processes(t)) != n {
+		if time.Now().After(end) {
+			t.Fatalf("processes %v, want %d of them\n%s", j.processes(t), n, &j.out)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Ctrl-C in mpirun's terminal ends every process of the job.
+func TestInterruptEndsAllProcesses(t *testing.T) {
+	images, err := digits.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b []byte
+	for _, m := range images {
+		b = m.AppendCSV(b)
+	}
+	input := filepath.Join(t.TempDir(), "digits.csv")
+	if err := os.WriteFile(input, bytes.Repeat(b, 50), 0o666); err != nil { // for far longer than until the signal
+		t.Fatal(err)
+	}
+	j := startMPIRun(t, 4, "demo", "--device", "emu:quietbox", "--input", input, "--hosts", "mpi")
+	j.waitFor(t, 4)
+	time.Sleep(time.Second) // whether the trace is running by then or not, what is checked holds
+	if err := j.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := j.Wait(); !errors.As(err, &exit) || strings.Contains(j.out.String(), "accuracy") {
+		t.Errorf("%v, want the job interrupted\n%s", err, &j.out)
+	}
+	j.waitFor(t, 0)
+}
