@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,7 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 )
 
 // jobVariable marks the processes of a job.
@@ -99,4 +106,46 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 		t.Errorf("%v, want the job interrupted\n%s", err, &j.out)
 	}
 	j.waitFor(t, 0)
+}
+
+// Each of four processes makes the words of its own seed: those that one process makes with it, and that the model makes on the host.
+func TestGenerateInProcesses(t *testing.T) {
+	const tokens, first, processes = 10, 7, 4
+	j := startMPIRun(t, processes, "generate", "--tokens", strconv.Itoa(tokens), "--seed", strconv.Itoa(first), "--hosts", "mpi", "--json")
+	if err := j.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &j.out)
+	}
+	var got struct{ Processes []generated }
+	out := j.out.Bytes()
+	if err := json.Unmarshal(out[max(bytes.IndexByte(out, '{'), 0):], &got); err != nil || len(got.Processes) != processes {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	net, err := transformer.Trained()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range got.Processes {
+		p := &got.Processes[rank]
+		m, err := reference.New(chip.Blackhole, net, transformer.Sampling{Seed: first + uint64(rank), Tokens: tokens, Temperature: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []uint8
+		for m.Step() {
+			want = append(want, uint8(m.State().Token))
+		}
+		if diff := cmp.Diff(words.Decode(want), p.Words); diff != "" || len(p.Words) == 0 || p.Mismatches != 0 || p.Tokens != tokens {
+			t.Errorf("process %d: %d tokens, %d mismatches: %s", rank, p.Tokens, p.Mismatches, diff)
+		}
+	}
+	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(tokens), "--seed", strconv.Itoa(first+processes-1), "--json")
+	out, err = c.Output()
+	var alone generated
+	if err := errors.Join(err, json.Unmarshal(out, &alone)); err != nil {
+		t.Fatal(err)
+	}
+	last := &got.Processes[processes-1]
+	if diff := cmp.Diff(alone.Words, last.Words); diff != "" || alone.Seed != last.Seed || alone.Tokens != last.Tokens {
+		t.Errorf("process %d with seed %d, one process with seed %d: %s", processes-1, last.Seed, alone.Seed, diff)
+	}
 }

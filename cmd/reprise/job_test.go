@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
 )
@@ -80,5 +82,22 @@ func TestCollectRefusesSizes(t *testing.T) {
 				t.Errorf("sizes %v: %v", wrong, err)
 			}
 		}
+	}
+}
+
+// The words of several processes are printed by process, with the sum of their figures.
+func TestPrintTogether(t *testing.T) {
+	all := []generated{
+		{Device: "emu:blackhole", Seed: 7, Words: []string{"one", "two"}, generation: generation{Tokens: 8, PerSecond: 1.5}},
+		{Device: "emu:wormhole", Seed: 8, Words: []string{"three"}, generation: generation{Tokens: 6, PerSecond: 2}, Mismatches: 1},
+	}
+	var b bytes.Buffer
+	if err := printTogether(&b, all); err != nil {
+		t.Fatal(err)
+	}
+	want := "process 0, emu:blackhole, seed 7:\none two\nprocess 1, emu:wormhole, seed 8:\nthree\n\n" +
+		"2 processes: 14 tokens, 3.5 a second; 1 mismatches against the arithmetic of the engines on the host\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
 	}
 }
