@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,13 +36,18 @@ type mpirunJob struct {
 
 func startMPIRun(t *testing.T, n int, args ...string) *mpirunJob {
 	t.Helper()
-	path, err := exec.LookPath("mpirun")
-	if err != nil {
+	return startJobOf(t, []string{"mpirun", "--oversubscribe", "-n", strconv.Itoa(n)}, args...)
+}
+
+// startJobOf starts the command with a command line of mpirun.
+func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
+	t.Helper()
+	if _, err := exec.LookPath("mpirun"); err != nil {
 		t.Skip("no mpirun: install Open MPI (Debian: openmpi-bin)")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	j := &mpirunJob{Cmd: exec.CommandContext(ctx, path, append([]string{"--oversubscribe", "-n", strconv.Itoa(n), "reprise"}, args...)...)}
+	j := &mpirunJob{Cmd: exec.CommandContext(ctx, mpirun[0], slices.Concat(mpirun[1:], []string{"reprise"}, args)...)}
 	j.mark = jobVariable + "=" + t.TempDir()
 	j.Env = append(os.Environ(), j.mark, "TMPDIR=/tmp", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	j.Stdout, j.Stderr = &j.out, &j.out
@@ -110,8 +116,24 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 
 // Each of four processes makes the words of its own seed: those that one process makes with it, and that the model makes on the host.
 func TestGenerateInProcesses(t *testing.T) {
-	const tokens, first, processes = 10, 7, 4
-	j := startMPIRun(t, processes, "generate", "--tokens", strconv.Itoa(tokens), "--seed", strconv.Itoa(first), "--hosts", "mpi", "--json")
+	j := startMPIRun(t, 4, generateArgs...)
+	last := j.wantWords(t, 4)
+	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(last.Tokens), "--seed", strconv.FormatUint(last.Seed, 10), "--json")
+	out, err := c.Output()
+	var alone generated
+	if err := errors.Join(err, json.Unmarshal(out, &alone)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(alone.Words, last.Words); diff != "" || alone.Seed != last.Seed || alone.Tokens != last.Tokens {
+		t.Errorf("the last process with seed %d, one process with seed %d: %s", last.Seed, alone.Seed, diff)
+	}
+}
+
+var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
+
+// wantWords waits for a job with generateArgs, whose processes must have made the words of their seeds. It returns what the last one made.
+func (j *mpirunJob) wantWords(t *testing.T, processes int) *generated {
+	t.Helper()
 	if err := j.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &j.out)
 	}
@@ -120,6 +142,7 @@ func TestGenerateInProcesses(t *testing.T) {
 	if err := json.Unmarshal(out[max(bytes.IndexByte(out, '{'), 0):], &got); err != nil || len(got.Processes) != processes {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	const tokens, first = 10, 7
 	net, err := transformer.Trained()
 	if err != nil {
 		t.Fatal(err)
@@ -138,14 +161,5 @@ func TestGenerateInProcesses(t *testing.T) {
 			t.Errorf("process %d: %d tokens, %d mismatches: %s", rank, p.Tokens, p.Mismatches, diff)
 		}
 	}
-	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(tokens), "--seed", strconv.Itoa(first+processes-1), "--json")
-	out, err = c.Output()
-	var alone generated
-	if err := errors.Join(err, json.Unmarshal(out, &alone)); err != nil {
-		t.Fatal(err)
-	}
-	last := &got.Processes[processes-1]
-	if diff := cmp.Diff(alone.Words, last.Words); diff != "" || alone.Seed != last.Seed || alone.Tokens != last.Tokens {
-		t.Errorf("process %d with seed %d, one process with seed %d: %s", processes-1, last.Seed, alone.Seed, diff)
-	}
+	return &got.Processes[processes-1]
 }
