@@ -295,10 +295,47 @@ func roleLate() error {
 	return e.Close(ctx)
 }
 
+// starts counts the replays that each process has asked for, in files whose sizes the others see.
+type starts []*os.File
+
+// startsFile is the file of a process.
+func startsFile(rank int) string {
+	return filepath.Join(os.Getenv(dirVariable), fmt.Sprint("starts", rank))
+}
+
+// openStarts opens the files of n processes, which are there.
+func openStarts(n int) (starts, error) {
+	s, errs := make(starts, n), make([]error, n)
+	for rank := range s {
+		s[rank], errs[rank] = os.OpenFile(startsFile(rank), os.O_WRONLY|os.O_APPEND, 0)
+	}
+	return s, errors.Join(errs...)
+}
+
+// add counts one of a process.
+func (s starts) add(rank int) error {
+	_, err := s[rank].Write([]byte{'r'})
+	return err
+}
+
+// reached returns an error unless all processes have asked for n.
+func (s starts) reached(n int64) error {
+	for rank, f := range s {
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if st.Size() < n {
+			return fmt.Errorf("a replay began before process %d had come: it has asked for %d of %d", rank, st.Size(), n)
+		}
+	}
+	return nil
+}
+
 // stageVariable names the stage of roleSteps in which host 2 is killed.
 const stageVariable = "REPRISE_MPI_STAGE"
 
-// Four processes replay a trace 1,000 times in step, each after a random time.
+// Four processes replay a trace 1,000 times in step, each after a random time: none begins a replay before all have asked for it.
 func TestSteps(t *testing.T) {
 	out, err := run(t, "steps")
 	if err != nil || strings.Count(out, "1000 steps") != 4 {
@@ -422,6 +459,11 @@ func (s saved) save(rank int, step uint64, value uint32) error {
 
 const savedEvery = 100
 
+// replayer is what a process does in a Group's Replay.
+type replayer func() error
+
+func (r replayer) Replay(context.Context) error { return r() }
+
 func roleSteps() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -455,6 +497,9 @@ func roleSteps() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close(context.WithoutCancel(ctx))) }()
+	if err := os.WriteFile(startsFile(e.Rank()), nil, 0o600); err != nil {
+		return err
+	}
 	stage("join")
 	g, err := hosts.Join(ctx, e, m)
 	if err != nil {
@@ -484,6 +529,10 @@ func roleSteps() (err error) {
 		}
 		fmt.Println("from step", first)
 	}
+	counts, err := openStarts(e.Size())
+	if err != nil {
+		return err
+	}
 	const steps = 1000
 	random := rand.New(rand.NewPCG(uint64(e.Rank()), 23))
 	for i := first; i < steps; i++ {
@@ -500,7 +549,11 @@ func roleSteps() (err error) {
 			}
 		}
 		time.Sleep(time.Duration(random.IntN(200)) * time.Microsecond)
-		if err := g.Replay(ctx, c.Trace); err != nil {
+		if err := counts.add(e.Rank()); err != nil {
+			return err
+		}
+		begins := replayer(func() error { return errors.Join(counts.reached(int64(i-first+1)), c.Trace.Replay(ctx)) })
+		if err := g.Replay(ctx, begins); err != nil {
 			return err
 		}
 	}
