@@ -89,7 +89,7 @@ func (f *found) report() hostReport {
 	return r
 }
 
-// usable returns the nodes of this host that can be used, in their order.
+// usable returns the nodes that can be used, in their order.
 func (f *found) usable() []int {
 	var out []int
 	for n, l := range f.links {
@@ -194,11 +194,7 @@ func merge(f *found, reports []hostReport, rank int) *found {
 		}
 	}
 	if out.graph == nil { // opened as Unlinked
-		for a := range out.links {
-			for b := range out.links {
-				out.links[a][b] = a != b
-			}
-		}
+		out.unlinked = true
 		return out
 	}
 	carries := map[topology.End]bool{}

@@ -93,8 +93,15 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 	for i := range l.tiles {
 		l.tiles[i] = [2]uint32{noTile, noTile}
 	}
+	of := make([][]topology.Link, len(m.s.graph.Chips)) // by chip of the graph
+	for _, link := range m.s.graph.Links {
+		of[link.A.Chip] = append(of[link.A.Chip], link)
+		if link.B.Chip != link.A.Chip {
+			of[link.B.Chip] = append(of[link.B.Chip], link)
+		}
+	}
 	for i := range n - 1 {
-		if !l.join(i, i+1) {
+		if !l.join(i, i+1, of) {
 			a, b := m.chips[l.line[i]], m.chips[l.line[i+1]]
 			why := ""
 			if l.m.s.links[a.node][b.node] {
@@ -103,7 +110,7 @@ func (m *Mesh) NewLinks(ctx context.Context, core chip.Core) (*Links, error) {
 			return fail(fmt.Errorf("%w: %v %s and %v %s, neighbours in the line%s", ErrNoLinks, a.Coord, a.Name, b.Coord, b.Name, why))
 		}
 	}
-	l.ring = n > 2 && l.join(n-1, 0)
+	l.ring = n > 2 && l.join(n-1, 0, of)
 	if n == 1 {
 		return l, nil
 	}
@@ -140,11 +147,11 @@ func snake(s Shape) []int {
 	return out
 }
 
-// join finds the first link between two places of the line that is up and carries no command queues.
-func (l *Links) join(i, j int) bool {
+// join finds the first link between two places of the line that is up and carries no command queues. of are the links of each chip.
+func (l *Links) join(i, j int, of [][]topology.Link) bool {
 	g := l.m.s.graph
 	a, b := l.m.s.inGraph[l.m.chips[l.line[i]].node], l.m.s.inGraph[l.m.chips[l.line[j]].node]
-	for _, link := range g.Links {
+	for _, link := range of[a] {
 		from, to := link.A, link.B
 		if from.Chip == b && to.Chip == a {
 			from, to = to, from

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"slices"
 )
 
@@ -8,80 +9,134 @@ import (
 // nil.
 type links []map[int]bool
 
-// embedSteps limits the search. Real meshes are found in some hundreds of steps.
-const embedSteps = 200_000
-
-// embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest numbers that fit, so the same
-// chips and links always give the same mesh.
-func embed(s Shape, l links, steps int) ([]int, bool) {
-	n := s.Size()
-	usable := 0
+// usable returns the number of chips that can be used.
+func (l links) usable() int {
+	n := 0
 	for _, m := range l {
 		if m != nil {
-			usable++
+			n++
 		}
 	}
-	if n == 0 || n > usable {
+	return n
+}
+
+// embedSteps limits each search, and so do stepsOfPlace for each place of the shape. Real meshes of one machine are found in some
+// hundreds of steps.
+const (
+	embedSteps   = 200_000
+	stepsOfPlace = 64
+)
+
+// embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest numbers that fit, row by row, so the
+// same chips and links always give the same mesh. Where that takes too many steps, as with thousands of chips whose numbers go by
+// host, it grows the mesh from its first corner instead: then a wrong turn is noticed within a few places. At first it takes only chips
+// with as many neighbours as their places have, which keeps to the rim of what has no links around.
+func embed(s Shape, l links, steps int) ([]int, bool) {
+	n := s.Size()
+	if usable := l.usable(); n == 0 || n > usable {
 		return nil, false
 	}
-	stride := make([]int, len(s))
-	for a, k := len(s)-1, 1; a >= 0; a-- {
-		stride[a] = k
-		k *= s[a]
+	e := newEmbedding(s, l)
+	rows := make([]int, n)
+	for i := range rows {
+		rows[i] = i
 	}
-	at, used, left := make([]int, n), make([]bool, len(l)), steps
-	degree := make([]int, n) // number of neighbours of a place
-	for i := range n {
-		for a, c := range s.Coord(i) {
-			if c > 0 {
-				degree[i]++
-			}
-			if c < s[a]-1 {
-				degree[i]++
-			}
+	at, ok, all := e.search(rows, false, steps+n*stepsOfPlace)
+	if ok || all {
+		return at, ok
+	}
+	corner := slices.Clone(rows)
+	far := func(i int) int { return slices.Max(s.Coord(i)) }
+	slices.SortStableFunc(corner, func(a, b int) int { return far(a) - far(b) })
+	for _, exact := range []bool{true, false} {
+		if at, ok, _ := e.search(corner, exact, steps+n*stepsOfPlace); ok {
+			return at, true
 		}
 	}
-	var place func(i int) bool
-	place = func(i int) bool {
-		if i == n {
+	return nil, false
+}
+
+// embedding is what a search for chips knows of the shape and of the links.
+type embedding struct {
+	l      links
+	near   [][]int // by chip: those it is linked to, in order
+	before [][]int // by place: its neighbours with lower coordinates
+	degree []int   // by place: number of its neighbours
+}
+
+func newEmbedding(s Shape, l links) *embedding {
+	n := s.Size()
+	e := &embedding{l: l, near: make([][]int, len(l)), before: make([][]int, n), degree: make([]int, n)}
+	for c, m := range l {
+		e.near[c] = slices.Sorted(maps.Keys(m))
+	}
+	for i := range n {
+		coord, stride := s.Coord(i), 1
+		for a := len(s) - 1; a >= 0; a-- {
+			if coord[a] > 0 {
+				e.before[i] = append(e.before[i], i-stride)
+				e.degree[i]++
+			}
+			if coord[a] < s[a]-1 {
+				e.degree[i]++
+			}
+			stride *= s[a]
+		}
+	}
+	return e
+}
+
+// search finds chips for the places in an order in which every place comes after those before it. all says that it tried everything.
+func (e *embedding) search(order []int, exact bool, steps int) (at []int, ok, all bool) {
+	at = make([]int, len(order))
+	used := make([]bool, len(e.l))
+	every := make([]int, len(e.l)) // candidates for the first place
+	for c := range every {
+		every[c] = c
+	}
+	var place func(k int) bool
+	place = func(k int) bool {
+		if k == len(order) {
 			return true
 		}
-		coord := s.Coord(i)
-		for c := range l {
-			if left--; left < 0 {
+		i, candidates := order[k], every
+		if b := e.before[i]; len(b) > 0 {
+			candidates = e.near[at[b[0]]]
+		}
+		for _, c := range candidates {
+			if steps--; steps < 0 {
 				return false
 			}
-			if used[c] || l[c] == nil || len(l[c]) < degree[i] {
+			if d := len(e.l[c]); used[c] || e.l[c] == nil || d < e.degree[i] || exact && d != e.degree[i] {
 				continue
 			}
-			ok := true
-			for a, x := range coord {
-				ok = ok && (x == 0 || l[c][at[i-stride[a]]])
-			}
-			if !ok {
+			if slices.ContainsFunc(e.before[i], func(j int) bool { return !e.l[c][at[j]] }) {
 				continue
 			}
 			at[i], used[c] = c, true
-			if place(i + 1) {
+			if place(k + 1) {
 				return true
 			}
 			used[c] = false
 		}
 		return false
 	}
-	if !place(0) {
-		return nil, false
-	}
-	return at, true
+	ok = place(0)
+	return at, ok, steps >= 0
 }
 
-// possible returns up to three shapes with a number of axes that the chips can form, largest first.
-func possible(axes int, l links) []Shape {
-	usable := 0
-	for _, m := range l {
-		if m != nil {
-			usable++
-		}
+// Shapes that are tried to say what is possible: with more axes or chips there are too many.
+const (
+	possibleAxes  = 3
+	possibleChips = 4096
+	possibleTries = 1000
+)
+
+// possible returns up to three shapes with a number of axes that the chips can form, largest first. fits says whether a shape is one
+// of them.
+func possible(axes, usable int, fits func(Shape) bool) []Shape {
+	if axes > possibleAxes || usable > possibleChips {
+		return nil
 	}
 	var all []Shape
 	var add func(s Shape)
@@ -94,18 +149,24 @@ func possible(axes int, l links) []Shape {
 			add(append(slices.Clone(s), d))
 		}
 	}
-	if axes <= 3 { // with more axes there are too many shapes to try
-		add(nil)
-	}
+	add(nil)
 	slices.SortStableFunc(all, func(a, b Shape) int { return b.Size() - a.Size() })
 	var out []Shape
-	for _, s := range all {
+	for _, s := range all[:min(len(all), possibleTries)] {
 		if len(out) == 3 {
 			break
 		}
-		if _, ok := embed(s, l, embedSteps/20); ok {
+		if fits(s) {
 			out = append(out, s)
 		}
 	}
 	return out
+}
+
+// possible returns the shapes that the links form.
+func (l links) possible(axes int) []Shape {
+	return possible(axes, l.usable(), func(s Shape) bool {
+		_, ok := embed(s, l, embedSteps/20)
+		return ok
+	})
 }

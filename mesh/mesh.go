@@ -29,7 +29,7 @@ type Mesh struct {
 type system struct {
 	graph    *topology.Graph // nil if it isn't known
 	links    links
-	unlinked bool                   // links counts all chips as joined; their links were not read
+	unlinked bool                   // links were not read: neighbours need none
 	inGraph  []int                  // by node: which chip of graph it is
 	carry    map[topology.Link]bool // links that carry command queues of chips of the mesh
 	problems []string
@@ -187,18 +187,27 @@ func (m *Mesh) Reshape(s Shape) (*Mesh, error) {
 	if s.Size() != len(m.chips) {
 		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("%v has %d chips", m, len(m.chips))}
 	}
-	l := make(links, len(m.chips))
-	for i, c := range m.chips {
-		l[i] = map[int]bool{}
-		for j, d := range m.chips {
-			if m.s.links[c.node][d.node] {
-				l[i][j] = true
+	at := make([]int, len(m.chips))
+	for i := range at {
+		at[i] = i
+	}
+	if !m.s.unlinked {
+		l, number := make(links, len(m.chips)), map[int]int{} // by node
+		for i, c := range m.chips {
+			number[c.node] = i
+		}
+		for i, c := range m.chips {
+			l[i] = map[int]bool{}
+			for node := range m.s.links[c.node] {
+				if j, ok := number[node]; ok {
+					l[i][j] = true
+				}
 			}
 		}
-	}
-	at, ok := embed(s, l, embedSteps)
-	if !ok {
-		return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("the links of %v don't make it", m), Possible: possible(len(s), l)}
+		var ok bool
+		if at, ok = embed(s, l, embedSteps); !ok {
+			return nil, &ShapeError{Shape: s, Why: fmt.Sprintf("the links of %v don't make it", m), Possible: l.possible(len(s))}
+		}
 	}
 	out := &Mesh{s: m.s, shape: slices.Clone(s), parent: m}
 	for i, n := range at {

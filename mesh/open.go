@@ -87,7 +87,7 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	if err != nil {
 		return nil, errors.Join(err, f.close()) // on all hosts alike
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: o.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}, hosts: o.hosts}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: f.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}, hosts: o.hosts}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
 		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: f.remote[n], Host: f.host[n], node: n, target: f.target[n]})
@@ -118,6 +118,7 @@ type found struct {
 	target   []int         // by node: its place in targets; -1 for another host's
 	graph    *topology.Graph
 	links    links                   // by node
+	unlinked bool                    // the links were not read
 	inGraph  []int                   // by node
 	carry    map[int][]topology.Link // by node: the links that carry its command queues
 	problems []string
@@ -134,7 +135,7 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		}
 	}
 	f := &found{devices: make([]*kmd.Device, len(m)), targets: slices.Clone(m), names: make([]string, len(m)), links: make(links, len(m)),
-		inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
+		unlinked: unlinked, inGraph: make([]int, len(m)), carry: map[int][]topology.Link{}}
 	defer f.own(len(m))
 	errs := make([]error, len(m))
 	var wg sync.WaitGroup
@@ -158,11 +159,6 @@ func find(ctx context.Context, m Machine, unlinked bool) (*found, error) {
 		f.links[i] = map[int]bool{}
 	}
 	if unlinked {
-		for _, a := range node {
-			for _, b := range node {
-				f.links[a][b] = a != b
-			}
-		}
 		return f, nil
 	}
 	if len(open) == 0 {
@@ -227,6 +223,7 @@ func (f *found) far(m Machine, node []int) []int {
 
 // choose returns the chips of the first shape that fits, by place.
 func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
+	own := f.usable()
 	near := slices.Clone(f.links)
 	for n := range near {
 		if f.remote[n] {
@@ -234,24 +231,29 @@ func (f *found) choose(shapes []Shape) ([]int, Shape, error) {
 		}
 	}
 	for _, s := range shapes {
+		if f.unlinked {
+			if s.Size() <= len(own) {
+				return own[:s.Size()], s, nil
+			}
+			continue
+		}
 		for _, l := range []links{near, f.links} {
 			if at, ok := embed(s, l, embedSteps); ok {
 				return at, s, nil
 			}
 		}
 	}
-	usable := 0
-	for _, l := range f.links {
-		if l != nil {
-			usable++
-		}
-	}
 	s := shapes[len(shapes)-1]
-	why := fmt.Sprintf("it has %d places, and %d chips can be used", s.Size(), usable)
-	if s.Size() <= usable {
-		why = fmt.Sprintf("the links of the %d chips don't form it", usable)
+	e := &ShapeError{Shape: s, Why: fmt.Sprintf("it has %d places, and %d chips can be used", s.Size(), len(own)), Problems: f.problems}
+	if s.Size() <= len(own) {
+		e.Why = fmt.Sprintf("the links of the %d chips don't form it", len(own))
 	}
-	return nil, nil, &ShapeError{Shape: s, Why: why, Possible: possible(len(s), f.links), Problems: f.problems}
+	if f.unlinked {
+		e.Possible = possible(len(s), len(own), func(Shape) bool { return true })
+	} else {
+		e.Possible = f.links.possible(len(s))
+	}
+	return nil, nil, e
 }
 
 func (f *found) close() error {

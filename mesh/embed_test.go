@@ -1,0 +1,112 @@
+package mesh
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// blocks returns the links of rows by columns of chips that are numbered by host: each has 8 by 4 of them. With wrap the first and the
+// last of each row and column are linked too.
+func blocks(rows, cols int, wrap bool) links {
+	const height, width = 8, 4
+	number := func(r, c int) int {
+		host := r/height*(cols/width) + c/width
+		return host*height*width + r%height*width + c%width
+	}
+	l := make(links, rows*cols)
+	for i := range l {
+		l[i] = map[int]bool{}
+	}
+	join := func(a, b int) { l[a][b], l[b][a] = true, true }
+	for r := range rows {
+		for c := range cols {
+			if r+1 < rows || wrap {
+				join(number(r, c), number((r+1)%rows, c))
+			}
+			if c+1 < cols || wrap {
+				join(number(r, c), number(r, (c+1)%cols))
+			}
+		}
+	}
+	return l
+}
+
+// formed returns an error unless each place has a chip of its own, linked to those of its neighbours.
+func formed(s Shape, l links, at []int) error {
+	has := make([]bool, len(l))
+	for i, c := range at {
+		if has[c] {
+			return fmt.Errorf("chip %d has two places", c)
+		}
+		has[c] = true
+		coord := s.Coord(i)
+		for a := range coord {
+			if coord[a] == 0 {
+				continue
+			}
+			coord[a]--
+			j, _ := s.Index(coord)
+			coord[a]++
+			if !l[c][at[j]] {
+				return fmt.Errorf("chips %d and %d at neighbours of %v aren't linked", c, at[j], coord)
+			}
+		}
+	}
+	return nil
+}
+
+// The chips of 64 hosts, numbered by host, are found to form their mesh, and also its other orientation.
+func TestEmbedManyChips(t *testing.T) {
+	for _, wrap := range []bool{false, true} {
+		l := blocks(64, 32, wrap)
+		for _, s := range []Shape{{64, 32}, {32, 64}} {
+			at, ok := embed(s, l, embedSteps)
+			if !ok {
+				t.Errorf("%v, wrap %t: not found", s, wrap)
+			} else if err := formed(s, l, at); err != nil {
+				t.Errorf("%v, wrap %t: %v", s, wrap, err)
+			}
+		}
+	}
+}
+
+// Numbers that say nothing don't keep a grid from being found, and a link that is down makes it none.
+func TestEmbedAnyNumbers(t *testing.T) {
+	grid, s := blocks(32, 16, false), Shape{32, 16}
+	number := rand.New(rand.NewPCG(1, 23)).Perm(len(grid))
+	l := make(links, len(grid))
+	for a, m := range grid {
+		l[number[a]] = map[int]bool{}
+		for b := range m {
+			l[number[a]][number[b]] = true
+		}
+	}
+	at, ok := embed(s, l, embedSteps)
+	if !ok {
+		t.Fatal("not found")
+	}
+	if err := formed(s, l, at); err != nil {
+		t.Error(err)
+	}
+	a, b := at[0], at[1]
+	delete(l[a], b)
+	delete(l[b], a)
+	if at, ok := embed(s, l, embedSteps); ok {
+		t.Errorf("found without a link: %v", formed(s, l, at))
+	}
+}
+
+// Without regard to links, as many chips as a mesh may have are taken in their order, at once.
+func TestChooseUnlinked(t *testing.T) {
+	f := &found{unlinked: true, links: make(links, maxChips+2), remote: make([]bool, maxChips+2)}
+	for n := range f.links {
+		if n != 1 { // which can't be used
+			f.links[n] = map[int]bool{}
+		}
+	}
+	at, s, err := f.choose([]Shape{{256, 256}})
+	if err != nil || s.Size() != len(at) || at[0] != 0 || at[1] != 2 || at[len(at)-1] != maxChips {
+		t.Errorf("%d places of %v: %v", len(at), s, err)
+	}
+}
