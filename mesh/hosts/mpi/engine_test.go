@@ -97,6 +97,49 @@ func inMemory(t *testing.T, n int) []*Engine {
 // What the engine does with an all-gather is what every engine must do. The processes of mpirun test the rest.
 func TestEngine(t *testing.T) { hoststest.Test(t, inMemory) }
 
+// An exchange is one all-gather of frames; a second one of other sizes follows only for what the frames don't have.
+func TestGathers(t *testing.T) {
+	long := func(s string) []byte { return []byte(strings.Repeat(s, 1000)) }
+	for _, tc := range []struct {
+		name string
+		op   func(rank int) string
+		data func(rank int) []byte
+		want [][]int // bytes that each of three hosts sends in each all-gather
+	}{
+		{"nothing", nil, func(int) []byte { return nil }, [][]int{{64, 64, 64}}},
+		{"short", nil, func(rank int) []byte { return make([]byte, 5*rank) }, [][]int{{64, 64, 64}}},
+		{"as long as fits", nil, func(rank int) []byte { return []byte(strings.Repeat(string(rune('a'+rank)), inlineSize)) }, [][]int{{64, 64, 64}}},
+		{"equal", nil, func(int) []byte { return long("x") }, [][]int{{64, 64, 64}}},
+		{"one is too long for a frame", nil, func(rank int) []byte { return make([]byte, 15+rank) }, [][]int{{64, 64, 64}, {15, 16, 17}}},
+		{"long", nil, func(rank int) []byte { return long(string(rune('a' + rank))) }, [][]int{{64, 64, 64}, {1000, 1000, 1000}}},
+		{"too large", nil, func(rank int) []byte { return make([]byte, MaxData+rank) }, [][]int{{64, 64, 64}}},
+		{"operations", func(rank int) string { return strings.Repeat("o", 1+rank) }, func(int) []byte { return long("x") }, [][]int{{64, 64, 64}, {1, 2, 3}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			engines := inMemory(t, 3)
+			hoststest.Each(engines, func(e *Engine) error {
+				op := "step"
+				if tc.op != nil {
+					op = tc.op(e.Rank())
+				}
+				_, err := e.Exchange(t.Context(), op, tc.data(e.Rank()))
+				return err // what it is others test
+			})
+			var got [][]int
+			for _, sent := range engines[0].c.(*member).m.sent {
+				var sizes []int
+				for _, b := range sent {
+					sizes = append(sizes, len(b))
+				}
+				got = append(got, sizes)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // Too much data of one host is an error on all, and they go on.
 func TestTooLarge(t *testing.T) {
 	engines := inMemory(t, 3)
