@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ebitengine/purego"
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise"
@@ -685,23 +687,61 @@ func roleMesh() (err error) {
 	return errors.Join(m.Close(ctx), e.Close(ctx))
 }
 
-// BenchmarkExchange is an exchange of 4 processes beside the all-gather of 64 B that it is made of, in the same run.
+// BenchmarkExchange is an exchange of 4 hosts, with each engine: of processes beside the all-gathers of 64 B of MPI, in the same run. One
+// is what an exchange is made of, non-blocking and polled, and the other MPI's own blocking one.
 func BenchmarkExchange(b *testing.B) {
-	for name, args := range networks {
+	all := maps.Clone(networks)
+	if faultTolerant(b) {
+		for name, args := range networks {
+			all[name+", ulfm"] = append([]string{"--with-ft", "ulfm"}, args...)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		b.Run(name, func(b *testing.B) {
-			out, err := run(b, "time", args...)
-			var exchange, gather float64
+			out, err := run(b, "time", all[name]...)
+			var exchange, gather, blocking float64
 			for line := range strings.Lines(out) {
-				_, _ = fmt.Sscanf(line, "exchange %f gather %f", &exchange, &gather)
+				_, _ = fmt.Sscanf(line, "exchange %f gather %f blocking %f", &exchange, &gather, &blocking)
 			}
-			if err != nil || gather == 0 {
+			if err != nil || blocking == 0 {
 				b.Fatalf("%v\n%s", err, out)
 			}
 			b.ReportMetric(0, "ns/op")
 			b.ReportMetric(exchange, "ns/exchange")
 			b.ReportMetric(gather, "ns/gather")
+			b.ReportMetric(blocking, "ns/MPI_Allgather")
 		})
 	}
+	b.Run("in process", func(b *testing.B) {
+		engines, err := hosts.InProcess(4)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, err := range hoststest.Each(engines, func(e *hosts.Local) error {
+			for range b.N {
+				if _, err := e.Exchange(b.Context(), "step", nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// allGather is MPI_Allgather, which the engine doesn't use.
+func allGather(w *world, send, recv []byte) (func() error, error) {
+	h, err := purego.Dlopen(defaultLibrary, purego.RTLD_NOW)
+	if err != nil {
+		return nil, err
+	}
+	f, err := purego.Dlsym(h, "MPI_Allgather")
+	return func() error {
+		return w.l.call("MPI_Allgather", f, address(send), uintptr(len(send)), w.l.byteType, address(recv), uintptr(len(send)), w.l.byteType, w.comm)
+	}, err
 }
 
 func roleTime() error {
@@ -711,27 +751,34 @@ func roleTime() error {
 	if err != nil {
 		return err
 	}
+	send, recv := e.frames[:frameSize], e.frames[frameSize:]
+	blocking, err := allGather(e.c.(*world), send, recv)
+	if err != nil {
+		return err
+	}
 	const rounds = 2000
+	ways := []struct {
+		name string
+		run  func() error
+	}{
+		{"exchange", func() error { _, err := e.Exchange(ctx, "step", nil); return err }},
+		{"gather", func() error { return e.gather(ctx, "step", send, recv, nil) }},
+		{"blocking", blocking},
+	}
 	times := map[string]time.Duration{}
 	for range 2 { // the first one warms up
-		for _, name := range []string{"exchange", "gather"} {
+		for _, way := range ways {
 			start := time.Now()
 			for range rounds {
-				var err error
-				if name == "exchange" {
-					_, err = e.Exchange(ctx, "step", nil)
-				} else {
-					err = e.gather(ctx, "step", e.frames[:frameSize], e.frames[frameSize:], nil)
-				}
-				if err != nil {
+				if err := way.run(); err != nil {
 					return err
 				}
 			}
-			times[name] = time.Since(start) / rounds
+			times[way.name] = time.Since(start) / rounds
 		}
 	}
 	if e.Rank() == 0 {
-		fmt.Printf("exchange %d gather %d\n", times["exchange"], times["gather"])
+		fmt.Printf("exchange %d gather %d blocking %d\n", times["exchange"], times["gather"], times["blocking"])
 	}
 	return e.Close(ctx)
 }
