@@ -26,7 +26,10 @@ func (b *bench) deciding() (t *reprise.Trace, n *reprise.Buffer, want func(first
 		return b.load(b.adder(name, chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
 	}
 	one, ten, hundred := add("one", 1), add("ten", 10), add("hundred", 100)
-	inner := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(hundred)) })
+	turn := func(is cq.Compare, n uint32) reprise.Cond { return reprise.Cond{Iteration: 1, Is: is, Value: n} }
+	inner := b.captureFlow(func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(one), r.Run(hundred), r.Loop(2, func() error { return r.If(turn(cq.Equal, 1), runs(r, ten), nil) }))
+	})
 	t = b.captureFlow(func(r *reprise.Recorder) error {
 		return errors.Join(
 			r.Run(one),
@@ -36,6 +39,7 @@ func (b *bench) deciding() (t *reprise.Trace, n *reprise.Buffer, want func(first
 			r.Call(inner),
 			r.While(reprise.Cond{Buffer: n, Is: cq.Less, Value: 300}, 50, runs(r, hundred)),
 			r.Loop(0, runs(r, one)),
+			r.Loop(3, func() error { return r.If(turn(cq.NoneSet, 1), runs(r, one), runs(r, ten)) }),
 			r.Run(one),
 		)
 	})
@@ -57,9 +61,13 @@ func (b *bench) deciding() (t *reprise.Trace, n *reprise.Buffer, want func(first
 		}
 		run("one", 1)
 		run("hundred", 100)
+		run("ten", 10)
 		for v < 300 {
 			run("hundred", 100)
 		}
+		run("one", 1)
+		run("ten", 10)
+		run("one", 1)
 		run("one", 1)
 		return v, ran
 	}
@@ -102,7 +110,7 @@ func TestStepThroughFlow(t *testing.T) {
 			"none one: 1 []",
 			"none ten: 11 [loop 0, iteration 0 of 2]", "branch if n[0] < 20: 12 [loop 0, iteration 0 of 2]",
 			"none ten: 22 [loop 0, iteration 1 of 2]", "branch if n[0] < 20: 42 [loop 0, iteration 1 of 2]",
-			"call call flow: 143 []", "loop while n[0] < 300: 343 []", "loop loop of 0: 343 []", "none one: 344 []",
+			"call call flow: 153 []", "loop while n[0] < 300: 353 []", "loop loop of 0: 353 []", "loop loop of 3: 365 []", "none one: 366 []",
 		}, at); diff != "" {
 			b.Errorf("-want +got:\n%s", diff)
 		}

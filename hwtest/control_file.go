@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
@@ -23,6 +24,9 @@ func controlFileCases() []testCase {
 		{"while", []stmt{while(below(0, 5), count(0, 1), mix(1)), mix(2)}},
 		{"conditions", []stmt{loop(3, when(below(0, 1), []stmt{mix(1), count(0, 1)}, []stmt{mix(2)})), mix(3)}},
 		{"switch", []stmt{loop(4, choose(0, []stmt{mix(1)}, []stmt{mix(2), mix(3)}, []stmt{mix(4)}), count(0, 1))}},
+		{"iterations", []stmt{loop(4, when(turn(1, cq.NoneSet, 1), []stmt{mix(1)}, []stmt{mix(2)}), loop(2, when(turn(2, cq.Less, 2), []stmt{when(turn(1, cq.Equal, 1), []stmt{mix(3)})})), mix(4))}},
+		{"while by its iteration", []stmt{loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3))}},
+		{"iterations in a callee", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
 		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
 		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
 	} {

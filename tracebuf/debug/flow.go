@@ -251,7 +251,10 @@ func (f *flow) holds(ctx context.Context, image int, s *tracebuf.Step, commands 
 	if !ok {
 		return b, false, fmt.Errorf("debug: %q is no condition", s.Name)
 	}
-	if b.Compare != cq.Never && !b.Same {
+	switch {
+	case b.Level > 0:
+		f.word = f.loops[len(f.loops)-int(b.Level)].Iteration
+	case b.Compare != cq.Never && !b.Same:
 		if f.nowait {
 			if err := f.s.Wait(ctx, f.home(image)); err != nil {
 				return b, false, err
@@ -277,8 +280,28 @@ func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }
 
-// whole returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there.
+// whole returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there, or if
+// a condition inside compares the iteration of a loop around it, which the device doesn't know of it alone.
 func (d *Debugger) whole(image, step int) int {
+	end := d.end(image, step)
+	im, loops := d.all[image].Image, 0
+	for i := step; i < end; i++ {
+		switch im.Steps[i].Control.Kind {
+		case tracebuf.ControlLoop:
+			loops++
+		case tracebuf.ControlEnd:
+			loops--
+		case tracebuf.ControlBranch:
+			if b, ok := branchOf(im, i); ok && int(b.Level) > loops {
+				return step
+			}
+		}
+	}
+	return end
+}
+
+// end returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there.
+func (d *Debugger) end(image, step int) int {
 	im := d.all[image].Image
 	steps := im.Steps
 	switch s := &steps[step]; s.Control.Kind {
@@ -287,8 +310,7 @@ func (d *Debugger) whole(image, step int) int {
 	case tracebuf.ControlCall:
 		return step + 1
 	case tracebuf.ControlBranch:
-		c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
-		if b, ok := c.(cq.Branch); !ok || b.Leave || b.Same || b.Compare == cq.Never {
+		if b, ok := branchOf(im, step); !ok || b.Leave || b.Same || b.Compare == cq.Never {
 			return step
 		}
 		end := s.Control.Target
@@ -300,6 +322,14 @@ func (d *Debugger) whole(image, step int) int {
 		return end
 	}
 	return step
+}
+
+// branchOf returns the command of a step that is a branch.
+func branchOf(im *tracebuf.Image, step int) (cq.Branch, bool) {
+	s := &im.Steps[step]
+	c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
+	b, ok := c.(cq.Branch)
+	return b, ok
 }
 
 // over runs a loop, a branch or a call as a whole on the device.
@@ -356,8 +386,7 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 		case tracebuf.ControlLoop:
 			pc = s.Control.Target - 1 // it leaves what it began with
 		case tracebuf.ControlBranch:
-			c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
-			if b, ok := c.(cq.Branch); ok && b.Compare == cq.Never {
+			if b, ok := branchOf(im, pc); ok && b.Compare == cq.Never {
 				pc = s.Control.Target - 1
 			}
 		case tracebuf.ControlCall:
@@ -447,8 +476,8 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 // Follow runs a trace as Step does, and says where it is: after is called with each program that has finished, in every
 // iteration of a loop. At each loop, branch and call into is asked whether to go inside; if not, it runs as a whole on the
 // device, and after is called once, when that has finished. A nil into goes inside of everything. In between the host decides
-// as the device would, by the words that conditions find in the buffers then. An error of after ends the run. The error is a
-// *StepError.
+// as the device would, by the words that conditions find in the buffers then. Follow always goes inside of what depends on the
+// iteration of a loop around it, and doesn't ask. An error of after ends the run. The error is a *StepError.
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
