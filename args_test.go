@@ -62,6 +62,39 @@ func TestComputedArgs(t *testing.T) {
 	})
 }
 
+// A program that runs by itself, as the debugger has it, has the words of its time as well.
+func TestDebugComputedArgs(t *testing.T) {
+	onAll(t, func(b *bench) {
+		k, n := b.pages("k", 1), b.pages("n", 1)
+		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
+		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 1000))
+		taking := func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(add, from(addend, k, 0))) }
+		inner := b.captureFlow(taking)
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			return errors.Join(taking(r), r.Loop(2, func() error { return taking(r) }), r.Call(inner), r.Run(one))
+		})
+		b.must(inner.Release(b.ctx))
+		prepare := func(int) error { b.write(k, 20); b.write(n, 5); return b.queue.Wait(b.ctx) }
+		for _, run := range []func() error{
+			func() error { return trace.Debug().Step(b.ctx, nil) }, func() error { return trace.Replay(b.ctx) },
+		} {
+			b.must(errors.Join(prepare(0), run()))
+			b.holds(k, 25)
+			b.holds(n, 5+21+22+23+24)
+		}
+		b.must(errors.Join(prepare(0), trace.Debug().Check(b.ctx)))
+		b.holds(n, 5)
+		for _, bad := range []int{1, 5, 8} {
+			at, err := trace.Debug().BisectRun(b.ctx, prepare, func(k int) (bool, error) { return k <= bad, nil })
+			b.must(err)
+			if at == nil || at.Run != bad {
+				b.Errorf("program %d is wrong: found %+v", bad, at)
+			}
+		}
+		b.must(trace.Release(b.ctx))
+	})
+}
+
 // A program inside of loops, branches and calls has the words of its iteration. Layer control of hwtest has common arguments of
 // several cores too.
 func TestComputedArgsInFlow(t *testing.T) {

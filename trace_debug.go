@@ -176,9 +176,13 @@ func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
 
 func (s *debugSession) Run(ctx context.Context, i, step int) error {
 	p := s.parts[i]
-	at := &p.image.Steps[step]
+	at, steps, commands := &p.image.Steps[step], p.image.Steps[:step], s.commands[i]
+	for len(steps) > 0 && steps[len(steps)-1].Control.Kind == tracebuf.ControlArgs {
+		steps = steps[:len(steps)-1]
+	}
+	reads := commands[p.image.Steps[len(steps)].Offset:at.Offset]
 	r := s.rs[slices.IndexFunc(s.t.parts, func(o *part) bool { return o.q == p.q })]
-	return r.RunAgain(ctx, p.programs[at.Program].image, s.commands[i][at.Offset:at.Offset+at.Size], dispatch.Variant(at.Variant))
+	return r.RunAgain(ctx, p.programs[at.Program].image, reads, commands[at.Offset:at.Offset+at.Size], dispatch.Variant(at.Variant))
 }
 
 func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, programs int) ([]byte, error) {

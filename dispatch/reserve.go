@@ -72,11 +72,12 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 }
 
 // RunAgain runs a program once more with the runtime arguments of a run that was recorded before, whatever has been changed
-// since: run are its commands, v says how they were encoded.
-func (r *Reservation) RunAgain(ctx context.Context, im *Image, run []byte, v Variant) error {
+// since: run are its commands, v says how they were encoded. reads are the commands before it that name the arguments which the
+// device reads.
+func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte, v Variant) error {
 	return r.with(opRun, &im.name, func(q *Queue) (err error) {
 		st := q.stream.state
-		if q.stream.buf, _, err = im.AppendAgain(q.stream.buf[:0], run, v, &st, q.dispatcher, q.stream.runs); err != nil {
+		if q.stream.buf, _, err = im.AppendAgain(append(q.stream.buf[:0], reads...), run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
 		if err := q.sendPiecesLocked(ctx, q.stream.buf, im.name); err != nil {

@@ -27,6 +27,7 @@ func controlFileCases() []testCase {
 		{"iterations", []stmt{loop(4, when(turn(1, cq.NoneSet, 1), []stmt{mix(1)}, []stmt{mix(2)}), loop(2, when(turn(2, cq.Less, 2), []stmt{when(turn(1, cq.Equal, 1), []stmt{mix(3)})})), mix(4))}},
 		{"while by its iteration", []stmt{loop(2, while(turn(1, cq.Less, 3), mix(1)), while(turn(2, cq.Equal, 7), mix(2)), mix(3))}},
 		{"iterations in a callee", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
+		{"computed arguments", []stmt{count(0, 3), mixGiven(givenNumber, 0), loop(3, count(0, 2), mixGiven(givenBoth, 0)), called(mixGiven(givenBoth, 0), count(0, 1)), mix(1)}},
 		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
 		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
 	} {

@@ -71,7 +71,7 @@ type Session interface {
 	// part is none that is only called, as in all that follow but Run and Verify.
 	Send(ctx context.Context, part int, name string, commands []byte, programs int) error
 	// Run puts a program of a part that isn't loaded into its queue, as if it were run without a trace, with the arguments
-	// of the recorded commands.
+	// of the recorded commands, and those that the device reads for it.
 	Run(ctx context.Context, part, step int) error
 	// Edge returns the commands of an edge of a part of which that many programs have run. recorded are the recordings of
 	// all parts.
