@@ -173,18 +173,43 @@ func TestComputedArgsRefusals(t *testing.T) {
 	}
 }
 
+// sameTrace checks that two files are of one trace, whose memory lies elsewhere in the second.
+func sameTrace(t *testing.T, file, moved []byte) {
+	t.Helper()
+	var both [2]*tracebuf.File
+	var contents [2]*tracebuf.Contents
+	for i, b := range [][]byte{file, moved} {
+		f, err := tracebuf.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = f
+		if contents[i], err = tracebuf.Inspect(&f.Image); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if bytes.Equal(both[0].Image.Bytes, both[1].Image.Bytes) {
+		t.Error("no memory of the trace has moved")
+	}
+	if diff := tracebuf.Diff(contents[0], contents[1]); len(diff) > 0 {
+		t.Errorf("a trace and the same one elsewhere differ: %+v", diff)
+	}
+}
+
 // A saved trace reads the words of its arguments where their buffer lies when it is loaded.
 func TestComputedArgsFile(t *testing.T) {
 	for _, card := range emulators {
 		t.Run(card().String(), func(t *testing.T) {
 			b := open(t, card())
-			b.pages("in the way", 7)
+			b.pages("in the way", 7000) // so that no other argument is an address
 			in := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "in"})
 			k, n := b.pages("k", 20), b.pages("n", 2)
 			add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
+			inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
 			trace := b.captureFlow(func(r *reprise.Recorder) error {
-				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }))
+				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }), r.Call(inner))
 			})
+			b.must(inner.Release(b.ctx))
 			b.write(k, 3)
 			b.write(in, 5)
 			b.write(n, 0)
@@ -233,6 +258,9 @@ func TestComputedArgsFile(t *testing.T) {
 			})
 
 			here := open(t, card())
+			here.pages("in the way", 7000)
+			here.pages("here already", 20)
+			here.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 256, PageSize: 64, Name: "here already"})
 			loaded, err := here.dev.LoadTrace(here.ctx, bytes.NewReader(file.Bytes()))
 			here.must(err)
 			var again bytes.Buffer
@@ -240,11 +268,12 @@ func TestComputedArgsFile(t *testing.T) {
 				here.must(loaded.Replay(here.ctx))
 				for _, u := range loaded.Buffers() {
 					if u.Name() == "n" {
-						here.holds(u, (i+1)*(3+19*16+2*(5+33)))
+						here.holds(u, (i+1)*(3+19*16+2*(5+33)+3+16))
 					}
 				}
 			}
 			here.must(errors.Join(loaded.Save(here.ctx, &again), loaded.Release(here.ctx)))
+			sameTrace(t, file.Bytes(), again.Bytes())
 		})
 	}
 }

@@ -100,6 +100,7 @@ func TestFlowFileMoves(t *testing.T) {
 				}
 				again.Reset()
 				b.must(trace.Save(b.ctx, &again, reprise.WithData()))
+				sameTrace(t, file, again.Bytes())
 				f, err := tracebuf.Decode(bytes.NewReader(again.Bytes()))
 				b.must(err)
 				first, err := tracebuf.Decode(bytes.NewReader(file))

@@ -21,8 +21,8 @@ type Contents struct {
 	Bytes    []byte // the commands up to and with the EXEC_BUF_END
 	Commands []cq.Reading
 	Steps    []StepContents
-	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, what is called and the words of conditions.
-	// They differ between two copies of a trace. They are known for files only.
+	// Relocated are the offsets in Bytes of the bytes that name memory: DRAM of kernels, what is called, and the words of conditions
+	// and arguments. They differ between two copies of a trace. They are known for files only.
 	Relocated []ByteRange
 	// Callees are the traces that a part of a file calls, by Control.Callee; Name is theirs.
 	Callees []*Contents

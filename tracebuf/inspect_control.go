@@ -45,17 +45,14 @@ func (c *Contents) nestSteps(im *Image) {
 		c.Steps[i].Control, c.Steps[i].Depth = im.Steps[i].Control, max(0, depth[i])
 	}
 	for i := range im.Steps {
-		s := &im.Steps[i]
-		switch s.Control.Kind {
-		case ControlCall:
+		if s := &im.Steps[i]; s.Control.Kind == ControlCall {
 			at := s.Offset + cq.AtCallBase
 			c.Relocated = append(c.Relocated, ByteRange{at, at + 4})
-		case ControlBranch:
-			if b, _ := branch(i); b.Compare != cq.Never {
-				at := s.Offset + cq.AtBranchNOC
-				c.Relocated = append(c.Relocated, ByteRange{at, at + 8})
-			}
 		}
+	}
+	for _, w := range im.Conds {
+		at := w.At + cq.AtBranchNOC // where a READ_ARG has them too
+		c.Relocated = append(c.Relocated, ByteRange{at, at + 8})
 	}
 }
 
