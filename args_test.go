@@ -166,6 +166,9 @@ func TestComputedArgsRefusals(t *testing.T) {
 	}
 	_, err := b.queue.Capture(b.ctx, "many", func(_ context.Context, r *reprise.Recorder) error { return r.Run(one, many...) })
 	b.says(err, "33 words", "at most 32")
+	trace := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Run(one, from(addend, n, 0))) })
+	b.says(trace.Debug().Split(b.ctx, 2, nil), "arguments that the device computes", "use Follow")
+	b.must(trace.Release(b.ctx))
 	if err := one.SetArg(from(addend, n, 0), 1); err == nil {
 		t.Error("an argument of an executable is one that the device computes")
 	} else {

@@ -127,7 +127,7 @@ func TestStepThroughFlow(t *testing.T) {
 		if diff := cmp.Diff(before, b.allocated()); diff != "" {
 			b.Errorf("something is left (-before +after):\n%s", diff)
 		}
-		b.says(trace.Debug().Split(b.ctx, 2, nil), "use Follow")
+		b.says(trace.Debug().Split(b.ctx, 2, nil), "control flow", "use Follow")
 		b.must(trace.Release(b.ctx))
 	})
 }

@@ -152,8 +152,12 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 // ReplayedPrograms returns the names of the programs that each replay of a trace runs on a queue, in their order. It returns false
 // for a trace with loops, branches or calls, whose programs are different from replay to replay.
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
-	if slices.ContainsFunc(part.Steps, func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
-		return nil, false
+	for i := range part.Steps {
+		switch part.Steps[i].Control.Kind {
+		case tracebuf.ControlNone, tracebuf.ControlArgs, tracebuf.ControlReset:
+		default:
+			return nil, false
+		}
 	}
 	return always(part.Steps), true
 }

@@ -13,7 +13,35 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/sim"
 )
+
+// The programs of a trace are the same in each replay unless it decides. Arguments that the device computes don't change which
+// programs run.
+func TestReplayedPrograms(t *testing.T) {
+	b := devtest.Open(t, sim.Blackhole())
+	n := b.Pages("n", 1)
+	one, two := b.Load(b.Adder("one", chip.Core{X: 1}, n, n, 1)), b.Load(b.Adder("two", chip.Core{X: 2}, n, n, 2))
+	taking := func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(one), r.Run(two, reprise.Arg{Kernel: "add", Index: 3, From: n}), r.Run(one))
+	}
+	for name, tc := range map[string]struct {
+		record func(*reprise.Recorder) error
+		want   []string
+	}{
+		"straight":          {func(r *reprise.Recorder) error { return body(r, one, two)() }, []string{"one", "two"}},
+		"computed argument": {taking, []string{"one", "two", "one"}},
+		"loop":              {func(r *reprise.Recorder) error { return r.Loop(2, body(r, one)) }, nil},
+	} {
+		tr, err := b.Queue.Capture(b.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
+		b.Must(err)
+		got, ok := observe.ReplayedPrograms(tr.Parts()[0])
+		if diff := cmp.Diff(tc.want, got); diff != "" || ok != (tc.want != nil) {
+			t.Errorf("%s: %v (-want +got):\n%s", name, ok, diff)
+		}
+		b.Must(tr.Release(b.Ctx))
+	}
+}
 
 // A timeline has the time of each program: of those that ran eagerly, of each in a trace and of each in every iteration, with its
 // name, inside of the call that started it and after the program before.

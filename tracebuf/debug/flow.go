@@ -275,7 +275,7 @@ func (d *Debugger) home(image int) int {
 	return image
 }
 
-// hasControl reports whether the trace has loops, branches or calls.
+// hasControl reports whether the trace has loops, branches, calls or arguments that the device computes.
 func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }

@@ -58,11 +58,11 @@ func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 // after is called with the steps of the piece that has finished, from first up to end, without end; an error ends the run.
 // The error is a *StepError. Split takes DRAM for the pieces until it returns, and the queues as Step does. On several
 // queues, a piece has a part on each queue that its programs are on, with those edges that lie inside of the piece. Traces with
-// control flow have no such pieces: see Follow.
+// control flow or computed arguments have no such pieces: see Follow.
 func (d *Debugger) Split(ctx context.Context, pieces int, after func(first, end int) error) error {
 	n := len(d.runs)
 	if d.hasControl() {
-		return fmt.Errorf("debug: split trace %q: it has loops, branches or calls, whose programs can't be counted before they run: use Follow: %w", d.t.Name(), errors.ErrUnsupported)
+		return fmt.Errorf("debug: split trace %q: it has control flow or arguments that the device computes, and pieces are of plain programs: use Follow: %w", d.t.Name(), errors.ErrUnsupported)
 	}
 	if pieces < 1 || pieces > n {
 		return fmt.Errorf("debug: split trace %q: %d pieces: it has %d programs, so 1 to %d pieces are possible", d.t.Name(), pieces, n, n)
