@@ -42,22 +42,26 @@ type randomFlow struct {
 	op       string
 	from, to int // counters: a run sets one to the other plus n
 	by       int // counter that a run with a computed argument adds instead of n
-	n        uint32
-	level    int // of the loop whose iteration a condition compares; 0 for the counter from
-	is       cq.Compare
-	bodies   [][]randomFlow
-	trace    *reprise.Trace
+	// A "select" sets the page that a "page" reads, which sets a counter to the first word there plus the counter by; plus the
+	// number of the page, of which both arguments are then, if to is by.
+	n      uint32
+	level  int // of the loop whose iteration a condition compares; 0 for the counter from
+	is     cq.Compare
+	bodies [][]randomFlow
+	trace  *reprise.Trace
 }
 
 const (
 	flowCounters = 3
 	flowLimit    = 12  // of iterations of a while
 	flowRuns     = 100 // of programs in a replay, at most
+	flowPages    = 4   // that a run chooses from
 )
 
 // flowModel carries out on the host what the device does.
 type flowModel struct {
 	counters [flowCounters]uint32
+	page     uint32
 	turns    []uint32 // iterations of the loops that it is in
 	runs     int
 	endless  bool // a while has more iterations than its limit
@@ -75,7 +79,9 @@ func strictFlow(b *bench, r *rand.Rand) {
 		flow, model = randomFlows(r, 3, 0), flowModel{}
 		model.run(flow)
 	}
-	f := &flowRecorder{b: b, bufs: bufs, loaded: map[[3]uint32]*reprise.Executable{}}
+	f := &flowRecorder{b: b, bufs: bufs, zero: b.pages("zero", 1), page: b.pages("page", 1), pages: b.pages("pages", flowPages), loaded: map[flowProgram]*reprise.Executable{}}
+	b.write(f.zero, 0)
+	b.write(f.pages, 0)
 	f.load(flow)
 	trace := b.captureFlow(func(r *reprise.Recorder) error { return f.record(r, flow) })
 	for range 2 {
@@ -83,6 +89,7 @@ func strictFlow(b *bench, r *rand.Rand) {
 		for i := range bufs {
 			b.write(bufs[i], 0)
 		}
+		b.write(f.page, 0)
 		model.run(flow)
 		b.must(trace.Replay(b.ctx))
 		for i := range bufs {
@@ -96,9 +103,9 @@ func strictFlow(b *bench, r *rand.Rand) {
 func randomFlows(r *rand.Rand, depth, loops int) (out []randomFlow) {
 	for range 1 + r.IntN(3) {
 		f := randomFlow{from: r.IntN(flowCounters), to: r.IntN(flowCounters), by: r.IntN(flowCounters), n: r.Uint32N(4), is: cq.Equal + cq.Compare(r.IntN(int(cq.NoneSet)))}
-		kinds := []string{"run", "run", "take", "loop", "while", "if", "switch", "call"}
-		if depth == 0 {
-			kinds = kinds[:3]
+		kinds := []string{"run", "run", "take", "select", "page"}
+		if depth > 0 && r.IntN(8) > 2 {
+			kinds = []string{"loop", "while", "if", "switch", "call"}
 		}
 		f.op = kinds[r.IntN(len(kinds))]
 		inside := loops
@@ -141,6 +148,16 @@ func (m *flowModel) run(fs []randomFlow) {
 		case "take":
 			m.runs++
 			m.counters[f.to] = m.counters[f.from] + m.counters[f.by]
+		case "select":
+			m.runs++
+			m.page = f.n
+		case "page":
+			m.runs++
+			by := m.counters[f.by]
+			if f.by == f.to {
+				by = m.page
+			}
+			m.counters[f.to] = 16*m.page + by
 		case "loop", "while":
 			m.turns = append(m.turns, 0)
 			turn := len(m.turns) - 1
@@ -177,19 +194,52 @@ func (m *flowModel) run(fs []randomFlow) {
 type flowRecorder struct {
 	b      *bench
 	bufs   [flowCounters]*reprise.Buffer
-	loaded map[[3]uint32]*reprise.Executable
+	zero   *reprise.Buffer // counts up from 0
+	page   *reprise.Buffer // its first word is the number of a page
+	pages  *reprise.Buffer // whose words count up from 0
+	loaded map[flowProgram]*reprise.Executable
+}
+
+type flowProgram struct {
+	from, to *reprise.Buffer
+	n        uint32
 }
 
 func (f *flowRecorder) program(s *randomFlow) *reprise.Executable {
-	key := [3]uint32{uint32(s.from), uint32(s.to), s.n}
+	key := flowProgram{f.bufs[s.from], f.bufs[s.to], s.n}
+	switch s.op {
+	case "select":
+		key.from, key.to = f.zero, f.page
+	case "page":
+		key.from, key.n = f.pages, 0
+	}
 	if f.loaded[key] == nil {
 		at := f.b.dev.Grid().Start // of cores in a row or in a column
 		if s.to%2 == 1 {
 			at = f.b.dev.Grid().End
 		}
-		f.loaded[key] = f.b.load(f.b.adder("set", at, f.bufs[s.from], f.bufs[s.to], s.n))
+		x := f.b.load(f.b.adder("set", at, key.from, key.to, key.n))
+		for _, kernel := range []string{"reader", "add", "writer"} {
+			f.b.must(x.SetArg(reprise.Arg{Kernel: kernel, Index: 2}, 1)) // page
+		}
+		f.loaded[key] = x
 	}
 	return f.loaded[key]
+}
+
+// args are those that the device computes.
+func (f *flowRecorder) args(s *randomFlow) []reprise.Arg {
+	by := f.bufs[s.by]
+	switch s.op {
+	case "take":
+		return []reprise.Arg{from(addend, by, 0)}
+	case "page":
+		if s.by == s.to {
+			by = f.page
+		}
+		return []reprise.Arg{from(readPage, f.page, 0), from(addend, by, 0)}
+	}
+	return nil
 }
 
 // load loads what can't be loaded during a capture, and captures what is called.
@@ -197,7 +247,8 @@ func (f *flowRecorder) load(fs []randomFlow) {
 	f.b.Helper()
 	for i := range fs {
 		s := &fs[i]
-		if s.op == "run" || s.op == "take" {
+		switch s.op {
+		case "run", "take", "select", "page":
 			f.program(s)
 		}
 		for _, body := range s.bodies {
@@ -223,10 +274,8 @@ func (f *flowRecorder) record(r *reprise.Recorder, fs []randomFlow) error {
 		}
 		var err error
 		switch s.op {
-		case "run":
-			err = r.Run(f.program(s))
-		case "take":
-			err = r.Run(f.program(s), from(addend, f.bufs[s.by], 0))
+		case "run", "take", "select", "page":
+			err = r.Run(f.program(s), f.args(s)...)
 		case "loop":
 			err = r.Loop(s.n, bodies[0])
 		case "while":
