@@ -25,6 +25,7 @@ func controlMeshCases() []testCase {
 		{name: "mesh: one decision for all", protects: "a word that a collective of the body writes on all chips ends the loop on all of them", fn: onMesh(meshOneDecision)},
 		{name: "mesh: collectives in loops", protects: "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", fn: onMesh(meshLoopedCollectives)},
 		{name: "mesh: random control flow on each chip", protects: "one trace may have other control flow on each chip", fn: onMesh(meshRandomControl)},
+		{name: "mesh: calls", protects: "each chip runs its own part of the trace that is called, which may be released first", fn: onMesh(meshCalls)},
 		{name: "mesh: computed arguments", protects: "each chip computes the arguments of its own programs, in each iteration", fn: onMesh(meshComputedArgs)},
 		{name: "mesh: saved and loaded", protects: "a file of a mesh's trace has the control flow of all chips", fn: onMesh(meshSavedControl)},
 		{name: "mesh: replays on some chips", protects: "a trace with control flow is replayed on some chips of a mesh", fn: onMesh(meshControlPart)},
@@ -328,6 +329,37 @@ func meshComputedArgs(t *meshFixture) {
 			}
 			return sum
 		})
+	}
+}
+
+func meshCalls(t *meshFixture) {
+	n, ran := t.counts()
+	one, ten := t.adds(n, 0, 1), t.adds(ran, 1, 10)
+	capture := func(record func(r *mesh.Recorder) error) (*reprise.Trace, error) {
+		return t.queue.Capture(t.ctx, "calls", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+	}
+	called, err := capture(func(r *mesh.Recorder) error {
+		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)), r.Run(ten))
+	})
+	t.ok(err)
+	tr := t.captured(func(r *mesh.Recorder) error {
+		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
+	})
+	first := t.mesh.Chips()[0]
+	only, err := t.queue.On(first).Capture(t.ctx, "one chip", func(_ context.Context, r *reprise.Recorder) error { return r.Run(ten.On(first)) })
+	t.ok(err)
+	if t.mesh.Size() > 1 {
+		_, err = capture(func(r *mesh.Recorder) error { return r.Call(only) })
+		t.says(err, `call trace "one chip"`, "no part on queue")
+	}
+	t.ok(errors.Join(called.Release(t.ctx), only.Release(t.ctx)))
+	from := func(i uint32) uint32 { return 2 * i % 8 }
+	for range 2 {
+		t.decides(n, from)
+		t.decides(ran, func(uint32) uint32 { return 0 })
+		t.ok(tr.Replay(t.ctx))
+		t.are("n", n, func(i uint32) uint32 { return 7 })
+		t.are("runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
 	}
 }
 

@@ -37,6 +37,12 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	return r.control("record a branch", func(i int, bs []func() error) error { return r.rs[i].Switch(b.bufs[i], offset, bs...) }, bodies...)
 }
 
+// Call records that another trace runs here, on every chip of the mesh: see [reprise.Recorder.Call]. It must have been captured
+// on the same queue of every chip.
+func (r *Recorder) Call(t *reprise.Trace) error {
+	return r.each("record a call", func(i int) error { return r.rs[i].Call(t) })
+}
+
 // control records the same construct on all chips. Each body is called once, when all chips are in it: so the chips' constructs
 // are recorded in step, by coroutines that stop where a body begins and go on where it ends.
 func (r *Recorder) control(op string, construct func(i int, bodies []func() error) error, bodies ...func() error) error {
