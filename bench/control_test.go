@@ -2,6 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,7 +15,8 @@ import (
 )
 
 // What the cores of the queue execute and read for an iteration of a loop is as it was when testdata/control.txt was written,
-// and less than for a replay of the loop's body. A chip that runs in one goroutine does the same every time. Rounds of loops
+// and no more than for a replay of the loop's body: each core's, and so with nothing in the body no more than what precedes and
+// follows a trace in a replay. A chip that runs in one goroutine does the same every time. Rounds of loops
 // that wait are left out.
 func TestControlInstructions(t *testing.T) {
 	if testing.Short() {
@@ -22,14 +26,16 @@ func TestControlInstructions(t *testing.T) {
 	fmt.Fprintln(&out, "# Instructions that the cores of a queue execute on the synchronous emulator, without rounds of waiting, and bytes of commands\n"+
 		"# that the prefetcher takes, for an iteration of a loop and for a replay of its body. Write anew: go test ./bench -run TestControlInstructions -update-counts")
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
-		fmt.Fprintf(&out, "\n%-28v %30s | %30s\n%-28s %8s %8s %6s %6s | %8s %8s %6s %6s\n", arch, "iteration", "replay",
+		fmt.Fprintf(&out, "\n%-32v %30s | %30s\n%-32s %8s %8s %6s %6s | %8s %8s %6s %6s\n", arch, "iteration", "replay",
 			"body", "prefetch", "dispatch", "sub", "bytes", "prefetch", "dispatch", "sub", "bytes")
 		for _, b := range loopBodies {
 			iteration, replay := controlCosts(t, arch, b)
-			fmt.Fprintf(&out, "%-28s %8.1f %8.1f %6.1f %6.0f | %8.1f %8.1f %6.1f %6.0f\n", b.name,
+			fmt.Fprintf(&out, "%-32s %8.1f %8.1f %6.1f %6.0f | %8.1f %8.1f %6.1f %6.0f\n", b.name,
 				iteration[0], iteration[1], iteration[2], iteration[3], replay[0], replay[1], replay[2], replay[3])
-			if iteration[0] > replay[0] || iteration[1] > replay[1] || iteration[3] > replay[3] {
-				t.Errorf("%v, %s: an iteration costs more than a replay: %.0f against %.0f", arch, b.name, iteration, replay)
+			for i := range iteration {
+				if iteration[i] > replay[i] {
+					t.Errorf("%v, %s: an iteration costs more than a replay: %.0f against %.0f", arch, b.name, iteration, replay)
+				}
 			}
 		}
 	}
@@ -44,7 +50,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	card, dev := openSynchronous(t, arch, chip.Harvesting{})
 	defer dev.Close(ctx)
 	s := &session{dev: dev}
-	body, release, err := s.loopBody(ctx, b)
+	body, err := s.loopBody(ctx, b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,10 +75,10 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	}
 	difference := func(of *[4]float64, a, b [3]float64) {
 		for i := range a {
-			of[i] = (b[i] - a[i]) / (long - short)
+			of[i] = max(0, (b[i]-a[i])/(long-short)) // what isn't waited for differs by a few instructions in all
 		}
 	}
-	one, err := s.captureBody(ctx, 0, body)
+	one, err := s.captureBody(ctx, 0, body.record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	replay[3] = float64(part.ReplayBytes + stepBytes(part.Steps))
 	var counts [2][3]float64
 	for i, n := range []uint32{short, long} {
-		loop, err := s.captureBody(ctx, n, body)
+		loop, err := s.captureBody(ctx, n, body.record)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,13 +103,51 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 		}
 	}
 	difference(&iteration, counts[0], counts[1])
+	if body.called != nil {
+		called := float64(stepBytes(body.called.Parts()[0].Steps))
+		iteration[3], replay[3] = iteration[3]+called, replay[3]+called
+	}
 	if err := one.Release(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(); err != nil {
+	if err := body.release(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return iteration, replay
+}
+
+// The page on control flow has the table's figures of one architecture.
+func TestControlPage(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join("testdata", "control.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "docs", "control-flow.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, found := strings.Cut(string(table), fmt.Sprintf("\n%v ", chip.Blackhole))
+	lines := strings.Split(strings.TrimSpace(rows), "\n")
+	if !found || len(lines) != 2+len(loopBodies) {
+		t.Fatalf("%d rows of %d bodies", len(lines)-2, len(loopBodies))
+	}
+	for i, line := range lines[2:] {
+		want := "| " + loopBodies[i].name
+		for _, f := range strings.Fields(strings.ReplaceAll(strings.TrimPrefix(line, loopBodies[i].name), "|", " ")) {
+			v, err := strconv.ParseFloat(f, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := fmt.Sprintf("%.0f", v)
+			if n := len(s); n > 3 {
+				s = s[:n-3] + "," + s[n-3:]
+			}
+			want += " | " + s
+		}
+		if !strings.Contains(string(page), want+" |\n") {
+			t.Errorf("docs/control-flow.md hasn't the row\n%s |", want)
+		}
+	}
 }
 
 func stepBytes(steps []tracebuf.Step) (n int) {
