@@ -38,6 +38,9 @@ func decode(t testing.TB, b []byte) *tracebuf.File {
 // Files of version 4 stay readable, and are written byte for byte again. Programs that know version 3 only refuse them for
 // their version, and a version 4 without control flow isn't one.
 func TestFileOfVersion4(t *testing.T) {
+	if b := argsFile(t); !bytes.Equal(encode(t, decode(t, b)), b) {
+		t.Error("a file with computed arguments is written otherwise")
+	}
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		b := controlFile(t, arch)
 		f := decode(t, b)

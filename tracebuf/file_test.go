@@ -484,6 +484,7 @@ func TestDecodeValidates(t *testing.T) {
 
 // Whatever the bytes, with a right checksum or not: decoding ends, and what it accepts is written back byte for byte.
 func FuzzDecodeFile(f *testing.F) {
+	f.Add(true, argsFile(f))
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		b := encode(f, testFile(f, arch))
 		f.Add(true, b)
