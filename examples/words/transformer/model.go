@@ -61,8 +61,9 @@ func tiles(shape ...int) ops.Spec {
 // Option configures a Model.
 type Option func(*Model)
 
-// WithStream also sends tokens to the host as they are made, each as a message of four bytes. The stream ends after the last one. It
-// stays the caller's, and can be released after the model is closed.
+// WithStream sends tokens to the host as they are made, each as a message of four bytes, instead of keeping them for [Model.Tokens]:
+// nothing that the host sends grows with their number. The stream ends after the last one. It stays the caller's, and can be
+// released after the model is closed.
 func WithStream(s *stream.Stream) Option { return func(m *Model) { m.stream = s } }
 
 // Load allocates the tensors and writes the weights, for up to so many tokens between two calls of [Model.Start]. After an error
@@ -83,8 +84,12 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 		return fmt.Errorf("%w: a list of %d tokens, want at least 1", ErrSampling, m.tokens)
 	}
 	l := &loader{ctx: ctx, m: m}
-	m.state = l.buffer("state", StateBytes, StateBytes)
-	m.list = l.buffer("tokens", (4*m.tokens+listPage-1)/listPage*listPage, listPage)
+	m.state = l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: StateBytes, PageSize: StateBytes, Name: "state"})
+	l.clear(m.state)
+	m.list = l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: (4*m.tokens + listPage - 1) / listPage * listPage, PageSize: listPage, Name: "tokens"})
+	if m.stream == nil { // otherwise the list isn't read
+		l.clear(m.list)
+	}
 	m.input, m.mask = l.zeros("input", 1, 1, 1, Slots+Positions), l.zeros("mask", 1, 1, 1, Positions)
 	m.residual = [2]*ops.Tensor{l.zeros("stream", 1, 1, 1, Width), l.zeros("stream after attention", 1, 1, 1, Width)}
 	m.normal, m.hidden = l.zeros("normalised", 1, 1, 1, Width), l.zeros("hidden", 1, 1, 1, Hidden)
@@ -145,23 +150,23 @@ type loader struct {
 	err error
 }
 
-func (l *loader) buffer(name string, size, page int) *reprise.Buffer {
-	return l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: page, Name: name})
-}
-
-// allocate returns a buffer of zeros.
 func (l *loader) allocate(c reprise.BufferConfig) *reprise.Buffer {
 	if l.err != nil {
 		return nil
 	}
-	dev := l.m.dev.Device()
-	b, err := dev.NewBuffer(c)
+	b, err := l.m.dev.Device().NewBuffer(c)
 	if l.err = err; err != nil {
 		return nil
 	}
 	l.m.buffers = append(l.m.buffers, b)
-	l.err = dev.Queue(0).Write(l.ctx, b, 0, make([]byte, b.Size()))
 	return b
+}
+
+// clear fills a buffer with zeros.
+func (l *loader) clear(b *reprise.Buffer) {
+	if l.err == nil {
+		l.err = l.m.dev.Device().Queue(0).Write(l.ctx, b, 0, make([]byte, b.Size()))
+	}
 }
 
 func (l *loader) add(t *ops.Tensor, err error) *ops.Tensor {
@@ -181,10 +186,12 @@ func (l *loader) zeros(name string, shape ...int) *ops.Tensor {
 	if l.err = err; err != nil {
 		return nil
 	}
-	if b := l.allocate(c); b != nil && l.err == nil {
-		return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
+	b := l.allocate(c)
+	l.clear(b)
+	if l.err != nil {
+		return nil
 	}
-	return nil
+	return l.add(l.m.dev.FromBuffer(b, tiles(shape...)))
 }
 
 // view returns a tensor of another shape in the memory of one.
@@ -359,8 +366,11 @@ func (m *Model) State(ctx context.Context) (State, error) {
 // StateBuffer returns the memory of the state.
 func (m *Model) StateBuffer() *reprise.Buffer { return m.state }
 
-// Tokens waits for the steps before and returns n tokens since the start, from one on.
+// Tokens waits for the steps before and returns n tokens since the start, from one on. A model with a stream doesn't keep them.
 func (m *Model) Tokens(ctx context.Context, from, n int) ([]uint8, error) {
+	if m.stream != nil {
+		return nil, errors.New("transformer: tokens: they went to the model's stream: read them there")
+	}
 	b := make([]byte, 4*n)
 	if err := m.dev.Device().Queue(0).Read(ctx, m.list, 4*from, b); err != nil {
 		return nil, err
