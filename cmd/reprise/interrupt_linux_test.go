@@ -104,6 +104,28 @@ func TestSignalThatTakesTime(t *testing.T) {
 	c.wantInterrupted(t, "terminated")
 }
 
+// Words come while the device makes them, in one submission that would take hours, and the signal ends it between two of them.
+func TestSignalWhileGenerating(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := start(t, w, "generate", "--tokens", "1000000", "--temperature", "4") // words of a few letters
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	word := make([]byte, 100)
+	n, err := r.Read(word)
+	if err != nil || n == 0 || bytes.ContainsFunc(word[:n], func(c rune) bool { return c < 'a' || c > 'z' }) {
+		t.Errorf("the first that comes is %q, %v, no word: %s", word[:n], err, &c.err)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.wantInterrupted(t, "terminated")
+}
+
 func pipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
