@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -16,11 +17,17 @@ import (
 var streamSizes = []int{1216, 39936}
 
 // measureStreams measures messages between the host and a kernel that runs all the while: a word to the kernel and back,
-// and messages in either direction, one after the other as fast as both ends and the ring allow. Reading a buffer through the
-// queue is measured beside them.
+// and messages in either direction, one after the other as fast as both ends and the ring allow. Reading as much of a buffer
+// through the queue is measured beside each.
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
-		err := s.with(ctx, func() error { return s.roundTrip(ctx, p.name) }, reprise.WithPace(p.spin, p.longest))
+		pace := Param{"pace", p.name}
+		err := s.with(ctx, func() error {
+			if err := s.roundTrip(ctx, pace); err != nil {
+				return err
+			}
+			return s.readBeside(ctx, streamWord, 1, 16, pace)
+		}, reprise.WithPace(p.spin, p.longest))
 		if errors.Is(err, dispatch.ErrRemoteChip) {
 			s.leaveOut("streams", "", err.Error())
 			return nil
@@ -31,10 +38,14 @@ func measureStreams(ctx context.Context, s *session) error {
 	}
 	return s.with(ctx, func() error {
 		for _, n := range streamSizes {
-			for _, measure := range []func(context.Context, int) error{s.toHost, s.toDevice, s.readBeside} {
-				if err := measure(ctx, n); err != nil {
+			per := cmp.Or(s.config.iterations, streamBytes/n)
+			for _, measure := range []func(ctx context.Context, n, per int) error{s.toHost, s.toDevice} {
+				if err := measure(ctx, n, per); err != nil {
 					return err
 				}
+			}
+			if err := s.readBeside(ctx, n, per, 1); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -46,6 +57,7 @@ func measureStreams(ctx context.Context, s *session) error {
 const (
 	streamRing  = 256 << 10
 	streamBytes = 4 << 20
+	streamWord  = 4 // bytes of a word that goes there and back
 )
 
 // streaming runs a kernel with streams on a core while measure runs; end makes the kernel end.
@@ -90,7 +102,7 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-func (s *session) roundTrip(ctx context.Context, pace string) error {
+func (s *session) roundTrip(ctx context.Context, pace Param) error {
 	in, err := s.newStream(stream.ToDevice, "in")
 	if err != nil {
 		return err
@@ -101,9 +113,9 @@ func (s *session) roundTrip(ctx context.Context, pace string) error {
 	}
 	const n = 64
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
-	word := make([]byte, 4)
+	word := make([]byte, streamWord)
 	return s.streaming(ctx, kernels.StreamEcho, n, args, []*stream.Stream{in, out}, func() error {
-		return s.measure(ctx, "streams", &job{name: "round_trip", params: []Param{param("bytes", len(word)), {"pace", pace}}, per: 1, burst: 16, op: func(ctx context.Context, n int) error {
+		return s.measure(ctx, "streams", &job{name: "round_trip", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16, op: func(ctx context.Context, n int) error {
 			for range n {
 				if err := in.Write(ctx, word); err != nil {
 					return err
@@ -117,7 +129,7 @@ func (s *session) roundTrip(ctx context.Context, pace string) error {
 	}, in.Close)
 }
 
-func (s *session) toHost(ctx context.Context, n int) error {
+func (s *session) toHost(ctx context.Context, n, per int) error {
 	out, err := s.newStream(stream.ToHost, "out")
 	if err != nil {
 		return err
@@ -125,7 +137,7 @@ func (s *session) toHost(ctx context.Context, n int) error {
 	args := func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }
 	return s.streaming(ctx, kernels.StreamSource, n, args, []*stream.Stream{out}, func() error {
 		p := make([]byte, n)
-		return s.measure(ctx, "streams", &job{name: "to_host", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+		return s.measure(ctx, "streams", &job{name: "to_host", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
 			for range n {
 				if _, err := out.Read(ctx, p); err != nil {
 					return err
@@ -136,7 +148,7 @@ func (s *session) toHost(ctx context.Context, n int) error {
 	}, out.Close)
 }
 
-func (s *session) toDevice(ctx context.Context, n int) error {
+func (s *session) toDevice(ctx context.Context, n, per int) error {
 	in, err := s.newStream(stream.ToDevice, "in")
 	if err != nil {
 		return err
@@ -144,7 +156,7 @@ func (s *session) toDevice(ctx context.Context, n int) error {
 	args := func(room uint32) []uint32 { return append(in.Args(), room, uint32(n), room, 0) }
 	return s.streaming(ctx, kernels.StreamSink, n, args, []*stream.Stream{in}, func() error {
 		p := make([]byte, n)
-		return s.measure(ctx, "streams", &job{name: "to_device", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+		return s.measure(ctx, "streams", &job{name: "to_device", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
 			for range n {
 				if err := in.Write(ctx, p); err != nil {
 					return err
@@ -155,13 +167,14 @@ func (s *session) toDevice(ctx context.Context, n int) error {
 	}, in.Close)
 }
 
-func (s *session) readBeside(ctx context.Context, n int) error {
+// readBeside measures reads of n bytes of a buffer.
+func (s *session) readBeside(ctx context.Context, n, per, burst int, params ...Param) error {
 	b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, Name: "read"})
 	if err != nil {
 		return err
 	}
 	q, p := s.dev.Queue(0), make([]byte, n)
-	err = s.measure(ctx, "streams", &job{name: "queue_read", params: []Param{param("bytes", n)}, per: streamBytes / n, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
+	err = s.measure(ctx, "streams", &job{name: "queue_read", params: append([]Param{param("bytes", n)}, params...), per: per, burst: burst, bytes: float64(n), op: func(ctx context.Context, n int) error {
 		for range n {
 			if err := q.Read(ctx, b, 0, p); err != nil {
 				return err

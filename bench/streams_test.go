@@ -1,0 +1,43 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Messages of streams are measured in both directions and there and back, and beside each a read through the queue of as many
+// bytes.
+func TestStreamFigures(t *testing.T) {
+	const messages = 20
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"streams"}, Rounds: 1, iterations: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string][]string{} // by parameters
+	for _, f := range r.Figures {
+		per, params := messages, ""
+		for _, p := range f.Params {
+			if params += " " + p.Key + " " + p.Value; p.Key == "pace" {
+				per = 1
+			}
+		}
+		names[params] = append(names[params], f.Name)
+		if f.P50 <= 0 || f.PerSample != per {
+			t.Errorf("%s: %v ns, %d in a sample", f.ID(), f.P50, f.PerSample)
+		}
+	}
+	want := map[string][]string{}
+	for _, p := range paces[:2] {
+		want[" bytes 4 pace "+p.name] = []string{"round_trip", "queue_read"}
+	}
+	for _, n := range streamSizes {
+		want[fmt.Sprint(" bytes ", n)] = []string{"to_host", "to_device", "queue_read"}
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+}
