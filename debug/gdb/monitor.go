@@ -48,6 +48,9 @@ func (s *Server) monitor(words []string) string {
 		var lines []string
 		for _, t := range s.threads {
 			state := ""
+			if err := t.look(); err != nil {
+				return err.Error()
+			}
 			if t.stuck {
 				state = ", waits inside of an instruction"
 			}

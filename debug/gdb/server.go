@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,9 @@ type Options struct {
 	Record bool
 	// Text is where the text of the program of the first thread is, less where it was linked: gdb moves its symbols there.
 	Text uint32
+	// Patience is how long processors may take to pause, all together, before they are stuck. 0 is two seconds: an emulator on a
+	// busy machine needs its turn.
+	Patience time.Duration
 	// Tell gets lines for the user. Nil discards them.
 	Tell func(string)
 }
@@ -68,6 +72,9 @@ func New(threads []Thread, o Options) (*Server, error) {
 		return nil, fmt.Errorf("gdb: none of %d processors: %w", len(threads), core.ErrUnsupported)
 	}
 	s.current = s.threads[0]
+	if s.opts.Patience == 0 {
+		s.opts.Patience = 2 * time.Second
+	}
 	return s, nil
 }
 
@@ -75,12 +82,11 @@ func New(threads []Thread, o Options) (*Server, error) {
 // error of the device ends the session: gdb is told that the program has ended.
 func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 	defer func() { err = errors.Join(err, s.detach()) }()
-	for _, t := range s.threads {
-		if err := t.core.Pause(ctx); err != nil && !errors.Is(err, core.ErrStuck) {
-			return err
-		} else if err != nil {
-			t.stuck = true
-		}
+	if err := s.pause(ctx, s.threads); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(s.threads, func(t *thread) bool { return !t.stuck }); i >= 0 {
+		s.current = s.threads[i] // gdb asks for its registers at once
 	}
 	s.link = newLink(rw)
 	for {
@@ -119,6 +125,21 @@ func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
 			}
 		}
 	}
+}
+
+// pause pauses threads, and notes which of them don't pause.
+func (s *Server) pause(ctx context.Context, threads []*thread) error {
+	cores := make([]*core.Core, len(threads))
+	for i, t := range threads {
+		cores[i] = t.core
+	}
+	var errs []error
+	for i, err := range core.PauseAll(ctx, s.opts.Patience, cores...) {
+		if threads[i].stuck = errors.Is(err, core.ErrStuck); !threads[i].stuck {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // detach removes breakpoints and lets the processors go on. A device that is lost keeps them.
@@ -282,8 +303,23 @@ func swap(v uint32) string {
 	return hex.EncodeToString(b[:])
 }
 
+// unknown is what gdb gets for a register that can't be read.
+const unknown = "xxxxxxxx"
+
+// readRegisters reads all registers of the current thread, of a stuck one pc.
 func (s *Server) readRegisters() string {
-	regs, err := s.current.core.Registers()
+	t := s.current
+	if err := t.look(); err != nil {
+		return "E02"
+	}
+	if t.stuck {
+		pc, err := t.core.Sample()
+		if err != nil {
+			return "E02"
+		}
+		return strings.Repeat(unknown, core.PC) + swap(pc)
+	}
+	regs, err := t.core.Registers()
 	if err != nil {
 		return "E02"
 	}
@@ -313,7 +349,18 @@ func (s *Server) readRegister(arg string) string {
 	if err != nil || n > core.PC {
 		return "E01"
 	}
-	v, err := s.current.core.Register(int(n))
+	t := s.current
+	if err := t.look(); err != nil {
+		return "E02"
+	}
+	read := func() (uint32, error) { return t.core.Register(int(n)) }
+	switch {
+	case t.stuck && n == core.PC:
+		read = t.core.Sample
+	case t.stuck:
+		return unknown
+	}
+	v, err := read()
 	if err != nil {
 		return "E02"
 	}
@@ -543,15 +590,16 @@ func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, 
 		t.live = true
 	}
 	reply, err := s.run(ctx, actions)
+	if err != nil {
+		return reply, err
+	}
+	var ran []*thread
 	for t := range actions {
-		if err == nil && !t.stuck {
-			err = t.core.Pause(ctx)
-			if t.stuck = errors.Is(err, core.ErrStuck); t.stuck {
-				err = nil
-			}
+		if !t.stuck {
+			ran = append(ran, t)
 		}
 	}
-	return reply, err
+	return reply, s.pause(ctx, ran)
 }
 
 // run is resume up to the first stop.

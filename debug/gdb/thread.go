@@ -50,6 +50,16 @@ func (h *history) past() bool { return h.at < len(h.changes) }
 // diverge forgets what was undone: the state was changed by hand.
 func (h *history) diverge() { h.changes = h.changes[:h.at] }
 
+// look sees whether the instruction has ended that a stuck thread was in: it is paused then.
+func (t *thread) look() error {
+	if !t.stuck {
+		return nil
+	}
+	status, err := t.core.Status()
+	t.stuck = err != nil || !status.Paused
+	return err
+}
+
 // word reads a word of memory that the processor's stores go to; false for registers.
 func (t *thread) word(addr uint32) (uint32, bool) {
 	var b [4]byte
