@@ -65,7 +65,7 @@ func New(threads []Thread, o Options) (*Server, error) {
 	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
 	for _, t := range threads {
 		if t.Core.HasInterface() {
-			s.threads = append(s.threads, &thread{id: len(s.threads) + 1, name: t.Name, core: t.Core, watches: map[watch]int{}})
+			s.threads = append(s.threads, &thread{id: len(s.threads) + 1, name: t.Name, core: t.Core, watches: map[watch][]int{}})
 		}
 	}
 	if len(s.threads) == 0 {
@@ -439,7 +439,7 @@ func (s *Server) point(set bool, arg string) string {
 	if len(arg) < 3 {
 		return "E01"
 	}
-	addr, _, ok := span(arg[2:])
+	addr, n, ok := span(arg[2:])
 	if !ok {
 		return "E01"
 	}
@@ -448,7 +448,7 @@ func (s *Server) point(set bool, arg string) string {
 	case '0', '1':
 		err = s.breakpoint(set, addr)
 	case '2', '3', '4':
-		err = s.watchpoint(set, watch{kind, addr})
+		err = s.watchpoint(set, watch{kind, addr, uint32(n)})
 	default:
 		return ""
 	}
@@ -527,22 +527,26 @@ func (s *Server) forget(tile chip.XY) error {
 	return err
 }
 
+// errLength is the error of a watchpoint on more than a session has watchpoints for.
+var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
+
+// watchpoint sets a watchpoint for all threads, or removes it: for all of them or none.
 func (s *Server) watchpoint(set bool, w watch) error {
-	mode := map[byte]core.Mode{'2': core.StoreTo, '3': core.Load, '4': core.Access}[w.kind]
+	if w.n < 1 || w.n > 8 {
+		return errLength
+	}
 	for _, t := range s.threads {
-		slot, has := t.watches[w]
-		switch {
-		case set && !has:
-			slot, err := t.core.Watch(mode, w.addr)
-			if err != nil {
-				return err
-			}
-			t.watches[w] = slot
-		case !set && has:
-			delete(t.watches, w)
-			if err := t.core.Unwatch(slot); err != nil {
-				return err
-			}
+		var err error
+		if _, has := t.watches[w]; set && !has {
+			err = t.watch(w)
+		} else if !set && has {
+			err = t.unwatch(w)
+		}
+		if err != nil && set {
+			return errors.Join(err, s.watchpoint(false, w))
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -706,10 +710,12 @@ func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error)
 // reason is the reply for a thread that has stopped by itself. After a breakpoint pc goes back to it.
 func (s *Server) reason(t *thread, status core.Status) (string, error) {
 	if status.Watch {
-		for w, slot := range t.watches {
-			if status.Hits>>slot&1 != 0 {
-				name := map[byte]string{'2': "watch", '3': "rwatch", '4': "awatch"}[w.kind]
-				return s.stopped(t, "05", fmt.Sprintf("%s:%x;", name, w.addr)), nil
+		for w, slots := range t.watches {
+			for i, slot := range slots {
+				if status.Hits>>slot&1 != 0 {
+					name := map[byte]string{'2': "watch", '3': "rwatch", '4': "awatch"}[w.kind]
+					return s.stopped(t, "05", fmt.Sprintf("%s:%x;", name, w.word(i))), nil
+				}
 			}
 		}
 	}
@@ -761,8 +767,8 @@ func (s *Server) reverse(verb string) (string, error) {
 // stored is the reply for an instruction of the past that has stored to what is watched.
 func (s *Server) stored(t *thread, c change) string {
 	for w := range t.watches {
-		if c.stored && w.kind != '3' && w.addr&^3 == c.addr {
-			return s.stopped(t, "05", fmt.Sprintf("watch:%x;", w.addr))
+		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {
+			return s.stopped(t, "05", fmt.Sprintf("watch:%x;", max(w.addr, c.addr)))
 		}
 	}
 	return ""

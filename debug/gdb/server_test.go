@@ -241,7 +241,9 @@ func TestProtocol(t *testing.T) {
 		for _, x := range [][2]string{
 			{"qfThreadInfo", "m1,2"}, {"qsThreadInfo", "l"}, {"vMustReplyEmpty", ""}, {"m100000,4", "00000000"}, {"mffffff00,4", "E0e"},
 			{"m", "E01"}, {"Hg2", "OK"}, {"T9", "E01"}, {"p41", "E01"}, {"Z0,1,4", "E02"}, {"vCont;x", "E01"}, {"qRcmd,zz", "E01"},
-			{"Z2,100000,4", "OK"}, {"z2,100000,4", "OK"}, {"bs", "T05thread:2;replaylog:begin;"}, {"vCont;s:1;", "E01"}, {"vCont;s:1", "T05thread:1;"},
+			{"Z2,100000,4", "OK"}, {"z2,100000,4", "OK"}, {"Z3,100000,8", "OK"}, {"z3,100000,8", "OK"}, {"Z2,100000,0", "E02"}, {"Z2,100000,9", "E02"},
+			{"Z4,100000,8", "OK"}, {"Z4,100008,8", "OK"}, {"Z4,100010,8", "OK"}, {"Z4,100018,4", "OK"}, {"Z4,100020,8", "E02"}, {"Z4,10001c,4", "OK"},
+			{"z4,100000,8", "OK"}, {"z4,100008,8", "OK"}, {"z4,100010,8", "OK"}, {"z4,100018,4", "OK"}, {"z4,10001c,4", "OK"}, {"bs", "T05thread:2;replaylog:begin;"}, {"vCont;s:1;", "E01"}, {"vCont;s:1", "T05thread:1;"},
 		} {
 			if got := c.ask(x[0]); got != x[1] {
 				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
@@ -259,6 +261,73 @@ func TestProtocol(t *testing.T) {
 		must(t, <-done)
 		s.end()
 	}
+}
+
+// All words of what is watched are: a store to the second one stops the processor, and so does a load.
+func TestWatchpointOfTwoWords(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		for _, x := range [][2]string{
+			{"Z2,10000c,8", "OK"}, {"vCont;c", "T05thread:1;watch:100010;"}, {"z2,10000c,8", "OK"},
+			{"Z3,ffffc,8", "OK"}, {"vCont;c:2", "T05thread:2;rwatch:100000;"}, {"z3,ffffc,8", "OK"},
+			{"Z4,10003c,8", "OK"}, {"vCont;c", "T05thread:2;awatch:100040;"}, {"z4,10003c,8", "OK"},
+		} {
+			if got := c.ask(x[0]); got != x[1] {
+				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
+			}
+		}
+		conn.Close()
+		must(t, <-done)
+		s.end()
+	}
+}
+
+// A processor that gdb doesn't resume stays where it is while another one runs, and all stop together.
+func TestOneOfTwoRuns(t *testing.T) {
+	s := start(t, chip.Blackhole)
+	socket, done := s.serve(t, false)
+	conn, err := net.Dial("unix", socket)
+	must(t, err)
+	c := client{t, conn}
+	pcs := func() (pcs [2]string) {
+		for i := range pcs {
+			c.ask(fmt.Sprintf("Hg%d", i+1))
+			pcs[i] = c.ask("p20")
+		}
+		return pcs
+	}
+	before := pcs()
+	for _, at := range []uint32{result, result + 16*uint32(chip.TRISC1)} {
+		must(t, s.dev.Write32(s.xy, uint64(at), 0))
+	}
+	ran := make(chan error, 1)
+	go func() { // until the one that runs has stored
+		var err error
+		for v := uint32(0); v == 0 && err == nil; {
+			v, err = s.dev.Read32(s.xy, result)
+		}
+		_, _ = conn.Write([]byte{3})
+		ran <- err
+	}()
+	if got := c.ask("vCont;c:1"); !strings.HasPrefix(got, "T02") {
+		t.Errorf("after Ctrl-C: %q", got)
+	}
+	must(t, <-ran)
+	if now := pcs(); now[1] != before[1] {
+		t.Errorf("pc of the processor that was not resumed: %s before, %s now", before[1], now[1])
+	}
+	other, err := s.dev.Read32(s.xy, result+16*uint64(chip.TRISC1))
+	must(t, err)
+	if other != 0 {
+		t.Errorf("it has stored %d", other)
+	}
+	conn.Close()
+	must(t, <-done)
+	s.end()
 }
 
 // A device that is lost ends the session with an error, and gdb is told: while processors run, and while they are paused.

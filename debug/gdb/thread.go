@@ -17,13 +17,48 @@ type thread struct {
 	live    bool // resumed, not executed step by step
 	stuck   bool // in an instruction that has not ended
 	log     history
-	watches map[watch]int // slots
+	watches map[watch][]int // slots
 }
 
 // watch is a watchpoint of gdb.
 type watch struct {
 	kind byte // '2' write, '3' read, '4' access
 	addr uint32
+	n    uint32 // bytes
+}
+
+// word is the address that the watchpoint of the hardware number i is for: that of the first byte, and of the words after it. The
+// hardware compares addresses of accesses, so that a store to a byte inside of a word is one to another address.
+func (w watch) word(i int) uint32 {
+	if i == 0 {
+		return w.addr
+	}
+	return w.addr&^3 + 4*uint32(i)
+}
+
+// watch sets a watchpoint of the hardware for each word.
+func (t *thread) watch(w watch) error {
+	mode := map[byte]core.Mode{'2': core.StoreTo, '3': core.Load, '4': core.Access}[w.kind]
+	t.watches[w] = nil
+	for i := 0; w.word(i) < w.addr+w.n; i++ {
+		slot, err := t.core.Watch(mode, w.word(i))
+		if err != nil {
+			return err
+		}
+		t.watches[w] = append(t.watches[w], slot)
+	}
+	return nil
+}
+
+// unwatch removes it.
+func (t *thread) unwatch(w watch) error {
+	slots := t.watches[w]
+	delete(t.watches, w)
+	var errs []error
+	for _, slot := range slots {
+		errs = append(errs, t.core.Unwatch(slot))
+	}
+	return errors.Join(errs...)
 }
 
 // maxHistory is how many instructions of a thread can be undone.
