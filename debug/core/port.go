@@ -70,6 +70,9 @@ func Open(dev Device, virtual chip.XY) (*Tile, error) {
 // XY is the tile's virtual coordinate.
 func (t *Tile) XY() chip.XY { return t.xy }
 
+// Device is the device that it is of.
+func (t *Tile) Device() Device { return t.dev }
+
 // writeLocked writes register dr of processor number which.
 func (t *Tile) writeLocked(which, dr, v uint32) error {
 	for _, w := range [...]struct{ reg, v uint32 }{

@@ -17,7 +17,9 @@ const (
 const monitorHelp = `record on|off    record what runs, so that gdb can go backwards; processors are slow then
 threads          the processors, and how many instructions of each can be undone
 cfg N            word N of the Tensix configuration, loaded by the thread
-gpr N            Tensix general-purpose register N; of BRISC 64 for each of the three threads
+gpr N            Tensix general-purpose register N of the engines' thread that the current processor, TRISC0, 1 or 2, gives instructions
+cb               circular buffers of the tile: the counters of those that were used
+wait             what the three threads of the tile's engines wait for; an emulated device tells
 reg ADDR [VALUE] load or store a word as the thread would, with its effects; an address where nothing answers stops it for good`
 
 // monitor answers a monitor command.
@@ -57,9 +59,16 @@ func (s *Server) monitor(words []string) string {
 			lines = append(lines, fmt.Sprintf("%d %s: %d instructions back%s", t.id, t.name, t.log.at, state))
 		}
 		return strings.Join(lines, "\n")
+	case words[0] == "cb" && len(words) == 1:
+		return s.circularBuffers()
+	case words[0] == "wait" && len(words) == 1:
+		return s.engineWaits()
 	case words[0] == "cfg" && ok && n < 1024:
 		return load(configBase + 4*n)
-	case words[0] == "gpr" && ok && (n < 64 || n < 192 && s.current.core.Processor() == chip.BRISC):
+	case words[0] == "gpr" && ok && n < 64:
+		if s.current.core.Processor() == chip.BRISC {
+			return "BRISC has no thread of the engines: select TRISC0, 1 or 2"
+		}
 		return load(gprBase + 4*n)
 	case words[0] == "reg" && ok && n&3 == 0 && len(words) == 2:
 		return load(n)
@@ -74,4 +83,57 @@ func (s *Server) monitor(words []string) string {
 		return "stored"
 	}
 	return monitorHelp
+}
+
+// numCBs is how many circular buffers a tile has (kernels/include/reprise/abi.h, RP_NUM_CBS).
+const numCBs = 32
+
+// circularBuffers lists the counters of the current tile's circular buffers, which are in streams.
+func (s *Server) circularBuffers() string {
+	t := s.current.core.Tile()
+	streams := &t.Device().Arch().Params().Stream
+	counter := func(cb int, r chip.StreamReg) (uint16, error) {
+		v, err := t.Device().Read32(t.XY(), uint64(streams.Reg(streams.FirstCB+cb, r)))
+		return uint16(v), err
+	}
+	var lines []string
+	for cb := range numCBs {
+		pushed, err := counter(cb, chip.RemoteDestBufSize)
+		if err != nil {
+			return err.Error()
+		}
+		popped, err := counter(cb, chip.RemoteDestBufStart)
+		if err != nil {
+			return err.Error()
+		}
+		if pushed != 0 || popped != 0 {
+			lines = append(lines, fmt.Sprintf("%d: %d pages pushed, %d popped, %d are there", cb, pushed, popped, pushed-popped))
+		}
+	}
+	if len(lines) == 0 {
+		return "no circular buffer has had a page"
+	}
+	return strings.Join(lines, "\n")
+}
+
+// engineWaits lists what the engines of the current tile wait for.
+func (s *Server) engineWaits() string {
+	d, ok := s.current.core.Tile().Device().(interface {
+		EngineWait(virtual chip.XY, thread int) (wait string, known bool)
+	})
+	var lines []string
+	for thread := range 3 {
+		wait, known := "", false
+		if ok {
+			wait, known = d.EngineWait(s.current.core.Tile().XY(), thread)
+		}
+		switch {
+		case !known:
+			return "the device doesn't tell"
+		case wait == "":
+			wait = "nothing"
+		}
+		lines = append(lines, fmt.Sprintf("thread %d: %s", thread, wait))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -3,6 +3,7 @@ package gdb_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -256,6 +257,53 @@ func TestProtocol(t *testing.T) {
 		must(t, err)
 		if got := c.reply(); !strings.HasPrefix(got, "T02") {
 			t.Errorf("%v: after Ctrl-C: %q", arch, got)
+		}
+		conn.Close()
+		must(t, <-done)
+		s.end()
+	}
+}
+
+// monitor gives a monitor command.
+func (c client) monitor(command string) string {
+	c.t.Helper()
+	text, err := hex.DecodeString(c.ask("qRcmd," + hex.EncodeToString([]byte(command))))
+	must(c.t, err)
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// Monitor commands load and store what they name, and say what they are when they aren't understood.
+func TestMonitor(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		help := c.monitor("help")
+		if !strings.Contains(help, "record on|off") {
+			t.Errorf("%v: help: %s", arch, help)
+		}
+		streams := arch.Params().Stream
+		buffer := func(r chip.StreamReg, v int) string {
+			return fmt.Sprintf("reg %#x %d", streams.Reg(streams.FirstCB+31, r), v)
+		}
+		for _, x := range [][2]string{
+			{"reg 0x100020 0x12345", "stored"}, {"reg 0x100020", "0x00012345"}, {"reg 0x100022", help}, {"reg 0x100020 many", help},
+			{"gpr 5", "BRISC has no thread of the engines: select TRISC0, 1 or 2"}, {"gpr 64", help},
+			{"reg 0xffef0008 0x4000000", "stored"}, {"cfg 2", "0x04000000"}, {"cfg 1024", help}, {"cfg", help}, {"record maybe", help},
+			{"cb", "no circular buffer has had a page"}, {buffer(chip.RemoteDestBufSize, 5), "stored"}, {buffer(chip.RemoteDestBufStart, 2), "stored"},
+			{"cb", "31: 5 pages pushed, 2 popped, 3 are there"},
+			{"wait", "thread 0: nothing\nthread 1: nothing\nthread 2: nothing"},
+			{"threads", "1 BRISC: 0 instructions back\n2 TRISC1: 0 instructions back"},
+		} {
+			if got := c.monitor(x[0]); got != x[1] {
+				t.Errorf("%v: monitor %s: %q, want %q", arch, x[0], got, x[1])
+			}
+		}
+		c.ask("Hg2")
+		if stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5"); stored != "stored" || got != "0x0000004d" {
+			t.Errorf("%v: register 5 of thread 1: %s, then %s", arch, stored, got)
 		}
 		conn.Close()
 		must(t, <-done)

@@ -56,7 +56,11 @@ func TestStuckThread(t *testing.T) {
 			0x00B52023, // sw a1, 0(a0)
 			0x0000006F, // j .
 		)
-		write(t, dev, xy, params.ResetPC[chip.TRISC1], 0x0000006F)
+		write(t, dev, xy, params.ResetPC[chip.TRISC1],
+			0x8C400022, // ttinsn SEMINIT: semaphore 1 is 0 of at most 1
+			0x9BFE0026, // ttinsn SEMWAIT: while it is 0
+			0x0000006F, // j .
+		)
 		release := func(processors ...chip.Processor) {
 			v := params.ResetAll
 			for _, p := range processors {
@@ -94,6 +98,12 @@ func TestStuckThread(t *testing.T) {
 			if got := c.ask(x[0]); got != x[1] {
 				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
 			}
+		}
+		if got := c.monitor("threads"); got != "1 BRISC: 0 instructions back, waits inside of an instruction\n2 TRISC1: 0 instructions back" {
+			t.Errorf("%v: threads: %q", arch, got)
+		}
+		if got := c.monitor("wait"); got != "thread 0: nothing\nthread 1: SEMWAIT 0xa6ff8009 waits while semaphore 1 is 0\nthread 2: nothing" {
+			t.Errorf("%v: engines: %q", arch, got)
 		}
 		release(chip.BRISC, chip.TRISC1, chip.TRISC0)
 		for got := "xxxxxxxx"; got != "05000000"; {
