@@ -49,7 +49,7 @@ func (m *Module) AppendTable(b []byte) []byte {
 	var rows []row
 	base := m.Start - m.bias
 	for off := 0; off < len(m.text); off += 4 {
-		frames := m.frames(base+uint32(off), &context{})
+		frames := m.frames(base+uint32(off), &context{mem: noMemory})
 		at := -1
 		for _, f := range slices.Backward(frames) {
 			if _, known := m.symbolAt(base + uint32(off)); !known {
@@ -76,14 +76,16 @@ func (m *Module) AppendTable(b []byte) []byte {
 		return b
 	}
 	var rest []byte
-	end := base
-	symbols := slices.DeleteFunc(slices.Clone(m.symbols), func(s symbol) bool { return s.start < base || s.end > base+uint32(len(m.text)) || s.end <= s.start })
-	symbols = slices.CompactFunc(symbols, func(a, b symbol) bool { return b.start < a.end }) // other names of the same code
-	rest = put(rest, uint64(len(symbols)))
-	for _, s := range symbols {
-		rest = put(rest, uint64(s.start-end), uint64(s.end-s.start), name(s.name))
-		end = s.end
+	end, count := base, 0
+	var symbols []byte
+	for _, s := range m.symbols {
+		if s.start < end || s.end > base+uint32(len(m.text)) || s.end <= s.start { // or another name of the same code
+			continue
+		}
+		symbols = put(symbols, uint64(s.start-end), uint64(s.end-s.start), name(s.name))
+		end, count = s.end, count+1
 	}
+	rest = append(put(rest, uint64(count)), symbols...)
 	rest = put(rest, uint64(len(list)))
 	for _, p := range list {
 		rest = put(rest, uint64(p.outer+1), name(p.function), name(p.file), uint64(p.line))

@@ -34,8 +34,29 @@ func TestTable(t *testing.T) {
 			if d := cmp.Diff(found[0], found[1]); d != "" {
 				t.Fatalf("%s, pc %#x, %d bytes: -debug information +table:\n%s", name, pc, len(data), d)
 			}
+			if found[1][len(found[1])-1].Function == "wait_for" { // it keeps its return address in ra
+				regs := stack.All([32]uint32{1: end(t, lean, "outer")}, pc)
+				callers := stack.Space{lean}.Unwind(regs, nil)[len(found[1]):]
+				if len(callers) == 0 || callers[0].Function != "outer" || !callers[0].Guessed {
+					t.Fatalf("%s, pc %#x: callers %v", name, pc, callers)
+				}
+			}
 		}
 	}
+}
+
+// end is the address of the last instruction of a function.
+func end(t *testing.T, m *stack.Module, function string) (last uint32) {
+	t.Helper()
+	for pc := m.Start; pc < m.End; pc += 4 {
+		if frames := (stack.Space{m}).Unwind(stack.Registers{PC: pc}, nil); frames[len(frames)-1].Function == function {
+			last = pc
+		}
+	}
+	if last == 0 {
+		t.Fatalf("nothing is in %s", function)
+	}
+	return last
 }
 
 // No table makes the reader panic, take much memory, or name what isn't there.

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -21,6 +22,11 @@ func All(x [32]uint32, pc uint32) Registers { return Registers{X: x, Known: ^uin
 
 // Memory reads memory as the processor sees it.
 type Memory func(addr uint32, p []byte) error
+
+var errNoMemory = errors.New("stack: memory is unknown")
+
+// noMemory is memory of which nothing is known.
+func noMemory(uint32, []byte) error { return errNoMemory }
 
 // A Frame is one function of a call stack.
 type Frame struct {
@@ -91,8 +97,11 @@ func (s Space) Find(addr uint32) *Module {
 }
 
 // Unwind returns the frames of a processor, the innermost first. It ends where no module or no memory is, and says nothing that it
-// doesn't know. If only pc is known there is one frame, with what is inlined there.
+// doesn't know. If only pc is known there is one frame, with what is inlined there. Memory that is nil is unknown.
 func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
+	if mem == nil {
+		mem = noMemory
+	}
 	for first := true; len(out) < maxFrames; first = false {
 		m := s.Find(r.PC)
 		if m == nil {
