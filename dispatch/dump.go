@@ -29,7 +29,8 @@ type Dump struct {
 	Prints []print.Record `json:"prints,omitempty"`
 	// Watch is the checks of kernels that have failed.
 	Watch []watch.Failure `json:"watch,omitempty"`
-	// Stacks are the call stacks of busy workers: of their processors that have a kernel, and of BRISC.
+	// Stacks are the call stacks of busy workers, and then of the queue's own cores: of their processors that have a kernel, and of
+	// BRISC.
 	Stacks []live.Snapshot `json:"stacks,omitempty"`
 	// StacksNote says why call stacks are missing.
 	StacksNote string `json:"stacks_note,omitempty"`

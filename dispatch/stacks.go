@@ -20,8 +20,8 @@ import (
 // stackPatience is how long a report waits for the processors that don't pause, all together.
 const stackPatience = 250 * time.Millisecond
 
-// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them is busy, of all. Their
-// processors are paused for that and go on.
+// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them is busy, of all. After them come
+// those of the queue's own two cores. All processors are paused for that and go on.
 func (q *Queue) dumpStacks(dump *Dump) {
 	if dump.Unreachable != "" {
 		return
@@ -39,24 +39,28 @@ func (q *Queue) dumpStacks(dump *Dump) {
 	if len(own) > 0 {
 		all = own
 	}
-	if len(all) == 0 {
-		return
-	}
 	if len(all) > mostStacks {
 		dump.StacksNote = fmt.Sprintf("those of %d of %d busy workers", mostStacks, len(all))
 		all = all[:mostStacks]
 	}
 	var places []live.Place
-	for _, c := range all {
+	add := func(c chip.Core, l *abi.Layout) {
 		xy, err := d.ch.Virtual(c)
 		if err != nil {
-			continue
+			return
 		}
 		for p := range chip.Processor(chip.NumProcessors) {
-			if has, err := live.HasKernel(d.worker, d.reader(c), p); err == nil && (has || p == chip.BRISC) {
+			if has, err := live.HasKernel(l, d.reader(c), p); err == nil && (has || p == chip.BRISC) {
 				places = append(places, live.Place{Core: c, XY: xy, Processor: p})
 			}
 		}
+	}
+	for _, c := range all {
+		add(c, d.worker)
+	}
+	workers := len(places)
+	for _, c := range [...]chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
+		add(c, d.queue)
 	}
 	stacks, err := live.Take(context.Background(), d.kd, places, stackPatience)
 	switch {
@@ -65,14 +69,27 @@ func (q *Queue) dumpStacks(dump *Dump) {
 	case err != nil:
 		dump.StacksNote = "none: " + err.Error()
 	}
-	texts := d.loadedTexts()
+	texts, kernels := d.loadedTexts(), d.queueKernels()
 	for i := range stacks {
 		s := &stacks[i]
-		if _, err := texts.catalogue(s).Unwind(s, d.worker, d.reader(s.Core)); err != nil {
+		known, l := kernels, d.queue
+		if i < workers {
+			known, l = texts.catalogue(s), d.worker
+		}
+		if _, err := known.Unwind(s, l, d.reader(s.Core)); err != nil {
 			s.Note = err.Error()
 		}
 	}
 	dump.Stacks = stacks
+}
+
+// queueKernels returns the kernels of command queues that have names: this runtime's own.
+func (d *Device) queueKernels() *live.Catalogue {
+	c := &live.Catalogue{}
+	if d.opts.QueueFirmware == nil {
+		_ = c.AddQueueKernels(d.ch.Arch()) // those that run were found there
+	}
+	return c
 }
 
 // reader reads L1 of a core.
@@ -166,22 +183,42 @@ func (d *Dump) firmwareOf(c chip.Core) string {
 	return ""
 }
 
-// stacks prints the call stacks, alike ones together.
+// stacks prints the call stacks.
 func (p *dumpPrinter) stacks() {
-	d := p.d
-	if d.StacksNote != "" {
-		p.printf("\ncall stacks of busy workers: %s\n", d.StacksNote)
-	} else if len(d.Stacks) > 0 {
+	kinds := map[chip.Core]string{}
+	for i := range p.d.Cores {
+		kinds[p.d.Cores[i].Core] = p.d.Cores[i].Kind
+	}
+	var workers, queue []live.Snapshot
+	for _, s := range p.d.Stacks {
+		if k := kinds[s.Core]; k == kindPrefetch || k == kindDispatch {
+			queue = append(queue, s)
+		} else {
+			workers = append(workers, s)
+		}
+	}
+	if p.d.StacksNote != "" {
+		p.printf("\ncall stacks of busy workers: %s\n", p.d.StacksNote)
+	} else if len(workers) > 0 {
 		p.printf("\ncall stacks of busy workers:\n")
 	}
+	p.alikeStacks(workers)
+	if len(queue) > 0 {
+		p.printf("\ncall stacks of the queue's cores:\n")
+	}
+	p.alikeStacks(queue)
+}
+
+// alikeStacks prints call stacks, alike ones together.
+func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 	type group struct {
 		first *live.Stack
 		of    []string
 	}
 	var groups []*group
 	byKey := map[string]*group{}
-	for i := range d.Stacks {
-		s := &d.Stacks[i]
+	for i := range stacks {
+		s := &stacks[i]
 		key := callers(&s.Stack)
 		g := byKey[key]
 		if g == nil {

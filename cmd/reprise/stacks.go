@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/debug/core"
 	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/dispatch/abi"
-	"github.com/reprise-tt/reprise/dispatch/firmware"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -52,12 +51,8 @@ func catalogue(arch chip.Arch, files []string) (*live.Catalogue, error) {
 			return nil, err
 		}
 	}
-	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
-		text, err := firmware.CQ(arch, name)
-		if err != nil {
-			return nil, err
-		}
-		c.AddText(name, text, nil)
+	if err := c.AddQueueKernels(arch); err != nil {
+		return nil, err
 	}
 	return c, addFiles(c, files)
 }

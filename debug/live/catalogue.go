@@ -15,15 +15,15 @@ import (
 type Catalogue struct{ known []known }
 
 type known struct {
-	name       string
-	file, text []byte // no file: only its name is known
+	name              string
+	file, lines, text []byte // neither file nor lines: only its name is known
 }
 
 // Add adds an ELF file, whose debug information stacks have if it was compiled with it. The error wraps stack.ErrFile.
 func (c *Catalogue) Add(name string, file []byte) error {
 	m, err := stack.Load(name, file, 0)
 	if err == nil {
-		c.known = append(c.known, known{name, file, m.Text()})
+		c.known = append(c.known, known{name: name, file: file, text: m.Text()})
 	}
 	return err
 }
@@ -31,7 +31,28 @@ func (c *Catalogue) Add(name string, file []byte) error {
 // AddText adds a kernel by the bytes that it has in L1, and the ELF file that they are from, if there is one. The file is read when
 // a stack needs it.
 func (c *Catalogue) AddText(name string, text, file []byte) {
-	c.known = append(c.known, known{name, file, text})
+	c.known = append(c.known, known{name: name, file: file, text: text})
+}
+
+// AddTable adds a kernel by the bytes that it has in L1, and the table of its functions and lines that stack.LoadTable reads.
+func (c *Catalogue) AddTable(name string, text, lines []byte) {
+	c.known = append(c.known, known{name: name, lines: lines, text: text})
+}
+
+// AddQueueKernels adds the command-queue kernels that this runtime comes with. The error wraps firmware.ErrNotFound.
+func (c *Catalogue) AddQueueKernels(arch chip.Arch) error {
+	for _, name := range [...]string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
+		text, err := firmware.CQ(arch, name)
+		if err != nil {
+			return err
+		}
+		lines, err := firmware.CQLines(arch, name)
+		if err != nil {
+			return err
+		}
+		c.AddTable(name, text, lines)
+	}
+	return nil
 }
 
 // breakpoints is how many words of a kernel's text may differ: a debugger has put breakpoints there.
@@ -88,15 +109,29 @@ func (c *Catalogue) modules(l *abi.Layout, read Reader, p chip.Processor) (space
 		return space, false, err
 	}
 	k, known := c.match(memory)
-	if known && k.file != nil {
-		if m, err := stack.Load(k.name, k.file, text); err == nil {
-			return append(space, m), true, nil
-		}
+	if m := k.module(text); m != nil {
+		return append(space, m), true, nil
 	}
 	if !known {
 		k.name, k.text = "kernel", memory
 	}
 	return append(space, stack.Region(k.name, text, text+uint32(len(k.text)))), known, nil
+}
+
+// module returns the kernel at an address, nil if no more is known of it than its name.
+func (k *known) module(at uint32) *stack.Module {
+	var m *stack.Module
+	var err error
+	switch {
+	case k.file != nil:
+		m, err = stack.Load(k.name, k.file, at)
+	case k.lines != nil:
+		m, err = stack.LoadTable(k.name, k.lines, k.text, at)
+	}
+	if err != nil {
+		return nil
+	}
+	return m
 }
 
 // firmwareModule returns the base firmware of a processor: with functions and lines if memory has what this runtime comes with.

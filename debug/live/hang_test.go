@@ -61,6 +61,15 @@ func TestStacksOfAHang(t *testing.T) {
 			}
 			var text strings.Builder
 			b.Must(dump.Print(&text))
+			_, queue, _ := strings.Cut(text.String(), "\ncall stacks of the queue's cores:\n")
+			for _, want := range []string{
+				"kernel_main() at prefetch.c:", "cq_wait_stream() at cq_go.h:", "kernel_main() at dispatch.c:", "firmware_main() at firmware/brisc.c:",
+				" NCRISC (only pc is known: it has no debug interface)\n", " in dispatch_s\n",
+			} {
+				if !strings.Contains(queue, want) {
+					b.Errorf("no %q in the stacks of the queue's cores:\n%s", want, queue)
+				}
+			}
 			for _, want := range []string{
 				"  (1,1) BRISC, (2,1) BRISC\n", "  (1,1) TRISC1, (2,1) TRISC1\n", "(1,1) NCRISC, (2,1) NCRISC (only pc is known: it has no debug interface)\n    #0 ",
 				"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18, pc 0x", "kernel_main() at nested.c:22, pc 0x",

@@ -57,13 +57,22 @@ func Lines(arch chip.Arch, p chip.Processor) ([]byte, error) {
 	return read(arch, strings.ToLower(p.String())+".lines")
 }
 
+// CQLines returns the table of functions, files and lines of a command-queue kernel: see Lines. The error wraps [ErrNotFound].
+func CQLines(arch chip.Arch, name string) ([]byte, error) {
+	return cqFile(arch, name, ".lines")
+}
+
 // CQ returns a command-queue kernel as it lies in L1, at any multiple of 16: text, then the initial data that its
 // start-up code copies to local RAM; the first byte is the entry point. The memory is the caller's own. The error wraps
 // [ErrNotFound].
 func CQ(arch chip.Arch, name string) ([]byte, error) {
+	return cqFile(arch, name, ".bin")
+}
+
+func cqFile(arch chip.Arch, name, suffix string) ([]byte, error) {
 	switch name {
 	case Prefetch, Dispatch, DispatchS:
-		return read(arch, "cq/"+name+".bin")
+		return read(arch, "cq/"+name+suffix)
 	}
 	return nil, fmt.Errorf("firmware: command-queue kernel %q for %v: %w: want %s, %s or %s", name, arch, ErrNotFound, Prefetch, Dispatch, DispatchS)
 }

@@ -120,3 +120,41 @@ func TestLines(t *testing.T) {
 		t.Errorf("the tables have %d bytes, want at most 12 KiB: they are in every binary", total)
 	}
 }
+
+// So have the command-queue kernels, but for _start, which has no lines.
+func TestCQLines(t *testing.T) {
+	total := 0
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, name := range []string{Prefetch, Dispatch, DispatchS} {
+			image, err := CQ(arch, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines, err := CQLines(arch, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += len(lines)
+			m, err := stack.LoadTable(name, lines, image, 0x10000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			main := false
+			for pc := m.Start; pc < m.End; pc += 4 {
+				frames := stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)
+				outer := frames[len(frames)-1]
+				main = main || outer.Function == "kernel_main" && outer.File == name+".c"
+				data := binary.LittleEndian.Uint32(image[pc-m.Start:]) == 0
+				if f := frames[0]; f.Function != "_start" && !data && (f.File == "" || f.Line == 0) {
+					t.Errorf("%v %s at %#x: %v", arch, name, pc, f)
+				}
+			}
+			if !main {
+				t.Errorf("%v %s: nothing is in kernel_main", arch, name)
+			}
+		}
+	}
+	if total > 70<<10 {
+		t.Errorf("the tables have %d bytes, want at most 70 KiB: they are in every binary", total)
+	}
+}

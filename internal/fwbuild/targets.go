@@ -23,10 +23,12 @@ type target struct {
 	// Of compute kernels only: output is what the names of their three images begin with.
 	compute *computeTarget
 
+	// Of firmware and of kernels of which the image is committed.
+	lines string // path of a table of its functions and lines (stack.Module.AppendTable), or empty
+
 	// Of firmware only.
 	script  string   // linker script
 	symbols []string // linker symbols, name=value
-	lines   string   // path of a table of its functions and lines (stack.Module.AppendTable), or empty
 }
 
 // computeTarget is how a compute kernel is compiled. An image is named after what it depends on: the unpack thread's after the
@@ -102,6 +104,9 @@ func firmwareTargets(root string) ([]target, error) {
 		}
 	}
 	queue, err := kernelTargetsIn(root, firmwareSource+"/cq", "cq/", image)
+	for i := range queue {
+		queue[i].lines = strings.TrimSuffix(queue[i].output, ".bin") + ".lines"
+	}
 	return append(targets, queue...), err
 }
 

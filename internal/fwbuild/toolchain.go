@@ -52,7 +52,7 @@ func (t toolchain) make(target target) (image, lines []byte, err error) {
 	if target.form == flat {
 		image, lines, err = t.firmware(target)
 	} else {
-		image, err = t.kernel(target)
+		image, lines, err = t.kernel(target)
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
@@ -84,24 +84,29 @@ func refusal(err error, warnings *bytes.Buffer) error {
 	return err
 }
 
-// kernel compiles a kernel with package kernels.
-func (t toolchain) kernel(target target) ([]byte, error) {
+// kernel compiles a kernel with package kernels. Debug information changes no image.
+func (t toolchain) kernel(target target) (image, lines []byte, err error) {
 	var warnings bytes.Buffer
-	file, err := kernels.CompileELF(t.ctx, t.source(target, &warnings))
+	source := t.source(target, &warnings)
+	source.Debug = target.lines != ""
+	file, err := kernels.CompileELF(t.ctx, source)
 	if err = refusal(err, &warnings); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.WriteFile(t.intermediate(target, ".elf"), file, 0o644); err != nil { // images have no symbols to disassemble
-		return nil, err
+		return nil, nil, err
 	}
 	if target.form == elfFile {
-		return file, nil
+		return file, nil, nil
 	}
 	k, err := kernels.Load(file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return k.Text, nil
+	if target.lines != "" {
+		lines, err = tableOf(target, file, k.Text)
+	}
+	return k.Text, lines, err
 }
 
 // firmware compiles base firmware, which is linked to its place by a script of its own. Debug information changes no image.
@@ -139,15 +144,21 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	if image, err = flatten(file); err != nil || target.lines == "" {
 		return image, nil, err
 	}
+	lines, err = tableOf(target, file, image)
+	return image, lines, err
+}
+
+// tableOf returns the table of functions and lines of an image that was made of a file.
+func tableOf(target target, file, image []byte) ([]byte, error) {
 	m, err := stack.Load(target.output, file, 0)
 	if err == nil {
 		err = m.Debug()
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if !bytes.Equal(m.Text(), image) {
-		return nil, nil, errors.New("the text is not the image: its table of lines would be that of something else")
+		return nil, errors.New("the text is not the image: its table of lines would be that of something else")
 	}
-	return image, m.AppendTable(nil), nil
+	return m.AppendTable(nil), nil
 }
