@@ -19,7 +19,6 @@ struct cq_times_entry {
 
 struct cq_times {
     uint32_t base;     // L1: how many programs were started, and after CQ_TIMES_HEADER bytes the entries
-    uint32_t started;  // as there
     uint32_t stream;   // that counts the completions of the newest program if it isn't known to be done, otherwise 0
     uint32_t count;    // of this stream once it is
 };
@@ -36,17 +35,17 @@ RP_INLINE void cq_times_starts(struct cq_times* t, uint32_t stream, uint32_t cou
 
 // cq_times_started notes when it was started.
 RP_INLINE void cq_times_started(struct cq_times* t, uint64_t now) {
-    uint32_t n = t->started;
+    uint32_t n = rp_load(t->base);
     struct cq_times_entry* e = cq_times_entry(t, n);
     rp_store((uint32_t)&e->start_lo, (uint32_t)now);
     rp_store((uint32_t)&e->start_hi, (uint32_t)(now >> 32));
-    t->started = n + 1;
     rp_store(t->base, n + 1);
 }
 
 // cq_times_done notes when the newest program was done.
-CQ_SHARED void cq_times_done(struct cq_times* t, uint64_t now) {
-    struct cq_times_entry* e = cq_times_entry(t, t->started - 1);
+CQ_SHARED void cq_times_done(struct cq_times* t) {
+    uint64_t now = rp_wall_clock();
+    struct cq_times_entry* e = cq_times_entry(t, rp_load(t->base) - 1);
     rp_store((uint32_t)&e->done_lo, (uint32_t)now);
     rp_store((uint32_t)&e->done_hi, (uint32_t)(now >> 32));  // until then it isn't later than the start
     t->stream = 0;
@@ -55,7 +54,7 @@ CQ_SHARED void cq_times_done(struct cq_times* t, uint64_t now) {
 // cq_times_look notes that the newest program is done, if it is.
 RP_INLINE void cq_times_look(struct cq_times* t) {
     if (t->stream != 0 && rp_stream_reached(rp_stream_available(t->stream), t->count)) {
-        cq_times_done(t, rp_wall_clock());
+        cq_times_done(t);
     }
 }
 
