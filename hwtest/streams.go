@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/stream"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -50,6 +51,8 @@ func streamCases() []testCase {
 		{name: "from core to core", protects: "a stream goes on where the last kernel has left it, on another core", fn: streamMoves},
 		{name: "two queues", protects: "programs of two queues have streams of their own", fn: streamTwoQueues},
 		{name: "in a trace", protects: "a replayed program takes its inputs from a stream and gives its outputs to one", fn: streamInTrace},
+		{name: "in a loop of a trace", protects: "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", fn: streamInLoop},
+		{name: "in a loop that is aborted", protects: "a loop whose stream nobody reads any more can be aborted, and runs again", fn: streamInAbortedLoop},
 		{name: "between the steps of a trace", protects: "programs of one trace use a stream one after the other", fn: streamSteps},
 		{name: "held by a trace", protects: "memory that a trace uses isn't released, and no file has a trace with memory of this process", fn: streamHeld},
 		{name: "context ends a read", protects: "a wait for a message ends with its context, and the stream goes on", fn: streamCancelled},
@@ -131,14 +134,8 @@ const (
 // script loads a program with steps, and returns a function that reads their results after it has run.
 func (t *fixture) script(in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
 	t.Helper()
-	room, results := t.perWorker(4096), t.perWorker(64)
-	args := append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize()), results.Addr())
-	for _, s := range steps {
-		args = append(args, s.what, s.x, s.y)
-	}
-	p := t.streamProgram(reprise.Kernel{Name: "script", Image: t.own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in, out)
-	p.Buffers = append(p.Buffers, results)
-	return t.load(p), func() []uint32 {
+	x, results := t.scriptWith(in, out, at, steps...)
+	return x, func() []uint32 {
 		t.Helper()
 		all := t.readAll(results)[t.workerIndex(at)*results.PageSize():]
 		var got []uint32
@@ -147,6 +144,19 @@ func (t *fixture) script(in, out *stream.Stream, at chip.Core, steps ...step) (*
 		}
 		return got
 	}
+}
+
+// scriptWith loads a program with steps, and returns the buffer with their results, a page for each worker.
+func (t *fixture) scriptWith(in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
+	t.Helper()
+	room, results := t.perWorker(4096), t.perWorker(64)
+	args := append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize()), results.Addr())
+	for _, s := range steps {
+		args = append(args, s.what, s.x, s.y)
+	}
+	p := t.streamProgram(reprise.Kernel{Name: "script", Image: t.own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in, out)
+	p.Buffers = append(p.Buffers, results)
+	return t.load(p), results
 }
 
 // wantSteps compares the results of a script.
@@ -586,6 +596,51 @@ func streamInTrace(t *fixture) {
 		t.echoAll(in, out, 1)
 	}
 	t.ok(t.rq.Wait(t.ctx))
+}
+
+func streamInLoop(t *fixture) {
+	in, out := t.pair(256)
+	at := chip.Core{X: 1, Y: 2}
+	x, results := t.scriptWith(in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
+	popped := reprise.Cond{Buffer: results, Offset: t.workerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8<<4 | streamOK}
+	run := func(r *reprise.Recorder) error { return r.Run(x) }
+	tr, err := t.rq.Capture(t.ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	for _, n := range []uint32{3, 0, 5} {
+		t.ok(tr.Replay(t.ctx))
+		for i := range n {
+			t.ok(in.Write(t.ctx, streamWordsOf(1, 10*n+i)))
+			t.same(fmt.Sprintf("message %d of %d", i, n), streamWordsOf(0, 10*n+i), t.readStream(out))
+		}
+		t.ok(in.Close(t.ctx))
+		t.readStream(out) // after the end
+		t.ok(t.rq.Wait(t.ctx))
+	}
+}
+
+func streamInAbortedLoop(t *fixture) {
+	in, out := t.pair(256)
+	x, _ := t.script(in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
+	tr, err := t.rq.Capture(t.ctx, "endless", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Loop(manyTimes, func() error { return r.Run(x) })
+	})
+	t.ok(err)
+	t.closing(tr.Release)
+	for range 2 {
+		t.ok(tr.Replay(t.ctx))
+		for range 20 { // more than the ring holds
+			if got := t.readStream(out); len(got) != 8 {
+				t.Errorf("a message of %d B, want 8", len(got))
+			}
+		}
+		t.ok(out.Close(t.ctx))
+		t.ended(1)
+		t.ok(t.rq.Wait(t.ctx))
+		t.ok(out.Reset(t.ctx))
+	}
 }
 
 func streamSteps(t *fixture) {
