@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -92,6 +93,51 @@ func TestDebugComputedArgs(t *testing.T) {
 			}
 		}
 		b.must(trace.Release(b.ctx))
+	})
+}
+
+// A trace holds the buffers of words that only its conditions and arguments read, until it is released.
+func TestWordsAreHeld(t *testing.T) {
+	onEmulators(t, func(b *bench) {
+		n := b.pages("n", 2)
+		one, add := b.load(b.adder("one", chip.Core{X: 1}, n, n, 1)), b.load(b.adder("add", chip.Core{X: 2}, n, n, 0))
+		words := func(name string) (all []*reprise.Buffer) {
+			for _, kind := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+				for i := range 2 {
+					all = append(all, b.buffer(reprise.BufferConfig{Kind: kind, Size: 128, PageSize: 64, Name: fmt.Sprint(name, i)}))
+				}
+			}
+			return all
+		}
+		read := words("read")
+		trace := b.captureFlow(func(r *reprise.Recorder) error {
+			var errs []error
+			for i := 0; i < len(read); i += 2 {
+				errs = append(errs, r.If(reprise.Cond{Buffer: read[i], Offset: 68, Is: cq.Equal, Value: 5 + 17}, runs(r, one), nil), r.Run(add, from(addend, read[i+1], 4)))
+			}
+			return errors.Join(errs...)
+		})
+		addrs := map[uint32]bool{}
+		for _, u := range read {
+			b.write(u, 5)
+			addrs[u.Addr()] = true
+			b.must(u.Release())
+		}
+		for _, u := range words("other") {
+			if addrs[u.Addr()] {
+				b.Errorf("memory at %#x was given away", u.Addr())
+			}
+			b.write(u, 1000)
+		}
+		b.write(n, 0)
+		b.must(trace.Replay(b.ctx))
+		b.holds(n, 2*(1+6))
+		b.must(trace.Release(b.ctx))
+		for _, u := range words("again") {
+			if !addrs[u.Addr()] {
+				b.Errorf("a buffer lies at %#x: what the trace held isn't free", u.Addr())
+			}
+		}
 	})
 }
 
