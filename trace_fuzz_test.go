@@ -234,10 +234,17 @@ func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 	var err error
 	switch {
 	case c.flow:
+		called, failed := dev.Queue(0).Capture(ctx, "called", func(_ context.Context, r *reprise.Recorder) error {
+			return r.Loop(2, func() error { return r.If(reprise.Cond{Iteration: 1, Is: cq.Equal, Value: 1}, runs(r, two), nil) })
+		})
+		devtest.Must(t, failed)
 		trace, err = dev.Queue(0).Capture(ctx, "flow", func(_ context.Context, r *reprise.Recorder) error {
 			less := reprise.Cond{Buffer: out, Offset: 4, Is: cq.Less, Value: 30}
 			return errors.Join(
 				r.Loop(2, runs(r, one, two)),
+				r.Call(called),
+				r.Switch(in, 0, runs(r, two), func() error { return r.Call(called) }, runs(r, one)),
+				r.While(reprise.Cond{Buffer: in, Offset: 8, Is: cq.Less, Value: 3}, 4, runs(r, one)), // has no iteration, unless something is changed
 				r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 3}, 4, func() error { return r.Run(one, from(reprise.Arg{Kernel: chip.BRISC.String(), Index: 1}, in, 4)) }),
 				r.If(less, runs(r, two), runs(r, one)),
 			)
