@@ -3,8 +3,10 @@ package observe_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +59,42 @@ func outline(b *devtest.Bench, line *observe.Timeline) string {
 }
 
 // body is a body of control flow that runs programs.
+// iterationsLieInLoops checks that each iteration in a file lies in a slice of its loop, and says which programs it ran.
+func iterationsLieInLoops(b *devtest.Bench, file []byte) {
+	b.Helper()
+	var f struct {
+		Events []struct {
+			Name     string  `json:"name"`
+			Category string  `json:"cat"`
+			Time     float64 `json:"ts"`
+			Duration float64 `json:"dur"`
+			Args     struct {
+				Loop     string   `json:"loop"`
+				Programs []string `json:"programs"`
+			} `json:"args"`
+		} `json:"traceEvents"`
+	}
+	b.Must(json.Unmarshal(file, &f))
+	n := 0
+	for _, it := range f.Events {
+		if it.Category != "iteration" {
+			continue
+		}
+		n++
+		const rounding = 1e-3
+		found := false
+		for _, l := range f.Events {
+			found = found || l.Category == "loop" && l.Name == it.Args.Loop && l.Time <= it.Time+rounding && it.Time+it.Duration <= l.Time+l.Duration+rounding
+		}
+		if !found || len(it.Args.Programs) != 1 {
+			b.Errorf("%s of loop %q, of programs %q, at %v for %v, lies in no slice of its loop, or hasn't one program", it.Name, it.Args.Loop, it.Args.Programs, it.Time, it.Duration)
+		}
+	}
+	if n == 0 {
+		b.Error("the file has no iterations")
+	}
+}
+
 func body(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	return func() error {
 		var errs []error
@@ -130,7 +168,17 @@ loop loop of 2 2
 		}
 		var file bytes.Buffer
 		b.Must(line.WriteJSON(&file))
-		b.Log(readTrace(b.T, file.Bytes())["queue 0"])
+		inside := []string{"loop of 2", "iteration 0", "iteration 1"} // of inner
+		tracks := slices.Concat(
+			[]string{"write n", "write m", "replay straight", "replay outer"},
+			[]string{"loop of 2", "iteration 0", "while n[0] < 4", "iteration 0", "iteration 1", "call inner"}, inside,
+			[]string{"iteration 1", "while n[0] < 4", "call inner"}, inside,
+			[]string{"if n[0] < 5: body 1", "replay inner"}, inside,
+		)
+		if diff := cmp.Diff(tracks, readTrace(b.T, file.Bytes())["queue 0"]); diff != "" {
+			b.Errorf("slices in the file (-want +got):\n%s", diff)
+		}
+		iterationsLieInLoops(b, file.Bytes())
 		if n := line.Dropped(); n != 0 {
 			b.Errorf("%d turns were dropped", n)
 		}
