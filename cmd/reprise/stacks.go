@@ -27,7 +27,7 @@ type stacksCmd struct {
 
 // Help is shown by --help.
 func (stacksCmd) Help() string {
-	return "Pauses one processor after the other for as long as it takes to read its registers and stack, and lets it go on. Kernels are known by their bytes: those that come with Reprise by their symbols, others by --elf. NCRISC has no debug interface: of it the function is shown that it is in. " + exitHelp
+	return "Pauses one processor after the other for as long as it takes to read its registers and stack, and lets it go on. Kernels are known by their bytes: those that come with Reprise by their symbols, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole the function is shown that it is in. " + exitHelp
 }
 
 type coreStacks struct {

@@ -22,6 +22,9 @@ func (c *Core) LocalRAM() (start, end uint32) {
 	return localBase, localBase + c.tile.dev.Arch().Params().LocalRAMSize[c.proc]
 }
 
+// ReadsRunning reports whether the local RAM of a processor that isn't paused can be read.
+func (c *Core) ReadsRunning() bool { return c.tile.dev.Arch() == chip.Blackhole }
+
 // kind is which memory an access is to.
 type kind uint8
 

@@ -16,7 +16,8 @@ import (
 type Stack struct {
 	Processor chip.Processor `json:"processor"`
 	Frames    []stack.Frame  `json:"frames,omitempty"`
-	// Note says why there is less than a stack: the processor has no debug interface or doesn't pause, so that only pc is known.
+	// Note says why there is less than a stack, or one that is guessed: the processor has no debug interface or doesn't pause, so that
+	// only pc is known, on Blackhole the stack's memory too.
 	Note string `json:"note,omitempty"`
 }
 
@@ -34,7 +35,9 @@ type Snapshot struct {
 	PC        uint32   `json:"pc,omitempty"`
 	Registers []uint32 `json:"registers,omitempty"` // x0 to x31; nil if only pc is known
 	Memory    []byte   `json:"memory,omitempty"`    // from the stack pointer on, up to maxStack bytes
-	Err       error    `json:"-"`                   // why nothing could be read; Note has it as well
+	// Start is the address of the memory if there are no registers: the stack ends somewhere in it.
+	Start uint32 `json:"start,omitempty"`
+	Err   error  `json:"-"` // why nothing could be read; Note has it as well
 }
 
 // maxStack is how much of a stack is kept, in bytes: local RAM has at most twice as much.
@@ -104,7 +107,10 @@ func Take(ctx context.Context, dev core.Device, places []Place, patience time.Du
 
 func (s *Snapshot) fail(err error) { s.Err, s.Note = err, err.Error() }
 
-// sample reads pc alone.
+// maxSearch is how much of the memory of a stack is kept whose end isn't known.
+const maxSearch = 2048
+
+// sample reads pc, and the memory that has the stack where it can be read while the processor runs.
 func (s *Snapshot) sample(k *core.Core, why string) {
 	pc, err := k.Sample()
 	if err != nil {
@@ -112,6 +118,15 @@ func (s *Snapshot) sample(k *core.Core, why string) {
 		return
 	}
 	s.PC, s.Note = pc, "only pc is known: "+why
+	if !k.ReadsRunning() {
+		return
+	}
+	start, end := k.LocalRAM()
+	start = max(start, end-maxSearch)
+	memory := make([]byte, end-start)
+	if err := k.Read(start, memory); err == nil {
+		s.Start, s.Memory, s.Note = start, memory, "guessed from pc and memory: "+why
+	}
 }
 
 // read reads the registers and the stack of a paused processor.
@@ -134,6 +149,12 @@ func (s *Snapshot) read(k *core.Core) error {
 	return nil
 }
 
+// outermost is the function of this runtime's base firmware that has no caller, and entry that of kernels which it calls.
+const (
+	outermost = "firmware_main"
+	entry     = "kernel_main"
+)
+
 // errNotKept is the error of memory that a snapshot doesn't have.
 var errNotKept = errors.New("the snapshot doesn't have it")
 
@@ -151,7 +172,10 @@ func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool,
 		return false, fmt.Errorf("live: core %v %v: %w", s.Core, s.Processor, err)
 	}
 	if len(s.Registers) != 32 {
-		s.Frames = space.Unwind(stack.Registers{PC: s.PC}, nil)
+		var ok bool
+		if s.Frames, ok = space.Search(s.PC, s.Start, s.Memory, outermost, entry); !ok {
+			s.Frames = space.Unwind(stack.Registers{PC: s.PC}, nil)
+		}
 		return known, nil
 	}
 	s.Frames = space.Unwind(stack.All([32]uint32(s.Registers), s.PC), func(addr uint32, p []byte) error {

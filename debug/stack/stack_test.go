@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/reprise-tt/reprise/debug/stack"
 )
 
@@ -102,4 +104,50 @@ func FuzzUnwind(f *testing.F) {
 		x[1], x[2] = pc+4, 0xFFB01000
 		stack.Space{m}.Unwind(stack.All(x, pc), mem)
 	})
+}
+
+// A stack that is looked for in memory is found where a place fits, and nothing is said where none does.
+func TestSearch(t *testing.T) {
+	m, err := stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := stack.Space{m}
+	pc := end(t, m, "wait_for")
+	const start = 0xFFB00000
+	memory := make([]byte, 256)
+	search := func() []stack.Frame {
+		frames, ok := space.Search(pc, start, memory, "kernel_main", "")
+		if ok != (frames != nil) {
+			t.Fatal(frames, ok)
+		}
+		return frames
+	}
+	if f := search(); f != nil {
+		t.Errorf("in memory without return addresses: %v", f)
+	}
+	back := uint32(0) // from outer to kernel_main
+	for at := m.Start; at < m.End; at += 4 {
+		if f := space.Unwind(stack.Registers{PC: at}, nil); f[len(f)-1].Function == "kernel_main" && f[len(f)-1].Line == 22 {
+			if w := binary.LittleEndian.Uint32(m.Text()[at-m.Start:]); w&0x7FFF == 0xE7 || w&0xFFF == 0xEF {
+				back = at + 4
+			}
+		}
+	}
+	put := func(off int, v uint32) { binary.LittleEndian.PutUint32(memory[off:], v) }
+	put(64+12, m.Start) // no return address
+	if f := search(); f != nil {
+		t.Errorf("in memory with an address that no call returns to: %v", f)
+	}
+	put(128+12, back)
+	var names []string
+	for _, f := range search() {
+		names = append(names, f.Function)
+		if !f.Guessed {
+			t.Errorf("%v isn't marked as guessed", f)
+		}
+	}
+	if d := cmp.Diff([]string{"wait_for", "outer", "kernel_main"}, names); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
 }

@@ -102,10 +102,42 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 	if mem == nil {
 		mem = noMemory
 	}
-	for first := true; len(out) < maxFrames; first = false {
+	s.walk(r, mem, func(p *point) {
+		if len(out) >= maxFrames {
+			return
+		}
+		if p.module == nil {
+			out = append(out, Frame{PC: p.regs.PC})
+			return
+		}
+		frames := p.module.frames(p.at, &context{regs: p.regs, cfa: p.cfa, known: p.known, mem: mem})
+		for i := range frames {
+			frames[i].PC = p.regs.PC
+			frames[i].Guessed = !p.exact
+		}
+		out = append(out, frames...)
+	})
+	return out
+}
+
+// point is where a processor, or a caller, is.
+type point struct {
+	regs   Registers
+	module *Module // nil if none is there
+	at     uint32  // address of the file; of a caller, that of its call
+	cfa    uint32
+	known  bool // cfa
+	exact  bool // the compiler says so
+}
+
+// walk calls f for a processor and its callers, the innermost first.
+func (s Space) walk(r Registers, mem Memory, f func(p *point)) {
+	for n := range maxFrames {
+		first := n == 0
 		m := s.Find(r.PC)
 		if m == nil {
-			return append(out, Frame{PC: r.PC})
+			f(&point{regs: r})
+			return
 		}
 		at := r.PC - m.bias
 		if !first {
@@ -122,25 +154,19 @@ func (s Space) Unwind(r Registers, mem Memory) (out []Frame) {
 		if ok && r.Known>>rules.base&1 != 0 {
 			cfa, known = r.X[rules.base]+uint32(rules.offset), true
 		}
-		frames := m.frames(at, &context{regs: r, cfa: cfa, known: known, mem: mem})
-		for i := range frames {
-			frames[i].PC = r.PC
-			frames[i].Guessed = !exact
-		}
-		out = append(out, frames...)
+		f(&point{r, m, at, cfa, known, exact})
 		if !ok || !known {
-			return out
+			return
 		}
 		if !first && rules.rules[1].kind == same {
-			return out // it has called, so it must have saved its return address
+			return // it has called, so it must have saved its return address
 		}
 		next, ok := r.caller(&rules, cfa, mem)
 		if !ok || next.PC == 0 || next.PC&3 != 0 || !first && next.X[2] <= r.X[2] {
-			return out
+			return
 		}
 		r = next
 	}
-	return out
 }
 
 // rules returns how the caller's registers are found at an address of the file, and whether the compiler says so.

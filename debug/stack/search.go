@@ -1,0 +1,111 @@
+package stack
+
+import "slices"
+
+// Search returns the frames of a processor of which only pc is known and what its stack's memory has, from an address on: not where
+// in it the stack ends, and no other register. It takes each end and, for a function that may keep its return address in a register,
+// each call of it, and reports whether just one of these gives callers up to the outermost function, where each calls the next.
+// From one module into another the function called is entry. The frames are guessed: the memory may be of a time after pc.
+func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) (frames []Frame, ok bool) {
+	const align = 16 // of stack pointers
+	mem := func(addr uint32, p []byte) error {
+		if off := uint64(addr - start); addr >= start && off+uint64(len(p)) <= uint64(len(memory)) {
+			copy(p, memory[off:])
+			return nil
+		}
+		return errNoMemory
+	}
+	calls := s.calls(pc)
+	var found []uint32 // pc of each frame
+	var best Registers
+	for off := -start & (align - 1); off < uint32(len(memory)); off += align {
+		for i := range len(calls) + 1 {
+			r := Registers{PC: pc, Known: 1 << 2}
+			r.X[2] = start + off
+			if i > 0 {
+				r.X[1], r.Known = calls[i-1], r.Known|1<<1
+			}
+			chain := s.chain(r, mem, outermost, entry)
+			switch {
+			case chain == nil:
+			case found == nil:
+				found, best = chain, r
+			case !slices.Equal(found, chain):
+				return nil, false
+			}
+		}
+	}
+	if found == nil {
+		return nil, false
+	}
+	frames = s.Unwind(best, mem)
+	for i := range frames {
+		frames[i].Guessed = true
+	}
+	return frames, true
+}
+
+// chain returns pc of a processor and of its callers if each of these calls the one before, and the last is in the outermost function.
+func (s Space) chain(r Registers, mem Memory, outermost, entry string) (pcs []uint32) {
+	var callee symbol
+	var from *Module // of the callee
+	good := true
+	s.walk(r, mem, func(p *point) {
+		var f symbol
+		ok := p.module != nil
+		if ok {
+			f, ok = p.module.symbolAt(p.at)
+		}
+		if ok && from != nil {
+			to, direct, call := p.module.call(p.at)
+			switch {
+			case !call, direct && to != callee.start+from.bias:
+				ok = false
+			case from != p.module:
+				ok = callee.name == entry
+			}
+		}
+		good = good && ok
+		pcs, callee, from = append(pcs, p.regs.PC), f, p.module
+	})
+	if !good || len(pcs) < 2 || callee.name != outermost {
+		return nil
+	}
+	return pcs
+}
+
+// call reports whether an instruction at an address of the file calls a function and, if its code says so, which.
+func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
+	w, ok := m.word(at)
+	if !ok {
+		return 0, false, false
+	}
+	before, _ := m.word(at - 4)
+	switch {
+	case w&0xFFF == 0xEF: // jal ra
+		return at + m.bias + (uint32(int32(w)>>31<<20) | w&0xFF000 | w>>20&1<<11 | w>>21&0x3FF<<1), true, true
+	case w&0xFFFFF == 0x80E7 && before&0xFFF == 0x97: // jalr ra, n(ra) after auipc ra
+		return at + m.bias - 4 + before&^0xFFF + uint32(int32(w)>>20), true, true
+	}
+	return 0, false, w&0x7FFF == 0xE7 // jalr ra
+}
+
+// calls returns the return addresses of the calls of the function at an address.
+func (s Space) calls(pc uint32) (after []uint32) {
+	m := s.Find(pc)
+	if m == nil {
+		return nil
+	}
+	f, ok := m.symbolAt(pc - m.bias)
+	if !ok {
+		return nil
+	}
+	for _, from := range s {
+		for at := from.Start; at < from.End; at += 4 {
+			if to, direct, _ := from.call(at - from.bias); direct && to == f.start+m.bias {
+				after = append(after, at+4)
+			}
+		}
+	}
+	return after
+}
