@@ -41,6 +41,8 @@ const (
 // session is a kernel that runs on BRISC and TRISC1 of a card, and a second user of the card.
 type session struct {
 	card *sim.Card
+	user *reprise.Device
+	x    *reprise.Executable
 	dev  *kmd.Device
 	xy   chip.XY
 	file string
@@ -75,6 +77,7 @@ func start(t *testing.T, arch chip.Arch) *session {
 	must(t, err)
 	q := dev.Queue(0)
 	must(t, q.Run(ctx, x))
+	s.user, s.x = dev, x
 	s.dev, err = kmd.Open(ctx, s.card)
 	must(t, err)
 	t.Cleanup(func() { s.dev.Close() })
@@ -110,6 +113,11 @@ func module(space stack.Space, name string) uint32 {
 // serve serves gdb on a socket, and returns its name and what Serve returned.
 func (s *session) serve(t *testing.T, record bool) (string, chan error) {
 	t.Helper()
+	return s.serveIn(t.Context(), t, record)
+}
+
+func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (string, chan error) {
+	t.Helper()
 	tile, err := core.Open(s.dev, s.xy)
 	must(t, err)
 	var threads []gdb.Thread
@@ -131,7 +139,7 @@ func (s *session) serve(t *testing.T, record bool) (string, chan error) {
 	go func() {
 		conn, err := l.Accept()
 		if err == nil {
-			err = server.Serve(t.Context(), conn)
+			err = server.Serve(ctx, conn)
 			conn.Close()
 		}
 		done <- err
@@ -376,6 +384,72 @@ func TestOneOfTwoRuns(t *testing.T) {
 	conn.Close()
 	must(t, <-done)
 	s.end()
+}
+
+// However a session ends, breakpoints are gone and the processors go on: by the end of its context, which is what a signal to reprise
+// gdb ends, while they are paused and while they run, and by gdb's request to kill the program.
+func TestSessionEnds(t *testing.T) {
+	for _, how := range []string{"paused", "running", "kill"} {
+		s := start(t, chip.Blackhole)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		socket, done := s.serveIn(ctx, t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
+			t.Errorf("%s: breakpoint: %q", how, got)
+		}
+		want := context.Canceled
+		switch how {
+		case "paused":
+			cancel()
+		case "running":
+			_, err = conn.Write([]byte("$c#63"))
+			must(t, err)
+			time.Sleep(time.Millisecond) // whether they run by then or not, what is checked holds
+			cancel()
+		case "kill":
+			want = nil
+			c.ask("k")
+		}
+		if err := <-done; !errors.Is(err, want) {
+			t.Errorf("%s: the session ends with %v, want %v", how, err, want)
+		}
+		conn.Close()
+		s.end()
+		must(t, s.user.Queue(0).Run(t.Context(), s.x)) // the host's word is there still
+		must(t, s.user.Queue(0).Wait(t.Context()))
+	}
+}
+
+// When the owner of the device recovers it during a session, gdb is told that the program has ended, and the device is the owner's.
+func TestRecoverDuringSession(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
+			t.Errorf("%v: breakpoint: %q", arch, got)
+		}
+		must(t, s.user.Recover(t.Context()))
+		if got := c.ask("g"); got != "E02" {
+			t.Errorf("%v: registers: %q", arch, got)
+		}
+		if got := c.ask("c"); got != "X09" {
+			t.Errorf("%v: continue: %q", arch, got)
+		}
+		if err := <-done; !errors.Is(err, core.ErrRunning) && !errors.Is(err, core.ErrInReset) {
+			t.Errorf("%v: the session ends with %v", arch, err)
+		}
+		conn.Close()
+		q := s.user.Queue(0)
+		must(t, s.dev.Write32(s.xy, word, 77))
+		must(t, q.Run(t.Context(), s.x))
+		must(t, q.Wait(t.Context()))
+	}
 }
 
 // A device that is lost ends the session with an error, and gdb is told: while processors run, and while they are paused.
