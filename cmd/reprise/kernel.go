@@ -35,6 +35,7 @@ type kernelBuildCmd struct {
 	UnpackToDst []int    `help:"Circular buffers of fp32 that copy_tile moves to a wide Dst with all bits." placeholder:"CB"`
 	Debug       bool     `short:"g" help:"Keep debug information in the file, for reprise stacks and debuggers."`
 	Prints      bool     `help:"Compile in reprise_print and DPRINT, which take no instruction and no byte otherwise."`
+	Zones       bool     `help:"Compile in reprise_zone and DeviceZoneScopedN, which take no instruction and no byte otherwise."`
 	Watch       bool     `help:"Compile in assertions, and checks of circular buffers, NoC requests and the stack, whose failures end waits for the kernel with an error."`
 	Compiler    string   `help:"What the names of the compiler's programs begin with, such as /opt/riscv/bin/riscv64-unknown-elf-; the usual ones in PATH if absent." placeholder:"PREFIX"`
 	JSON        bool     `help:"Print a JSON object for each file instead of text." name:"json"`
@@ -108,7 +109,7 @@ func (c *kernelBuildCmd) Validate() error {
 
 // source is what the flags ask for.
 func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
-	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug, Prints: c.Prints, Watch: c.Watch, Compiler: c.Compiler}
+	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug, Prints: c.Prints, Zones: c.Zones, Watch: c.Watch, Compiler: c.Compiler}
 	if src.Arch, err = chip.ParseArch(c.Arch); err != nil {
 		return src, &flagError{flag: "--arch", value: c.Arch, why: "unknown architecture", hint: "use blackhole or wormhole", err: err}
 	}
