@@ -30,6 +30,9 @@ func (gdbCmd) Help() string {
 	return "Pauses the processors and serves one gdb: gdb-multiarch KERNEL.elf -ex 'target remote ADDRESS'. Processors are threads; detaching, or the end of the connection, lets them go on. " + exitHelp
 }
 
+// Validate refuses what no device has. Package kong calls it.
+func (c *gdbCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
+
 // Run serves one session.
 func (c *gdbCmd) Run(ctx context.Context, s streams) (err error) {
 	dev, err := openDebugged(ctx, c.Device)

@@ -30,6 +30,24 @@ func (stacksCmd) Help() string {
 	return "Pauses one processor after the other for as long as it takes to read its registers and stack, and lets it go on. Kernels are known by their bytes: those that come with Reprise by their symbols, others by --elf. NCRISC has no debug interface: on Blackhole its stack is guessed from pc and memory, on Wormhole the function is shown that it is in. " + exitHelp
 }
 
+// Validate refuses what no device has. Package kong calls it.
+func (c *stacksCmd) Validate() error { return validPlaces(c.Core, c.Processor) }
+
+// validPlaces refuses values of --core and --processor.
+func validPlaces(cores, processors []string) error {
+	for _, name := range cores {
+		if _, err := parseCore("--core", name); err != nil {
+			return err
+		}
+	}
+	for _, name := range processors {
+		if len(wantedProcessors([]string{name})) == 0 {
+			return &flagError{flag: "--processor", value: name, why: "there is no such processor", hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
+		}
+	}
+	return nil
+}
+
 type coreStacks struct {
 	Core   chip.Core    `json:"core"`
 	Stacks []live.Stack `json:"stacks"`
