@@ -15,7 +15,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// On a mesh each chip's records are told apart by the name that its Listener was given, those of a chip behind a link too.
+// On a mesh each chip's records are told apart by the name that its Listener was given, those of a chip behind a link too, of programs
+// and of each replay of a trace.
 func TestMesh(t *testing.T) {
 	machine := sim.N300()
 	t.Cleanup(func() { _ = machine.Close() })
@@ -47,14 +48,20 @@ func TestMesh(t *testing.T) {
 	}})
 	b.Must(err)
 	b.Must(m.Queue(0).Run(b.Ctx, x))
+	tr, err := m.Queue(0).Capture(b.Ctx, "counts", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	b.Must(err)
+	for range 2 {
+		b.Must(tr.Replay(b.Ctx))
+	}
 	b.Must(m.Queue(0).Wait(b.Ctx))
 	for _, l := range listeners {
 		b.Must(l.Close())
 	}
 	near, far := m.Chip(0, 0).Coord.String(), m.Chip(0, 1).Coord.String()
-	want := map[string][]string{
-		near: {near + " (2,1) BRISC count/counter: line 0"},
-		far:  {far + " (2,1) BRISC count/counter: line 0", far + " (2,1) BRISC count/counter: line 1"},
+	want := map[string][]string{}
+	for range 3 {
+		want[near] = append(want[near], near+" (2,1) BRISC count/counter: line 0")
+		want[far] = append(want[far], far+" (2,1) BRISC count/counter: line 0", far+" (2,1) BRISC count/counter: line 1")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/debug/watch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -33,6 +34,43 @@ func TestTrace(t *testing.T) {
 	}
 	devtest.Says(t, f, "pushes 2 pages, but has reserved 1 at kernel.c:17 in kernel \"kernel\" of program \"checked\" on NCRISC")
 	o.Must(o.Dev.Recover(o.Ctx))
+}
+
+// A check that fails on a chip of a mesh that is behind a link, in the replay of a trace, ends the wait of the mesh.
+func TestMesh(t *testing.T) {
+	machine := sim.N300()
+	t.Cleanup(func() { _ = machine.Close() })
+	m, err := mesh.Open(t.Context(), mesh.Cards(machine.Cards()...), mesh.Shape{1, 2})
+	devtest.Must(t, err)
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	b := &devtest.Bench{T: t, Ctx: t.Context(), Dev: m.Chip(0, 0).Device}
+	im := compile(b, "kernel.c", asserts)
+	x, err := m.Load(b.Ctx, "checked", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		n := uint32(3)
+		if c.Remote {
+			n = 2 // is even
+		}
+		return on(im, chip.BRISC, n), nil
+	}})
+	b.Must(err)
+	tr, err := m.Queue(0).Capture(b.Ctx, "checks", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+	b.Must(err)
+	b.Must(tr.Replay(b.Ctx))
+	err = m.Queue(0).Wait(b.Ctx)
+	var f *watch.Failure
+	if !errors.As(err, &f) {
+		t.Fatal(err)
+	}
+	if f.Program != "checked" || f.Processor != chip.BRISC || f.Line != 7 {
+		t.Errorf("%+v", f)
+	}
+	var of *mesh.Error
+	if !errors.As(err, &of) {
+		t.Fatal(err)
+	}
+	if failed := of.Failed(); len(failed) != 1 || failed[0].Coord.String() != m.Chip(0, 1).Coord.String() {
+		t.Errorf("chips that failed: %v", failed)
+	}
 }
 
 // Two cores that fail are both in the report, with what of their own kernels is known.
