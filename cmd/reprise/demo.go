@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -29,6 +30,7 @@ type demoCmd struct {
 	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
 	// Hosts is for meshes over several processes.
 	Hosts string `help:"Run in each process of mpirun (mpi): the processes' chips are one mesh. Of an emulated machine each has a part." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links string `help:"Network over which emulated links of several processes go, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine. Without it, that of the default route." placeholder:"NETWORK"`
 	Input string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
 	Batch int    `help:"Images per batch." default:"128"`
 	// Network is for people who want to see kernels of their own.
@@ -114,6 +116,11 @@ func (e *mismatchError) Error() string {
 func (c *demoCmd) Validate() error {
 	if c.Batch < 1 {
 		return &flagError{flag: "--batch", value: strconv.Itoa(c.Batch), why: "a batch has at least one image", hint: "give a positive number"}
+	}
+	if c.Links != "" {
+		if _, err := netip.ParsePrefix(c.Links); err != nil {
+			return linksError(c.Links, "it isn't a network", err)
+		}
 	}
 	if m, err := parseMachine("--device", c.Device); err == nil && (m.Spec != nil || c.Hosts != "one") {
 		c.machine = m

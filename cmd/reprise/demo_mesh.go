@@ -75,7 +75,7 @@ func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured
 		return nil, err
 	}
 	defer func() { err = j.end(ctx, err) }()
-	cards, end, err := j.open(ctx, c.machine)
+	cards, end, err := j.open(ctx, c.machine, c.Links)
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}

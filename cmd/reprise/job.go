@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -63,12 +64,12 @@ func (j *job) options() []mesh.Option {
 	return []mesh.Option{mesh.Across(j)}
 }
 
-// open starts the machine, or this process's part of an emulated one.
-func (j *job) open(ctx context.Context, m *target.Machine) ([]kmd.Target, func() error, error) {
+// open starts the machine, or this process's part of an emulated one, whose links go over a network.
+func (j *job) open(ctx context.Context, m *target.Machine, network string) ([]kmd.Target, func() error, error) {
 	if j.Size() == 1 || m.Spec == nil {
 		return m.Open()
 	}
-	conns, err := j.meet(ctx)
+	conns, err := j.meet(ctx, network)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,13 +120,17 @@ type endpoint struct {
 	Key     []byte
 }
 
-// meet connects the emulated links of the processes, by TCP. Process 0 makes the key without which nobody else connects.
-func (j *job) meet(ctx context.Context) ([]net.Conn, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", ":0")
+// meet connects the emulated links of the processes, by TCP over a network. Process 0 makes the key without which nobody else connects.
+func (j *job) meet(ctx context.Context, network string) ([]net.Conn, error) {
+	at, err := ownAddress(network)
+	if err != nil {
+		return nil, err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", netip.AddrPortFrom(at, 0).String())
 	if err != nil {
 		return nil, fmt.Errorf("listen for the links of other processes: %w", err)
 	}
-	mine := endpoint{Address: own(l.Addr()), Key: make([]byte, 32)}
+	mine := endpoint{Address: l.Addr().String(), Key: make([]byte, 32)}
 	_, _ = rand.Read(mine.Key) // never fails
 	data, err := json.Marshal(mine)
 	if err != nil {
@@ -149,15 +154,45 @@ func (j *job) meet(ctx context.Context) ([]net.Conn, error) {
 	return sim.Meet(ctx, l, j.Rank(), addresses, key)
 }
 
-// own returns the address by which others reach a listener on all interfaces: on the first one that isn't the loopback interface, if
-// there is one that is up.
-func own(l net.Addr) string {
-	_, port, _ := net.SplitHostPort(l.String())
-	addrs, _ := net.InterfaceAddrs()
+// ownAddress returns this machine's address by which other processes reach it: the first one of a network, such as 10.1.0.0/16. If none
+// is named it is the one that packets to elsewhere come from, then any that isn't the loopback interface's, then that one's.
+func ownAddress(network string) (netip.Addr, error) {
+	var own []netip.Addr
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("addresses of this machine: %w", err)
+	}
 	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && n.IP.IsGlobalUnicast() && n.IP.To4() != nil {
-			return net.JoinHostPort(n.IP.String(), port)
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				own = append(own, ip.Unmap())
+			}
 		}
 	}
-	return net.JoinHostPort("127.0.0.1", port)
+	if network != "" {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return netip.Addr{}, linksError(network, "it isn't a network", err)
+		}
+		if i := slices.IndexFunc(own, prefix.Contains); i >= 0 {
+			return own[i], nil
+		}
+		return netip.Addr{}, linksError(network, fmt.Sprintf("this machine has no address in it, only %v", own), nil)
+	}
+	// This sends nothing. The address is one for documentation, and no host's.
+	if c, err := net.Dial("udp4", "198.51.100.1:9"); err == nil {
+		from, ok := c.LocalAddr().(*net.UDPAddr)
+		_ = c.Close()
+		if ok && !from.IP.IsLoopback() {
+			return from.AddrPort().Addr().Unmap(), nil
+		}
+	}
+	if i := slices.IndexFunc(own, func(a netip.Addr) bool { return a.Is4() && a.IsGlobalUnicast() }); i >= 0 {
+		return own[i], nil
+	}
+	return netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+}
+
+func linksError(network, why string, err error) error {
+	return &flagError{flag: "--links", value: network, why: why, hint: "give the network that the hosts share, such as 10.1.0.0/16", err: err}
 }

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,5 +102,35 @@ func TestPrintTogether(t *testing.T) {
 		"2 processes: 14 tokens, 3.5 a second; 1 mismatches against the arithmetic of the engines on the host\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Emulated links go over the network that is named, and only an address of this machine is listened at.
+func TestOwnAddress(t *testing.T) {
+	for _, tc := range []struct{ network, want, fails string }{
+		{network: "127.0.0.0/8", want: "127.0.0.1"},
+		{network: "127.0.0.1/32", want: "127.0.0.1"},
+		{network: "203.0.113.0/24", fails: "no address in it, only"}, // for documentation: no host's
+		{network: "docker0", fails: "isn't a network"},
+	} {
+		got, err := ownAddress(tc.network)
+		var flag *flagError
+		switch {
+		case tc.fails == "" && (err != nil || got.String() != tc.want):
+			t.Errorf("%s: %v, want %s: %v", tc.network, got, tc.want, err)
+		case tc.fails != "" && (!errors.As(err, &flag) || !strings.Contains(err.Error(), tc.fails)):
+			t.Errorf("%s: %v, want that it has %q", tc.network, err, tc.fails)
+		}
+	}
+	got, err := ownAddress("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", netip.AddrPortFrom(got, 0).String())
+	if err != nil || got.IsUnspecified() {
+		t.Fatalf("%v is not this machine's: %v", got, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
