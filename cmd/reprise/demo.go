@@ -147,7 +147,7 @@ func (c *demoCmd) Run(ctx context.Context, s streams) error {
 		}
 	}
 	if c.machine != nil {
-		res, err := c.onMachine(ctx, images, measured)
+		res, err := c.onMachine(ctx, s.who, images, measured)
 		if res == nil {
 			return err
 		}

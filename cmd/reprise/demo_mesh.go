@@ -64,13 +64,13 @@ func machineShape(m *target.Machine, cards int) (mesh.Shape, []mesh.Option) {
 }
 
 // onMachine classifies the images on all chips of a machine, each a part of them, with one trace over all chips.
-func (c *demoCmd) onMachine(ctx context.Context, images []digits.Image, measured int) (res *meshResult, err error) {
+func (c *demoCmd) onMachine(ctx context.Context, who *process, images []digits.Image, measured int) (res *meshResult, err error) {
 	start := time.Now()
 	net, err := trained(c.Network)
 	if err != nil {
 		return nil, err
 	}
-	j, err := startJob(ctx, c.Hosts)
+	j, err := startJob(ctx, c.Hosts, who)
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestExitCodes(t *testing.T) {
 		{"interrupted", interrupted, errors.New("whatever broke then"), exitInterrupted, "reprise: ended: interrupt signal received\n"},
 	} {
 		var b bytes.Buffer
-		if code := report(tt.ctx, &b, tt.err); code != tt.code || b.String() != tt.stderr {
+		if code := report(tt.ctx, streams{err: &b}, tt.err); code != tt.code || b.String() != tt.stderr {
 			t.Errorf("%s: exit code %d, %q, want %d, %q", tt.name, code, &b, tt.code, tt.stderr)
 		}
 	}
@@ -91,7 +91,7 @@ func TestInterruptedRun(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("interrupt signal received"))
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"demo", "--json"}, streams{&out, &errs}); code != exitInterrupted || out.Len() != 0 {
+	if code := run(ctx, []string{"demo", "--json"}, streams{out: &out, err: &errs}); code != exitInterrupted || out.Len() != 0 {
 		t.Errorf("exit code %d, %q, %q", code, &out, &errs)
 	}
 	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {

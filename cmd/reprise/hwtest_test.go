@@ -57,7 +57,7 @@ func TestInterruptedSuite(t *testing.T) {
 	cancel(errors.New("interrupt signal received"))
 	path := filepath.Join(t.TempDir(), "r.json")
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"}, streams{&out, &errs}); code != exitInterrupted {
+	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"}, streams{out: &out, err: &errs}); code != exitInterrupted {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {

@@ -26,10 +26,14 @@ type job struct {
 	close func(context.Context) error
 }
 
-// startJob joins the processes that --hosts names.
-func startJob(ctx context.Context, engine string) (*job, error) {
+// startJob joins the processes that --hosts names, and tells which one this is.
+func startJob(ctx context.Context, engine string, who *process) (*job, error) {
 	if engine == "mpi" {
-		return startMPI(ctx)
+		j, err := startMPI(ctx)
+		if err == nil {
+			who.set(j.Rank(), j.Size())
+		}
+		return j, err
 	}
 	one, err := hosts.InProcess(1)
 	if err != nil {
@@ -38,17 +42,13 @@ func startJob(ctx context.Context, engine string) (*job, error) {
 	return &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }}, nil
 }
 
-// end leaves the job. After an error the other processes are told, so that they don't wait. It returns the error, with the number
-// of the process if there are several.
+// end leaves the job. After an error, which it returns, the other processes are told, so that they don't wait.
 func (j *job) end(ctx context.Context, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
 		return j.close(ctx)
 	}
 	j.leave()
-	if j.Size() > 1 {
-		err = fmt.Errorf("process %d of %d: %w", j.Rank(), j.Size(), err)
-	}
 	// MPI_Finalize waits for processes that may not come any more; ending with an error tells mpirun all that it needs.
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

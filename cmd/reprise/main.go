@@ -64,20 +64,22 @@ type cli struct {
 // streams are where a command reads and writes.
 type streams struct {
 	out, err io.Writer
+	who      *process
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	var ended atomic.Bool
+	who := new(process)
 	context.AfterFunc(ctx, func() {
 		stop() // the second signal ends the process, whatever it waits for
 		time.AfterFunc(patience, func() {
 			if !ended.Load() {
-				fmt.Fprintln(os.Stderr, endingLine)
+				fmt.Fprint(os.Stderr, who.label(endingLine+"\n"))
 			}
 		})
 	})
-	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
+	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr, who: who})
 	ended.Store(true)
 	stop()
 	os.Exit(code)
@@ -138,7 +140,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	} else {
 		_, err = do()
 	}
-	return report(ctx, s.err, err)
+	return report(ctx, s, err)
 }
 
 // named refuses a device that is given without a name, such as a variable of a shell that isn't set: left out, the flag stands for
@@ -152,13 +154,15 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// report says what went wrong, if anything did, and returns the exit code.
-func report(ctx context.Context, w io.Writer, err error) int {
+// report says what went wrong, if anything did, and returns the exit code. It writes once, so that lines of several processes don't mix.
+func report(ctx context.Context, s streams, err error) int {
+	var b strings.Builder
+	defer func() { _, _ = io.WriteString(s.err, s.who.label(b.String())) }() // there is nowhere to say that it failed
 	switch {
 	case err == nil:
 		return exitOK
 	case ctx.Err() != nil:
-		fmt.Fprintln(w, "reprise: ended:", context.Cause(ctx))
+		fmt.Fprintln(&b, "reprise: ended:", context.Cause(ctx))
 		return exitInterrupted
 	}
 	var status exitStatus
@@ -166,14 +170,14 @@ func report(ctx context.Context, w io.Writer, err error) int {
 		return int(status)
 	}
 	// Errors of package reprise bring the name along.
-	fmt.Fprintln(w, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
+	fmt.Fprintln(&b, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))
 	var h *dispatch.HangError
 	switch {
 	case !errors.As(err, &h):
 	case h.File != "":
-		fmt.Fprintln(w, "reprise: to see what every core does: reprise inspect", h.File)
+		fmt.Fprintln(&b, "reprise: to see what every core does: reprise inspect", h.File)
 	default:
-		fmt.Fprint(w, h.Detail())
+		b.WriteString(h.Detail())
 	}
 	return exitFailed
 }

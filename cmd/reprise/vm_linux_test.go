@@ -60,7 +60,7 @@ const vfioUserDevice = `name "vfio-user-pci", bus PCI`
 // runVM runs reprise vm with given arguments.
 func runVM(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), streams{&o, &e})
+	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), streams{out: &o, err: &e})
 	return code, o.String(), e.String()
 }
 
