@@ -12,13 +12,13 @@ var (
 	// ErrOrder is returned when hosts do different operations in the same exchange.
 	ErrOrder = errors.New("the hosts do different operations")
 	// ErrBroken is returned by every exchange after a failed one: the hosts no longer agree which one is next. Close the engine
-	// and listen again on every host.
+	// and start the program again on every host.
 	ErrBroken = errors.New("an exchange failed before")
-	// ErrConfig is returned for an invalid Config, or for one that doesn't match those of other hosts.
+	// ErrConfig is returned for arguments that no hosts can have: fewer than one of them, no engine, a mesh without chips of this host.
 	ErrConfig = errors.New("invalid configuration of hosts")
 	// ErrMismatch is the error of a host whose mesh differs from that of host 0.
 	ErrMismatch = errors.New("the meshes differ")
-	// ErrGone is the cause of a LostError when the connection of a host ended.
+	// ErrGone is the cause of a LostError when a host has ended, or has left.
 	ErrGone = errors.New("connections ended")
 	// ErrElsewhere is wrapped by errors of other hosts, of which only the text is known.
 	ErrElsewhere = errors.New("on another host")
@@ -28,7 +28,7 @@ var (
 type LostError struct {
 	Op    string // the operation
 	Ranks []int  // hosts that are known to be gone, if any are
-	Err   error  // why the wait ended: ErrGone, ErrClosed or the context's error
+	Err   error  // why the wait ended: ErrGone, or the context's error
 }
 
 // Error implements error.

@@ -155,6 +155,22 @@ func roleTwice() error {
 	return e.Close(ctx)
 }
 
+// A library that isn't there, or that isn't Open MPI's (as MPICH's isn't), is refused before anything of it is called, and says what to do.
+func TestOtherLibraries(t *testing.T) {
+	for name, want := range map[string]string{
+		"libnobody.so.7": "libnobody.so.7",
+		"libc.so.6":      "it is no Open MPI 4 or 5",
+	} {
+		_, err := Open(t.Context(), Options{Library: name})
+		if !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "install Open MPI") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if started.Load() {
+		t.Error("MPI counts as started")
+	}
+}
+
 // Go's faults are panics, and signals arrive, after MPI has started: its handlers don't stay.
 func TestSignals(t *testing.T) {
 	if out, err := run(t, "signals"); err != nil {
