@@ -61,8 +61,8 @@ func (p *program) end() int { return p.first + len(p.ops) }
 // has reports whether the instruction with index i is in the range.
 func (p *program) has(i int) bool { return i >= p.first && i < p.end() }
 
-// uses returns the n registers that the range names most often, most frequent first, and whether it writes them.
-func (p *program) uses(n int) (regs []uint8, written [rv32.Sink + 1]bool) {
+// uses returns the n registers that the range names most often, most frequent first.
+func (p *program) uses(n int) (regs []uint8) {
 	var count [rv32.Sink + 1]int
 	for _, o := range p.ops {
 		i := o.Inst()
@@ -75,7 +75,6 @@ func (p *program) uses(n int) (regs []uint8, written [rv32.Sink + 1]bool) {
 		}
 		if writes(i.Code) {
 			count[i.Rd]++
-			written[i.Rd] = true
 		}
 	}
 	count[0], count[rv32.Sink] = 0, 0
@@ -92,7 +91,17 @@ func (p *program) uses(n int) (regs []uint8, written [rv32.Sink + 1]bool) {
 		regs = append(regs, uint8(best))
 		count[best] = 0
 	}
-	return regs, written
+	return regs
+}
+
+// written returns which registers the range writes.
+func (p *program) written() (w [rv32.Sink + 1]bool) {
+	for _, o := range p.ops {
+		if i := o.Inst(); writes(i.Code) {
+			w[i.Rd] = true
+		}
+	}
+	return w
 }
 
 // kind is how code of an operation is made.

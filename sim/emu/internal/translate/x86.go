@@ -4,8 +4,8 @@ import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
 // Registers of amd64.
 const (
-	rax = 0 // result of an operation, address of a load or store, index of the next instruction on leaving
-	rcx = 1
+	rax = 0 // next
+	rcx = 1 // why
 	rdx = 2
 	rbx = 3
 	rsp = 4
@@ -13,8 +13,6 @@ const (
 	rdi = 7  // registers
 	r9  = 9  // local RAM
 	r15 = 15 // end: see Code.Run
-
-	none = 0xFF
 )
 
 // x86Homes are the registers that hold those of the emulated processor that a range uses most.
@@ -62,88 +60,34 @@ const (
 )
 
 // x86 makes code of a program for amd64.
-type x86 struct {
-	buffer
-	*program
-	home   [rv32.Sink + 1]uint8 // by register of the emulated processor
-	bodies []int                // labels by instruction
-	slow   []int                // labels of exits, by instruction; 0 for none
-	cold   []func()             // emit what is seldom executed
+type x86 struct{ emitter }
 
-	table, jumped, leaveSlow, leaveInterpret int
+func newX86(p *program) *x86 {
+	e := &x86{newEmitter(p, x86Homes[:])}
+	e.backend = e
+	return e
 }
 
 // makeX86 returns code, and the offset of each instruction's in it.
 func makeX86(p *program) ([]byte, []int32) {
-	e := &x86{program: p, slow: make([]int, len(p.ops))}
-	for r := range e.home {
-		e.home[r] = none
-	}
-	regs, written := p.uses(len(x86Homes))
-	for i, r := range regs {
-		e.home[r] = x86Homes[i]
-	}
-	e.label() // 0 stands for no label
-	for range p.ops {
-		e.bodies = append(e.bodies, e.label())
-	}
-	e.table, e.jumped, e.leaveSlow, e.leaveInterpret = e.label(), e.label(), e.label(), e.label()
-	for _, r := range regs {
-		e.mem(xMOV, e.home[r], rdi, int32(r)*4)
-	}
-	e.byte(0xFF, 0xE0) // jmp rax
+	e := newX86(p)
+	starts := e.emit()
+	return e.b, starts
+}
 
-	for k, o := range p.ops {
-		e.place(e.bodies[k])
-		e.instruction(p.first+k, o.Inst())
-	}
-	e.constant(rax, uint32(p.end()))
-	e.constant(rcx, uint32(Fell))
-	leave := e.label()
-	e.jump(leave)
-	for len(e.cold) > 0 {
-		c := e.cold
-		e.cold = nil
-		for _, emit := range c {
-			emit()
-		}
-	}
-	for k, l := range e.slow {
-		if l != 0 {
-			e.place(l)
-			e.constant(rax, uint32(p.first+k))
-			e.jump(e.leaveSlow)
-		}
-	}
-	for _, x := range []struct {
-		label int
-		why   Exit
-	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.leaveInterpret, Interpret}} {
-		e.place(x.label)
-		e.constant(rcx, uint32(x.why))
-		e.jump(leave)
-	}
-	e.place(leave)
-	for _, r := range regs {
-		if written[r] {
-			e.mem(xSTORE, e.home[r], rdi, int32(r)*4)
-		}
-	}
-	e.byte(0xC3) // ret
+func (e *x86) enter()              { e.byte(0xFF, 0xE0) } // jmp rax
+func (e *x86) ret()                { e.byte(0xC3) }       // ret
+func (e *x86) fetch(reg, r uint8)  { e.mem(xMOV, reg, rdi, int32(r)*4) }
+func (e *x86) keep(reg, r uint8)   { e.mem(xSTORE, reg, rdi, int32(r)*4) }
+func (e *x86) move(to, from uint8) { e.reg(xMOV, to, from) }
+
+func (e *x86) align() {
 	for len(e.b)%4 != 0 {
 		e.byte(0xCC)
 	}
-	e.place(e.table)
-	starts := make([]int32, len(e.bodies))
-	for k, l := range e.bodies {
-		starts[k] = int32(e.labels[l])
-		e.word(uint32(e.labels[l] - e.labels[e.table]))
-	}
-	for _, j := range e.jumps {
-		e.set(j.at, uint32(e.labels[j.label]-j.at-4))
-	}
-	return e.b, starts
 }
+
+func (e *x86) link(at, to int) { e.set(at, uint32(to-at-4)) }
 
 // rex emits the prefix for the registers of an instruction, if it needs one.
 func (e *x86) rex(reg, index, base uint8) {
@@ -259,67 +203,6 @@ func (e *x86) jumpIf(condition uint8, label int) {
 	e.word(0)
 }
 
-// exit returns the label at which the instruction with index i is left to Slow.
-func (e *x86) exit(i int) int {
-	l := &e.slow[i-e.first]
-	if *l == 0 {
-		*l = e.label()
-	}
-	return *l
-}
-
-// target returns the register in which an instruction makes the value of r; finish moves it to where r is.
-func (e *x86) target(r uint8) uint8 {
-	if h := e.home[r]; h != none {
-		return h
-	}
-	return rax
-}
-
-func (e *x86) finish(r, reg uint8) {
-	switch h := e.home[r]; {
-	case h == none && r != rv32.Sink:
-		e.mem(xSTORE, reg, rdi, int32(r)*4)
-	case h != none && h != reg:
-		e.reg(xMOV, h, reg)
-	}
-}
-
-// instruction emits the instruction with index i.
-func (e *x86) instruction(i int, o rv32.Inst) {
-	switch kindOf(o.Code) {
-	case leave:
-		e.jump(e.exit(i))
-	case interpret:
-		e.constant(rax, uint32(i))
-		e.jump(e.leaveInterpret)
-	case compute:
-		e.compute(o)
-	case jump:
-		if o.Code == rv32.JAL {
-			e.link(i, o.Rd)
-			e.take(i, o.Imm)
-		} else {
-			e.jumpRegister(i, o)
-		}
-	case branch:
-		e.branch(i, o)
-	case load:
-		e.load(i, o)
-	case store:
-		e.store(i, o)
-	}
-}
-
-// link puts the address of the instruction after i into r.
-func (e *x86) link(i int, r uint8) {
-	if r != rv32.Sink {
-		d := e.target(r)
-		e.constant(d, e.base+uint32(i)<<2+4)
-		e.finish(r, d)
-	}
-}
-
 // take jumps by off instructions: it moves the end, and leaves if the budget is used up or the target isn't here.
 func (e *x86) take(i int, off int32) {
 	to := i + int(off)
@@ -342,14 +225,7 @@ func (e *x86) jumpRegister(i int, o rv32.Inst) {
 	e.immediate(4, rax, -2)
 	e.byte(0xA8, 2) // test al, 2
 	e.jumpIf(xNE, e.exit(i))
-	if o.Rd != rv32.Sink {
-		d := e.target(o.Rd)
-		if d == rax {
-			d = rcx
-		}
-		e.constant(d, e.base+uint32(i)<<2+4)
-		e.finish(o.Rd, d)
-	}
+	e.returnTo(i, o.Rd, rcx)
 	e.byte(0x2D) // sub eax, base
 	e.word(e.base)
 	e.shift(7, rax, 2)
@@ -419,34 +295,19 @@ func (e *x86) address(i int, o rv32.Inst) uint8 {
 	return a
 }
 
-// inL1 emits a check that an address is in L1, and goes to a label if not.
-func (e *x86) inL1(a uint8, otherwise int) {
-	e.mem(xCMP, a, rsp, x86L1Bytes)
-	e.jumpIf(xAE, otherwise)
-}
-
-// inLocal is the same for local RAM. The offset in it is then in rcx.
-func (e *x86) inLocal(a uint8, otherwise int) {
-	e.mem(xLEA, rcx, a, -(LocalBase - 1<<32))
-	e.mem(xCMP, rcx, rsp, x86LocalBytes)
-	e.jumpIf(xAE, otherwise)
-}
-
 // access emits a load or store that does one thing if the address is in L1, and another if it is in local RAM.
 func (e *x86) access(i int, o rv32.Inst, l1, local func(address uint8)) {
-	a, done, other := e.address(i, o), e.label(), e.label()
-	inL1 := func(otherwise int) { e.inL1(a, otherwise); l1(a) }
-	inLocal := func(otherwise int) { e.inLocal(a, otherwise); local(rcx) }
-	if localFirst(o.Rs1) {
-		inL1, inLocal = inLocal, inL1
-	}
-	inL1(other)
-	e.cold = append(e.cold, func() {
-		e.place(other)
-		inLocal(e.exit(i))
-		e.jump(done)
+	a := e.address(i, o)
+	e.either(i, o, func(otherwise int) {
+		e.mem(xCMP, a, rsp, x86L1Bytes)
+		e.jumpIf(xAE, otherwise)
+		l1(a)
+	}, func(otherwise int) {
+		e.mem(xLEA, rcx, a, -(LocalBase - 1<<32))
+		e.mem(xCMP, rcx, rsp, x86LocalBytes)
+		e.jumpIf(xAE, otherwise)
+		local(rcx)
 	})
-	e.place(done)
 }
 
 var x86Loads = map[rv32.Opcode]int{rv32.LB: xMOVSB, rv32.LH: xMOVSW, rv32.LW: xMOV, rv32.LBU: xMOVZB, rv32.LHU: xMOVZW}

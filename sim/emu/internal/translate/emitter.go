@@ -1,0 +1,209 @@
+package translate
+
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+
+// Registers of either host in which code returns, and which it may use before that.
+const (
+	next = 0 // index of the next instruction; also the result of an operation, the address of a load or store
+	why  = 1
+
+	none = 0xFF
+)
+
+// backend is what makes the instructions of one kind of host.
+type backend interface {
+	// enter emits what goes to the instruction at which code is entered, ret what returns.
+	enter()
+	ret()
+	// fetch loads a register of the emulated processor into one of the host, keep stores it.
+	fetch(reg, r uint8)
+	keep(reg, r uint8)
+	move(to, from uint8)
+	constant(reg uint8, v uint32)
+	jump(label int)
+
+	compute(o rv32.Inst)
+	take(i int, off int32)
+	jumpRegister(i int, o rv32.Inst)
+	branch(i int, o rv32.Inst)
+	load(i int, o rv32.Inst)
+	store(i int, o rv32.Inst)
+
+	// align emits what is never executed, up to where a table may be; link puts the distance to a label into the code at at.
+	align()
+	link(at, to int)
+}
+
+// emitter makes the code of a program: what doesn't depend on the host.
+type emitter struct {
+	buffer
+	*program
+	backend
+	home   [rv32.Sink + 1]uint8 // registers of the host by those of the emulated processor
+	bodies []int                // labels by instruction
+	slow   []int                // labels of exits, by instruction; 0 for none
+	cold   []func()             // emit what is seldom executed
+
+	table, jumped, leaveSlow, leaveInterpret int
+}
+
+// newEmitter returns an emitter that has the most used registers in homes.
+func newEmitter(p *program, homes []uint8) emitter {
+	e := emitter{program: p, slow: make([]int, len(p.ops))}
+	for r := range e.home {
+		e.home[r] = none
+	}
+	for i, r := range p.uses(len(homes)) {
+		e.home[r] = homes[i]
+	}
+	e.label() // 0 stands for no label
+	for range p.ops {
+		e.bodies = append(e.bodies, e.label())
+	}
+	e.table, e.jumped, e.leaveSlow, e.leaveInterpret = e.label(), e.label(), e.label(), e.label()
+	return e
+}
+
+// emit makes the code. It returns the offset of each instruction's in it. At the end is a table of them, relative to itself.
+func (e *emitter) emit() []int32 {
+	e.homes(e.fetch)
+	e.enter()
+	for k, o := range e.ops {
+		e.place(e.bodies[k])
+		e.instruction(e.first+k, o.Inst())
+	}
+	leave := e.label()
+	e.constant(next, uint32(e.end()))
+	e.constant(why, uint32(Fell))
+	e.jump(leave)
+	for len(e.cold) > 0 {
+		c := e.cold
+		e.cold = nil
+		for _, emit := range c {
+			emit()
+		}
+	}
+	for k, l := range e.slow {
+		if l != 0 {
+			e.place(l)
+			e.constant(next, uint32(e.first+k))
+			e.jump(e.leaveSlow)
+		}
+	}
+	for _, x := range []struct {
+		label int
+		exit  Exit
+	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.leaveInterpret, Interpret}} {
+		e.place(x.label)
+		e.constant(why, uint32(x.exit))
+		e.jump(leave)
+	}
+	e.place(leave)
+	written := e.written()
+	e.homes(func(reg, r uint8) {
+		if written[r] {
+			e.keep(reg, r)
+		}
+	})
+	e.ret()
+	e.align()
+	e.place(e.table)
+	starts := make([]int32, len(e.bodies))
+	for k, l := range e.bodies {
+		starts[k] = int32(e.labels[l])
+		e.word(uint32(e.labels[l] - e.labels[e.table]))
+	}
+	for _, j := range e.jumps {
+		e.link(j.at, e.labels[j.label])
+	}
+	return starts
+}
+
+// homes calls f for all registers that have a home.
+func (e *emitter) homes(f func(reg, r uint8)) {
+	for r, h := range e.home {
+		if h != none {
+			f(h, uint8(r))
+		}
+	}
+}
+
+// exit returns the label at which the instruction with index i is left to Slow.
+func (e *emitter) exit(i int) int {
+	l := &e.slow[i-e.first]
+	if *l == 0 {
+		*l = e.label()
+	}
+	return *l
+}
+
+// target returns the register in which an instruction makes the value of r; finish moves it to where r is.
+func (e *emitter) target(r uint8) uint8 {
+	if h := e.home[r]; h != none {
+		return h
+	}
+	return next
+}
+
+func (e *emitter) finish(r, reg uint8) {
+	switch h := e.home[r]; {
+	case h == none && r != rv32.Sink:
+		e.keep(reg, r)
+	case h != none && h != reg:
+		e.move(h, reg)
+	}
+}
+
+// instruction emits the instruction with index i.
+func (e *emitter) instruction(i int, o rv32.Inst) {
+	switch kindOf(o.Code) {
+	case leave:
+		e.jump(e.exit(i))
+	case interpret:
+		e.constant(next, uint32(i))
+		e.jump(e.leaveInterpret)
+	case compute:
+		e.compute(o)
+	case jump:
+		if o.Code == rv32.JAL {
+			e.returnTo(i, o.Rd, next)
+			e.take(i, o.Imm)
+		} else {
+			e.jumpRegister(i, o)
+		}
+	case branch:
+		e.branch(i, o)
+	case load:
+		e.load(i, o)
+	case store:
+		e.store(i, o)
+	}
+}
+
+// returnTo puts the address of the instruction after i into r, by way of a register if r has no home.
+func (e *emitter) returnTo(i int, r, by uint8) {
+	if r == rv32.Sink {
+		return
+	}
+	if h := e.home[r]; h != none {
+		by = h
+	}
+	e.constant(by, e.base+uint32(i)<<2+4)
+	e.finish(r, by)
+}
+
+// either emits a load or store of the address o.Rs1 + o.Imm. Each of the two emits a check that the address is in L1 or in
+// local RAM, which goes to a label if not, and the access. If it is in neither the instruction is left to Slow.
+func (e *emitter) either(i int, o rv32.Inst, l1, local func(otherwise int)) {
+	if localFirst(o.Rs1) {
+		l1, local = local, l1
+	}
+	done, other := e.label(), e.label()
+	l1(other)
+	e.cold = append(e.cold, func() {
+		e.place(other)
+		local(e.exit(i))
+		e.jump(done)
+	})
+	e.place(done)
+}
