@@ -64,8 +64,9 @@ func newEmitter(p *program, homes []uint8) emitter {
 	return e
 }
 
-// emit makes the code. It returns the offset of each instruction's in it. At the end is a table of them, relative to itself.
-func (e *emitter) emit() []int32 {
+// emit makes the code. It returns that, and the offset of each instruction's in it; at its end is a table of them, relative to
+// the table.
+func (e *emitter) emit() ([]byte, []int32) {
 	e.homes(e.fetch)
 	e.enter()
 	for k, o := range e.ops {
@@ -113,10 +114,15 @@ func (e *emitter) emit() []int32 {
 		starts[k] = int32(e.labels[l])
 		e.word(uint32(e.labels[l] - e.labels[e.table]))
 	}
+	e.resolve()
+	return e.b, starts
+}
+
+// resolve puts the places of labels into the code that names them.
+func (e *emitter) resolve() {
 	for _, j := range e.jumps {
 		e.link(j.at, e.labels[j.label])
 	}
-	return starts
 }
 
 // homes calls f for all registers that have a home.

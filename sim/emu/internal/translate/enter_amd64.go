@@ -2,11 +2,7 @@
 
 package translate
 
-import "unsafe"
+// synchronize does nothing: amd64 keeps its caches of instructions as memory is.
+func synchronize(_, _ uintptr) {}
 
-// enter runs code from entry. It returns what code leaves in its registers.
-//
-//go:noescape
-func enter(code, entry uintptr, x, l1, flags, local unsafe.Pointer, l1Bytes, localBytes uint32, end int32) (next, newEnd int32, why Exit)
-
-func makeCode(p *program) ([]byte, []int32) { return makeX86(p) }
+func makeCode(p *program) ([]byte, []int32) { return newX86(p).emit() }

@@ -1,4 +1,4 @@
-//go:build linux && amd64 && !purego
+//go:build linux && (amd64 || arm64) && !purego
 
 package translate
 
@@ -39,10 +39,12 @@ func (m *Memory) Translate(base uint32, first int, ops []rv32.Op) *Code {
 		return nil
 	}
 	copy(p, code)
+	start := uintptr(unsafe.Pointer(unsafe.SliceData(p)))
+	synchronize(start, start+uintptr(len(p)))
 	if unix.Mprotect(last, unix.PROT_READ|unix.PROT_EXEC) != nil {
 		return nil
 	}
-	return &Code{First: first, End: first + len(ops), start: uintptr(unsafe.Pointer(unsafe.SliceData(p))), bodies: bodies}
+	return &Code{First: first, End: first + len(ops), start: start, bodies: bodies}
 }
 
 // room returns n bytes at the end of the last block.
@@ -72,3 +74,8 @@ func (m *Memory) Close() {
 	}
 	*m = Memory{}
 }
+
+// enter runs code from entry. It returns what code leaves in its registers.
+//
+//go:noescape
+func enter(code, entry uintptr, x, l1, flags, local unsafe.Pointer, l1Bytes, localBytes uint32, end int32) (next, newEnd int32, why Exit)

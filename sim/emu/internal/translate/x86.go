@@ -68,13 +68,6 @@ func newX86(p *program) *x86 {
 	return e
 }
 
-// makeX86 returns code, and the offset of each instruction's in it.
-func makeX86(p *program) ([]byte, []int32) {
-	e := newX86(p)
-	starts := e.emit()
-	return e.b, starts
-}
-
 func (e *x86) enter()              { e.byte(0xFF, 0xE0) } // jmp rax
 func (e *x86) ret()                { e.byte(0xC3) }       // ret
 func (e *x86) fetch(reg, r uint8)  { e.mem(xMOV, reg, rdi, int32(r)*4) }
