@@ -3,6 +3,7 @@ package translate
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -113,6 +114,24 @@ func TestHomes(t *testing.T) {
 		}
 		if h != want {
 			t.Errorf("x%d is in register %d, want %d", r, h, want)
+		}
+	}
+}
+
+// No register of the emulated processor is in one of the host that has another purpose: those of code itself, those that Go or
+// the platform keeps, and on amd64 those whose low byte has no name without a prefix.
+func TestHomesAreFree(t *testing.T) {
+	for _, h := range []struct {
+		name  string
+		homes []uint8
+		taken []uint8
+	}{
+		{"amd64", x86Homes[:], []uint8{rax, rcx, rdx, rsp, 5, rsi, rdi, r9, r15}},
+		{"arm64", armHomes[:], []uint8{w0, w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, 18, 27, 28, 29, 30, zr}},
+	} {
+		all := slices.Sorted(slices.Values(slices.Concat(h.homes, h.taken)))
+		if len(slices.Compact(all)) != len(h.homes)+len(h.taken) {
+			t.Errorf("%s: of homes %v and other registers %v some are the same", h.name, h.homes, h.taken)
 		}
 	}
 }

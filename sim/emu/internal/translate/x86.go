@@ -216,7 +216,7 @@ func (e *x86) jumpRegister(i int, o rv32.Inst) {
 		e.immediate(0, rax, o.Imm)
 	}
 	e.immediate(4, rax, -2)
-	e.byte(0xA8, 2) // test al, 2
+	e.testLow(rax, 2)
 	e.jumpIf(xNE, e.exit(i))
 	e.returnTo(i, o.Rd, rcx)
 	e.byte(0x2D) // sub eax, base
@@ -232,6 +232,11 @@ func (e *x86) jumpRegister(i int, o rv32.Inst) {
 	e.byte(0x48, 0x8D, 0x15) // lea rdx, [rip+table]
 	e.refer(e.table)
 	e.word(0)
+	e.jumpTable()
+}
+
+// jumpTable emits a jump by the entry with index rcx of a table at rdx.
+func (e *x86) jumpTable() {
 	e.byte(0x48, 0x63, 0x0C, 0x8A) // movsxd rcx, [rdx+4*rcx]
 	e.byte(0x48, 0x01, 0xD1)       // add rcx, rdx
 	e.byte(0xFF, 0xE1)             // jmp rcx
@@ -281,11 +286,17 @@ func (e *x86) address(i int, o rv32.Inst) uint8 {
 		}
 	}
 	if n := size(o.Code); n > 1 {
-		e.rex(0, 0, a)
-		e.byte(0xF6, 0xC0|a&7, byte(n-1)) // test a, n-1
+		e.testLow(a, byte(n-1))
 		e.jumpIf(xNE, e.exit(i))
 	}
 	return a
+}
+
+// testLow emits a test of bits of the low byte of a register. Of those below 8 only the first four have that name without a
+// prefix: those of addresses are among them.
+func (e *x86) testLow(reg, bits uint8) {
+	e.rex(0, 0, reg)
+	e.byte(0xF6, 0xC0|reg&7, bits)
 }
 
 // access emits a load or store that does one thing if the address is in L1, and another if it is in local RAM.
@@ -320,23 +331,33 @@ func (e *x86) store(i int, o rv32.Inst) {
 			v = rdx
 			e.guest(xMOV, v, o.Rs2)
 		}
-		switch size(o.Code) {
-		case 1:
-			e.indexed(0x88, v, base, a)
-		case 2:
-			e.byte(0x66)
-			e.indexed(xSTORE, v, base, a)
-		default:
-			e.indexed(xSTORE, v, base, a)
-		}
+		e.put(size(o.Code), v, base, a)
 	}
 	e.access(i, o, func(a uint8) {
 		e.reg(xMOV, rcx, a)
 		e.shift(5, rcx, LineShift)
-		e.byte(0x48)
-		e.mem(xMOV, rdx, rsp, x86Flags)
-		e.byte(0x80, 0x3C, 0x0A, 0) // cmp byte [rdx+rcx], 0
+		e.testFlag()
 		e.jumpIf(xNE, e.exit(i))
 		put(rsi, a)
 	}, func(a uint8) { put(r9, a) })
+}
+
+// testFlag emits a test of the flags of the line whose index is in rcx.
+func (e *x86) testFlag() {
+	e.byte(0x48)
+	e.mem(xMOV, rdx, rsp, x86Flags)
+	e.byte(0x80, 0x3C, 0x0A, 0) // cmp byte [rdx+rcx], 0
+}
+
+// put emits a store of the low n bytes of a register. What testLow says of low bytes holds here.
+func (e *x86) put(n int, v, base, index uint8) {
+	switch n {
+	case 1:
+		e.indexed(0x88, v, base, index)
+	case 2:
+		e.byte(0x66)
+		e.indexed(xSTORE, v, base, index)
+	default:
+		e.indexed(xSTORE, v, base, index)
+	}
 }
