@@ -58,8 +58,6 @@ func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (in
 			if end <= next {
 				return next, end, false
 			}
-		case translate.Interpret:
-			next, end, _ = exec(c, ops[:next+1], base, next, end)
 		}
 		idx, m = next, end
 	}

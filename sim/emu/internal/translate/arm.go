@@ -21,6 +21,8 @@ const (
 	w10 = 10 // end: see Code.Run
 
 	zr = 31 // zero; in some instructions the stack pointer
+
+	v0 = 0 // a vector register, which nobody keeps
 )
 
 // armHomes are the registers that hold those of the emulated processor that a range uses most. The others aren't code's: r18 is
@@ -65,6 +67,7 @@ const (
 	aLDRSH  = 0x78E04800
 	aLDR    = 0xB8604800
 	aLDRSWX = 0xB8A05800 // m counts words
+	aCMTST  = 0x0E208C00 // all are vector registers, of 8 bytes
 )
 
 // Instructions with registers d and n.

@@ -86,6 +86,18 @@ func (e *arm) compute(o rv32.Inst) {
 		e.extend(d, a, 16)
 	case rv32.REV8:
 		e.unary(aREV, d, a)
+	case rv32.BREV8:
+		e.unary(aRBIT, w0, a)
+		e.unary(aREV, d, w0)
+	case rv32.CPOP: // on a vector register, whose other bytes are zero
+		e.unary(aFMOVTO, v0, a)
+		e.unary(aCNT, v0, v0)
+		e.unary(aADDV, v0, v0)
+		e.unary(aFMOV, d, v0)
+	case rv32.ORCB: // bytes that have bits in common with themselves
+		e.unary(aFMOVTO, v0, a)
+		e.op(aCMTST, v0, v0, v0)
+		e.unary(aFMOV, d, v0)
 	default:
 		e.op(armBinary[o.Code], d, a, b)
 	}

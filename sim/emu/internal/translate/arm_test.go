@@ -129,6 +129,10 @@ func TestArmEncodings(t *testing.T) {
 		{"sxtb w11, w26", inst(rv32.SEXTB, 5, 7, 0, 0), []uint32{0x13001F4B}},
 		{"sxth w11, w26", inst(rv32.SEXTH, 5, 7, 0, 0), []uint32{0x13003F4B}},
 		{"rev w11, w26", inst(rv32.REV8, 5, 7, 0, 0), []uint32{0x5AC00B4B}},
+		{"rbit w0, w26; rev w11, w0", inst(rv32.BREV8, 5, 7, 0, 0), []uint32{0x5AC00340, 0x5AC0080B}},
+		{"fmov s0, w26; cnt v0.8b, v0.8b; addv b0, v0.8b; fmov w11, s0", inst(rv32.CPOP, 5, 7, 0, 0), []uint32{0x1E270340, 0x0E205800, 0x0E31B800, 0x1E26000B}},
+		{"fmov s0, w26; cmtst v0.8b, v0.8b, v0.8b; fmov w11, s0", inst(rv32.ORCB, 5, 7, 0, 0), []uint32{0x1E270340, 0x0E208C00, 0x1E26000B}},
+		{"ldr w0, [x4, #32]; fmov s0, w0; cmtst v0.8b, v0.8b, v0.8b; fmov w0, s0; str w0, [x4, #36]", inst(rv32.ORCB, 9, 8, 0, 0), []uint32{0xB9402080, 0x1E270000, 0x0E208C00, 0x1E260000, 0xB9002480}},
 	} {
 		if diff := cmp.Diff(c.want, armWords(c.emit)); diff != "" {
 			t.Errorf("%s: want (-), got (+): %s", c.text, diff)

@@ -44,7 +44,7 @@ type emitter struct {
 	slow   []int                // labels of exits, by instruction; 0 for none
 	cold   []func()             // emit what is seldom executed
 
-	table, jumped, leaveSlow, leaveInterpret int
+	table, jumped, leaveSlow int
 }
 
 // newEmitter returns an emitter that has the most used registers in homes.
@@ -60,7 +60,7 @@ func newEmitter(p *program, homes []uint8) emitter {
 	for range p.ops {
 		e.bodies = append(e.bodies, e.label())
 	}
-	e.table, e.jumped, e.leaveSlow, e.leaveInterpret = e.label(), e.label(), e.label(), e.label()
+	e.table, e.jumped, e.leaveSlow = e.label(), e.label(), e.label()
 	return e
 }
 
@@ -94,7 +94,7 @@ func (e *emitter) emit() ([]byte, []int32) {
 	for _, x := range []struct {
 		label int
 		exit  Exit
-	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.leaveInterpret, Interpret}} {
+	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}} {
 		e.place(x.label)
 		e.constant(why, uint32(x.exit))
 		e.jump(leave)
@@ -165,9 +165,6 @@ func (e *emitter) instruction(i int, o rv32.Inst) {
 	switch kindOf(o.Code) {
 	case leave:
 		e.jump(e.exit(i))
-	case interpret:
-		e.constant(next, uint32(i))
-		e.jump(e.leaveInterpret)
 	case compute:
 		e.compute(o)
 	case jump:

@@ -20,8 +20,6 @@ const (
 	Fell
 	// Slow: the instruction that is next needs more than registers and plain memory.
 	Slow
-	// Interpret: the instruction that is next is one that isn't translated.
-	Interpret
 )
 
 // LocalBase is the address of local RAM.
@@ -108,8 +106,7 @@ func (p *program) written() (w [rv32.Sink + 1]bool) {
 type kind uint8
 
 const (
-	leave     kind = iota // it is for Slow
-	interpret             // it is for Interpret
+	leave kind = iota // it is for Slow
 	nothing
 	compute // from registers to a register
 	jump
@@ -122,9 +119,7 @@ func kindOf(c rv32.Opcode) kind {
 	switch {
 	case c == rv32.Nop, c == rv32.FENCE:
 		return nothing
-	case c == rv32.ORCB, c == rv32.BREV8:
-		return interpret
-	case c >= rv32.LI && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.REV8 && c != rv32.CPOP:
+	case c >= rv32.LI && c <= rv32.REMU, c >= rv32.MIN && c <= rv32.BREV8:
 		return compute
 	case c == rv32.JAL, c == rv32.JALR:
 		return jump

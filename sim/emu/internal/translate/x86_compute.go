@@ -121,6 +121,10 @@ func (e *x86) compute(o rv32.Inst) {
 		e.guest(xMOV, rax, o.Rs1)
 		e.byte(0x0F, 0xC8) // bswap eax
 		d = rax
+	case rv32.ORCB, rv32.BREV8, rv32.CPOP:
+		e.guest(xMOV, rax, o.Rs1)
+		e.bytes(o.Code)
+		d = rax
 	}
 	e.finish(o.Rd, d)
 }
@@ -221,4 +225,51 @@ func (e *x86) divide(o rv32.Inst) uint8 {
 	})
 	e.place(done)
 	return rax
+}
+
+// bytes emits what an operation does with the bits of each byte of rax. All amd64 have these instructions, but not popcnt.
+func (e *x86) bytes(c rv32.Opcode) {
+	shifted := func(n int) {
+		e.reg(xMOV, rcx, rax)
+		e.shift(5, rcx, n)
+	}
+	and := func(reg uint8, mask uint32) { e.immediate(4, reg, int32(mask)) }
+	switch c {
+	case rv32.ORCB: // or of all bits in the lowest one, which is then repeated
+		for n := 1; n <= 4; n *= 2 {
+			shifted(n)
+			e.reg(xOR, rax, rcx)
+		}
+		and(rax, 0x01010101)
+		e.times(rax, 0xFF)
+	case rv32.BREV8: // neighbours, pairs and halves change places
+		for k, mask := range [...]uint32{0x55555555, 0x33333333, 0x0F0F0F0F} {
+			n := 1 << k
+			shifted(n)
+			and(rcx, mask)
+			and(rax, mask)
+			e.shift(4, rax, n)
+			e.reg(xOR, rax, rcx)
+		}
+	case rv32.CPOP: // sums of two, four and eight bits, and of the bytes
+		shifted(1)
+		and(rcx, 0x55555555)
+		e.reg(xSUB, rax, rcx)
+		shifted(2)
+		and(rcx, 0x33333333)
+		and(rax, 0x33333333)
+		e.reg(xADD, rax, rcx)
+		shifted(4)
+		e.reg(xADD, rax, rcx)
+		and(rax, 0x0F0F0F0F)
+		e.times(rax, 0x01010101)
+		e.shift(5, rax, 24)
+	}
+}
+
+// times emits a multiplication by a constant.
+func (e *x86) times(reg uint8, by uint32) {
+	e.rex(reg, 0, reg)
+	e.byte(0x69, 0xC0|reg&7<<3|reg&7)
+	e.word(by)
 }

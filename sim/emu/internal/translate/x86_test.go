@@ -115,6 +115,8 @@ func TestX86Encodings(t *testing.T) {
 		{"mov ecx,r12d; shl ecx,0x10; movzx eax,[rdi+0x20]; or eax,ecx; mov ebx,eax", inst(rv32.PACK, 5, 8, 6, 0), "418bccc1e1100fb747200bc18bd8"},
 		{"mov edx,r13d; mov ecx,0x3f; bsr eax,edx; cmove eax,ecx; xor eax,0x1f; mov ebx,eax", inst(rv32.CLZ, 5, 7, 0, 0), "418bd5b93f0000000fbdc20f44c183f01f8bd8"},
 		{"mov eax,r13d; bswap eax; mov ebx,eax", inst(rv32.REV8, 5, 7, 0, 0), "418bc50fc88bd8"},
+		{"imul r12d,r12d,0xff", func(e *x86) { e.times(12, 0xFF) }, "4569e4ff000000"},
+		{"mov eax,r13d; mov ecx,eax; shr ecx,0x1; or eax,ecx; mov ecx,eax; shr ecx,0x2; or eax,ecx; mov ecx,eax; shr ecx,0x4; or eax,ecx; and eax,0x1010101; imul eax,eax,0xff; mov ebx,eax", inst(rv32.ORCB, 5, 7, 0, 0), "418bc58bc8c1e9010bc18bc8c1e9020bc18bc8c1e9040bc181e00101010169c0ff0000008bd8"},
 	} {
 		if got := x86Bytes(c.emit); got != c.want {
 			t.Errorf("%s: %s, want %s", c.text, got, c.want)
