@@ -1,0 +1,185 @@
+package translate
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
+
+// Sizes of the memories of these tests, in bytes, the line of L1 that is watched, and the first index of their code in its page.
+const (
+	testL1    = 0x8000
+	testLocal = 0x1000
+	watched   = 4
+	testFirst = 32
+)
+
+// outcome is what running code led to.
+type outcome struct {
+	Next, End int // relative to the first instruction
+	Exit      Exit
+	X         map[uint8]uint32  // registers that aren't zero
+	Stored    map[uint32]uint32 // words that aren't as they were, by address
+}
+
+// edge is code that is run from its first instruction, and what comes of it.
+type edge struct {
+	name string
+	ops  []rv32.Inst
+	end  int
+	x    map[uint8]uint32
+	want outcome
+}
+
+// testWord is what is in memory before.
+func testWord(addr uint32) uint32 { return addr*0x9E3779B1 ^ 0x80808080 }
+
+// run runs the code of an edge.
+func (c *edge) run(t *testing.T, m *Memory) outcome {
+	p := &program{base: 0x1000, first: testFirst}
+	for _, o := range c.ops {
+		p.ops = append(p.ops, o.Op())
+	}
+	code := m.Translate(p.base, p.first, p.ops)
+	if code == nil {
+		t.Fatal("there is no memory for code")
+	}
+	var x [256]uint32
+	for r, v := range c.x {
+		x[r] = v
+	}
+	flags := make([]byte, testL1>>LineShift)
+	flags[watched] = 1
+	mc := Machine{X: &x, L1: make([]uint32, testL1/4), Local: make([]uint32, testLocal/4), Flags: &flags[0]}
+	each := func(f func(addr uint32, w *uint32)) {
+		for i := range mc.L1 {
+			f(uint32(i)*4, &mc.L1[i])
+		}
+		for i := range mc.Local {
+			f(LocalBase+uint32(i)*4, &mc.Local[i])
+		}
+	}
+	each(func(addr uint32, w *uint32) { *w = testWord(addr) })
+	next, end, why := code.Run(&mc, testFirst, testFirst+c.end)
+	got := outcome{next - testFirst, end - testFirst, why, map[uint8]uint32{}, map[uint32]uint32{}}
+	for r, v := range x[:rv32.Sink] {
+		if v != 0 {
+			got.X[uint8(r)] = v
+		}
+	}
+	each(func(addr uint32, w *uint32) {
+		if *w != testWord(addr) {
+			got.Stored[addr] = *w
+		}
+	})
+	return got
+}
+
+// jumpEdges are jumps by registers, budgets and what ends a range.
+func jumpEdges() []edge {
+	addi := func(rd uint8, imm int32) rv32.Inst { return rv32.Inst{Code: rv32.ADDI, Rd: rd, Rs1: rd, Imm: imm} }
+	nop, back := rv32.Inst{Code: rv32.Nop}, rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: -1}
+	const at = 0x1000 + 4*testFirst
+	// A jump that is the second of four instructions.
+	jalr := func(name string, to uint32, next, end int, why Exit, x2 uint32) edge {
+		x := map[uint8]uint32{1: at + 8, 2: x2, 3: to + 1}
+		if why == Slow {
+			delete(x, 1)
+		}
+		return edge{"jalr to " + name, []rv32.Inst{nop, {Code: rv32.JALR, Rd: 1, Rs1: 3, Imm: -1}, addi(2, 1), addi(2, 2)},
+			100, map[uint8]uint32{3: to + 1}, outcome{Next: next, End: end, Exit: why, X: x}}
+	}
+	const far = -1<<29 - testFirst
+	return []edge{
+		{"falling off the end", []rv32.Inst{addi(1, 5), addi(1, -7)}, 2, nil, outcome{2, 2, Fell, map[uint8]uint32{1: ^uint32(1)}, nil}},
+		{"an instruction for others", []rv32.Inst{addi(1, 5), {Code: rv32.AMOADD, Rd: 1, Rs1: 1, Rs2: 1}}, 9, nil,
+			outcome{1, 9, Slow, map[uint8]uint32{1: 5}, nil}},
+		{"a loop until the budget is used up", []rv32.Inst{addi(1, 1), back}, 8, nil, outcome{0, 0, Jumped, map[uint8]uint32{1: 4}, nil}},
+		{"a loop until the budget ends inside", []rv32.Inst{addi(1, 1), back}, 7, nil, outcome{0, -1, Jumped, map[uint8]uint32{1: 4}, nil}},
+		{"a branch to the next instruction", []rv32.Inst{{Code: rv32.BEQ, Imm: 1}, addi(1, 1)}, 2, nil,
+			outcome{2, 2, Fell, map[uint8]uint32{1: 1}, nil}},
+		{"a branch to the next instruction as the last of a budget", []rv32.Inst{{Code: rv32.BEQ, Imm: 1}, addi(1, 1)}, 1, nil,
+			outcome{1, 1, Jumped, nil, nil}},
+		{"a branch to the end", []rv32.Inst{{Code: rv32.BEQ, Imm: 2}, nop}, 9, nil, outcome{2, 10, Jumped, nil, nil}},
+		{"a branch to before the range", []rv32.Inst{{Code: rv32.BEQ, Imm: -1}, nop}, 9, nil, outcome{-1, 7, Jumped, nil, nil}},
+		{"a branch that isn't taken", []rv32.Inst{{Code: rv32.BNE, Imm: -40}, nop}, 9, nil, outcome{2, 9, Fell, nil, nil}},
+		{"jal far away", []rv32.Inst{{Code: rv32.JAL, Rd: 1, Imm: -1 << 18}}, 9, nil,
+			outcome{-1 << 18, 8 - 1<<18, Jumped, map[uint8]uint32{1: at + 4}, nil}},
+		jalr("the next instruction", at+8, 4, 100, Fell, 3),
+		jalr("the last instruction", at+12, 4, 101, Fell, 2),
+		jalr("the end", at+16, 4, 102, Jumped, 0),
+		jalr("before the range", at-4, -1, 97, Jumped, 0),
+		jalr("an odd address", at+13, 4, 101, Fell, 2),
+		jalr("half a word", at+14, 1, 100, Slow, 0),
+		jalr("as far as there is", 0x80001000, far, far+98, Jumped, 0),
+	}
+}
+
+// accessEdge is a load or store of an address, which is left to others or not.
+func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
+	const value = 0x84838281
+	c := edge{name: fmt.Sprintf("opcode %d of %#x by x%d", code, addr, base), end: 100, x: map[uint8]uint32{base: addr - 8, 6: value},
+		ops:  []rv32.Inst{{Code: code, Rd: 7, Rs1: base, Rs2: 6, Imm: 8}},
+		want: outcome{End: 100, Exit: Slow, X: map[uint8]uint32{base: addr - 8, 6: value}}}
+	if others {
+		return c
+	}
+	c.want.Next, c.want.Exit = 1, Fell
+	shift, mask, old := addr&3*8, uint32(1)<<(8*size(code)-1)<<1-1, testWord(addr&^3)
+	if kindOf(code) == store {
+		c.want.Stored = map[uint32]uint32{addr &^ 3: old&^(mask<<shift) | value&mask<<shift}
+		return c
+	}
+	v := old >> shift & mask
+	if code == rv32.LB || code == rv32.LH {
+		v |= -(v & (mask/2 + 1))
+	}
+	c.want.X[7] = v
+	return c
+}
+
+// Code is left where it should be, with what it should have done and nothing else, at the edges of its range, of its budget and
+// of memory, and of lines that are watched.
+func TestEdgesOfCode(t *testing.T) {
+	if !Available {
+		t.Skip("no code runs on this host")
+	}
+	cases := jumpEdges()
+	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM
+		for _, a := range []struct {
+			code   rv32.Opcode
+			addr   uint32
+			others bool
+		}{
+			{rv32.LW, 0, false}, {rv32.LW, testL1 - 4, false}, {rv32.LW, testL1, true}, {rv32.LW, 0x101, true}, {rv32.LW, 0x102, true},
+			{rv32.LB, 0, false}, {rv32.LB, testL1 - 1, false}, {rv32.LBU, testL1 - 1, false}, {rv32.LBU, testL1, true},
+			{rv32.LH, testL1 - 2, false}, {rv32.LHU, testL1 - 2, false}, {rv32.LHU, 0x101, true}, {rv32.LH, 0x103, true},
+			{rv32.LW, LocalBase - 4, true}, {rv32.LW, LocalBase, false}, {rv32.LHU, LocalBase + testLocal - 2, false},
+			{rv32.LW, LocalBase + testLocal - 4, false}, {rv32.LW, LocalBase + testLocal, true}, {rv32.LB, ^uint32(0), true},
+			{rv32.SW, testL1 - 4, false}, {rv32.SW, testL1, true}, {rv32.SH, testL1 - 2, false}, {rv32.SH, 0x201, true},
+			{rv32.SW, 0x202, true}, {rv32.SB, testL1 - 1, false}, {rv32.SB, testL1, true},
+			{rv32.SW, LocalBase, false}, {rv32.SH, LocalBase + 2, false}, {rv32.SB, LocalBase + testLocal - 1, false},
+			{rv32.SB, LocalBase + testLocal, true}, {rv32.SW, LocalBase - 4, true},
+			{rv32.SW, watched<<LineShift - 4, false}, {rv32.SW, watched << LineShift, true},
+			{rv32.SB, (watched+1)<<LineShift - 1, true}, {rv32.SH, (watched + 1) << LineShift, false},
+			{rv32.LW, watched << LineShift, false},
+		} {
+			cases = append(cases, accessEdge(base, a.code, a.addr, a.others))
+		}
+	}
+	var m Memory
+	t.Cleanup(m.Close)
+	for _, c := range cases {
+		want := c.want
+		want.X = maps.Clone(want.X)
+		maps.DeleteFunc(want.X, func(_ uint8, v uint32) bool { return v == 0 })
+		if diff := cmp.Diff(want, c.run(t, &m), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s: want (-), got (+): %s", c.name, diff)
+		}
+	}
+}
