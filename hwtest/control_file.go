@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -41,6 +42,7 @@ func controlFileCases() []testCase {
 	}
 	return append(cs, []testCase{
 		{name: "saved and loaded: number of iterations", protects: "a file has the number of iterations that was set, and it can be set again", fn: savedIterations},
+		{name: "stepped through: random control flow", protects: "any nest of control flow and computed arguments goes program by program as in a replay", fn: steppedRandomControl},
 		{name: "bisect in a loop", protects: "bisecting finds the iteration in which a program goes wrong", fn: bisectControl},
 	}...)
 }
@@ -155,6 +157,19 @@ func steppedControl(t *fixture, ss []stmt) {
 	reset()
 	t.ok(tr.Debug().Check(t.ctx))
 	c.check("after a check")
+}
+
+func steppedRandomControl(t *fixture) {
+	rng := rand.New(rand.NewPCG(19, 4))
+	for round := 0; round < t.size(3, 1); {
+		ss := randomStmts(rng, 3, 0)
+		c := &control{t: t, f: &follow{t: t, words: make([]uint32, t.grid().Size())}, values: make([]uint32, controlCounters)}
+		if c.run(ss); c.runs < 3 || c.runs > 40 {
+			continue
+		}
+		round++
+		steppedControl(t, ss)
+	}
 }
 
 func bisectControl(t *fixture) {
