@@ -1,0 +1,115 @@
+//go:build linux
+
+package vm_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/vm"
+)
+
+// The vendor's own test programs pass on emulated cards with the vendor's driver. Nobody here wrote them, and what they read and
+// expect of a card is no assumption of ours.
+//
+// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are tt-umd's, with spaces between them.
+// REPRISE_VM_UMD_FILTER is what of those runs, as --gtest_filter has it, and REPRISE_VM_UMD_SHARE a folder with what they read.
+// The other variables are those of [TestWithDriver].
+func TestVendorsPrograms(t *testing.T) {
+	qemu, kernel := qemuOf(t, "")
+	module := moduleOf(t)
+	programs := strings.Fields(os.Getenv("REPRISE_VM_UMD_TESTS"))
+	kmd := os.Getenv("REPRISE_VM_TTKMD_TEST")
+	if kmd == "" && len(programs) == 0 {
+		t.Skip("neither REPRISE_VM_TTKMD_TEST nor REPRISE_VM_UMD_TESTS names a program of the vendor's")
+	}
+	command := build(t, "../../cmd/reprise", "amd64")
+	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.N300(), chip.T3000()} {
+		run := func(t *testing.T, share string, args ...string) (out string, cards int) {
+			t.Helper()
+			ctx, cancel := withDeadline(t)
+			defer cancel()
+			sockets := serve(t, m)
+			var stdout bytes.Buffer
+			p := vm.Program{
+				Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
+				Module:   module, Init: command, InitArgs: []string{"vm-inside"}, Args: args, Env: []string{"HOME=/tmp"}, Share: share, Dir: share,
+				Stdout: &stdout, Console: t.Output(), KernelMessages: 4,
+			}
+			status, err := p.Run(ctx)
+			if err != nil {
+				t.Fatalf("%v on %s: %v\n%s", args, m.Name, err, &stdout)
+			}
+			if status != 0 {
+				t.Errorf("%v on %s ended with status %d:\n%s", args, m.Name, status, &stdout)
+			}
+			return stdout.String(), len(sockets)
+		}
+		if kmd != "" {
+			t.Run(m.Name+"/ttkmd_test", func(t *testing.T) {
+				out, cards := run(t, "", kmd)
+				if n := strings.Count(out, "Testing /dev/tenstorrent/"); n != cards {
+					t.Errorf("it tested %d cards, want %d:\n%s", n, cards, out)
+				}
+				t.Logf("%d cards, %d pairs of them", cards, cards*cards)
+			})
+		}
+		for _, program := range programs {
+			t.Run(m.Name+"/"+filepath.Base(program), func(t *testing.T) {
+				args := []string{program}
+				if f := os.Getenv("REPRISE_VM_UMD_FILTER"); f != "" {
+					args = append(args, "--gtest_filter="+f)
+				}
+				out, _ := run(t, os.Getenv("REPRISE_VM_UMD_SHARE"), args...)
+				c := counted(out)
+				if c.passed+c.skipped == 0 {
+					t.Errorf("no test ran:\n%s", out)
+				}
+				t.Logf("%v", c)
+			})
+		}
+	}
+}
+
+// counts are those of a run of googletest.
+type counts struct{ passed, skipped, failed int }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d passed, %d skipped, %d failed", c.passed, c.skipped, c.failed)
+}
+
+// counted reads the last lines of googletest.
+func counted(out string) (c counts) {
+	for _, m := range regexp.MustCompile(`(?m)^\[  (PASSED|SKIPPED|FAILED)  ?\] (\d+) tests?[.,]`).FindAllStringSubmatch(out, -1) {
+		n, _ := strconv.Atoi(m[2]) // only digits
+		switch m[1] {
+		case "PASSED":
+			c.passed = n
+		case "SKIPPED":
+			c.skipped = n
+		case "FAILED":
+			c.failed = n
+		}
+	}
+	return c
+}
+
+// What googletest says at the end of a run is counted, and nothing of what it says about single tests.
+func TestCountGoogletest(t *testing.T) {
+	for out, want := range map[string]counts{
+		"[       OK ] A.B (3 ms)\n[==========] 3 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 1 test.\n[  SKIPPED ] 2 tests, listed below:\n[  SKIPPED ] A.C\n": {passed: 1, skipped: 2},
+		"[  FAILED  ] A.B (1 ms)\n[  PASSED  ] 14 tests.\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.B\n\n 1 FAILED TEST\n":                                        {passed: 14, failed: 1},
+		"Segmentation fault\n": {},
+	} {
+		if got := counted(out); got != want {
+			t.Errorf("%v, want %v: %q", got, want, out)
+		}
+	}
+}
