@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -296,9 +298,45 @@ func (c *Core) SetRegister(i int, v uint32) error {
 	})
 }
 
-// CSR returns an error that wraps ErrUnsupported: the debug interface reaches no CSRs.
-func (c *Core) CSR(number int) (uint32, error) {
-	return 0, c.fail("read a CSR of", fmt.Errorf("%w: CSR %#x", ErrUnsupported, number))
+// CFG0 is the number of Blackhole's CSR with switches of the processor (tt-isa-documentation BlackholeA0/TensixTile/BabyRISCV/CSRs.md).
+const CFG0 = 0x7C0
+
+// CSR returns a CSR of the paused processor: of Blackhole CFG0, Wormhole has none. The debug interface reaches no CSRs, so the
+// processor executes an instruction that loads it, in the place of the one at pc, which has to be in L1. No other processor may run
+// the same code meanwhile. The error wraps ErrUnsupported for other numbers.
+func (c *Core) CSR(ctx context.Context, number int) (v uint32, err error) {
+	const op = "read a CSR of"
+	if number != CFG0 || c.tile.dev.Arch() != chip.Blackhole {
+		return 0, c.fail(op, fmt.Errorf("%w: CSR %#x", ErrUnsupported, number))
+	}
+	pc, err := c.Register(PC)
+	if err != nil {
+		return 0, err
+	}
+	a0, err := c.Register(10)
+	if err != nil {
+		return 0, err
+	}
+	var there [4]byte
+	if err := c.Read(pc, there[:]); err != nil {
+		return 0, err
+	}
+	const csrrs = 2<<12 | 10<<7 | 0x73 // csrrs a0, number, zero
+	err = c.put(pc, binary.LittleEndian.AppendUint32(nil, uint32(number)<<20|csrrs))
+	if err == nil {
+		if err = c.Step(ctx); err == nil {
+			v, err = c.Register(10)
+		}
+	}
+	return v, errors.Join(err, c.put(pc, there[:]), c.SetRegister(10, a0), c.SetRegister(PC, pc))
+}
+
+// put writes an instruction to L1.
+func (c *Core) put(at uint32, instruction []byte) error {
+	if err := c.Write(at, instruction); err != nil {
+		return err
+	}
+	return c.ForgetCode()
 }
 
 // Resume lets the paused processor run. The processor stays in slow execution mode, so that it can be paused and resumed again:

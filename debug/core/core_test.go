@@ -143,8 +143,13 @@ func TestCoreRefuses(t *testing.T) {
 		}
 		b, err := tl.Core(chip.BRISC)
 		must(t, err)
-		if _, err := b.CSR(0x7C0); !errors.Is(err, core.ErrUnsupported) {
-			t.Errorf("%v: CSR: %v", arch, err)
+		for _, number := range []int{core.CFG0, 0x300} {
+			if number == core.CFG0 && arch == chip.Blackhole {
+				continue
+			}
+			if _, err := b.CSR(t.Context(), number); !errors.Is(err, core.ErrUnsupported) {
+				t.Errorf("%v: CSR %#x: %v", arch, number, err)
+			}
 		}
 		if pc, err := b.Sample(); pc > 12 || err != nil {
 			t.Errorf("%v: sampled pc %#x, %v", arch, pc, err)
@@ -161,6 +166,49 @@ func TestCoreRefuses(t *testing.T) {
 		}
 		must(t, dev.Fault())
 	}
+}
+
+// Blackhole's CSR is read, of a processor that goes on afterwards as if nothing had been.
+func TestCSR(t *testing.T) {
+	const bits = 1<<18 | 1<<3 // of the branch predictor and of an L0 cache
+	dev, tl := tile(t, chip.Blackhole, append([]uint32{
+		0x00040537, // lui a0, 0x40
+		0x00850513, // addi a0, a0, 8
+		0x7C052073, // csrs 0x7c0, a0
+		0x00000513, // li a0, 0
+	}, counting...)...)
+	c, err := tl.Core(chip.BRISC)
+	must(t, err)
+	if _, err := c.CSR(t.Context(), core.CFG0); !errors.Is(err, core.ErrRunning) {
+		t.Errorf("CSR of a running processor: %v", err)
+	}
+	for v := uint32(0); v == 0; {
+		v, err = dev.Read32(tl.XY(), 0x20000)
+		must(t, err)
+	}
+	must(t, c.Pause(t.Context()))
+	before, err := c.Registers()
+	must(t, err)
+	v, err := c.CSR(t.Context(), core.CFG0)
+	must(t, err)
+	after, err := c.Registers()
+	must(t, err)
+	if v&bits != bits || before != after {
+		t.Errorf("cfg0 is %#x; registers %x before, %x after", v, before, after)
+	}
+	var code [32]byte
+	must(t, c.Read(0, code[:]))
+	if w := binary.LittleEndian.Uint32(code[16:]); w != counting[0] {
+		t.Errorf("the first instruction of the loop is %#x", w)
+	}
+	last, err := dev.Read32(tl.XY(), 0x20000)
+	must(t, err)
+	must(t, c.Detach())
+	for v := last; v < last+10; {
+		v, err = dev.Read32(tl.XY(), 0x20000)
+		must(t, err)
+	}
+	must(t, dev.Fault())
 }
 
 type noDebug struct{ core.Device }

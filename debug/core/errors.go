@@ -9,7 +9,7 @@ import (
 
 var (
 	// ErrUnsupported is wrapped by errors of what the device, the processor or its debug interface doesn't have: the vendor's
-	// simulator has no debug interface, NCRISC has none, and none reaches CSRs.
+	// simulator has no debug interface, NCRISC has none, and Wormhole has no CSRs.
 	ErrUnsupported = errors.New("the debug interface doesn't offer it")
 	// ErrInReset is wrapped by errors of a processor that is held in reset, which can't be paused.
 	ErrInReset = errors.New("the processor is in reset")

@@ -1,6 +1,7 @@
 package gdb
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,12 +19,13 @@ const monitorHelp = `record on|off    record what runs, so that gdb can go backw
 threads          the processors, and how many instructions of each can be undone
 cfg N            word N of the Tensix configuration, loaded by the thread
 gpr N            Tensix general-purpose register N of the engines' thread that the current processor, TRISC0, 1 or 2, gives instructions
+csr N            CSR N of the processor: 0x7c0 on Blackhole
 cb               circular buffers of the tile: the counters of those that were used
 wait             what the three threads of the tile's engines wait for; an emulated device tells
 reg ADDR [VALUE] load or store a word as the thread would, with its effects; an address where nothing answers stops it for good`
 
 // monitor answers a monitor command.
-func (s *Server) monitor(words []string) string {
+func (s *Server) monitor(ctx context.Context, words []string) string {
 	if len(words) == 0 {
 		return monitorHelp
 	}
@@ -63,6 +65,12 @@ func (s *Server) monitor(words []string) string {
 		return s.circularBuffers()
 	case words[0] == "wait" && len(words) == 1:
 		return s.engineWaits()
+	case words[0] == "csr" && ok && n < 0x1000:
+		v, err := s.current.core.CSR(ctx, int(n))
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprintf("%#08x", v)
 	case words[0] == "cfg" && ok && n < 1024:
 		return load(configBase + 4*n)
 	case words[0] == "gpr" && ok && n < 64:

@@ -201,7 +201,7 @@ func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, 
 		reply, err = s.verbose(ctx, p)
 		return reply, false, err
 	case "q", "Q":
-		return s.query(p), false, nil
+		return s.query(ctx, p), false, nil
 	}
 	return "", false, nil
 }
@@ -226,7 +226,7 @@ func (s *Server) stopped(t *thread, signal, why string) string {
 	return fmt.Sprintf("T%sthread:%x;%s", signal, t.id, why)
 }
 
-func (s *Server) query(p string) string {
+func (s *Server) query(ctx context.Context, p string) string {
 	name, rest, _ := strings.Cut(p, ":")
 	switch {
 	case name == "qSupported":
@@ -259,7 +259,7 @@ func (s *Server) query(p string) string {
 		if err != nil {
 			return "E01"
 		}
-		return hex.EncodeToString([]byte(s.monitor(strings.Fields(string(text))) + "\n"))
+		return hex.EncodeToString([]byte(s.monitor(ctx, strings.Fields(string(text))) + "\n"))
 	}
 	return ""
 }

@@ -300,7 +300,7 @@ func TestMonitor(t *testing.T) {
 			{"reg 0x100020 0x12345", "stored"}, {"reg 0x100020", "0x00012345"}, {"reg 0x100022", help}, {"reg 0x100020 many", help},
 			{"gpr 5", "BRISC has no thread of the engines: select TRISC0, 1 or 2"}, {"gpr 64", help},
 			{"reg 0xffef0008 0x4000000", "stored"}, {"cfg 2", "0x04000000"}, {"cfg 1024", help}, {"cfg", help}, {"record maybe", help},
-			{"cb", "no circular buffer has had a page"}, {buffer(chip.RemoteDestBufSize, 5), "stored"}, {buffer(chip.RemoteDestBufStart, 2), "stored"},
+			{"csr 0x1000", help}, {"cb", "no circular buffer has had a page"}, {buffer(chip.RemoteDestBufSize, 5), "stored"}, {buffer(chip.RemoteDestBufStart, 2), "stored"},
 			{"cb", "31: 5 pages pushed, 2 popped, 3 are there"},
 			{"wait", "thread 0: nothing\nthread 1: nothing\nthread 2: nothing"},
 			{"threads", "1 BRISC: 0 instructions back\n2 TRISC1: 0 instructions back"},
@@ -308,6 +308,9 @@ func TestMonitor(t *testing.T) {
 			if got := c.monitor(x[0]); got != x[1] {
 				t.Errorf("%v: monitor %s: %q, want %q", arch, x[0], got, x[1])
 			}
+		}
+		if got := c.monitor("csr 0x7c0"); (arch == chip.Blackhole) != (got == "0x00040000") || arch == chip.Wormhole && !strings.HasSuffix(got, "CSR 0x7c0") {
+			t.Errorf("%v: CSR: %s", arch, got)
 		}
 		c.ask("Hg2")
 		if stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5"); stored != "stored" || got != "0x0000004d" {
