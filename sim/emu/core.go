@@ -30,12 +30,15 @@ const (
 
 // codePage holds the decoded instructions of one page. All cores of a tile share it.
 type codePage struct {
-	ops [pageOps]rv32.Op
-	// By line: the translation that it is in, if any; how many instructions were interpreted that ended there; and how many
-	// translations the chip had when none of them was that of the line.
-	code   [pageLines]*translate.Code
-	heat   [pageLines]uint32
-	looked [pageLines]uint32
+	lines *codeLines // nil until instructions are interpreted; first, so that Go's collector scans nothing else
+	ops   [pageOps]rv32.Op
+}
+
+// codeLines is what is known of a page by line.
+type codeLines struct {
+	code   [pageLines]*translate.Code // the translation that the line is in, if any
+	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
+	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
 }
 
 // coreState is what the scheduler does with a core.

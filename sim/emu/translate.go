@@ -38,7 +38,10 @@ type translation struct {
 func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	for uint(idx) < uint(len(ops)) {
-		code := pg.code[idx/lineWords]
+		var code *translate.Code
+		if pg.lines != nil {
+			code = pg.lines.code[idx/lineWords]
+		}
 		if code == nil || code.End > len(ops) {
 			next, end, slow := exec(c, ops, base, idx, m)
 			if code == nil && !t.chip.translated.off {
@@ -68,10 +71,14 @@ func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (in
 func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	line := idx / lineWords
 	t, all := c.tile, &c.tile.chip.translated
-	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || pg.heat[line] < all.hot {
+	if pg.lines == nil {
+		pg.lines = new(codeLines)
+	}
+	l := pg.lines
+	if l.heat[line] += uint32(n); l.looked[line] == all.made && l.heat[line] < all.hot || l.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || l.heat[line] < all.hot {
 		return
 	}
-	pg.heat[line] = 0
+	l.heat[line] = 0
 	first, end := line, line+1
 	for first > 0 && line-first < rangeLines && pg.decoded(first-1) {
 		first--
@@ -107,7 +114,9 @@ func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 // adopt uses the translation of a range with a line that another tile had, if this one has the same instructions there, and
 // reports whether it did.
 func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
-	pg.looked[line] = t.chip.translated.made
+	if pg.lines != nil {
+		pg.lines.looked[line] = t.chip.translated.made
+	}
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
 		pc := tr.base + uint32(tr.code.First)*4
 		if words := t.words(pc, len(tr.words)); words == nil || !slices.Equal(words, tr.words) {
@@ -142,20 +151,26 @@ func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() 
 
 // use uses a translation in place of all that overlap it.
 func (p *codePage) use(code *translate.Code) {
+	if p.lines == nil {
+		p.lines = new(codeLines)
+	}
 	first, end := code.First/lineWords, code.End/lineWords
 	for l := first; l < end; l++ {
 		p.forget(l)
 	}
 	for l := first; l < end; l++ {
-		p.code[l] = code
+		p.lines.code[l] = code
 	}
 }
 
 // forget drops the translation that a line is in.
 func (p *codePage) forget(line int) {
-	p.heat[line] = 0
-	if code := p.code[line]; code != nil {
-		clear(p.code[code.First/lineWords : code.End/lineWords])
+	if p.lines == nil {
+		return
+	}
+	p.lines.heat[line] = 0
+	if code := p.lines.code[line]; code != nil {
+		clear(p.lines.code[code.First/lineWords : code.End/lineWords])
 	}
 }
 
@@ -164,11 +179,11 @@ func (c *Chip) untranslate() {
 	for _, t := range c.tiles {
 		for _, p := range t.code {
 			if p != nil {
-				clear(p.code[:])
+				p.lines = nil
 			}
 		}
 		for i := range t.iramCode {
-			clear(t.iramCode[i].code[:])
+			t.iramCode[i].lines = nil
 		}
 	}
 	c.translated.byLine = nil

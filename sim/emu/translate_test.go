@@ -168,7 +168,9 @@ func (w twins) compare(t testing.TB, seed uint64, code []uint32) {
 }
 
 // translated reports whether a range of the program is.
-func (w twins) translated() bool { return w.fast.tile.code[1].code != [pageLines]*translate.Code{} }
+func (w twins) translated() bool {
+	return w.fast.tile.code[1].lines != nil && w.fast.tile.code[1].lines.code != [pageLines]*translate.Code{}
+}
 
 // Random programs leave the same registers and memory, after the same number of instructions, whether they are interpreted
 // or translated.
@@ -214,7 +216,7 @@ func TestTranslationsAreShared(t *testing.T) {
 	loop := func(step int32) *asm {
 		return newAsm(0x1000).li(a0, 0).label("l").addi(a0, a0, step).addi(a1, a1, 1).bne(a1, x0, "l").halt()
 	}
-	code := func(x int) *translate.Code { return r.c.tileAt(r.raw(r.worker(x, 0))).code[1].code[0] }
+	code := func(x int) *translate.Code { return r.c.tileAt(r.raw(r.worker(x, 0))).code[1].lines.code[0] }
 	for x, step := range []int32{1, 1, 2} {
 		r.run(r.worker(x, 0), loop(step))
 	}
@@ -240,7 +242,7 @@ func TestTranslationsWithoutRoom(t *testing.T) {
 	code := randomCode(rand.New(rand.NewPCG(7, 1)), references(), chip.Blackhole, 100)
 	w.compare(t, 7, code)
 	w.fast.tile.chip.untranslate()
-	if slices.ContainsFunc(w.fast.tile.code, func(p *codePage) bool { return p != nil && p.code != [pageLines]*translate.Code{} }) {
+	if slices.ContainsFunc(w.fast.tile.code, func(p *codePage) bool { return p != nil && p.lines != nil }) {
 		t.Error("pages still have code")
 	}
 	w.compare(t, 7, code)
