@@ -3,7 +3,10 @@ package bench
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -16,14 +19,17 @@ import (
 // streamSizes are bytes of messages: those for which tt-metal publishes the rates of its sockets between device and host.
 var streamSizes = []int{1216, 39936}
 
-// measureStreams measures messages between the host and a kernel that runs all the while: a word to the kernel and back,
-// and messages in either direction, one after the other as fast as both ends and the ring allow. Reading as much of a buffer
-// through the queue is measured beside each.
+// measureStreams measures messages between the host and a kernel that runs all the while: a word to the kernel and back, the way
+// back alone, and messages in either direction, one after the other as fast as both ends and the ring allow. Reading as much of a
+// buffer through the queue is measured beside each.
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
 		pace := Param{"pace", p.name}
 		err := s.with(ctx, func() error {
 			if err := s.roundTrip(ctx, pace); err != nil {
+				return err
+			}
+			if err := s.toGoroutine(ctx, pace); err != nil {
 				return err
 			}
 			return s.readBeside(ctx, streamWord, 1, 16, pace)
@@ -60,8 +66,22 @@ const (
 	streamWord  = 4 // bytes of a word that goes there and back
 )
 
+// clockKernel is the kernel of this package that answers messages with its tile's clock.
+const clockKernel = "stream_clock"
+
+func (s *session) streamKernel(name string) (*kernels.Image, error) {
+	if name != clockKernel {
+		return kernels.Prebuilt(s.dev.Arch(), name)
+	}
+	file, err := prebuilt.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", s.dev.Arch(), name))
+	if err != nil {
+		return nil, err
+	}
+	return kernels.Load(file)
+}
+
 // streaming runs a kernel with streams on a core while measure runs; end makes the kernel end.
-func (s *session) streaming(ctx context.Context, image string, n int, args func(room uint32) []uint32, ss []*stream.Stream, measure func() error, end func(context.Context) error) (err error) {
+func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, ss []*stream.Stream, measure func() error, end func(context.Context) error) (err error) {
 	defer func() {
 		for _, t := range ss {
 			err = errors.Join(err, t.Release(ctx))
@@ -76,13 +96,13 @@ func (s *session) streaming(ctx context.Context, image string, n int, args func(
 	if err := q.Write(ctx, room, 0, make([]byte, room.Size())); err != nil {
 		return err
 	}
-	im, err := kernels.Prebuilt(s.dev.Arch(), image)
+	im, err := s.streamKernel(kernel)
 	if err != nil {
 		return err
 	}
 	a := args(room.Addr())
-	p := &reprise.Program{Name: image, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
-		Name: image, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()}, Args: func(chip.Core) []uint32 { return a },
+	p := &reprise.Program{Name: kernel, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
+		Name: kernel, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()}, Args: func(chip.Core) []uint32 { return a },
 	}}}
 	for _, t := range ss {
 		t.AddTo(p)
@@ -102,14 +122,21 @@ func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, er
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
+// pair makes a stream in each direction.
+func (s *session) pair(ctx context.Context) (in, out *stream.Stream, err error) {
+	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
+		return nil, nil, err
+	}
+	if out, err = s.newStream(stream.ToHost, "out"); err != nil {
+		return nil, nil, errors.Join(err, in.Release(ctx))
+	}
+	return in, out, nil
+}
+
 func (s *session) roundTrip(ctx context.Context, pace Param) error {
-	in, err := s.newStream(stream.ToDevice, "in")
+	in, out, err := s.pair(ctx)
 	if err != nil {
 		return err
-	}
-	out, err := s.newStream(stream.ToHost, "out")
-	if err != nil {
-		return errors.Join(err, in.Release(ctx))
 	}
 	const n = 64
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
@@ -125,6 +152,40 @@ func (s *session) roundTrip(ctx context.Context, pace Param) error {
 				}
 			}
 			return nil
+		}})
+	}, in.Close)
+}
+
+// toGoroutine measures from the instruction before a kernel's push of a word to the return of the read that waits for it. The word
+// is the low one of the tile's clock, whose time on the host lies between two readings of the queue's: on a card the two differ by
+// as much as the tiles left reset apart.
+func (s *session) toGoroutine(ctx context.Context, pace Param) error {
+	in, out, err := s.pair(ctx)
+	if err != nil {
+		return err
+	}
+	q, word := s.dev.Queue(0), make([]byte, streamWord)
+	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
+	return s.streaming(ctx, clockKernel, 64, args, []*stream.Stream{in, out}, func() error {
+		return s.measure(ctx, "streams", &job{name: "to_goroutine", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16, sample: func(ctx context.Context) (float64, error) {
+			before, err := q.Clock()
+			if err != nil {
+				return 0, err
+			}
+			if err := in.Write(ctx, word); err != nil {
+				return 0, err
+			}
+			if _, err := out.Read(ctx, word); err != nil {
+				return 0, err
+			}
+			known := time.Now()
+			after, err := q.Clock()
+			if err != nil {
+				return 0, err
+			}
+			passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
+			pushed := before.Host.Add(time.Duration(float64(passed) / float64(after.Cycles-before.Cycles) * float64(after.Host.Sub(before.Host))))
+			return float64(known.Sub(pushed)), nil
 		}})
 	}, in.Close)
 }
