@@ -58,7 +58,7 @@ func TestVendorsPrograms(t *testing.T) {
 				if n := strings.Count(out, "Testing /dev/tenstorrent/"); n != cards {
 					t.Errorf("it tested %d cards, want %d:\n%s", n, cards, out)
 				}
-				t.Logf("%d cards, %d pairs of them", cards, cards*cards)
+				t.Logf("cards: %d, pairs: %d", cards, cards*cards)
 			})
 		}
 		for _, program := range programs {
