@@ -28,6 +28,8 @@ const (
 	TimerRead = "timer_read"
 	// MemcpySame copies as many bytes as the operation sends, into a ring of the size of an issue queue.
 	MemcpySame = "memcpy_same_bytes"
+	// MemcpyPages copies a byte in pages of the size that the operation moves, into a ring.
+	MemcpyPages = "memcpy_same_pages"
 )
 
 const ringBytes = 64 << 20
@@ -56,6 +58,12 @@ func memcpySame(bytes, per int) *baseline {
 	b := memcpy(MemcpySame, bytes, make([]byte, max(12<<20, min(4*bytes, bytes+12<<20))))
 	b.per = per
 	return b
+}
+
+// memcpyPages copies pages of so many bytes, and is the time of a byte.
+func memcpyPages(page int) *baseline {
+	pages := memcpy(MemcpyPages, page, make([]byte, 12<<20))
+	return &baseline{name: MemcpyPages, per: 1 << 20, op: func(bytes int) { pages.op(bytes / page) }}
 }
 
 // baselines returns all that don't depend on what is measured. One that this processor has no instruction for is left out.

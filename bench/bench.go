@@ -24,7 +24,7 @@ type Config struct {
 	Device string
 	// Options are given to every Open.
 	Options []reprise.Option
-	// Families are the names of what to measure; empty means all.
+	// Families are the names of what to measure; empty means all but the summary, which is measured by itself.
 	Families []string
 	// Rounds is the number of rounds of each figure, Warmup the number of rounds before them that don't count. 0 means 20
 	// and 3.
@@ -47,12 +47,17 @@ type Config struct {
 	// synchronous emulator returns the same count every time. If either is nil, no instructions are reported.
 	CountTarget kmd.Target
 	Retired     func() uint64
+	// Executed returns how many instructions the prefetcher, the dispatcher and its subordinate of CountTarget's first queue have
+	// executed since its first call, without rounds of waiting. If it is nil, the summary has no instructions.
+	Executed func() [3]uint64
+	// Demo runs a whole network on a device: the one that the summary measures. Nil means that there is none.
+	Demo func(context.Context, kmd.Target) error
 	// Emulated makes a device like Target that this process emulates, and reports its work. The family "emulator" measures
 	// nothing without it.
 	Emulated func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
-	// Against is a device that the families tensix and ops measure beside the target; nil means none.
+	// Against is a device that the summary and the families tensix and ops measure beside the target; nil means none.
 	Against *Against
 	// Machine says which features of the kernel may be used; nil means those that it offers.
 	Machine probe.Machine
@@ -94,7 +99,11 @@ var families = [...]family{
 	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
 	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
 	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
+	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
 }
+
+// Summarized is the family whose figures are those of others that users feel, a few of each, and which makes [Report.Summary].
+const Summarized = "summary"
 
 // Family describes a group of figures.
 type Family struct{ Name, About string }
@@ -165,7 +174,10 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 // pick returns the families of those names.
 func pick(names []string) ([]family, error) {
 	if len(names) == 0 {
-		return families[:], nil
+		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+	}
+	if len(names) > 1 && slices.Contains(names, Summarized) {
+		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
 	}
 	var out []family
 	for _, n := range names {

@@ -55,9 +55,7 @@ func measureEmulator(ctx context.Context, s *session) error {
 			}
 		}
 		for _, page := range []int{64, 8 << 10} {
-			workers := d.Queue(0).Workers().Size()
-			w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
-			if err := s.measureWork(ctx, chips, w, bytesMoved, []Param{param("page", page)}); err != nil {
+			if err := s.measurePages(ctx, chips, page); err != nil {
 				return err
 			}
 		}
@@ -111,8 +109,15 @@ var (
 	bytesMoved = counter{"noc_byte", "bytes", func(w Work) uint64 { return w.NoCBytes }}
 )
 
+// measurePages measures what a byte takes that all workers of a chip copy in pages of so many bytes.
+func (s *session) measurePages(ctx context.Context, chips []emulated, page int) error {
+	workers := chips[0].Queue(0).Workers().Size()
+	w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
+	return s.measureWork(ctx, chips, w, bytesMoved, []Param{param("page", page)}, memcpyPages(page))
+}
+
 // measureWork measures what one of what is counted takes while all chips do the same work.
-func (s *session) measureWork(ctx context.Context, chips []emulated, w workload, of counter, params []Param) error {
+func (s *session) measureWork(ctx context.Context, chips []emulated, w workload, of counter, params []Param, against ...*baseline) error {
 	all := make([]*reprise.Executable, len(chips))
 	for i, c := range chips {
 		var err error
@@ -154,7 +159,7 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 			continue
 		}
 		err = errors.Join(err, s.measure(ctx, "emulator", &job{
-			name: of.name + t.suffix, params: params, per: 1, burst: 1, unit: of.unit,
+			name: of.name + t.suffix, params: params, per: 1, burst: 1, unit: of.unit, against: against,
 			sample: func(ctx context.Context) (float64, error) {
 				before := count()
 				start, _ := t.now()

@@ -10,13 +10,21 @@ import (
 	"github.com/reprise-tt/reprise"
 )
 
-// paces are the ways to wait that the wake family measures.
-var paces = []struct {
+// A pace is a way to wait.
+type pace struct {
 	name          string
 	spin, longest time.Duration
-}{
-	{"default", 0, 0},
-	{"spin=5ms", 5 * time.Millisecond, 0},
+}
+
+var (
+	defaultPace  = pace{"default", 0, 0}
+	spinningPace = pace{"spin=5ms", 5 * time.Millisecond, 0}
+)
+
+// paces are the ways to wait that the wake family measures.
+var paces = []pace{
+	defaultPace,
+	spinningPace,
 	{"longest=100us", 0, 100 * time.Microsecond},
 	{"longest=5ms", 0, 5 * time.Millisecond},
 }
@@ -28,10 +36,15 @@ type arrival struct {
 	repeat bool // each time, as work does that repeats; else up to as long again after that
 }
 
+var (
+	comesOnce  = arrival{"4ms", 4 * time.Millisecond, false}
+	comesAgain = arrival{"4ms-again", 4 * time.Millisecond, true}
+)
+
 // arrivals are while a wait still spins, when its sleeps are short, when they are as long as they get, and when it can know.
 var arrivals = []arrival{
-	{"soon", 5 * time.Microsecond, false}, {"200us", 200 * time.Microsecond, false}, {"4ms", 4 * time.Millisecond, false},
-	{"4ms-again", 4 * time.Millisecond, true}, {"40ms-again", 40 * time.Millisecond, true},
+	{"soon", 5 * time.Microsecond, false}, {"200us", 200 * time.Microsecond, false}, comesOnce,
+	comesAgain, {"40ms-again", 40 * time.Millisecond, true},
 }
 
 // measureWake measures how late a wait notices: from when the word that it waits for has changed in host memory to when the
@@ -44,27 +57,31 @@ func measureWake(ctx context.Context, s *session) error {
 		return nil
 	}
 	for _, p := range paces {
-		err := s.with(ctx, func() error {
-			for _, a := range arrivals {
-				params := []Param{{"pace", p.name}, {"comes", a.name}}
-				late, busy := wakeJobs(s.runner.clock, s.dev.Queue(0), params, a)
-				if err := s.measure(ctx, "wake", late); err != nil {
-					return err
-				}
-				if _, ok := processorTime(); !ok || a.after < time.Millisecond { // else it is mostly the goroutine's
-					continue
-				}
-				if err := s.measure(ctx, "wake", busy); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, reprise.WithPace(p.spin, p.longest))
-		if err != nil {
+		if err := s.measurePace(ctx, p, arrivals...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// measurePace measures waits by one pace.
+func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) error {
+	return s.with(ctx, func() error {
+		for _, a := range arrivals {
+			params := []Param{{"pace", p.name}, {"comes", a.name}}
+			late, busy := wakeJobs(s.runner.clock, s.dev.Queue(0), params, a)
+			if err := s.measure(ctx, "wake", late); err != nil {
+				return err
+			}
+			if _, ok := processorTime(); !ok || a.after < time.Millisecond { // else it is mostly the goroutine's
+				continue
+			}
+			if err := s.measure(ctx, "wake", busy); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, reprise.WithPace(p.spin, p.longest))
 }
 
 // wakeJobs measure how late waits notice, and the processor time that they take.

@@ -54,12 +54,15 @@ func sleepUntil(t time.Time) {
 	}
 }
 
-// familyTime returns how much processor time this process and its children have taken: simulators may be processes of their own.
+// familyTime returns how much processor time this process and its children have taken, also those that have ended: simulators may be
+// processes of their own.
 func familyTime() (time.Duration, bool) {
 	own, ok := processorTime()
-	if !ok {
+	var ended unix.Rusage
+	if !ok || unix.Getrusage(unix.RUSAGE_CHILDREN, &ended) != nil {
 		return 0, false
 	}
+	own += time.Duration(ended.Utime.Nano() + ended.Stime.Nano())
 	for _, pid := range children(os.Getpid()) {
 		own += taskTime(pid)
 	}

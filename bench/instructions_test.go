@@ -13,7 +13,7 @@ import (
 // timed are the shapes whose instructions on the device are counted: with little, with much among the commands, and with
 // much beside the kernels.
 var timed = []shape{
-	{name: "smallest", groups: 1, cores: 1},
+	minimal,
 	{name: "all cores", groups: 1},
 	{name: "16 arguments", groups: 1, args: 16},
 	{name: "8 kernel groups", groups: 8},
@@ -67,36 +67,9 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := func() [3]uint64 { return executedByQueue(t, card, arch, h) }
-	// A whole number of rounds of launch messages, so that each kind of step is there in proportion.
-	const short, long = 32, 64
-	replay := func(programs int) (n [3]float64) {
-		tr, err := s.record(ctx, x, programs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var before [3]uint64
-		for range 2 { // the second time all is warm
-			if err := s.finish(ctx); err != nil {
-				t.Fatal(err)
-			}
-			before = work()
-			if err := tr.Replay(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i, v := range work() {
-			n[i] = float64(v - before[i])
-		}
-		if err := tr.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	one = replay(1)
-	a, b := replay(short), replay(long)
-	for i := range each {
-		each[i] = (b[i] - a[i]) / (long - short)
+	each, one, err = s.executed(ctx, x, func() [3]uint64 { return executedByQueue(t, card, arch, h) })
+	if err != nil {
+		t.Fatal(err)
 	}
 	return each, one
 }

@@ -1,5 +1,7 @@
 package bench
 
+import "github.com/reprise-tt/reprise/chip"
+
 // Costs of other runtimes, to show beside ours. A peer's absolute times are its own machine's; the ratios to the
 // baselines measured beside them carry over.
 //
@@ -38,4 +40,32 @@ func allocatorPeers(live int) []Peer {
 
 func argumentPeers(s shape) []Peer {
 	return []Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
+}
+
+// Sources of what the summary quotes.
+var (
+	itsCISource     = &Source{"tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7", "20 November 2026"}
+	assemblerSource = &Source{"exec_trace by tt-metal's device_command at 001254c6", "20 November 2026"}
+	itsQueuesSource = &Source{"instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md", "23 November 2026"}
+	ttsimAlone      = &Source{"ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides", "20 November 2026"}
+	ttsimBeside     = &Source{"ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", "22 November 2026"}
+)
+
+// quotedSimulator is the simulator whose figures are quoted where it isn't measured.
+const quotedSimulator = "ttsim"
+
+// itsQueuesExecute is what prefetcher and dispatcher execute with tt-metal's firmware, with all workers of a chip that lacks none.
+func itsQueuesExecute(a chip.Arch, s shape, replay bool) (prefetcher, dispatcher float64) {
+	type of struct {
+		arch   chip.Arch
+		shape  string
+		replay bool
+	}
+	n := map[of][2]float64{
+		{chip.Blackhole, "smallest", false}: {616, 328}, {chip.Blackhole, "common", false}: {868, 5260},
+		{chip.Blackhole, "smallest", true}: {2050, 877}, {chip.Blackhole, "common", true}: {2414, 5770},
+		{chip.Wormhole, "smallest", false}: {597, 342}, {chip.Wormhole, "common", false}: {838, 2767},
+		{chip.Wormhole, "smallest", true}: {1984, 879}, {chip.Wormhole, "common", true}: {2298, 3302},
+	}[of{a, s.name, replay}]
+	return n[0], n[1]
 }

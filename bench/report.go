@@ -31,6 +31,8 @@ type Report struct {
 	Figures         []*Figure `json:"figures"`
 	// Operations are what operations on tensors take of devices.
 	Operations []*Operation `json:"operations,omitempty"`
+	// Summary is the table of the summary; nil if that wasn't measured.
+	Summary []*SummaryRow `json:"summary,omitempty"`
 	// Refused are figures that are not reported, because the chip's clock moved each time that they were measured.
 	Refused []Refusal `json:"refused,omitempty"`
 
@@ -142,7 +144,7 @@ func ReadReport(rd io.Reader) (*Report, error) {
 	if r.Schema != schema {
 		return nil, fmt.Errorf("bench: read report: its form is version %d, this program reads version %d: measure again", r.Schema, schema)
 	}
-	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) || slices.Contains(r.Operations, nil) {
+	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) || slices.Contains(r.Operations, nil) || slices.Contains(r.Summary, nil) {
 		return nil, errors.New("bench: read report: a figure is null: nothing that this program writes has that")
 	}
 	return &r, nil

@@ -18,6 +18,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, duration(r.TimerOverheadNs)); err != nil {
 		return err
 	}
+	if r.Summary != nil {
+		return r.writeSummary(w)
+	}
 	t := newTable()
 	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
 	for _, f := range r.Baselines {

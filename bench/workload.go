@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// shape is what a measured program is made of. The two that have names are those of tt-metal's own benchmark of its
-// dispatch code (program shapes of fd_command_construction).
+// shape is what a measured program is made of. "common" and "worst" are those of tt-metal's own benchmark of its dispatch code
+// (program shapes of fd_command_construction), "smallest" is of its benchmark of traced programs.
 type shape struct {
 	name       string
 	args       int // unique runtime arguments of each core
@@ -22,6 +22,8 @@ type shape struct {
 }
 
 var (
+	minimal = shape{name: "smallest", groups: 1, cores: 1}
+
 	common = shape{name: "common", args: 8, semaphores: 1, groups: 1}
 	worst  = shape{name: "worst", args: 64, common: 16, semaphores: 4, cbs: 8, groups: 8}
 )

@@ -13,16 +13,17 @@ import (
 	"github.com/reprise-tt/reprise/bench"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // benchCmd measures what things cost.
 type benchCmd struct {
-	Families []string `arg:"" optional:"" help:"What to measure; everything if nothing is named. --list lists them." placeholder:"FAMILY"`
+	Families []string `arg:"" optional:"" help:"What to measure; all but the summary if nothing is named. --list lists them." placeholder:"FAMILY"`
 	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
-	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it: ${machine_help}." placeholder:"MACHINE"`
-	Against  string   `help:"With the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
+	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it, and the summary, which opens an emulated Galaxy without it: ${machine_help}." placeholder:"MACHINE"`
+	Against  string   `help:"With the summary and the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
 	Rounds   int      `help:"Rounds of each figure." default:"20"`
 	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
 	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
@@ -75,11 +76,22 @@ func (c *benchCmd) Validate() error {
 			return err
 		}
 	}
+	if c.Machine == "" && c.summary() && c.target.Kind == target.Emulator {
+		c.Machine = c.galaxy()
+	}
 	if c.Machine == "" {
 		return nil
 	}
 	c.machine, err = parseMachine("--machine", c.Machine)
 	return err
+}
+
+// galaxy is the machine of 32 chips of which the summary opens those, if no other is named.
+func (c *benchCmd) galaxy() string {
+	if c.target.Arch == chip.Wormhole {
+		return "emu:galaxy-wh"
+	}
+	return "emu:galaxy-bh"
 }
 
 // families refuses unknown families, and flags for a family that isn't measured.
@@ -93,10 +105,13 @@ func (c *benchCmd) families() error {
 			return &flagError{flag: "FAMILY", value: n, why: "there is no such family of measurements", hint: "have " + strings.Join(have, ", ")}
 		}
 	}
+	if c.summary() && len(c.Families) > 1 {
+		return &flagError{flag: "FAMILY", value: strings.Join(c.Families, " "), why: "the summary is measured by itself", hint: "name " + bench.Summarized + " alone"}
+	}
 	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
 	const replay, tensix, tensors = "replay", "tensix", "ops"
-	if c.Against != "" && !measured(tensix) && !measured(tensors) {
-		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles and tensors, and their families aren't measured", hint: "name " + tensix + " or " + tensors + " as well"}
+	if c.Against != "" && !c.summary() && !measured(tensix) && !measured(tensors) {
+		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles and tensors, and their families aren't measured", hint: "name " + tensix + " or " + tensors + " as well, or " + bench.Summarized + " alone"}
 	}
 	if measured(replay) {
 		return nil
@@ -112,6 +127,9 @@ func (c *benchCmd) families() error {
 	}
 	return e
 }
+
+// summary reports whether the summary is measured.
+func (c *benchCmd) summary() bool { return slices.Contains(c.Families, bench.Summarized) }
 
 func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	if c.List {
@@ -140,6 +158,10 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 	}
 	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
 		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
+		config.Executed = func() [3]uint64 { return queueExecuted(card) }
+	}
+	if c.summary() {
+		config.Demo = integerDemo
 	}
 	if c.target.Kind == target.Emulator {
 		config.Emulated = func() bench.Emulated {
@@ -276,4 +298,43 @@ func queueInstructions(card *sim.Card) uint64 {
 		}
 	}
 	return n
+}
+
+// queueExecuted returns what the prefetcher, the dispatcher and its subordinate of queue 0 have executed since the first call,
+// without rounds of waiting.
+func queueExecuted(card *sim.Card) (n [3]uint64) {
+	ch := card.Chip()
+	if ch == nil {
+		return n
+	}
+	t := ch.Topology()
+	width, height := t.Grid()
+	cores := [2]chip.Core{{X: width - 1}, {X: width - 1, Y: 1}}
+	if t.Arch() == chip.Wormhole {
+		cores = [2]chip.Core{{Y: height - 1}, {X: 1, Y: height - 1}}
+	}
+	for i, of := range []struct {
+		core      chip.Core
+		processor chip.Processor
+	}{{cores[0], chip.BRISC}, {cores[1], chip.BRISC}, {cores[1], chip.NCRISC}} {
+		xy, err := t.Physical(of.core)
+		if err != nil { // every core of the grid has a place
+			return n
+		}
+		for _, times := range ch.Profile(xy, of.processor) {
+			n[i] += times
+		}
+	}
+	return n
+}
+
+// integerDemo runs the integer network of reprise demo on a device, with all its checks.
+func integerDemo(ctx context.Context, t kmd.Target) error {
+	c := &demoCmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", DumpDir: os.TempDir(), target: t}
+	images, measured, err := c.images(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.classify(ctx, images, measured, newProgress(io.Discard, false))
+	return err
 }

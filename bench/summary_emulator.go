@@ -1,0 +1,217 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+const notEmulated = "this process doesn't emulate the device"
+
+// summarizeEmulator measures what an instruction and a byte take, where this process emulates the device. Another device gets the
+// same work to do: its time is divided by the instructions that are counted here.
+func summarizeEmulator(ctx context.Context, s *session) error {
+	one := Other{Quantity{quotedSimulator, 4.5, unitNs}, ttsimAlone}
+	instruction := func(what string) *SummaryRow {
+		return &SummaryRow{What: "emulator, an instruction, " + what, Others: []Other{one}, Goals: []Quantity{{"", 1, unitNs}}}
+	}
+	rows := s.rows(
+		instruction("1 worker busy"), instruction("all workers busy"),
+		&SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []Quantity{{"", 3, unitNs}}},
+	)
+	if s.config.Emulated == nil {
+		missing(rows, notEmulated)
+		return nil
+	}
+	works := []struct {
+		workload // of the emulator
+		less     workload
+		whole    // less, of the other device
+	}{{workload: busyWorkers(1)}, {}}
+	err := s.emulate(ctx, 1, func(chips []emulated) error {
+		s.report.Arch = chips[0].Arch().String()
+		works[1].workload = busyWorkers(chips[0].Queue(0).Workers().Size())
+		for i := range works {
+			w := &works[i]
+			params := []Param{param("workers", w.workers)}
+			if err := s.measureWork(ctx, chips, w.workload, executed, params); err != nil {
+				return err
+			}
+			w.less = w.workload
+			w.less.pages = min(w.pages, pagesOfOther)
+			n, err := chips[0].count(ctx, w.less)
+			if err != nil {
+				return err
+			}
+			w.whole = whole{executed.name, params, float64(n)}
+		}
+		return s.measurePages(ctx, chips, 64)
+	})
+	if err != nil {
+		return err
+	}
+	for i, w := range works {
+		if err := s.measureOther(ctx, w.whole, func(ctx context.Context) (func(context.Context) error, error) {
+			x, err := w.less.load(ctx, s.dev)
+			return func(ctx context.Context) error { return errors.Join(s.dev.Queue(0).Run(ctx, x), s.finish(ctx)) }, err
+		}); err != nil {
+			return err
+		}
+		of := "/workers=" + strconv.Itoa(w.workers)
+		s.fill(rows[i], "emulator/"+executed.name+of)
+		s.addProcessorTime(rows[i], "emulator/"+executed.name+processorSuffix+of)
+		if s.fillOther(rows[i], w.whole); s.config.Against != nil {
+			rows[i].Note = "the other device did such work too, its time is divided by the instructions that the emulator counts for that"
+		}
+	}
+	s.fill(rows[2], "emulator/"+bytesMoved.name+"/page=64")
+	s.addProcessorTime(rows[2], "emulator/"+bytesMoved.name+processorSuffix+"/page=64")
+	if r := rows[2].Ratio; r != nil && r.To == MemcpyPages {
+		rows[2].Others = []Other{{Quantity: Quantity{"a copy", r.Ns, unitNs}}}
+	}
+	return nil
+}
+
+// busyWorkers is the work of which an instruction is measured.
+func busyWorkers(n int) workload {
+	return workload{workers: n, pages: instructionPages / n, page: 4 << 10, add: true}
+}
+
+// pagesOfOther is how many pages a worker of the other device copies at most: a simulator that executes the waiting of all other
+// workers takes half a minute for those of the emulator.
+const pagesOfOther = 40
+
+// count returns how many instructions some work takes.
+func (c emulated) count(ctx context.Context, w workload) (n uint64, err error) {
+	x, err := w.load(ctx, c.Device)
+	if err != nil {
+		return 0, err
+	}
+	for range 2 { // the first brings the kernels
+		before := c.Work().Instructions
+		if err := errors.Join(c.Queue(0).Run(ctx, x), c.Queue(0).Wait(ctx)); err != nil {
+			return 0, err
+		}
+		n = c.Work().Instructions - before
+	}
+	return n, x.Release(ctx)
+}
+
+// summarizePrograms measures replaying many programs on all workers, until they are done.
+func summarizePrograms(ctx context.Context, s *session) error {
+	const programs = 100
+	w := whole{"replay_to_end", []Param{param("programs", programs)}, 0}
+	rows := s.rows(&SummaryRow{What: "replay 100 programs, all workers"})
+	work := func(ctx context.Context) (func(context.Context) error, error) {
+		x, err := s.load(ctx, common)
+		if err != nil {
+			return nil, err
+		}
+		t, err := s.record(ctx, x, programs)
+		return func(ctx context.Context) error { return errors.Join(t.Replay(ctx), s.finish(ctx)) }, err
+	}
+	err := s.with(ctx, func() error {
+		do, err := work(ctx)
+		if err != nil {
+			return err
+		}
+		return s.most(fewRounds, func() error { return s.measureWhole(ctx, w, do) })
+	})
+	if err == nil {
+		err = s.measureOther(ctx, w, work)
+	}
+	if err != nil {
+		return err
+	}
+	if s.report.Arch == chip.Blackhole.String() {
+		rows[0].Others = []Other{{Quantity{quotedSimulator, 1.37e9, unitNs}, ttsimBeside}}
+	}
+	s.fillWhole(rows[0], w)
+	rows[0].part("a 100th of the simulator's,", 100)
+	return nil
+}
+
+// summarizeProcessors measures how much faster one emulated chip is on all processors than on one.
+func summarizeProcessors(ctx context.Context, s *session) error {
+	processors := runtime.GOMAXPROCS(0)
+	rows := s.rows(
+		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores", Note: "one goroutine executes the instructions of all tiles"},
+		&SummaryRow{What: "one emulated chip on all processors: engines", Note: "a product of 512 x 512 x 512; engines of different workers run side by side, what gives them instructions doesn't"},
+	)
+	for _, r := range rows {
+		r.Others = []Other{{Quantity: Quantity{"processors", float64(processors), unitTimes}}}
+		r.Goals = []Quantity{{"near", float64(min(processors, 8)), unitTimes}}
+	}
+	switch {
+	case s.config.Emulated == nil:
+		missing(rows, notEmulated)
+		return nil
+	case processors < 2:
+		missing(rows, "there is one processor")
+		return nil
+	}
+	return s.emulate(ctx, 1, func(chips []emulated) error {
+		d := chips[0].Device
+		x, err := busyWorkers(d.Queue(0).Workers().Size()).load(ctx, d)
+		if err != nil {
+			return err
+		}
+		q := d.Queue(0)
+		err = s.speedUp(ctx, rows[0], "instructions", func(ctx context.Context) error { return errors.Join(q.Run(ctx, x), q.Wait(ctx)) })
+		if err != nil {
+			return err
+		}
+		b := &opsBench{s: s, dev: d, ops: ops.New(d)}
+		defer b.ops.Release(ctx)
+		var in [3]*ops.Tensor
+		for i := range in {
+			if in[i], err = b.random(ctx, []int{512, 512}, uint64(i)); err != nil {
+				return err
+			}
+		}
+		return s.speedUp(ctx, rows[1], "engines", func(ctx context.Context) error {
+			_, err := b.ops.Matmul(ctx, in[0], in[1], ops.Into(in[2]))
+			return errors.Join(err, b.ops.Wait(ctx))
+		})
+	})
+}
+
+// speedUp gives a row how much longer something takes on one processor than on all, one after the other in each round. The figure
+// is of all processors.
+func (s *session) speedUp(ctx context.Context, row *SummaryRow, what string, do func(context.Context) error) error {
+	var ratios []float64
+	elapsed := func(ctx context.Context) (time.Duration, error) {
+		start := time.Now()
+		err := do(ctx)
+		return time.Since(start), err
+	}
+	alone := func(ctx context.Context) (time.Duration, error) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		return elapsed(ctx)
+	}
+	w := whole{name: "all_processors", params: []Param{param("work", what)}}
+	err := s.most(fewRounds, func() error {
+		return s.measure(ctx, Summarized, &job{name: w.name, params: w.params, per: 1, burst: 1, sample: func(ctx context.Context) (float64, error) {
+			one, err := alone(ctx)
+			if err != nil {
+				return 0, err
+			}
+			all, err := elapsed(ctx)
+			ratios = append(ratios, float64(one)/float64(all))
+			return float64(all), err
+		}})
+	})
+	if err != nil {
+		return err
+	}
+	if f := s.fill(row, w.figure("").ID()); f != nil {
+		row.More = []Quantity{{"on all processors", f.P50, unitNs}}
+		row.Now = &Quantity{"", median(ratios), unitTimes}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+//go:build long
+
+package bench
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// The whole summary is measured where the device is emulated, but for the network, which the command has.
+func TestSummaryOfAll(t *testing.T) {
+	m := sim.N300()
+	defer m.Close()
+	count := sim.Wormhole(sim.Synchronous(), sim.Seed(1))
+	r, err := Run(t.Context(), Config{
+		Target: sim.Wormhole(), Device: "emu:wormhole", Families: []string{Summarized}, Rounds: 1, Mesh: mesh.Cards(m.Cards()...),
+		CountTarget: count, Executed: func() [3]uint64 { return executedByQueue(t, count, chip.Wormhole, chip.Harvesting{}) },
+		Emulated: func() Emulated {
+			card := sim.Wormhole()
+			return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range r.Summary {
+		if row.Now == nil && row.Missing != "this program has no network" {
+			t.Errorf("%s isn't measured: %s", row.What, row.Missing)
+		}
+		if row.Now != nil && row.Now.Value <= 0 {
+			t.Errorf("%s: %v", row.What, row.Now)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/writertest"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// summarized has a row of each kind.
+func summarized() *Report {
+	quoted := &Source{"its documentation", "1 May 2026"}
+	return &Report{
+		Device: "emu:blackhole", Host: Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
+		Summary: []*SummaryRow{
+			{
+				What: "submit", Now: &Quantity{"", 66, unitNs}, More: []Quantity{{"p99", 1300, unitNs}, {"max", 423e3, unitNs}},
+				Ratio: &Ratio{To: MemcpySame, Value: 2.4}, Others: []Other{{Quantity{"a peer", 1870, unitNs}, quoted}, {Quantity: Quantity{"a copy", 33, unitNs}}},
+				Goals: []Quantity{{"", 40, unitNs}}, Note: "how",
+			},
+			{
+				What: "instructions", Now: &Quantity{"", 1975.2, unitInstructions}, More: []Quantity{{"in the trace", 5120, unitBytes}},
+				Others: []Other{{Quantity{"a peer", 6128, unitInstructions}, quoted}}, Goals: []Quantity{{"half of its", 3064, unitInstructions}},
+			},
+			{
+				What: "wait", Now: &Quantity{"", 12e3, unitNs}, More: []Quantity{{"processor", 0.085, unitShare}},
+				Goals: []Quantity{{"p50", 20e3, unitNs}, {"processor", 0.1, unitShare}},
+			},
+			{
+				What: "network", Now: &Quantity{"", 2e9, unitNs}, More: []Quantity{{onProcessors, 1e9, unitNs}},
+				Others: []Other{{Quantity: Quantity{"a peer", 20e9, unitNs}}, {Quantity: Quantity{onProcessors, 15e9, unitNs}}},
+			},
+			{What: "several processors", Now: &Quantity{"", 1.02, unitTimes}, Others: []Other{{Quantity: Quantity{"processors", 2, unitTimes}}}},
+			{What: "chips", Missing: "no machine was named", Others: []Other{{Quantity{"a peer", 2e9, unitNs}, quoted}}},
+		},
+	}
+}
+
+// A row says what it takes now, others beside it with where their figures are from, and the goal; processor time compares with
+// processor time, a source of several rows is named once, and what isn't measured says why.
+func TestSummaryTable(t *testing.T) {
+	const want = `emu:blackhole, linux/amd64, 2 processors, go1.26
+20 rounds after 3 to warm up; reading the clock costs 0 ns, taken off
+
+ what                now                      peer or limit                             goal
+──────────────────────────────────────────────────────────────────────────────────────────────────────────
+ submit              66 ns [1]                a peer 1.87 µs = 28.3 × now [2]           40 ns
+                     p99 1.3 µs               a copy 33 ns = 0.5 × now, measured
+                     max 423 µs
+                     2.4 × memcpy_same_bytes
+ instructions        1,975                    a peer 6,128 = 3.1 × now [2]              half of its 3,064
+                     in the trace 5,120 B
+ wait                12 µs                    -                                         p50 20 µs
+                     processor 8.5 %                                                    processor 10 %
+ network             2 s                      a peer 20 s = 10 × now, measured          -
+                     processor time 1 s       processor time 15 s = 15 × now, measured
+ several processors  1.02 ×                   processors 2 ×                            -
+ chips               - [3]                    a peer 2 s [2]                            -
+[1] how
+[2] quoted: its documentation, 1 May 2026
+[3] not measured: no machine was named
+`
+	var out, got strings.Builder
+	if err := summarized().WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		got.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	writertest.EveryWrite(t, summarized().WriteTable)
+}
+
+// What the cheapest rows say is of the figures that were measured, of another device too if there is one, and rows of what isn't
+// measured say why.
+func TestSummaryRows(t *testing.T) {
+	other := sim.Blackhole()
+	s := &session{
+		config: Config{Target: sim.Wormhole(), Programs: []int{1}, Against: &Against{Target: other, Name: "other"}},
+		runner: runner{clock: calibrate(time.Millisecond), rounds: 1}, report: &Report{},
+	}
+	var ran []kmd.Target
+	s.config.Demo = func(ctx context.Context, target kmd.Target) error {
+		ran = append(ran, target)
+		return s.open(ctx, target, func() error { return nil }, nil)
+	}
+	for _, part := range []func(context.Context, *session) error{
+		summarizeSubmit, summarizeDemo, summarizeInstructions, summarizeEmulator, summarizeProcessors, summarizeChips,
+	} {
+		if err := part(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := map[string]*SummaryRow{}
+	for _, r := range s.report.Summary {
+		if rows[r.What] = r; (r.Now == nil) != (r.Missing != "") {
+			t.Errorf("%s: now %v, missing %q", r.What, r.Now, r.Missing)
+		}
+	}
+	submit := rows["submit a replay, host"]
+	if f, ok := s.report.Figure(submit.Figure); !ok || submit.Now == nil || submit.Now.Value != f.P50 || submit.Ratio.To != MemcpySame || submit.Others[0].Source == nil {
+		t.Errorf("a replay: %+v of %+v", submit, f)
+	}
+	if r := rows["bytes of a replay"]; r.Now == nil || r.Now.Value != 128 {
+		t.Errorf("bytes of a replay on Wormhole: %v, want 128", r.Now)
+	}
+	network := rows["the integer network, from open to close"]
+	f, ok := s.report.Figure("summary/demo/device=other")
+	if !ok || network.Others[0].Name != "other" || network.Others[0].Value != f.P50 || network.Others[0].Source != nil || network.Goals[0].Value != f.P50/25 {
+		t.Errorf("the network beside another device: %+v, its figure %+v", network, f)
+	}
+	if len(ran) != 2 || ran[0] != s.config.Target || ran[1] != other {
+		t.Errorf("the network ran on %v", ran)
+	}
+	if r := rows["open several chips"]; r == nil || r.Missing == "" {
+		t.Errorf("chips without a machine: %+v", r)
+	}
+}
+
+// The summary is measured by itself, and not with all families.
+func TestSummaryAlone(t *testing.T) {
+	if _, err := Run(t.Context(), Config{Families: []string{"open", Summarized}}); !errors.Is(err, ErrFamily) {
+		t.Errorf("with another family: %v", err)
+	}
+	all, err := pick(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.name == Summarized {
+			t.Error("it is among those that are measured if none is named")
+		}
+	}
+}
