@@ -110,6 +110,8 @@ func jumpEdges() []edge {
 		{"a branch that isn't taken", []rv32.Inst{{Code: rv32.BNE, Imm: -40}, nop}, 9, nil, outcome{2, 9, Fell, nil, nil}},
 		{"jal far away", []rv32.Inst{{Code: rv32.JAL, Rd: 1, Imm: -1 << 18}}, 9, nil,
 			outcome{-1 << 18, 8 - 1<<18, Jumped, map[uint8]uint32{1: at + 4}, nil}},
+		{"jalr as the last of a budget", []rv32.Inst{{Code: rv32.JALR, Rd: 1, Rs1: 3}, addi(2, 1)}, 1, map[uint8]uint32{3: at + 4},
+			outcome{1, 1, Jumped, map[uint8]uint32{1: at + 4, 3: at + 4}, nil}},
 		jalr("the next instruction", at+8, 4, 100, Fell, 3),
 		jalr("the last instruction", at+12, 4, 101, Fell, 2),
 		jalr("the end", at+16, 4, 102, Jumped, 0),
