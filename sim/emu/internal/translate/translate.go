@@ -6,6 +6,8 @@
 // range stay in it; others, and accesses to registers, misaligned addresses or lines of memory that are watched, leave it.
 //
 // Code lies in memory that is writable while it is made, and executable afterwards, never both.
+//
+// It is made for amd64 and arm64, and runs on Linux. What both have in common is emitter's; x86 and arm make instructions.
 package translate
 
 import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
