@@ -15,7 +15,7 @@ func (s Space) Search(pc, start uint32, memory []byte, outermost, entry string) 
 		}
 		return errNoMemory
 	}
-	calls := s.calls(pc)
+	calls := s.calls(pc, entry)
 	var found []uint32 // pc of each frame
 	var best Registers
 	for off := -start & (align - 1); off < uint32(len(memory)); off += align {
@@ -90,8 +90,9 @@ func (m *Module) call(at uint32) (to uint32, direct, ok bool) {
 	return 0, false, w&0x7FFF == 0xE7 // jalr ra
 }
 
-// calls returns the return addresses of the calls of the function at an address.
-func (s Space) calls(pc uint32) (after []uint32) {
+// calls returns the return addresses of the calls of the function at an address: of entry, all calls in other modules that don't say
+// what they call.
+func (s Space) calls(pc uint32, entry string) (after []uint32) {
 	m := s.Find(pc)
 	if m == nil {
 		return nil
@@ -102,7 +103,8 @@ func (s Space) calls(pc uint32) (after []uint32) {
 	}
 	for _, from := range s {
 		for at := from.Start; at < from.End; at += 4 {
-			if to, direct, _ := from.call(at - from.bias); direct && to == f.start+m.bias {
+			to, direct, ok := from.call(at - from.bias)
+			if direct && to == f.start+m.bias || ok && !direct && from != m && f.name == entry {
 				after = append(after, at+4)
 			}
 		}

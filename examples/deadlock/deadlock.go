@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -36,9 +38,11 @@ type Options struct {
 	// Block is how many pages of one operand the reader fetches before those of the other one: a divisor of 16. It hangs with more
 	// than 4.
 	Block uint32
+	// Watch compiles checks into the kernels: the reader then says what is wrong with a block that is too large.
+	Watch bool
 	// Dir is where the kernels' files and the dump of a hang go.
 	Dir string
-	// Prints gets what the reader prints.
+	// Prints gets what the reader prints, and in the end how long the program took.
 	Prints io.Writer
 	// HangTimeout ends a wait without progress. 0: the device's.
 	HangTimeout time.Duration
@@ -72,6 +76,10 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 		return err
 	}
 	q := dev.Queue(0)
+	times, err := q.ProgramTimes()
+	if err != nil {
+		return err
+	}
 	if err := q.Run(ctx, x); err != nil {
 		return err
 	}
@@ -79,6 +87,24 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 	if err != nil && o.Hung != nil {
 		o.Hung(err)
 	}
+	if err != nil {
+		return err
+	}
+	return took(ctx, q, times, o.Prints)
+}
+
+// took writes how long the program took. The device knows a moment after the wait for it.
+func took(ctx context.Context, q *reprise.Queue, times *dispatch.ProgramTimes, w io.Writer) error {
+	var ran []dispatch.ProgramTime
+	var err error
+	wait := q.WaitFunc(ctx, func() bool {
+		ran, _, err = times.Append(nil)
+		return len(ran) > 0 || err != nil
+	})
+	if err = errors.Join(wait, err); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "sum took %d cycles\n", ran[0].End-ran[0].Start)
 	return err
 }
 
@@ -86,7 +112,7 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 func build(ctx context.Context, arch chip.Arch, o Options) (*reprise.Program, error) {
 	source := func(name string) (kernels.Source, error) {
 		text, err := sources.ReadFile("kernels/" + name)
-		return kernels.Source{Path: name, Text: string(text), Arch: arch, Prints: true, Debug: true}, err
+		return kernels.Source{Path: name, Text: string(text), Arch: arch, Prints: true, Debug: true, Watch: o.Watch}, err
 	}
 	p := &reprise.Program{Name: "sum"}
 	add := func(name string, on chip.Processor, im *kernels.Image, args ...uint32) error {

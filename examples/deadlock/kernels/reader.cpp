@@ -3,12 +3,13 @@
 #include <stdint.h>
 
 #include "api/dataflow/dataflow_api.h"
-#include "debug/dprint.h"
+#include "reprise/assert.h"
 #include "reprise/print.h"
 
-constexpr uint32_t values = 0, weights = 1;
+constexpr uint32_t values = 0, weights = 1, capacity = 4;  // the last in pages
 
 __attribute__((noinline)) void fetch(uint32_t cb, uint32_t pages) {
+    reprise_assert(pages <= capacity);
     for (uint32_t page = 0; page < pages; page++) {
         cb_reserve_back(cb, 1);
         volatile uint32_t* to = (volatile uint32_t*)get_write_ptr(cb);

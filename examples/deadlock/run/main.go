@@ -25,6 +25,7 @@ func main() {
 func run(ctx context.Context) error {
 	device := flag.String("device", "emu:blackhole", "device to run on, as for reprise")
 	block := flag.Uint("block", 8, "pages of one operand that are fetched before those of the other")
+	watch := flag.Bool("watch", false, "compile checks into the kernels")
 	dir := flag.String("dir", ".", "where the kernels' files and the dump go")
 	timeout := flag.Duration("timeout", 10*time.Second, "without progress, after which the program hangs")
 	flag.Parse()
@@ -32,5 +33,5 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return deadlock.Run(ctx, devices.Open(), deadlock.Options{Block: uint32(*block), Dir: *dir, Prints: os.Stdout, HangTimeout: *timeout})
+	return deadlock.Run(ctx, devices.Open(), deadlock.Options{Block: uint32(*block), Watch: *watch, Dir: *dir, Prints: os.Stdout, HangTimeout: *timeout})
 }
