@@ -70,7 +70,7 @@ func (c *demoCmd) onMachine(ctx context.Context, who *process, images []digits.I
 	if err != nil {
 		return nil, err
 	}
-	j, err := startJob(ctx, c.Hosts, who)
+	ctx, j, err := startJob(ctx, c.Hosts, who)
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func (e *tokenError) Error() string {
 }
 
 func (c *generateCmd) Run(ctx context.Context, s streams) (err error) {
-	j, err := startJob(ctx, c.Hosts, s.who)
+	ctx, j, err := startJob(ctx, c.Hosts, s.who)
 	if err != nil {
 		return err
 	}

@@ -22,28 +22,39 @@ import (
 // job is the processes that do something together: those that mpirun started, or this one alone.
 type job struct {
 	hosts.Engine
+	watch func(context.Context) (context.Context, func())
 	leave func()
 	close func(context.Context) error
+
+	stop func() // the watch
 }
 
-// startJob joins the processes that --hosts names, and tells which one this is.
-func startJob(ctx context.Context, engine string, who *process) (*job, error) {
+// startJob joins the processes that --hosts names, and tells which one this is. The context that it returns ends when another process
+// has ended, if that can be known.
+func startJob(ctx context.Context, engine string, who *process) (context.Context, *job, error) {
 	if engine == "mpi" {
 		j, err := startMPI(ctx)
-		if err == nil {
-			who.set(j.Rank(), j.Size())
+		if err != nil {
+			return nil, nil, err
 		}
-		return j, err
+		who.set(j.Rank(), j.Size())
+		ctx, j.stop = j.watch(ctx)
+		return ctx, j, nil
 	}
 	one, err := hosts.InProcess(1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }}, nil
+	return ctx, &job{Engine: one[0], leave: func() {}, close: func(context.Context) error { return one[0].Close() }, stop: func() {}}, nil
 }
 
-// end leaves the job. After an error, which it returns, the other processes are told, so that they don't wait.
+// end leaves the job. After an error, which it returns, the other processes are told, so that they don't wait. The end of one of them is
+// the error, whatever that has ended here.
 func (j *job) end(ctx context.Context, err error) error {
+	j.stop()
+	if lost := (*hosts.LostError)(nil); err != nil && errors.As(context.Cause(ctx), &lost) {
+		err = lost
+	}
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
 		return j.close(ctx)

@@ -14,5 +14,5 @@ func startMPI(ctx context.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{Engine: e, leave: e.Leave, close: e.Close}, nil
+	return &job{Engine: e, watch: e.Watch, leave: e.Leave, close: e.Close}, nil
 }

@@ -25,6 +25,9 @@ type Options struct {
 // milliseconds.
 const newsTime = 100 * time.Millisecond
 
+// watchEvery is how often Watch asks.
+const watchEvery = 20 * time.Millisecond
+
 const (
 	defaultLibrary = "libmpi.so.40" // Open MPI 4.0 to 5.0
 	defaultSpin    = 200 * time.Microsecond
@@ -273,6 +276,50 @@ func (e *Engine) broken(err error) error {
 	e.err = err
 	e.c.revoke()
 	return err
+}
+
+// Watch returns a context that ends when another process has ended, with a *hosts.LostError as its cause, also while this one computes
+// and is in no exchange. It needs fault tolerance: without it mpirun ends the job. stop ends the watch; call it before Close.
+func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for e.c.faultTolerant() {
+			select {
+			case <-watched.Done():
+				return
+			case <-tick.C:
+			}
+			if err := e.news(); err != nil {
+				cancel(err)
+				return
+			}
+		}
+	}()
+	return watched, func() {
+		cancel(nil)
+		<-done
+	}
+}
+
+// news returns an error if another process has ended, and breaks the engine. An exchange that is running learns of it by itself.
+func (e *Engine) news() error {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	default:
+		return nil
+	}
+	if e.err != nil || e.closed {
+		return nil
+	}
+	if ranks := e.c.failed(); ranks != nil {
+		return e.broken(&hosts.LostError{Op: "watch", Ranks: ranks, Err: hosts.ErrGone})
+	}
+	return nil
 }
 
 // Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance theirs fail soon. A program that

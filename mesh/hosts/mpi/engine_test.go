@@ -191,6 +191,40 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// A host that computes, and so is in no exchange, learns that another one has ended, and its next exchange says so too.
+func TestWatch(t *testing.T) {
+	engines := inMemory(t, 2)
+	ctx, stop := engines[0].Watch(t.Context())
+	if err := errors.Join(hoststest.Each(engines, func(e *Engine) error { _, err := e.Exchange(ctx, "step", nil); return err })...); err != nil {
+		t.Fatal(err)
+	}
+	m := engines[0].c.(*member).m
+	m.mu.Lock()
+	m.gone = []int{1}
+	m.mu.Unlock()
+	<-ctx.Done()
+	_, err := engines[0].Exchange(t.Context(), "step", nil)
+	for _, err := range []error{context.Cause(ctx), err} {
+		var lost *hosts.LostError
+		if !errors.As(err, &lost) || !errors.Is(err, hosts.ErrGone) || !slices.Equal(lost.Ranks, []int{1}) {
+			t.Error(err)
+		}
+	}
+	if !errors.Is(err, hosts.ErrBroken) {
+		t.Error(err)
+	}
+	stop()
+
+	// Without fault tolerance there is nothing to learn, and stop returns.
+	alone := inMemory(t, 1)[0]
+	alone.c.(*member).ft = false
+	ctx, stop = alone.Watch(t.Context())
+	if ctx.Err() != nil {
+		t.Error(ctx.Err())
+	}
+	stop()
+}
+
 // Frames that another program or version sent are refused, and those of this one come back as they were.
 func TestFrame(t *testing.T) {
 	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData), strings.Repeat("x", MaxData+1)} {

@@ -257,8 +257,11 @@ func (c *world) failed() (ranks []int) {
 		return nil
 	}
 	n := int(w.int32(result))
+	if n <= 0 {
+		return nil
+	}
 	lists, err := newWords(n + 1)
-	if n <= 0 || err != nil {
+	if err != nil {
 		return nil
 	}
 	defer c.free(lists)
