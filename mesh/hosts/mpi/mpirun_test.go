@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 
 // roles are the programs of the tests.
 var roles = map[string]func() error{
-	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "late": roleLate, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
+	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
 }
 
 // networks are arguments of mpirun.
@@ -227,6 +227,41 @@ func TestKilled(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
+}
+
+// Processes that are in no exchange learn of the end of another one.
+func TestWatchKilled(t *testing.T) {
+	if !faultTolerant(t) {
+		t.Skip("this Open MPI has no fault tolerance: version 5 has")
+	}
+	out, err := run(t, "watch", "--with-ft", "ulfm")
+	if strings.Count(out, "host 2 is gone") != 3 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func roleWatch() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	e, err := Open(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	watched, stop := e.Watch(ctx)
+	defer stop()
+	if _, err := e.Exchange(watched, "step", nil); err != nil {
+		return err
+	}
+	if e.Rank() == 2 {
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	<-watched.Done()
+	lost := (*hosts.LostError)(nil)
+	if err := context.Cause(watched); !errors.As(err, &lost) || !slices.Equal(lost.Ranks, []int{2}) {
+		return fmt.Errorf("watch of a killed process: %v", err)
+	}
+	fmt.Println("host 2 is gone")
+	return noteLost(ctx, e, lost)
 }
 
 func roleKilled() error {
