@@ -98,6 +98,7 @@ type whole struct {
 	of     float64 // what a run is divided by; 0 means 1
 }
 
+// figure is an empty figure of it.
 func (w whole) figure(suffix string, device ...Param) *Figure {
 	return &Figure{Family: Summarized, Name: w.name + suffix, Params: append(slices.Clone(w.params), device...), PerSample: 1}
 }
@@ -148,19 +149,21 @@ func (s *session) measureOther(ctx context.Context, w whole, work func(context.C
 	return nil
 }
 
-// fillWhole gives a row what was measured of the target and, in place of what is quoted, of what it is compared with.
+// fillWhole gives a row what was measured of the target and of what it is compared with.
 func (s *session) fillWhole(row *SummaryRow, w whole) {
 	s.fill(row, w.figure("").ID())
 	s.addProcessorTime(row, w.figure(processorSuffix).ID())
 	s.fillOther(row, w)
 }
 
+// addProcessorTime adds the median of a figure, if it was measured.
 func (s *session) addProcessorTime(row *SummaryRow, id string) {
 	if f, ok := s.report.Figure(id); ok {
 		row.More = append(row.More, Quantity{onProcessors, f.P50, unitNs})
 	}
 }
 
+// fillOther gives a row what was measured of what the target is compared with, in place of what is quoted.
 func (s *session) fillOther(row *SummaryRow, w whole) {
 	a := s.config.Against
 	if a == nil {

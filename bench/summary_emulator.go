@@ -65,7 +65,8 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 		of := "/workers=" + strconv.Itoa(w.workers)
 		s.fill(rows[i], "emulator/"+executed.name+of)
 		s.addProcessorTime(rows[i], "emulator/"+executed.name+processorSuffix+of)
-		if s.fillOther(rows[i], w.whole); s.config.Against != nil {
+		s.fillOther(rows[i], w.whole)
+		if s.config.Against != nil {
 			rows[i].Note = "the other device did such work too, its time is divided by the instructions that the emulator counts for that"
 		}
 	}
