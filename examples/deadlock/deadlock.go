@@ -16,7 +16,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/debug/print"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -90,21 +89,14 @@ func Run(ctx context.Context, t kmd.Target, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	return took(ctx, q, times, o.Prints)
-}
-
-// took writes how long the program took. The device knows a moment after the wait for it.
-func took(ctx context.Context, q *reprise.Queue, times *dispatch.ProgramTimes, w io.Writer) error {
-	var ran []dispatch.ProgramTime
-	var err error
-	wait := q.WaitFunc(ctx, func() bool {
-		ran, _, err = times.Append(nil)
-		return len(ran) > 0 || err != nil
-	})
-	if err = errors.Join(wait, err); err != nil {
+	ran, _, err := times.Append(nil)
+	for len(ran) == 0 && err == nil && ctx.Err() == nil { // the device knows a moment after the wait for the program
+		ran, _, err = times.Append(ran)
+	}
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "sum took %d cycles\n", ran[0].End-ran[0].Start)
+	_, err = fmt.Fprintf(o.Prints, "sum took %d cycles\n", ran[0].End-ran[0].Start)
 	return err
 }
 
