@@ -86,6 +86,7 @@ func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	for end < pageLines && end-line < rangeLines && pg.decoded(end) {
 		end++
 	}
+	first, end = pg.whole(first, end)
 	at := first * lineWords
 	ops := pg.ops[at : end*lineWords]
 	code := all.memory.Translate(base, at, ops)
@@ -119,6 +120,9 @@ func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 	}
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
 		pc := tr.base + uint32(tr.code.First)*4
+		if first, end := tr.code.First/lineWords, tr.code.End/lineWords; !pg.contains(first, end) {
+			continue
+		}
 		if words := t.words(pc, len(tr.words)); words == nil || !slices.Equal(words, tr.words) {
 			continue
 		}
@@ -148,6 +152,27 @@ func (t *tile) words(pc uint32, n int) []uint32 {
 
 // decoded reports whether the instructions of a line are.
 func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() != rv32.Undecoded }
+
+// whole extends a range of lines by those of all translations that it overlaps.
+func (p *codePage) whole(first, end int) (int, int) {
+	if code := p.lines.code[first]; code != nil {
+		first = code.First / lineWords
+	}
+	if code := p.lines.code[end-1]; code != nil {
+		end = code.End / lineWords
+	}
+	return first, end
+}
+
+// contains reports whether a range of lines contains all of each translation that it overlaps. In place of others it would
+// leave lines without one, which would take the others again.
+func (p *codePage) contains(first, end int) bool {
+	if p.lines == nil {
+		return true
+	}
+	f, e := p.whole(first, end)
+	return f == first && e == end
+}
 
 // use uses a translation in place of all that overlap it.
 func (p *codePage) use(code *translate.Code) {

@@ -236,6 +236,35 @@ func TestTranslationsAreShared(t *testing.T) {
 	}
 }
 
+// Ranges of a page don't take each other's place again and again: what is translated anew contains all that it overlaps, and only
+// such ranges of other tiles are taken.
+func TestTranslationsComeToRest(t *testing.T) {
+	w := newTwins(t, chip.Blackhole)
+	var code []uint32 // a loop of 60 lines, each with a load of a register, which isn't translated
+	for len(code) < 60*lineWords-1 {
+		code = append(code, itype(0x13, 0, a0, a0, 1))
+		if len(code)%lineWords == 8 {
+			code = append(code, itype(0x03, 2, a2, a1, 0))
+		}
+	}
+	code = append(code, jtype(x0, -4*int32(len(code))))
+	w.fast.tile.code[1] = new(codePage)
+	w.start(code, [32]uint32{a1: niu0Base})
+	for range 100 {
+		if diff, ended := w.run(4096); diff != "" || ended {
+			t.Fatal(ended, diff)
+		}
+	}
+	for l, code := range w.fast.tile.code[1].lines.code[:60] {
+		switch {
+		case code == nil:
+			t.Errorf("line %d of a loop has no code", l)
+		case l < code.First/lineWords || l >= code.End/lineWords:
+			t.Errorf("line %d has the code of lines %d to %d", l, code.First/lineWords, code.End/lineWords)
+		}
+	}
+}
+
 // When there is no more room all translations are dropped, and what is hot is translated again.
 func TestTranslationsWithoutRoom(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
