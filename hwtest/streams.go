@@ -602,7 +602,8 @@ func streamInLoop(t *fixture) {
 	in, out := t.pair(256)
 	at := chip.Core{X: 1, Y: 2}
 	x, results := t.scriptWith(in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
-	popped := reprise.Cond{Buffer: results, Offset: t.workerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8<<4 | streamOK}
+	// 8 B, and streamOK, which is 0.
+	popped := reprise.Cond{Buffer: results, Offset: t.workerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
 	run := func(r *reprise.Recorder) error { return r.Run(x) }
 	tr, err := t.rq.Capture(t.ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
