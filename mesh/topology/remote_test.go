@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
@@ -25,6 +26,44 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 		t.Fatal(err)
 	}
 	return open(t, target)
+}
+
+// withoutDebug is a card whose processors have no debug interface, as those of the vendor's simulator.
+type withoutDebug struct{ kmd.Target }
+
+func (w withoutDebug) Node() seam.Node { return withoutDebugNode{w.Target.Node()} }
+
+type withoutDebugNode struct{ seam.Node }
+
+func (n withoutDebugNode) Open(flags int) (seam.File, error) {
+	f, err := n.Node.Open(flags)
+	return withoutDebugFile{f}, err
+}
+
+type withoutDebugFile struct{ seam.File }
+
+func (withoutDebugFile) CoreDebug() bool { return false }
+
+// A remote chip has a debug interface if the one in front of it has: a report of its hang must not stop a simulator that
+// has none.
+func TestFarDebugInterface(t *testing.T) {
+	m := emulated(t, sim.N300())
+	g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		near kmd.Target
+		want bool
+	}{{m.Card(0), true}, {withoutDebug{m.Card(0)}, false}} {
+		target, err := g.Remote(1, []kmd.Target{tt.near})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := open(t, target).CoreDebug(); got != tt.want {
+			t.Errorf("behind %T: debug interface %t, want %t", tt.near, got, tt.want)
+		}
+	}
 }
 
 // A remote chip is read and written like any other device: bytes at any address, words of registers, multicasts.

@@ -48,6 +48,9 @@ func (f *remoteFile) Fault() error {
 	return f.local.RemoteFault(f.t.place.X, f.t.place.Y)
 }
 
+// CoreDebug returns the result of kmd.Device.CoreDebug: one simulator has both chips.
+func (f *remoteFile) CoreDebug() bool { return f.local.CoreDebug() }
+
 // Close implements seam.File.
 func (f *remoteFile) Close() error { return errors.Join(f.tun.Close(), f.local.Close()) }
 
