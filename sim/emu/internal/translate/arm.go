@@ -313,19 +313,10 @@ var armBranches = map[rv32.Opcode]uint32{rv32.BEQ: aEQ, rv32.BNE: aNE, rv32.BLT:
 
 func (e *arm) branch(i int, o rv32.Inst) {
 	e.op(aSUBS, zr, e.read(o.Rs1, w0), e.read(o.Rs2, w1))
-	if holds := armBranches[o.Code]; o.Imm > 0 {
-		taken := e.label()
-		e.jumpIf(holds, taken)
-		e.cold = append(e.cold, func() {
-			e.place(taken)
-			e.take(i, o.Imm)
-		})
-	} else {
-		next := e.label()
-		e.jumpIf(holds^1, next)
-		e.take(i, o.Imm)
-		e.place(next)
-	}
+	holds := armBranches[o.Code]
+	e.takeIf(i, o.Imm,
+		func(label int) { e.jumpIf(holds, label) },
+		func(label int) { e.jumpIf(holds^1, label) })
 }
 
 // address returns the register that holds the address of a load or store, after it leaves if that is misaligned.

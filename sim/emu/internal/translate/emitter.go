@@ -183,6 +183,23 @@ func (e *emitter) instruction(i int, o rv32.Inst) {
 	}
 }
 
+// takeIf jumps by off instructions if a condition holds. Forward jumps, which are taken less often, leave the straight line.
+func (e *emitter) takeIf(i int, off int32, ifHolds, ifNot func(label int)) {
+	if off > 0 {
+		taken := e.label()
+		ifHolds(taken)
+		e.cold = append(e.cold, func() {
+			e.place(taken)
+			e.take(i, off)
+		})
+		return
+	}
+	next := e.label()
+	ifNot(next)
+	e.take(i, off)
+	e.place(next)
+}
+
 // returnTo puts the address of the instruction after i into r, by way of a register if r has no home.
 func (e *emitter) returnTo(i int, r, by uint8) {
 	if r == rv32.Sink {

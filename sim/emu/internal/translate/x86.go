@@ -255,19 +255,10 @@ func (e *x86) branch(i int, o rv32.Inst) {
 	} else {
 		e.guest(xCMP, a, o.Rs2)
 	}
-	if holds := x86Branches[o.Code]; o.Imm > 0 {
-		taken := e.label()
-		e.jumpIf(holds, taken)
-		e.cold = append(e.cold, func() {
-			e.place(taken)
-			e.take(i, o.Imm)
-		})
-	} else {
-		next := e.label()
-		e.jumpIf(holds^1, next)
-		e.take(i, o.Imm)
-		e.place(next)
-	}
+	holds := x86Branches[o.Code]
+	e.takeIf(i, o.Imm,
+		func(label int) { e.jumpIf(holds, label) },
+		func(label int) { e.jumpIf(holds^1, label) })
 }
 
 // address returns the register that holds the address of a load or store, after it leaves if that is misaligned.
