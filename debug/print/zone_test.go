@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,16 +148,14 @@ void kernel_main(void) {
 	l, got := listen(b, print.Options{})
 	b.Must(l.Close())
 	zones, lost, printed := 0, 0, 0
+	var cost, inside []uint64
 	for i, r := range *got {
 		switch {
 		case r.Zone:
 			zones++
 			if before := (*got)[i-1]; before.Zone {
-				if d := r.Time - before.Time; d > 140 {
-					t.Errorf("zone %d took %d cycles with all that it costs", zones, d)
-				} else if zones == 2 {
-					t.Logf("a zone costs %d cycles, %d of them inside", d, r.Time-r.Start)
-				}
+				cost = append(cost, r.Time-before.Time)
+				inside = append(inside, r.Time-r.Start)
 			}
 		case r.Lost > 0:
 			lost += int(r.Lost)
@@ -167,8 +166,15 @@ void kernel_main(void) {
 		}
 	}
 	if zones < 30 || zones+lost != 1000 || printed != 1 {
-		t.Errorf("%d zones, %d lost and %d lines", zones, lost, printed)
+		t.Fatalf("%d zones, %d lost and %d lines", zones, lost, printed)
 	}
+	// Where a core's slice ends, the clock of the emulator goes on by the longest slice of any core, so a zone there is longer.
+	slices.Sort(cost)
+	slices.Sort(inside)
+	if d := cost[len(cost)/2]; d > 140 {
+		t.Errorf("half of the zones took %d cycles or more with all that they cost: %d", d, cost)
+	}
+	t.Logf("a zone costs %d cycles, %d of them inside", cost[len(cost)/2], inside[len(inside)/2])
 }
 
 // Whatever a ring has, it is decoded to text.
