@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
@@ -27,6 +28,18 @@ type job struct {
 	close func(context.Context) error
 
 	stop func() // the watch
+	left atomic.Bool
+}
+
+// leaveTime is how long a process may take to close what it has opened when another one has ended, or mpirun ends the job: then
+// it waits for nothing more, so that the whole job has ended within a second.
+const leaveTime = 250 * time.Millisecond
+
+// quit ends the process, unless it has left the job in order.
+func (j *job) quit(ctx context.Context, who *process) {
+	if !j.left.Load() {
+		who.quit(context.Cause(ctx))
+	}
 }
 
 // startJob joins the processes that --hosts names, and tells which one this is. The context that it returns ends when another process
@@ -39,6 +52,9 @@ func startJob(ctx context.Context, engine string, who *process) (context.Context
 		}
 		who.set(j.Rank(), j.Size())
 		ctx, j.stop = j.watch(ctx)
+		if who != nil && who.quit != nil {
+			context.AfterFunc(ctx, func() { time.AfterFunc(leaveTime, func() { j.quit(ctx, who) }) })
+		}
 		return ctx, j, nil
 	}
 	one, err := hosts.InProcess(1)
@@ -57,6 +73,7 @@ func (j *job) end(ctx context.Context, err error) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
+		defer j.left.Store(true)
 		return j.close(ctx)
 	}
 	j.leave()

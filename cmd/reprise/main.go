@@ -79,7 +79,9 @@ func main() {
 			}
 		})
 	})
-	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr, who: who})
+	s := streams{out: os.Stdout, err: os.Stderr, who: who}
+	who.quit = func(err error) { os.Exit(report(ctx, s, err)) }
+	code := run(ctx, os.Args[1:], s)
 	ended.Store(true)
 	stop()
 	os.Exit(code)
@@ -157,7 +159,7 @@ func named(k *kong.Context) error {
 // report says what went wrong, if anything did, and returns the exit code. It writes once, so that lines of several processes don't mix.
 func report(ctx context.Context, s streams, err error) int {
 	var b strings.Builder
-	defer func() { _, _ = io.WriteString(s.err, s.who.label(b.String())) }() // there is nowhere to say that it failed
+	defer s.who.last(func() { _, _ = io.WriteString(s.err, s.who.label(b.String())) }) // there is nowhere to say that it failed
 	switch {
 	case err == nil:
 		return exitOK

@@ -3,11 +3,25 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
 // process says in messages which one of several processes this is, once that is known. Its nil pointer is the only one.
-type process struct{ name atomic.Pointer[string] }
+type process struct {
+	name atomic.Pointer[string]
+	quit func(error) // ends the process with an error at once; nil in tests
+	said sync.Once
+}
+
+// last writes what a process says of its end, once: an end in order and quit can come at the same time.
+func (p *process) last(write func()) {
+	if p == nil {
+		write()
+		return
+	}
+	p.said.Do(write)
+}
 
 // set notes the number of the process.
 func (p *process) set(rank, size int) {

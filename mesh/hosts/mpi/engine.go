@@ -25,7 +25,7 @@ type Options struct {
 // milliseconds.
 const newsTime = 100 * time.Millisecond
 
-// watchEvery is how often Watch asks.
+// watchEvery is how often Watch, and an exchange that waits, ask whether other processes have ended.
 const watchEvery = 20 * time.Millisecond
 
 const (
@@ -39,6 +39,8 @@ type Engine struct {
 	pace   dispatch.Pace
 	turn   chan struct{} // holds a token while an exchange is running
 	frames []byte        // of all hosts, in the library's hands during an exchange; this host's own comes first
+
+	near neighbours
 
 	// With the token held:
 	err    error // why the engine is broken
@@ -70,8 +72,8 @@ type communicator interface {
 var started atomic.Bool
 
 // Open loads Open MPI, starts it (MPI_Init_thread), and returns this process's engine. It can be called once in a process. MPI_Init
-// waits for all processes of the job and can't be interrupted: when ctx ends first, Open returns its error and MPI goes on
-// starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads or are an *Error.
+// waits for all processes of the job and can't be interrupted: when ctx ends first, or another process of this machine does, Open
+// returns an error and MPI goes on starting. Errors wrap ErrNoLibrary, ErrStarted, ErrThreads, a *hosts.LostError or an *Error.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Library == "" {
 		o.Library = defaultLibrary
@@ -79,12 +81,17 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("mpi: open: %w", err)
 	}
+	near := newNeighbours()
+	near.find() // before the library is loaded, which takes long enough to miss one that ends
+	fail := func(err error) (*Engine, error) {
+		return nil, fmt.Errorf("mpi: open: %w", errors.Join(err, near.close()))
+	}
 	lib, err := load(o.Library)
 	if err != nil {
-		return nil, fmt.Errorf("mpi: open %s: %w: install Open MPI (Debian: openmpi-bin), or name the library", o.Library, err)
+		return fail(fmt.Errorf("%s: %w: install Open MPI (Debian: openmpi-bin), or name the library", o.Library, err))
 	}
 	if started.Swap(true) {
-		return nil, fmt.Errorf("mpi: open: %w: use the engine that Open returned", ErrStarted)
+		return fail(fmt.Errorf("%w: use the engine that Open returned", ErrStarted))
 	}
 	type result struct {
 		c   communicator
@@ -95,15 +102,31 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		c, err := lib.start()
 		ready <- result{c, err}
 	}()
-	select {
-	case r := <-ready:
-		if r.err != nil {
-			return nil, fmt.Errorf("mpi: open: %w", r.err)
+	var r result
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for r.c == nil && err == nil {
+		select {
+		case r = <-ready:
+			err = r.err
+		case <-tick.C:
+			if gone := near.ended(); gone != nil {
+				err = &hosts.LostError{Op: "start", Ranks: gone, Err: hosts.ErrGone}
+			}
+		case <-ctx.Done():
+			err = fmt.Errorf("MPI_Init waits for the other processes: %w", context.Cause(ctx))
 		}
-		return newEngine(r.c, o.Pace)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("mpi: open: MPI_Init waits for the other processes: %w", context.Cause(ctx))
+		near.find() // all have started when MPI has
 	}
+	var e *Engine
+	if err == nil {
+		e, err = newEngine(r.c, o.Pace)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	e.near = near
+	return e, nil
 }
 
 func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
@@ -115,7 +138,7 @@ func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
 	}
 	frames, err := c.alloc(frameSize * (c.size() + 1))
 	if err != nil {
-		return nil, fmt.Errorf("mpi: open: memory for %d hosts: %w", c.size(), err)
+		return nil, fmt.Errorf("memory for %d hosts: %w", c.size(), err)
 	}
 	return &Engine{c: c, pace: pace, turn: make(chan struct{}, 1), frames: frames}, nil
 }
@@ -243,12 +266,16 @@ func (e *Engine) collect(ctx context.Context, op string, mine []byte, sizes []in
 func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, counts []int) error {
 	err := e.c.start(send, recv, counts)
 	if err == nil {
-		err = e.pace.Poll(ctx, e.c.test)
+		err = e.pace.Poll(ctx, e.arrived())
 	}
 	if err == nil {
 		return nil
 	}
 	lost := &hosts.LostError{Op: op, Err: err}
+	if errors.Is(err, hosts.ErrGone) {
+		lost.Ranks = e.near.ended()
+		return e.broken(lost)
+	}
 	if code := (*Error)(nil); errors.As(err, &code) {
 		if !e.c.faultTolerant() {
 			return e.broken(err)
@@ -257,6 +284,25 @@ func (e *Engine) gather(ctx context.Context, op string, send, recv []byte, count
 		lost.Ranks = e.failed(ctx)
 	}
 	return e.broken(lost)
+}
+
+// arrived returns a function that reports whether the all-gather has ended, and its error, which is hosts.ErrGone when a neighbour has
+// ended before.
+func (e *Engine) arrived() func() (bool, error) {
+	next := time.Now().Add(watchEvery)
+	return func() (bool, error) {
+		done, err := e.c.test()
+		if done || err != nil {
+			return done, err
+		}
+		if now := time.Now(); now.After(next) {
+			next = now.Add(watchEvery)
+			if e.near.ended() != nil {
+				return false, hosts.ErrGone
+			}
+		}
+		return false, nil
+	}
 }
 
 // failed returns the hosts that have ended, if any have. Another host may have learnt of it first and revoked the communicator, so it
@@ -279,7 +325,8 @@ func (e *Engine) broken(err error) error {
 }
 
 // Watch returns a context that ends when another process has ended, with a *hosts.LostError as its cause, also while this one computes
-// and is in no exchange. It needs fault tolerance: without it mpirun ends the job. stop ends the watch; call it before Close.
+// and is in no exchange. Without fault tolerance it learns of processes of this machine only: for others mpirun ends the job. stop ends
+// the watch; call it before Close.
 func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -287,7 +334,7 @@ func (e *Engine) Watch(ctx context.Context) (watched context.Context, stop func(
 		defer close(done)
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
-		for e.c.faultTolerant() {
+		for {
 			select {
 			case <-watched.Done():
 				return
@@ -316,10 +363,14 @@ func (e *Engine) news() error {
 	if e.err != nil || e.closed {
 		return nil
 	}
-	if ranks := e.c.failed(); ranks != nil {
-		return e.broken(&hosts.LostError{Op: "watch", Ranks: ranks, Err: hosts.ErrGone})
+	ranks := e.near.ended()
+	if ranks == nil {
+		ranks = e.c.failed()
 	}
-	return nil
+	if ranks == nil {
+		return nil
+	}
+	return e.broken(&hosts.LostError{Op: "watch", Ranks: ranks, Err: hosts.ErrGone})
 }
 
 // Leave tells the other hosts that this one takes part in no more exchanges: with fault tolerance theirs fail soon. A program that
@@ -346,6 +397,9 @@ func (e *Engine) Close(ctx context.Context) error {
 		return nil
 	}
 	e.closed = true
+	if err := e.near.close(); err != nil {
+		return fmt.Errorf("mpi: close: descriptors of other processes: %w", err)
+	}
 	if e.err != nil && !e.c.faultTolerant() {
 		return nil
 	}

@@ -215,7 +215,7 @@ func TestWatch(t *testing.T) {
 	}
 	stop()
 
-	// Without fault tolerance there is nothing to learn, and stop returns.
+	// Without fault tolerance and neighbours there is nothing to learn, and stop returns.
 	alone := inMemory(t, 1)[0]
 	alone.c.(*member).ft = false
 	ctx, stop = alone.Watch(t.Context())

@@ -210,11 +210,12 @@ func roleSignals() error {
 	}
 }
 
-// The end of a process is an error on the others with fault tolerance, and the end of the job without.
+// The end of a process is an error on the others, and without fault tolerance the end of the job, which those of one machine may or may
+// not live to say.
 func TestKilled(t *testing.T) {
 	t.Run("job ends", func(t *testing.T) {
 		out, err := run(t, "killed")
-		if err == nil || strings.Contains(out, "host 2 is gone") {
+		if err == nil || strings.Contains(out, "failed:") {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
