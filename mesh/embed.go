@@ -30,7 +30,7 @@ const (
 // embed finds a chip for each place of a shape so that neighbours are linked. It takes the lowest numbers that fit, row by row, so the
 // same chips and links always give the same mesh. Where that takes too many steps, as with thousands of chips whose numbers go by
 // host, it grows the mesh from its first corner instead: then a wrong turn is noticed within a few places. At first it takes only chips
-// with as many neighbours as their places have, which keeps to the rim of what has no links around.
+// with as many neighbours as their places have, which keeps to the rim of what has no links around. A line has ways of its own.
 func embed(s Shape, l links, steps int) ([]int, bool) {
 	n := s.Size()
 	if usable := l.usable(); n == 0 || n > usable {
@@ -44,6 +44,12 @@ func embed(s Shape, l links, steps int) ([]int, bool) {
 	at, ok, all := e.search(rows, false, steps+n*stepsOfPlace)
 	if ok || all {
 		return at, ok
+	}
+	if isLine(s) {
+		if at, ok := line(n, l, e.near, steps+n*stepsOfPlace); ok {
+			return at, true
+		}
+		return lineOfGrid(n, l, steps)
 	}
 	corner := slices.Clone(rows)
 	far := func(i int) int { return slices.Max(s.Coord(i)) }

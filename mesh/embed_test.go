@@ -71,17 +71,66 @@ func TestEmbedManyChips(t *testing.T) {
 	}
 }
 
-// Numbers that say nothing don't keep a grid from being found, and a link that is down makes it none.
-func TestEmbedAnyNumbers(t *testing.T) {
-	grid, s := blocks(32, 16, false), Shape{32, 16}
-	number := rand.New(rand.NewPCG(1, 23)).Perm(len(grid))
-	l := make(links, len(grid))
-	for a, m := range grid {
-		l[number[a]] = map[int]bool{}
+// renumbered returns links with numbers that say nothing.
+func renumbered(l links, seed uint64) links {
+	number := rand.New(rand.NewPCG(seed, 23)).Perm(len(l))
+	out := make(links, len(l))
+	for a, m := range l {
+		out[number[a]] = map[int]bool{}
 		for b := range m {
-			l[number[a]][number[b]] = true
+			out[number[a]][number[b]] = true
 		}
 	}
+	return out
+}
+
+// A line through all chips of several hosts is found, and through all but one, whatever their numbers are, also where chips are missing.
+func TestEmbedLine(t *testing.T) {
+	holes := blocks(32, 32, false)
+	for _, c := range []int{0, 300, 301} { // a corner, and two neighbours within
+		for other := range holes[c] {
+			delete(holes[other], c)
+		}
+		holes[c] = nil
+	}
+	for _, tc := range []struct {
+		name string
+		l    links
+	}{
+		{"2 hosts", blocks(8, 8, false)},
+		{"8 hosts", blocks(32, 8, false)},
+		{"8 hosts, rings", blocks(16, 16, true)},
+		{"64 hosts", blocks(64, 32, false)},
+		{"32 hosts, 3 chips missing", holes},
+		{"any numbers", renumbered(blocks(64, 32, false), 1)},
+		{"any numbers, rings", renumbered(blocks(16, 16, true), 2)},
+	} {
+		n := tc.l.usable()
+		for _, s := range []Shape{{n}, {1, n}, {n - 1, 1}} {
+			at, ok := embed(s, tc.l, embedSteps)
+			if !ok {
+				t.Errorf("%s: no line of %v", tc.name, s)
+			} else if err := formed(s, tc.l, at); err != nil || len(at) != s.Size() {
+				t.Errorf("%s: %v: %d places, %v", tc.name, s, len(at), err)
+			}
+		}
+	}
+	two := blocks(8, 8, false) // without the links between its hosts
+	for a := range two {
+		for b := range two[a] {
+			if a/32 != b/32 {
+				delete(two[a], b)
+			}
+		}
+	}
+	if at, ok := embed(Shape{64}, two, embedSteps); ok {
+		t.Errorf("a line through hosts that aren't linked: %v", at)
+	}
+}
+
+// Numbers that say nothing don't keep a grid from being found, and a link that is down makes it none.
+func TestEmbedAnyNumbers(t *testing.T) {
+	l, s := renumbered(blocks(32, 16, false), 1), Shape{32, 16}
 	at, ok := embed(s, l, embedSteps)
 	if !ok {
 		t.Fatal("not found")
