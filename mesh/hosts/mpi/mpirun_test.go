@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 
 // roles are the programs of the tests.
 var roles = map[string]func() error{
-	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
+	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate, "start": roleStart, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
 }
 
 // networks are arguments of mpirun.
@@ -241,6 +241,57 @@ func TestWatchKilled(t *testing.T) {
 	}
 }
 
+// A process that ends before it has started MPI is not waited for: the job ends, and with fault tolerance, where mpirun lets it go on, by
+// an error of the others.
+func TestKilledBeforeStart(t *testing.T) {
+	var args []string
+	ft := faultTolerant(t)
+	if ft {
+		args = []string{"--with-ft", "ulfm"}
+	}
+	dir := t.TempDir()
+	out, err := runIn(t, dir, 4, "start", args...)
+	if err == nil && !ft || strings.Contains(out, "failed:") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, rank := range []int{0, 1, 3} {
+		if said, _ := os.ReadFile(endFile(dir, rank)); ft && string(said) != "[2]" {
+			t.Errorf("process %d ended as %q\n%s", rank, said, out)
+		}
+	}
+}
+
+func roleStart() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	rank, err := strconv.Atoi(os.Getenv("PMIX_RANK"))
+	if err != nil {
+		return err
+	}
+	dir := os.Getenv(dirVariable)
+	begun := func(rank int) string { return filepath.Join(dir, fmt.Sprint("begun", rank)) }
+	if rank == 2 {
+		for _, other := range []int{0, 1, 3} {
+			if err := waitFor(ctx, begun(other)); err != nil {
+				return err
+			}
+		}
+		if err := sleep(ctx, 10*watchEvery); err != nil {
+			return err
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	if err := os.WriteFile(begun(rank), nil, 0o600); err != nil {
+		return err
+	}
+	_, err = Open(ctx, Options{})
+	var lost *hosts.LostError
+	if !errors.As(err, &lost) {
+		return fmt.Errorf("start without a process: %w", err)
+	}
+	return noteLost(ctx, rank, 4, lost)
+}
+
 func roleWatch() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -262,7 +313,7 @@ func roleWatch() error {
 		return fmt.Errorf("watch of a killed process: %v", err)
 	}
 	fmt.Println("host 2 is gone")
-	return noteLost(ctx, e, lost)
+	return noteLost(ctx, e.Rank(), e.Size(), lost)
 }
 
 func roleKilled() error {
@@ -428,22 +479,32 @@ func TestKilledInEachStage(t *testing.T) {
 func endFile(dir string, rank int) string { return filepath.Join(dir, fmt.Sprint("end", rank)) }
 
 // noteLost writes which hosts were gone, and waits until the others that are left have: when the first process ends with an error mpirun ends all.
-func noteLost(ctx context.Context, e *Engine, lost *hosts.LostError) error {
+func noteLost(ctx context.Context, own, size int, lost *hosts.LostError) error {
 	dir := os.Getenv(dirVariable)
-	if err := os.WriteFile(endFile(dir, e.Rank()), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
+	if err := os.WriteFile(endFile(dir, own), []byte(fmt.Sprint(lost.Ranks)), 0o600); err != nil {
 		return err
 	}
-	for rank := range e.Size() {
-		for !slices.Contains(lost.Ranks, rank) {
-			if _, err := os.Stat(endFile(dir, rank)); err == nil {
-				break
-			}
-			if err := sleep(ctx, time.Millisecond); err != nil {
-				return fmt.Errorf("process %d has not noticed: %w", rank, err)
-			}
+	for rank := range size {
+		if slices.Contains(lost.Ranks, rank) {
+			continue
+		}
+		if err := waitFor(ctx, endFile(dir, rank)); err != nil {
+			return fmt.Errorf("process %d has not noticed: %w", rank, err)
 		}
 	}
 	return nil
+}
+
+// waitFor waits until a file exists.
+func waitFor(ctx context.Context, path string) error {
+	for {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		if err := sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -534,7 +595,7 @@ func roleSteps() (err error) {
 		if err != nil {
 			e.Leave()
 			if lost := (*hosts.LostError)(nil); errors.As(err, &lost) {
-				err = errors.Join(err, noteLost(ctx, e, lost))
+				err = errors.Join(err, noteLost(ctx, e.Rank(), e.Size(), lost))
 			}
 			_ = finish()
 		}
