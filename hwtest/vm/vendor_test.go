@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,12 +17,48 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/vm"
 )
 
+// leftOut are tests of tt-umd that a virtual machine with emulated cards can't run, or not in time, and why.
+var leftOut = []struct {
+	program  string   // its folder and file
+	machines []string // nil for all
+	tests    string   // as --gtest_filter has them
+	why      string
+}{
+	{"wormhole_b0/unit_tests", nil, "ClusterWH.MultiThreadedMemBar", "200 MB by loads and stores"},
+	{"blackhole/unit_tests", nil, "ClusterBH.MultiThreadedMemBar", "400 MB by loads and stores"},
+}
+
+// filterOf returns what of a program runs on a machine, as --gtest_filter has it; empty for all.
+func filterOf(program, machine string) string {
+	var without []string
+	for _, l := range leftOut {
+		if strings.HasSuffix(program, "/"+l.program) && (l.machines == nil || slices.Contains(l.machines, machine)) {
+			without = append(without, l.tests)
+		}
+	}
+	if without == nil {
+		return ""
+	}
+	return "-" + strings.Join(without, ":")
+}
+
+// runsOn reports whether a program of tt-umd is for a machine: the names of their folders say which architecture they are for.
+func runsOn(program string, m chip.Machine) bool {
+	switch filepath.Base(filepath.Dir(program)) {
+	case "wormhole_b0":
+		return m.Arch == chip.Wormhole
+	case "blackhole":
+		return m.Arch == chip.Blackhole
+	}
+	return true
+}
+
 // The vendor's own test programs pass on emulated cards with the vendor's driver. Nobody here wrote them, and what they read and
-// expect of a card is no assumption of ours.
+// expect of a card is no assumption of ours. None of them makes a chip stop.
 //
-// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are tt-umd's, with spaces between them.
-// REPRISE_VM_UMD_FILTER is what of those runs, as --gtest_filter has it, and REPRISE_VM_UMD_SHARE a folder with what they read.
-// The other variables are those of [TestWithDriver].
+// REPRISE_VM_TTKMD_TEST is tt-kmd's test program (test/ttkmd_test), and REPRISE_VM_UMD_TESTS are tt-umd's, in the folders in which
+// they are built, with spaces between them. REPRISE_VM_UMD_FILTER is what of those runs, as --gtest_filter has it, instead of all but
+// leftOut, and REPRISE_VM_UMD_SHARE a folder with what they read. The other variables are those of [TestWithDriver].
 func TestVendorsPrograms(t *testing.T) {
 	qemu, kernel := qemuOf(t, "")
 	module := moduleOf(t)
@@ -32,29 +69,28 @@ func TestVendorsPrograms(t *testing.T) {
 	}
 	command := build(t, "../../cmd/reprise", "amd64")
 	for _, m := range []chip.Machine{chip.N150(), chip.P150(), chip.N300(), chip.T3000()} {
-		run := func(t *testing.T, share string, args ...string) (out string, cards int) {
+		run := func(t *testing.T, p vm.Program) (out string, cards int) {
 			t.Helper()
 			ctx, cancel := withDeadline(t)
 			defer cancel()
 			sockets := serve(t, m)
 			var stdout bytes.Buffer
-			p := vm.Program{
-				Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
-				Module:   module, Init: command, InitArgs: []string{"vm-inside"}, Args: args, Env: []string{"HOME=/tmp"}, Share: share, Dir: share,
-				Stdout: &stdout, Console: t.Output(), KernelMessages: 4,
-			}
+			p.QEMU, p.Kernel, p.Sockets, p.IOMMU, p.Accelerate = qemu, kernel, sockets, true, os.Getenv("REPRISE_VM_KVM") != ""
+			p.Module, p.Init, p.InitArgs = module, command, []string{"vm-inside"}
+			p.Env = append(p.Env, "HOME=/tmp")
+			p.Stdout, p.Console, p.KernelMessages = &stdout, t.Output(), 4
 			status, err := p.Run(ctx)
 			if err != nil {
-				t.Fatalf("%v on %s: %v\n%s", args, m.Name, err, &stdout)
+				t.Fatalf("%v on %s: %v\n%s", p.Args, m.Name, err, &stdout)
 			}
 			if status != 0 {
-				t.Errorf("%v on %s ended with status %d:\n%s", args, m.Name, status, &stdout)
+				t.Errorf("%v on %s ended with status %d:\n%s", p.Args, m.Name, status, &stdout)
 			}
 			return stdout.String(), len(sockets)
 		}
 		if kmd != "" {
 			t.Run(m.Name+"/ttkmd_test", func(t *testing.T) {
-				out, cards := run(t, "", kmd)
+				out, cards := run(t, vm.Program{Args: []string{kmd}})
 				if n := strings.Count(out, "Testing /dev/tenstorrent/"); n != cards {
 					t.Errorf("it tested %d cards, want %d:\n%s", n, cards, out)
 				}
@@ -62,12 +98,21 @@ func TestVendorsPrograms(t *testing.T) {
 			})
 		}
 		for _, program := range programs {
+			if !runsOn(program, m) {
+				continue
+			}
 			t.Run(m.Name+"/"+filepath.Base(program), func(t *testing.T) {
 				args := []string{program}
-				if f := os.Getenv("REPRISE_VM_UMD_FILTER"); f != "" {
-					args = append(args, "--gtest_filter="+f)
+				filter := os.Getenv("REPRISE_VM_UMD_FILTER")
+				if filter == "" {
+					filter = filterOf(program, m.Name)
 				}
-				out, _ := run(t, os.Getenv("REPRISE_VM_UMD_SHARE"), args...)
+				if filter != "" {
+					args = append(args, "--gtest_filter="+filter)
+				}
+				share := os.Getenv("REPRISE_VM_UMD_SHARE")
+				// Some of the tests map 4 GiB, others 1 GiB for each card. Their own setting makes them say which test they run.
+				out, _ := run(t, vm.Program{Hardware: vm.Hardware{Memory: 8192}, Args: args, Share: share, Dir: share, Env: []string{"GTEST_VERBOSE=1", "LOGGER_LEVEL=Warning"}})
 				c := counted(out)
 				if c.passed+c.skipped == 0 {
 					t.Errorf("no test ran:\n%s", out)

@@ -50,10 +50,11 @@ const (
 	parked  // waits for something that it read to change
 	blocked // waits in a load or store of a mailbox
 	paused  // by the debug interface
+	lost    // the host has overwritten what it executed
 )
 
 func (s coreState) String() string {
-	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger"}[s]
+	return [...]string{"in reset", "runnable", "parked", "blocked", "paused by a debugger", "lost: the host has overwritten its code"}[s]
 }
 
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
@@ -88,6 +89,8 @@ type core struct {
 	classes class
 	regs    [32]uint32 // probe: registers at the start of the iteration
 	wait    wait
+
+	overwritten bool // the host has stored over code around pc since the core left reset
 
 	checked   bool       // runs one instruction at a time, in runChecked
 	debugging bool       // by a debugger
@@ -150,6 +153,9 @@ func (c *core) codePage(pc uint32) *codePage {
 		return &t.iramCode[(pc-iramBase)/pageBytes]
 	}
 	c.pc = pc
+	if c.loses() {
+		return nil
+	}
 	c.refuse(UndefinedBehavior, uint64(pc), "instruction fetch from %#x: instructions are fetched from L1 only%s", pc,
 		map[bool]string{true: ", and by NCRISC and Ethernet tiles from 0xffc00000, once that is filled", false: ""}[t.chip.arch == chip.Wormhole])
 	return nil
@@ -204,6 +210,36 @@ const (
 	decodedLines = 512 // a power of two
 )
 
+// mayCache is how far from pc an instruction can be that a processor's cache holds (tt-isa-documentation
+// WormholeB0/TensixTile/BabyRISCV/InstructionCache.md, the largest).
+const mayCache = 2048
+
+// overwrites notes which cores execute code that the host is about to overwrite: it has decoded lines in n bytes at addr.
+func (t *tile) overwrites(addr uint32, n int) {
+	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+		if t.flags[line]&flagCode == 0 {
+			continue
+		}
+		for _, c := range t.cores {
+			if at := int64(line) << lineShift; c.state != inReset && int64(c.pc) > at-mayCache && int64(c.pc) < at+mayCache {
+				c.overwritten = true
+			}
+		}
+	}
+}
+
+// loses stops a core, and no more, that comes to what is no instruction after the host has overwritten its code: tt-umd's
+// tests clear L1 under a processor (TestRiscProgram). Silicon goes on with what its cache holds, or executes some other instruction
+// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md), and works after its next reset.
+func (c *core) loses() bool {
+	if !c.overwritten || c.tile.chip.cfg.RefuseUnmapped {
+		return false
+	}
+	c.tile.chip.dequeue(c)
+	c.state = lost
+	return true
+}
+
 // reset does what holding a core in reset and releasing it does: GPRs become zero, its pc is loaded, and on Blackhole its
 // local RAM is cleared unless software turned that off (tt-isa-documentation */TensixTile/SoftReset.md).
 func (c *core) reset(pc uint32, clearLocal bool) {
@@ -214,6 +250,7 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	c.pc = pc
 	c.cfg0 = 0
 	c.predicts = predictsL1
+	c.overwritten = false
 	if c.cache != nil {
 		*c.cache = dataCache{}
 	}

@@ -205,7 +205,11 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if t.writers != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) {
 		t.writers.note(writerOf(o), addr, n)
 	}
-	merge(t.memory(addr+uint32(n)), uint64(addr), buf, n)
+	l1 := t.memory(addr + uint32(n))
+	if o.tile == nil {
+		t.overwrites(addr, n)
+	}
+	merge(l1, uint64(addr), buf, n)
 	t.stored(addr, n)
 	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }

@@ -83,6 +83,9 @@ func (c *core) slow(packed rv32.Op) slowResult {
 		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)
 		return slowHalt
 	case rv32.Illegal:
+		if c.loses() {
+			return slowHalt
+		}
 		w := c.word(c.pc)
 		cat, why := explain(c.tile.chip.arch, w)
 		c.refuse(cat, uint64(c.pc), "instruction %#08x: %s", w, why)

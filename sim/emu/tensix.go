@@ -302,6 +302,9 @@ func (t *tile) pushStore(o origin, addr, v uint32) slowResult {
 
 // push executes .ttinsn: a word of the instruction stream whose low two bits are not 3. BRISC's go to the first thread.
 func (c *core) push(inst uint32) slowResult {
+	if (c.hw > 3 || inst>>24 == 0) && c.loses() {
+		return slowHalt
+	}
 	if c.hw > 3 {
 		c.refuse(UndefinedBehavior, uint64(c.pc), "a Tensix instruction in the instruction stream of NCRISC, or no instruction at all")
 		return slowHalt

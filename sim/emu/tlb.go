@@ -20,7 +20,7 @@ func (c *Chip) flits(n int) uint32 {
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation
 // WormholeB0/PCIExpressTile/TLBs.md; tt-umd blackhole_implementation.hpp; refusals as ttsim src/libttsim.cpp).
-func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
+func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool) {
 	bad := func(cat Category, format string, args ...any) (windowTarget, bool) {
 		c.refuse(origin{}, cat, "tlb window", off, format, args...)
 		return windowTarget{}, false
@@ -81,6 +81,9 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 	if !w.multicast && target>>12&0xFFF != 0 {
 		return bad(UnsupportedFunctionality, "window %d: a start corner without multicast", id)
 	}
+	if !o.loads && c.lost(w, target) {
+		return w, false
+	}
 	if w.ep = c.resolve(origin{}, "tlb window", w.noc, uint32(target&0xFFF)); w.ep == nil {
 		return w, false
 	}
@@ -92,8 +95,18 @@ func (c *Chip) window(bar int, off uint64, n int) (windowTarget, bool) {
 	return w, true
 }
 
+// lost reports whether a host's store goes to coordinates that no tile has, without an effect: tt-umd's tests store to
+// (15, 15) of a Blackhole, to hang it, and say that this one doesn't hang (WarmResetTest.ClusterWarmReset).
+func (c *Chip) lost(w windowTarget, target uint64) bool {
+	if c.arch != chip.Blackhole || w.multicast || c.cfg.RefuseUnmapped {
+		return false
+	}
+	_, err := c.topology.Translate(chip.NOC(w.noc), chip.XY{X: uint8(target & 63), Y: uint8(target >> 6 & 63)})
+	return err != nil
+}
+
 func (c *Chip) windowRead(bar int, off uint64, p []byte) {
-	w, ok := c.window(bar, off, len(p))
+	w, ok := c.window(origin{loads: true}, bar, off, len(p))
 	if !ok {
 		return
 	}
@@ -110,7 +123,7 @@ func (c *Chip) windowRead(bar int, off uint64, p []byte) {
 }
 
 func (c *Chip) windowWrite(bar int, off uint64, p []byte) {
-	w, ok := c.window(bar, off, len(p))
+	w, ok := c.window(origin{}, bar, off, len(p))
 	if !ok {
 		return
 	}

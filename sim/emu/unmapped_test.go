@@ -3,7 +3,9 @@ package emu
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -33,6 +35,10 @@ func TestUnmappedAddresses(t *testing.T) {
 		}
 		r.dev.BARLoad(0, 7<<21+0x30000, 4)
 		refused(r, "load through a multicast window")
+
+		r = newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
+		r.dev.BARStore(0, r.point(chip.XY{X: 15, Y: 15}, 0x1000), 4, 1)
+		refused(r, "store to coordinates of no tile")
 
 		r = newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
 		v = r.worker(1, 2)
@@ -115,6 +121,51 @@ func TestUnmappedAddresses(t *testing.T) {
 		c.do(r, r.worker(1, 2))
 		if r.c.Fault() == nil {
 			t.Errorf("%v: an access to an unmapped address was accepted", c.arch)
+		}
+	}
+}
+
+// A host that clears L1 under processors that execute it loses them, not the chip: they run again after their next reset. tt-umd's
+// tests do that (TestRiscProgram).
+func TestHostOverwritesCode(t *testing.T) {
+	stops := func(r *rig, what string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); r.dev.Fault() == nil; time.Sleep(50 * time.Microsecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v: %s: the chip goes on", r.arch, what)
+			}
+		}
+	}
+	for _, arch := range arches {
+		for name, code := range map[string]func(a *asm) *asm{
+			"waits":  func(a *asm) *asm { return a.halt() },
+			"counts": func(a *asm) *asm { return a.li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l") },
+		} {
+			for with, bytes := range map[string][]byte{"zeros": make([]byte, 0x40000), "ones": bytes.Repeat([]byte{0xFF}, 0x40000)} {
+				for _, strict := range []bool{false, true} {
+					r := newRig(t, Config{Arch: arch, Seed: 1, RefuseUnmapped: strict})
+					v := r.worker(1, 2)
+					r.run(v, code(newAsm(0x20).stw(0x30000, 7)))
+					r.eventually("the program runs", func() bool { return r.ld(v, 0x30000) == 7 })
+					r.write(v, 0, bytes)
+					if strict {
+						stops(r, "a processor that "+name+", "+with)
+						continue
+					}
+					r.eventually("the processor stops", func() bool {
+						cores := r.c.Cores()
+						return len(cores) == 1 && strings.HasPrefix(cores[0].State, "lost")
+					})
+					r.st(v, 0xFFB121B0, 0x47800)
+					r.run(v, newAsm(0x20).stw(0x30000, 9).halt())
+					r.eventually("it runs after a reset", func() bool { return r.ld(v, 0x30000) == 9 })
+
+					// What it then does wrong by itself is refused as ever.
+					r.st(v, 0xFFB121B0, 0x47800)
+					r.run(v, newAsm(0x800).stw(0x30000, 8))
+					stops(r, "a program that runs through its end")
+				}
+			}
 		}
 	}
 }
