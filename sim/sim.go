@@ -58,6 +58,10 @@ func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true }
 // system call of the goroutine that rings it, as on silicon.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 
+// Paced makes the chip's processors execute some instructions between two loads of the host, however busy the host's machine is. It
+// is for hosts in virtual machines: what they have just started has begun when they look.
+func Paced() Option { return func(c *config) { c.chip.Paced = true } }
+
 // Delay makes requests on the networks take up to so many clocks from step to step, so that responses come in any
 // order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }

@@ -89,7 +89,7 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 
 // emulatedCards starts the emulated chips of a machine and returns its cards. end ends them.
 func emulatedCards(m chip.Machine) (cards []virtualCard, end func() error, err error) {
-	e := sim.NewMachine(m)
+	e := sim.NewMachine(m, sim.Paced())
 	if err := e.Err(); err != nil {
 		return nil, nil, err
 	}

@@ -351,7 +351,7 @@ func serve(t *testing.T, m chip.Machine) []string {
 // serveTo serves the cards of an emulated machine until the test ends. What goes wrong is reported.
 func serveTo(t *testing.T, m chip.Machine, report func(error)) []string {
 	t.Helper()
-	e := sim.NewMachine(m)
+	e := sim.NewMachine(m, sim.Paced())
 	if err := e.Err(); err != nil {
 		t.Fatal(err)
 	}

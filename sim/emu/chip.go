@@ -38,6 +38,11 @@ type Config struct {
 	// chip that waits then never has to wake a thread, which would be a system call of the host thread that stores.
 	Awake bool
 
+	// Paced makes processors execute some slices between two loads of the host, however the host's threads take turns: a load takes
+	// that long on silicon, and programs expect a processor that counts to have counted between two of them. It is for hosts
+	// in virtual machines, whose own instructions are slow; Synchronous chips run between all accesses anyway.
+	Paced bool
+
 	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
 	// response), each drawn from Seed, so that responses come in any order that the NoC allows. 0 completes a request
 	// inside the store that starts it.

@@ -20,6 +20,7 @@ const (
 	remoteReadData     = 1 << 3
 	remoteDataDRAM     = 1 << 4
 	remoteData         = 1 << 6
+	remoteBroadcast    = 1 << 7 // to tiles of several chips, which a header in front of the data names
 	remoteNOC1         = 1 << 9
 	remoteOrdered      = 1 << 12
 )
@@ -61,15 +62,30 @@ func (t *tile) serveRemote() bool {
 		if a.write && !c.remoteData(a, a.words, false) {
 			return false
 		}
+	case remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast:
+		if n := int(cmd[2]) - broadcastHeader; n < 1 || n > remoteHostBlock-broadcastHeader {
+			return bad(UnimplementedFunctionality, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader, broadcastHeader)
+		}
+		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:
-		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, are emulated", cmd[3])
+		return bad(UnimplementedFunctionality, "command flags %#x: reads and writes of words and of blocks, in L1 or in host memory, and broadcasts are emulated", cmd[3])
 	}
 	x, y := uint8(addr>>48&63), uint8(addr>>54&63)
 	if a.to = c.at(x, y); a.to == nil {
 		return bad(UnimplementedFunctionality, "there is no chip at (%d,%d)", x, y)
 	}
+	t.ask(a, func() {
+		t.remoteDone(a, a.words)
+		t.serveRemote()
+	})
+	return true
+}
+
+// ask has the chip that an access is for perform it. done runs after that, on this chip.
+func (t *tile) ask(a *remoteAccess, done func()) {
+	c := t.chip
 	if !c.reaches(a.to) {
-		return true // no answer comes: the host's time runs out
+		return // no answer comes: the host's time runs out
 	}
 	t.eth.fw.asking = a
 	a.to.inbox.post(a.to, func(there *Chip) {
@@ -78,12 +94,10 @@ func (t *tile) serveRemote() bool {
 		}
 		c.inbox.post(c, func(*Chip) {
 			if now := c.ethTile(t.eth.channel); now == t && t.eth.fw.asking == a { // neither chip was reset meanwhile
-				t.remoteDone(a, a.words)
-				t.serveRemote()
+				done()
 			}
 		})
 	})
-	return true
 }
 
 // loseRemote ends the command that is under way to a chip that was reset: it reads all ones, as a bus does on which nothing
@@ -113,12 +127,16 @@ type remoteAccess struct {
 	n     int
 	write bool
 	words []uint32 // the first starts with addr&3 bytes of padding
+	grid  *grid    // of a broadcast
 }
 
 // remote performs the access on this chip, as its host would.
 func (c *Chip) remote(a *remoteAccess) bool {
 	if c.fault != nil {
 		return false
+	}
+	if a.grid != nil {
+		return c.spread(a)
 	}
 	ep := c.resolve(origin{}, "ethernet firmware", a.noc, a.xy)
 	if ep == nil {

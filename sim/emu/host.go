@@ -21,6 +21,7 @@ func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 		return ones
 	}
 	c.acquire()
+	c.pace()
 	v := c.loadBAR(bar, off, width)
 	if c.fault != nil {
 		v = ones

@@ -47,6 +47,7 @@ type sched struct {
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for
 	group   *group    // of a Synchronous chip with others: they run together
+	steps   int       // since the host's last load
 	skipped bool      // loop last released the token because a host wanted it
 }
 
@@ -144,6 +145,7 @@ func (s *sched) loop() {
 		left := turn
 		for ran := false; s.busy() && left > 0 && !s.ahead() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
+			s.steps++
 			if s.chip.linked() {
 				left -= n
 			}
@@ -162,6 +164,21 @@ func (s *sched) loop() {
 			runtime.Gosched()
 		}
 	}
+}
+
+// paceSteps is how many slices a Paced chip executes between two loads of a host, at least: the processors of one tile get theirs.
+const paceSteps = 2 * 5
+
+// pace executes what loop has not executed since the host's last load.
+func (s *sched) pace() {
+	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous {
+		return
+	}
+	for ; s.steps < paceSteps && s.busy() && !s.ahead(); s.steps++ {
+		s.step()
+	}
+	s.takePosted()
+	s.steps = 0
 }
 
 // turn is how many instructions a chip with links runs before it lets others run. They wait for each other's packets, and
