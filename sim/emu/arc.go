@@ -21,6 +21,7 @@ const (
 	arcCSMBytes  = 512 << 10
 	arcCSMBase   = 0x10000000
 	arcAPBBase   = 0x80000000
+	arcAPBBytes  = 1 << 20
 	arcResetUnit = 0x30000
 
 	// Places in ARC memory. They are chosen here: software finds them through pointers.
@@ -170,7 +171,7 @@ func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf 
 		}
 		copy(buf, c.arc.csm[off>>2:][:span(off, n)])
 		return true
-	case off >= arcAPBBase && off < arcAPBBase+0x100000:
+	case off >= arcAPBBase && off < arcAPBBase+arcAPBBytes:
 		if n != 4 || off&3 != 0 {
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of ARC registers: want 4, aligned", n)
 			return false
@@ -200,7 +201,7 @@ func (c *Chip) writeARC(o origin, where string, addr uint64, n int, buf []uint32
 		}
 		merge(c.arc.csm[:], off, buf, n)
 		return true
-	case off >= arcAPBBase && off < arcAPBBase+0x100000:
+	case off >= arcAPBBase && off < arcAPBBase+arcAPBBytes:
 		if n != 4 || off&3 != 0 {
 			c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of ARC registers: want 4, aligned", n)
 			return false

@@ -135,7 +135,8 @@
 // the transmit queues of both chips, and what its base firmware leaves in L1: state of the link, the chips at both ends, a
 // heartbeat. That firmware is not code on the tile: it starts applications as the real one does (Wormhole's launch flag,
 // Blackhole's mailbox), and on Wormhole carries out the commands with which a host reaches chips without a PCI interface,
-// words and blocks in L1, beside whatever the processor runs, until that is held in reset.
+// words, blocks in L1 or host memory, and broadcasts of blocks to tiles of several chips, beside whatever the processor runs,
+// until that is held in reset.
 //
 // Packets of one queue arrive in the order in which they were sent, those of different queues in any order. A queue is
 // busy while sixteen of its packets are not taken, and while the link is down. What is under way when a link goes down

@@ -156,6 +156,9 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 	if v, ok := c.pcieInBAR(off, width); ok {
 		return v
 	}
+	if c.hiddenARC(off) {
+		return 0
+	}
 	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "load of %d bytes: nothing that is emulated answers there", width)
 	return 0
 }
@@ -205,7 +208,17 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 		c.writeARC(origin{}, "bar0", addr, width, buf)
 		return
 	}
+	if c.hiddenARC(off) {
+		return
+	}
 	c.refuse(origin{}, UnimplementedFunctionality, "bar0", off, "store of %d bytes: nothing that is emulated answers there", width)
+}
+
+// hiddenARC reports whether an offset of a Blackhole's BAR 0 would show a register of the ARC tile on other cards. tt-umd's tests
+// load and store there on all of them (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
+func (c *Chip) hiddenARC(off uint64) bool {
+	apb := uint64(c.params.BAR.ARCAPB)
+	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arcAPBBytes
 }
 
 func le(p [8]byte) uint64 {
@@ -234,16 +247,16 @@ func (c *Chip) inBAR(bar int, off uint64, width int) bool {
 	return false
 }
 
-// arcInBAR returns the NoC address of what Wormhole's BAR 0 shows of the ARC tile.
+// arcInBAR returns the NoC address of what BAR 0 shows of the ARC tile. A Blackhole shows the registers only, and only where its PCIe
+// tile is in column 11 (tt-umd device/tt_device/blackhole_tt_device.cpp, is_arc_available_over_axi).
 func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
-	if c.arch != chip.Wormhole {
-		return 0, false
-	}
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
+	case c.arch == chip.Blackhole:
+		return arcAPBBase + off - apb, off >= apb && off < apb+arcAPBBytes && c.topology.PCIe(chip.NOC0).X == 11
 	case off >= csm && off < csm+arcCSMBytes:
 		return 0x8_0000_0000 + arcCSMBase + off - csm, true
-	case off >= apb && off < apb+0x100000:
+	case off >= apb && off < apb+arcAPBBytes:
 		return 0x8_0000_0000 + arcAPBBase + off - apb, true
 	}
 	return 0, false

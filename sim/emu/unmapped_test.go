@@ -40,6 +40,19 @@ func TestUnmappedAddresses(t *testing.T) {
 		r.dev.BARStore(0, r.point(chip.XY{X: 15, Y: 15}, 0x1000), 4, 1)
 		refused(r, "store to coordinates of no tile")
 
+		r = newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
+		scratch := uint64(r.params.BAR.ARCAPB) + 0x30068
+		r.dev.BARStore(0, scratch, 4, 0x1234)
+		got := r.dev.BARLoad(0, scratch, 4)
+		if r.topo.PCIe(chip.NOC0).X != 11 {
+			refused(r, "ARC registers in BAR 0 of a card that doesn't show them")
+			if !strict && got != 0 {
+				t.Errorf("an ARC register that BAR 0 doesn't show is %#x", got)
+			}
+		} else if inNOC := r.ld(r.topo.ARC(), 0x80030068); got != 0x1234 || inNOC != 0x1234 {
+			t.Errorf("an ARC register is %#x in BAR 0 and %#x for the NoC after a store of 0x1234", got, inNOC)
+		}
+
 		r = newRig(t, Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
 		v = r.worker(1, 2)
 		p := binary.LittleEndian.AppendUint64(pattern(32, 3), 11)
