@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/release"
 )
 
 // spinLock is a lock that costs one atomic instruction, to lock it. A plain store unlocks it, which neither drains the store
@@ -57,4 +59,4 @@ func (l *spinLock) TryLock() bool {
 }
 
 // Unlock unlocks l.
-func (l *spinLock) Unlock() { storeRelease(&l.held, 0) }
+func (l *spinLock) Unlock() { release.Store(&l.held, 0) }

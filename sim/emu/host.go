@@ -36,14 +36,14 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
 	}
-	if c.cfg.Awake && !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
+	if c.cfg.Awake && !c.cfg.Synchronous && c.stores.push(hostStore{off, v, uint8(bar), uint8(width)}) {
 		return // the loop polls; not even a channel's lock is taken
 	}
 	select {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.stores.push(storeEntry{bar, width, off, v}) {
+		if !c.cfg.Synchronous && c.stores.push(hostStore{off, v, uint8(bar), uint8(width)}) {
 			c.wakeLoop()
 			return
 		}

@@ -2,7 +2,6 @@ package emu
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -136,7 +135,7 @@ func (s *sched) loop() {
 	defer close(s.done)
 	for {
 		s.takeToken()
-		s.takePosted()
+		s.lookPosted()
 		if s.closed {
 			s.tok <- struct{}{}
 			return
@@ -149,7 +148,7 @@ func (s *sched) loop() {
 			if s.chip.linked() {
 				left -= n
 			}
-			s.takePosted()
+			s.lookPosted()
 			s.skipped = false
 		}
 		s.skipped = s.want.Load() != 0
@@ -224,7 +223,7 @@ func (s *sched) awaitKick() {
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
 // least 1.
 func (s *sched) step() int {
-	s.takePosted()
+	s.lookPosted()
 	s.inbox.drain(s.chip)
 	if s.pos >= len(s.queue) { // the round is over
 		s.pos = 0
@@ -362,51 +361,4 @@ func (c *Chip) Close() error {
 		<-c.done
 	}
 	return nil
-}
-
-// storeQueue holds stores of the host that came while the chip was running, in order. The goroutine that takes from it never
-// makes a host wait: the mutex is between hosts.
-//
-// Words that hosts write, words that the chip writes and words that the chip polls lie in cache lines of their own:
-// otherwise a store would wait several times for the chip's processor to release a line.
-type storeQueue struct {
-	mu      sync.Mutex
-	taken   uint32 // head, when a host last loaded it; guarded by mu
-	_       [52]byte
-	tail    atomic.Uint32 // where the next entry goes, modulo 2^32
-	_       [60]byte
-	head    atomic.Uint32 // the oldest entry
-	_       [60]byte
-	entries [256]storeEntry
-}
-
-type storeEntry struct {
-	bar, width int
-	off, v     uint64
-}
-
-// pending reports whether the queue has stores.
-func (q *storeQueue) pending() bool { return q.head.Load() != q.tail.Load() }
-
-// push reports whether there was room.
-func (q *storeQueue) push(e storeEntry) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	tail := q.tail.Load()
-	if tail-q.taken == uint32(len(q.entries)) {
-		if q.taken = q.head.Load(); tail-q.taken == uint32(len(q.entries)) {
-			return false
-		}
-	}
-	q.entries[tail%uint32(len(q.entries))] = e
-	q.tail.Store(tail + 1)
-	return true
-}
-
-// take performs the oldest store. The caller holds the token, so that only one goroutine does.
-func (q *storeQueue) take(c *Chip) {
-	head := q.head.Load()
-	e := q.entries[head%uint32(len(q.entries))]
-	q.head.Store(head + 1)
-	c.store(e.bar, e.off, e.width, e.v)
 }

@@ -2,8 +2,8 @@
 
 #include "textflag.h"
 
-// func storeRelease(p *uint32, v uint32)
-TEXT ·storeRelease(SB), NOSPLIT, $0-12
+// func Store(p *uint32, v uint32)
+TEXT ·Store(SB), NOSPLIT, $0-12
 	MOV p+0(FP), X10
 	MOVW v+8(FP), X11
 	FENCE

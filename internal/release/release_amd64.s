@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func storeRelease(p *uint32, v uint32)
+// func Store(p *uint32, v uint32)
 // Every store is behind those before it.
-TEXT ·storeRelease(SB), NOSPLIT, $0-12
+TEXT ·Store(SB), NOSPLIT, $0-12
 	MOVQ p+0(FP), AX
 	MOVL v+8(FP), CX
 	MOVL CX, (AX)

@@ -1,0 +1,56 @@
+package emu
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// Hosts push at the same time, and more than there are places: each host's stores stay in order, and none is lost.
+func TestStoreQueue(t *testing.T) {
+	const hosts, each = 3, 2*storePlaces + 7
+	q := new(storeQueue)
+	q.head.Store(1<<32 - 5) // the numbers of places start again soon
+	q.taken.Store(1<<32 - 5)
+	q.tail.Store(1<<32 - 5)
+	var wg sync.WaitGroup
+	for h := range hosts {
+		wg.Go(func() {
+			for n := range each {
+				for !q.push(hostStore{off: uint64(h), v: uint64(n), bar: 4, width: 8}) {
+					runtime.Gosched()
+				}
+			}
+		})
+	}
+	var next [hosts]uint64
+	for range hosts * each {
+		for q.head.Load() == q.tail.Load() {
+			runtime.Gosched()
+		}
+		s := q.take()
+		if want := (hostStore{off: s.off, v: next[s.off], bar: 4, width: 8}); s != want {
+			t.Fatalf("took %+v, want %+v", s, want)
+		}
+		next[s.off]++
+	}
+	wg.Wait()
+	if q.pending() {
+		t.Error("there is a store after the last one")
+	}
+}
+
+// A full queue refuses a store, and takes it once there is room.
+func TestStoreQueueIsFull(t *testing.T) {
+	q := new(storeQueue)
+	for n := range uint64(storePlaces) {
+		if !q.push(hostStore{v: n}) {
+			t.Fatalf("no room for store %d of %d", n, storePlaces)
+		}
+	}
+	if last := (hostStore{v: storePlaces}); q.push(last) {
+		t.Error("a full queue took a store")
+	} else if s := q.take(); s.v != 0 || !q.push(last) {
+		t.Errorf("took store %d, want 0, and room for one more", s.v)
+	}
+}
