@@ -110,9 +110,9 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	return wr
 }
 
-// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay has 128 or 256 bytes, and takes
-// less time than a cache miss.
-const prefetchAhead = 256
+// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay has 128 or 192 bytes, and a cache
+// miss takes as long as several replays.
+const prefetchAhead = 1024
 
 // prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
