@@ -52,6 +52,15 @@ func cqRelayCases() []testCase {
 			})
 		}
 	}
+	for _, log := range []int{11, 14} {
+		for _, n := range []int{1 << log, 5<<log + 64, half - 64, half, half + 64} {
+			cs = append(cs, testCase{
+				name:     fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log),
+				protects: "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
+				fn:       func(t *fixture) { relayOnePacked(t, n, log) },
+			})
+		}
+	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
 		for _, commands := range []int{1, 40, 1000} {
 			cs = append(cs, testCase{
@@ -157,6 +166,21 @@ func relayPaged(t *fixture, dram bool, size, pages, start, adjust int) {
 		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size), Pages: uint32(pages)})
 	}), got))
 	t.same("relayed", data[:len(got)], got)
+}
+
+// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something after it that isn't asked for.
+func relayOnePacked(t *fixture, n, log int) {
+	const base = 2 << 20
+	start := len(t.ch.DRAMBanks()) - 2
+	data := pattern(uint32(n), n+64)
+	t.pokePages(true, base, 1<<log, start, data)
+	dst := t.grid().End
+	want := t.guarded(dst, scratch, data[:n])
+	t.do(func(b *cq.Builder) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Length: uint64(n)})
+		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base, Length: uint32(n)}}})
+	})
+	t.same("relayed", want, t.peek(dst, scratch-32, len(want)))
 }
 
 func relayPagedPacked(t *fixture, subs, log int) {

@@ -80,7 +80,7 @@ CQ_SHARED void log_entry(enum cq_turn turn) {
         s->stamp.what = (trace.at + (commands.ptr - trace.part)) | turn;
         rp_l1_commit((uint32_t)&s->stamp.what);
         cq_ring_reserve(&master, sizeof s->stamp);
-        cq_ring_write_short(&master, NOC, (uint32_t)&s->stamp, sizeof s->stamp);
+        cq_ring_write(&master, NOC, (uint32_t)&s->stamp, sizeof s->stamp);
         cq_ring_finish(&master, NOC);
     }
     s->logged = n + 1;

@@ -61,12 +61,14 @@ CQ_SHARED void read_l1(uint32_t coord, uint64_t addr, uint32_t l1, uint32_t byte
     rp_noc_read(NOC, coord, addr, l1, bytes);
 }
 
-// Waits for the reads of one id. A load of its counter may overtake the store that started the last read, and find the
-// count of before; a load of the very register that was stored to may not (tt-isa-documentation WormholeB0/TensixTile/
-// BabyRISCV/MemoryOrdering.md).
+// Waits for the reads of one id, which only this buffer's requests have. A load of its counter may overtake the store that
+// started the last read, and find the count of before; a load of the very register that was stored to may not
+// (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/MemoryOrdering.md).
 CQ_SHARED void wait_reads(uint32_t id) {
     rp_noc_ready(NOC, RP_BUF_READ);
-    rp_noc_id_barrier(NOC, id);
+    while (rp_noc_counter(NOC, RP_COUNTER_OUTSTANDING_ID(id)) != 0) {
+    }
+    rp_invalidate_l1();
 }
 
 // read_whole_pages starts reads of the pages from the present one on that lie in so many bytes as a whole, moves past them and
@@ -190,10 +192,10 @@ static void fetch_commands(void) {
 
 // --- reading commands from a trace ---------------------------------------------------------------------------------
 
-// Asks for the next part of the trace: whole pages, bytes at most, from landing on.
+// Asks for the next part of the trace, of which there is more: whole pages, bytes at most, from landing on.
 static void trace_request(uint32_t landing, uint32_t bytes) {
     uint32_t pages = cq_min(cq_min(bytes >> trace.page_log, MAX_OPEN_READS / 2), trace.pages_left);
-    if (pages == 0 && trace.pages_left != 0) {
+    if (pages == 0) {
         pages = 1;
     }
     trace.landing = landing;
@@ -221,6 +223,10 @@ static void trace_advance(void) {
     trace.part = trace.landing;
     commands.ptr = trace.landing;
     commands.end = trace.landing + trace.in_flight;
+    if (trace.pages_left == 0) {
+        trace.in_flight = 0;
+        return;
+    }
     uint32_t landing = commands.end == trace.end ? args.buffer : commands.end;
     trace_request(landing, cq_min(TRACE_AHEAD_BYTES, trace.end - landing));
 }
@@ -253,7 +259,9 @@ static void trace_start(uint32_t base, uint32_t page_log, uint32_t pages) {
 
 // The padding after the last command may still be coming in: it must not land on what comes next.
 static void trace_stop(void) {
-    wait_reads(READ_TRACE);
+    if (trace.in_flight != 0) {
+        wait_reads(READ_TRACE);
+    }
     trace.active = 0;
     fetch.stalled = 0;
     commands.ptr = args.buffer;

@@ -9,6 +9,7 @@
 #ifndef REPRISE_CQ_RING_H
 #define REPRISE_CQ_RING_H
 
+#include "cq_args.h"
 #include "cq_core.h"
 #include "reprise/noc.h"
 
@@ -81,17 +82,6 @@ CQ_SHARED void cq_ring_write(struct cq_ring_writer* w, uint32_t noc, uint32_t l1
     }
 }
 
-// cq_ring_write_short does the same in few instructions when one request will do, as for nearly every command.
-RP_INLINE void cq_ring_write_short(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
-    if (bytes > RP_NOC_MAX_BURST || bytes >= w->end - w->cursor) {
-        cq_ring_write(w, noc, l1, bytes);
-        return;
-    }
-    w->room -= bytes;
-    rp_noc_write_with_state(noc, w->buf, RP_WRITE, w->cursor, l1, bytes, 1);
-    w->cursor += bytes;
-}
-
 // The ring whose semaphore the atomic buffer's registers lead to, as rp_noc_atomic_inc sets them: they keep what isn't stored
 // anew. A kernel that writes to rings sends no other atomics.
 static const struct cq_ring_writer* cq_ring_publishes;
@@ -142,11 +132,13 @@ CQ_SHARED void cq_ring_finish(struct cq_ring_writer* w, uint32_t noc) {
 }
 
 // cq_ring_write_whole writes and publishes a command of its own pages if one request can carry it there, and returns
-// whether it did: the short way of cq_ring_reserve, cq_ring_write and cq_ring_finish.
-RP_INLINE int cq_ring_write_whole(struct cq_ring_writer* w, uint32_t noc, uint32_t l1, uint32_t bytes) {
+// whether it did: the short way of cq_ring_reserve, cq_ring_write and cq_ring_finish. buf and page_log are the writer's, as
+// constants.
+RP_INLINE int cq_ring_write_whole(struct cq_ring_writer* w, uint32_t noc, uint32_t buf, uint32_t page_log, uint32_t l1,
+                                  uint32_t bytes) {
     uint32_t cursor = w->cursor;
-    uint32_t pages = (bytes + (1u << w->page_log) - 1) >> w->page_log;
-    uint32_t next = cursor + (pages << w->page_log);
+    uint32_t pages = (bytes + (1u << page_log) - 1) >> page_log;
+    uint32_t next = cursor + (pages << page_log);
     // bytes - 1: none at all take the long way too.
     if (w->room != 0 || bytes - 1 >= RP_NOC_MAX_BURST || next > w->end) {
         return 0;
@@ -156,7 +148,7 @@ RP_INLINE int cq_ring_write_whole(struct cq_ring_writer* w, uint32_t noc, uint32
     }
     w->taken += pages;
     w->cursor = next == w->end ? w->base : next;
-    rp_noc_write_with_state(noc, w->buf, RP_WRITE, cursor, l1, bytes, 1);
+    rp_noc_write_with_state(noc, buf, RP_WRITE, cursor, l1, bytes, 1);
     cq_ring_publish_some(w, noc, pages);
     return 1;
 }
@@ -172,7 +164,6 @@ RP_INLINE void cq_ring_drain(struct cq_ring_writer* w) { cq_ring_wait_credits(w,
 // withholds up to two blocks from the producer.
 struct cq_ring_reader {
     uint32_t base, end;
-    uint32_t page_log;
     uint32_t block_bytes;
     uint32_t pages_word;  // own semaphore
     uint32_t coord;       // the producer
@@ -192,7 +183,7 @@ RP_INLINE void cq_ring_reader_init(struct cq_ring_reader* r) {
 }
 
 RP_INLINE void cq_ring_return(struct cq_ring_reader* r, uint32_t noc, uint32_t bytes) {
-    rp_noc_atomic_inc(noc, r->coord, r->credits, bytes >> r->page_log);
+    rp_noc_atomic_inc(noc, r->coord, r->credits, bytes >> CQ_PAGE_LOG);
 }
 
 // The wait is for later writes too, once for each block: nothing tells which writes' data have been read.
@@ -229,9 +220,9 @@ RP_INLINE void cq_ring_take(struct cq_ring_reader* r) {
             rp_waypoint("RUN ");
         }
     }
-    uint32_t pages = cq_min(r->arrived - r->taken, (r->block_end - r->fence) >> r->page_log);
+    uint32_t pages = cq_min(r->arrived - r->taken, (r->block_end - r->fence) >> CQ_PAGE_LOG);
     r->taken += pages;
-    r->fence += pages << r->page_log;
+    r->fence += pages << CQ_PAGE_LOG;
 }
 
 CQ_SHARED void cq_ring_more(struct cq_ring_reader* r, uint32_t noc) {
@@ -270,7 +261,7 @@ RP_INLINE void cq_ring_skip(struct cq_ring_reader* r, uint32_t noc, uint32_t byt
 }
 
 // cq_ring_end_command moves to the next page, where the next command begins.
-RP_INLINE void cq_ring_end_command(struct cq_ring_reader* r) { r->cursor = cq_align(r->cursor, 1u << r->page_log); }
+RP_INLINE void cq_ring_end_command(struct cq_ring_reader* r) { r->cursor = cq_align(r->cursor, 1u << CQ_PAGE_LOG); }
 
 // cq_ring_return_all returns everything that was used, for good.
 RP_INLINE void cq_ring_return_all(struct cq_ring_reader* r, uint32_t noc) {

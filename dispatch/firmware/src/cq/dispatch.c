@@ -50,21 +50,25 @@ CQ_SHARED void send_to(uint32_t coord, uint32_t addr_hi, uint32_t addr, uint32_t
 RP_INLINE void skip_header(void) { ring.cursor += CQ_HEADER_BYTES; }
 RP_INLINE void skip(uint32_t bytes) { cq_ring_skip(&ring, NOC, bytes); }
 
-// Copies a table that lies at the cursor in one piece, and skips it together with its padding.
-static void take_table(uint32_t words) {
-    if (words > TABLE_WORDS || 4 * words > cq_ring_here(&ring)) {
+// Copies a table that lies in the ring in one piece.
+static void copy_table(uint32_t from, uint32_t words) {
+    if (words > TABLE_WORDS || 4 * words > ring.fence - from) {
         bad_command(CQ_BAD_LENGTH);
     }
-    uint32_t bytes = cq_align(4 * words, RP_L1_ALIGNMENT);
     uint32_t* to = table;
-    for (uint32_t from = ring.cursor, end = from + bytes; from != end; from += 16, to += 4) {
+    for (uint32_t end = from + cq_align(4 * words, 16); from != end; from += 16, to += 4) {
         uint32_t a = rp_load(from), b = rp_load(from + 4), c = rp_load(from + 8), d = rp_load(from + 12);
         to[0] = a;
         to[1] = b;
         to[2] = c;
         to[3] = d;
     }
-    skip(bytes);
+}
+
+// Copies a table that lies at the cursor, and skips it together with its padding.
+static void take_table(uint32_t words) {
+    copy_table(ring.cursor, words);
+    skip(cq_align(4 * words, RP_L1_ALIGNMENT));
 }
 
 // --- writes to one place -------------------------------------------------------------------------------------------
@@ -375,15 +379,11 @@ static int linked_multicast(int open, int keep, uint32_t rect, uint32_t addr, ui
     return keep;
 }
 
-CQ_SHARED void write_packed_large(void) {
-    const struct cq_write_packed_large* c = (const struct cq_write_packed_large*)ring.cursor;
-    uint32_t count = c->count, alignment = c->alignment, offset = offset_of(c->offset_index);
-    if (count > CQ_PACKED_LARGE_MAX) {
-        bad_command(CQ_BAD_LENGTH);
-    }
-    skip_header();
-    take_table(count * sizeof(struct cq_write_packed_large_sub) / 4);
-    const struct cq_write_packed_large_sub* sub = (const struct cq_write_packed_large_sub*)table;
+// Runs sub-commands whose data are at the cursor: some are linked, or a part of the data is still coming.
+CQ_SHARED void packed_large_in_pieces(const struct cq_write_packed_large_sub* sub, uint32_t count, uint32_t alignment,
+                                      uint32_t offset) {
+    copy_table((uint32_t)sub, count * sizeof *sub / 4);
+    sub = (const struct cq_write_packed_large_sub*)table;
     uint32_t rect = 0;
     int open = 0, begin = 1;
     for (; count != 0; count--, sub++) {
@@ -405,6 +405,37 @@ CQ_SHARED void write_packed_large(void) {
         }
         skip(pad);
     }
+}
+
+CQ_SHARED void write_packed_large(void) {
+    const struct cq_write_packed_large* c = (const struct cq_write_packed_large*)ring.cursor;
+    uint32_t count = c->count, alignment = c->alignment, offset = offset_of(c->offset_index);
+    if (count > CQ_PACKED_LARGE_MAX) {
+        bad_command(CQ_BAD_LENGTH);
+    }
+    const struct cq_write_packed_large_sub* sub = (const struct cq_write_packed_large_sub*)(ring.cursor + CQ_HEADER_BYTES);
+    uint32_t table_bytes = cq_align(count * sizeof *sub, RP_L1_ALIGNMENT);
+    uint32_t l1 = (uint32_t)sub + table_bytes;
+    // Those up to the first that is linked, or isn't here in whole, are one request each.
+    rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, 0, 0);
+    for (; count != 0; count--, sub++) {
+        uint32_t coord = sub->noc_xy, addr = sub->addr, dests = sub->multicast_dests, bytes = sub->length_minus1 + 1u;
+        uint32_t next = l1 + cq_align(bytes, alignment);
+        if (next > ring.fence || bytes > RP_NOC_MAX_BURST || (count != 1 && !(sub->flags & CQ_PACKED_LARGE_UNLINK))) {
+            ring.cursor = l1;
+            packed_large_in_pieces(sub, count, alignment, offset);
+            return;
+        }
+        rp_noc_write_barrier(NOC);  // as in write_multicast
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_COORD, coord);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_RET_LO, addr + offset);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_TARG_LO, l1);
+        rp_noc_set(NOC, RP_BUF_WRITE, RP_NOC_LEN_BE, bytes);
+        rp_noc_send(NOC, RP_BUF_WRITE);
+        rp_noc_count_write(NOC, RP_WRITE_DISPATCH_MULTICAST, dests);
+        l1 = next;
+    }
+    ring.cursor = l1;
 }
 
 // --- synchronization -----------------------------------------------------------------------------------------------
@@ -510,8 +541,17 @@ RP_INLINE void set_write_offset(void) {
     if (count > CQ_WRITE_OFFSETS) {
         bad_command(CQ_BAD_LENGTH);
     }
+    uint32_t from = ring.cursor + CQ_HEADER_BYTES;
+    if (count == 3) {  // as every program has, all of them in this page
+        uint32_t a = rp_load(from), b = rp_load(from + 4), c = rp_load(from + 8);
+        write_offset[0] = a;
+        write_offset[1] = b;
+        write_offset[2] = c;
+        ring.cursor = from + 12;
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        write_offset[i] = rp_load(ring.cursor + CQ_HEADER_BYTES + 4 * i);
+        write_offset[i] = rp_load(from + 4 * i);
     }
     skip(CQ_HEADER_BYTES + 4 * count);
 }
@@ -599,6 +639,10 @@ RP_INLINE int run_command(void) {
         forward_subordinate();
         return 1;
     }
+    if (id == CQ_DISPATCH_WRITE_PACKED_LARGE) {
+        write_packed_large();
+        return 1;
+    }
     switch (id) {
     case CQ_DISPATCH_WRITE_LINEAR:
     case CQ_DISPATCH_WRITE_LINEAR_H:
@@ -609,9 +653,6 @@ RP_INLINE int run_command(void) {
         return 1;
     case CQ_DISPATCH_WRITE_PAGED:
         write_paged();
-        return 1;
-    case CQ_DISPATCH_WRITE_PACKED_LARGE:
-        write_packed_large();
         return 1;
     case CQ_DISPATCH_NOTIFY_SUBORDINATE:
         notify_subordinate();
@@ -653,7 +694,6 @@ static void init(void) {
     }
     ring.base = args.ring;
     ring.end = args.ring + args.ring_pages * PAGE_BYTES;
-    ring.page_log = CQ_PAGE_LOG;
     ring.block_bytes = args.ring_pages / args.ring_blocks * PAGE_BYTES;
     ring.pages_word = cq_own_semaphore(CQ_SEM_DISPATCH_PAGES);
     ring.coord = rp_noc_coord_xy(args.prefetch_xy);

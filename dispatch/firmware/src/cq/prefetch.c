@@ -90,8 +90,41 @@ CQ_SHARED void relay_paged(void) {
     relay(&s, bytes);
 }
 
+// Does for a RELAY_PAGED_PACKED of one sub-command what relay does, in few instructions, if all of the command is at hand and
+// half of the scratch memory holds its data. Returns whether it did.
+static int relay_one_packed(const struct cq_relay_paged_packed* c) {
+    const struct cq_relay_paged_packed_sub* sub = (const struct cq_relay_paged_packed_sub*)(c + 1);
+    uint32_t at = commands.ptr, stride = c->stride, bytes = c->total_length;
+    if (c->count != 1 || stride > commands.end - at || stride < sizeof *c + sizeof *sub) {
+        return 0;
+    }
+    uint32_t base = sub->base, page_log = sub->log_page_size;
+    if (bytes == 0 || bytes > sub->length || bytes > args.scratch_size / 2 || (base & (RP_DRAM_ALIGNMENT - 1)) != 0 ||
+        bytes >> page_log >= MAX_OPEN_READS || 1u << page_log > RP_NOC_MAX_BURST) {
+        return 0;
+    }
+    struct cq_pages pages;
+    cq_pages_start(&pages, 1, base, 1u << page_log, sub->start_page);
+    commands.ptr = at + stride;
+    data_barrier();
+    rp_noc_write_flush(NOC);
+    rp_noc_set_id(NOC, RP_BUF_READ, READ_DATA);
+    uint32_t whole = read_whole_pages(&pages, args.scratch, bytes);
+    if (whole != bytes) {
+        rp_noc_read_packet(NOC, cq_pages_coord(&pages, NOC), cq_pages_address(&pages), args.scratch + whole, bytes - whole);
+    }
+    wait_reads(READ_DATA);
+    cq_ring_reserve(&master, bytes);
+    cq_ring_write(&master, NOC, args.scratch, bytes);
+    cq_ring_finish(&master, NOC);
+    return 1;
+}
+
 CQ_SHARED void relay_paged_packed(void) {
     const struct cq_relay_paged_packed* c = (const struct cq_relay_paged_packed*)commands.ptr;
+    if (relay_one_packed(c)) {
+        return;
+    }
     uint32_t bytes = c->total_length, stride = c->stride;
     uint32_t table_bytes = c->count * sizeof(struct cq_relay_paged_packed_sub);
     struct source s = {.kind = SOURCE_PAGED_PACKED, .subs = c->count};
@@ -103,16 +136,35 @@ CQ_SHARED void relay_paged_packed(void) {
     relay(&s, bytes);
 }
 
-// Does for RELAY_INLINE what relay_inline does, in few instructions, if all of the command is at hand and one request
-// carries its payload, as for nearly every command. Returns whether it did.
-RP_INLINE int relay_inline_whole(struct cq_ring_writer* w) {
+// Does for a RELAY_INLINE to the dispatcher what relay_inline does, in few instructions, if all of the command is at hand and
+// one request carries its payload, as for nearly every command. Returns whether it did.
+RP_INLINE int relay_inline_whole(void) {
+    struct cq_ring_writer* w = &master;
     uint32_t at = commands.ptr;
     const struct cq_relay_inline* c = (const struct cq_relay_inline*)at;
     uint32_t length = c->length, stride = c->stride;
     if (stride > commands.end - at || length > stride - CQ_HEADER_BYTES || stride < CQ_HEADER_BYTES ||
-        !cq_ring_write_whole(w, NOC, at + CQ_HEADER_BYTES, length)) {
+        !cq_ring_write_whole(w, NOC, RP_BUF_WRITE, CQ_PAGE_LOG, at + CQ_HEADER_BYTES, length)) {
         return 0;
     }
+    commands.ptr = at + stride;
+    return 1;
+}
+
+// The same for RELAY_INLINE_NOFLUSH.
+RP_INLINE int relay_inline_open(void) {
+    struct cq_ring_writer* w = &master;
+    uint32_t at = commands.ptr;
+    const struct cq_relay_inline* c = (const struct cq_relay_inline*)at;
+    uint32_t length = c->length, stride = c->stride;
+    if (stride > commands.end - at || length > stride - CQ_HEADER_BYTES || stride < CQ_HEADER_BYTES ||
+        length > RP_NOC_MAX_BURST || length >= w->end - w->cursor) {
+        return 0;
+    }
+    cq_ring_reserve(w, length);
+    w->room -= length;
+    rp_noc_write_with_state(NOC, RP_BUF_WRITE, RP_WRITE, w->cursor, at + CQ_HEADER_BYTES, length, 1);
+    w->cursor += length;
     commands.ptr = at + stride;
     return 1;
 }
@@ -126,7 +178,7 @@ CQ_SHARED void relay_inline(struct cq_ring_writer* w, int flush) {
     command_skip(CQ_HEADER_BYTES);
     for (uint32_t left = length; left != 0;) {
         uint32_t n = command_bytes(left);
-        cq_ring_write_short(w, NOC, commands.ptr, n);
+        cq_ring_write(w, NOC, commands.ptr, n);
         commands.ptr += n;
         left -= n;
     }
@@ -153,11 +205,15 @@ CQ_SHARED void exec_buf(void) {
     trace_start(base, page_log, pages);
 }
 
+// What is in it is for the prefetcher of another chip, which reads the trace there: this chip's dispatcher would skip it.
 CQ_SHARED void exec_buf_end(void) {
+    const struct cq_relay_inline* c = (const struct cq_relay_inline*)commands.ptr;
+    uint32_t stride = c->stride;
     if (!trace.active) {
         cq_park(CQ_BAD_STALL, first_word());
     }
-    relay_inline(&master, 1);
+    command_skip(CQ_HEADER_BYTES);
+    command_end(stride, CQ_HEADER_BYTES);
     trace_return();
 }
 
@@ -236,7 +292,7 @@ CQ_SHARED void relay_ringbuffer(void) {
 RP_INLINE int run_command(void) {
     const uint8_t* c = (const uint8_t*)commands.ptr;
     uint32_t id = c[0];
-    if (id == CQ_PREFETCH_RELAY_INLINE && c[1] == CQ_DISPATCHER_MASTER && relay_inline_whole(&master)) {
+    if (id == CQ_PREFETCH_RELAY_INLINE && c[1] == CQ_DISPATCHER_MASTER && relay_inline_whole()) {
         return 1;
     }
     switch (id) {
@@ -244,7 +300,9 @@ RP_INLINE int run_command(void) {
         relay_inline(c[1] == CQ_DISPATCHER_MASTER ? &master : &subordinate, 1);
         return 1;
     case CQ_PREFETCH_RELAY_INLINE_NOFLUSH:
-        relay_inline(&master, 0);
+        if (!relay_inline_open()) {
+            relay_inline(&master, 0);
+        }
         return 1;
     case CQ_PREFETCH_RELAY_LINEAR:
         relay_linear();
