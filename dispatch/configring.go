@@ -40,7 +40,7 @@ func newRing(size uint32) configRing {
 }
 
 // fullRing returns a ring that one program occupies completely until the workers have completed freeAt. It stands for
-// "something unknown was here": a trace's own slots, or whatever ran before a capture.
+// "something unknown was here": what a trace has left.
 func fullRing(size, freeAt uint32) configRing {
 	r := newRing(size)
 	r.n, r.slots[0] = 1, slot{off: 0, size: size, freeAt: freeAt}

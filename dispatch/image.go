@@ -237,9 +237,9 @@ func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, disp
 }
 
 // ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
-// slot, and all kernel-config memory in use by something that is known to be done.
+// slot, and all kernel-config memory free, since whatever ran before is done.
 func (d *Device) ReplayState() State {
-	return State{config: fullRing(d.worker.L1.KernelConfigSize, 0)}
+	return State{config: newRing(d.worker.L1.KernelConfigSize)}
 }
 
 // Detach returns the state after a trace that ended in st: all kernel-config memory is in use until its last
