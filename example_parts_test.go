@@ -154,7 +154,6 @@ func ExampleTrace_Print() {
 	// dispatch SET_WRITE_OFFSET
 	// dispatch WAIT
 	// dispatch WRITE_PACKED_LARGE
-	// prefetch RELAY_PAGED_PACKED
 	// dispatch SEQUENCE
 	// dispatch SET_WRITE_OFFSET
 	// dispatch WAIT

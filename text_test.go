@@ -30,8 +30,8 @@ func TestKernelsAreSentOnce(t *testing.T) {
 		}
 		var text strings.Builder
 		b.must(trace.Print(&text))
-		if n := strings.Count(text.String(), "RELAY_PAGED_PACKED"); n != 2 {
-			b.Errorf("the trace reads kernels from DRAM %d times, want 2:\n%s", n, text.String())
+		if n := strings.Count(text.String(), "type=binaries"); n != 2 {
+			b.Errorf("the trace brings kernels %d times, want 2:\n%s", n, text.String())
 		}
 		eager := b.load(b.adder("eager", chip.Core{X: 1}, bufs[0], bufs[1], 100))
 		for range 3 {

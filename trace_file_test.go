@@ -28,7 +28,11 @@ func saved(t *testing.T, target kmd.Target) []byte {
 	in, mid := b.pages("in", 20), b.pages("mid", 20)
 	out := b.buffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 20 * 64, PageSize: 64, Name: "out"})
 	one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, in, mid, 100))
-	two := b.load(b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7))
+	long := b.adder("two", chip.Core{X: 4, Y: 1}, mid, out, 7)
+	im := *long.Kernels[0].Image
+	im.Text = append(bytes.Clone(im.Text), make([]byte, 4<<10)...) // so much is relayed from DRAM; the first one is among the commands
+	long.Kernels[0].Image = &im
+	two := b.load(long)
 	b.write(in, 5)
 	trace := b.capture("saved", one, two, one, two, one, two, one, two, one, two)
 	b.must(trace.Replay(b.ctx))

@@ -175,14 +175,17 @@ func TestCheckFindsDamage(t *testing.T) {
 	b.must(err)
 	b.write(in, 1)
 	b.must(trace.Debug().Check(b.ctx))
-	at := trace.Parts()[0].Params[0].At[0] // in the first page, which is in the first bank
+	at := trace.Parts()[0].Params[0].At[0]
 	d, err := kmd.Open(b.ctx, card, kmd.WithoutPower(), kmd.WithoutWaiting())
 	b.must(err)
 	defer func() { b.must(d.Close()) }()
 	ch, err := chip.New(d.Arch(), chip.Harvesting{})
 	b.must(err)
-	bank := ch.DRAMBanks()[0]
-	b.must(d.Write32(bank.HostEndpoint, bank.Offset+trace.Parts()[0].Extents[0].Start+uint64(at), 77))
+	page := trace.Parts()[0].Extents[0] // a trace this short has no more than one in a bank
+	size := int(page.End - page.Start)
+	page = trace.Parts()[0].Extents[at/size]
+	bank := ch.DRAMBanks()[page.Bank]
+	b.must(d.Write32(bank.HostEndpoint, bank.Offset+page.Start+uint64(at%size), 77))
 	err = trace.Debug().Check(b.ctx)
 	var v *debug.VerifyError
 	if !errors.As(err, &v) || v.What != "the commands" || v.Offset != at || v.Got != 77 {

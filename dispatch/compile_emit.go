@@ -234,8 +234,38 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	return b
 }
 
-// binaries relays the kernels of each group from DRAM to its cores.
+// maxInlineText limits the bytes of kernels that are among the commands. More than that the prefetcher reads from DRAM.
+const maxInlineText = 4 << 10
+
+// inlineText sends the kernels of each group to its cores with the commands, if there are few bytes of them: a relay takes the prefetcher
+// ten times as many instructions as a command that has its data with it. It reports whether it did. tt-metal's form has the relay.
+func (c *compiler) inlineText() bool {
+	var subs []cq.LargeSub
+	var data []byte
+	for _, g := range c.groups {
+		if len(g.text) == 0 {
+			continue // circular buffers or semaphores alone
+		}
+		for _, r := range g.rects {
+			subs = append(subs, cq.LargeSub{NOC: c.rect(r), Length: uint32(len(g.text)), Dests: uint8(r.Cores), Unlink: true})
+			data = append(data, g.text...)
+		}
+		if len(data) > maxInlineText || len(subs) > cq.MaxLargeSubs {
+			return false
+		}
+	}
+	if c.d.PackedPage() == 0 || len(subs) == 0 {
+		return false
+	}
+	c.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: cq.L1Align, OffsetIndex: offsetBinary, Subs: subs, Data: data})
+	return true
+}
+
+// binaries sends the kernels of each group to its cores: with the commands, or by a relay from DRAM.
 func (c *compiler) binaries() {
+	if c.inlineText() {
+		return
+	}
 	align := uint32(c.b.Layout().DRAMAlign())
 	var subs []cq.LargeSub
 	var pages []int

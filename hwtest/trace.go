@@ -476,7 +476,7 @@ func traceDescription(t *fixture) {
 	if last := lines[len(lines)-1]; len(lines) < 10 || !strings.Contains(last, "EXEC_BUF_END") {
 		t.Errorf("%d lines, the last is %q", len(lines), last)
 	}
-	for _, w := range []string{"WRITE_PACKED", "SEND_GO_SIGNAL", "RELAY_PAGED_PACKED", "EXEC_BUF_END"} {
+	for _, w := range []string{"WRITE_PACKED", "SEND_GO_SIGNAL", "WRITE_PACKED_LARGE", "EXEC_BUF_END"} {
 		if !strings.Contains(text.String(), w) {
 			t.Errorf("the text has no %s", w)
 		}

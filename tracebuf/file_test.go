@@ -32,6 +32,12 @@ const (
 // testFile is a small trace as a recorder makes it: two programs, run in turn.
 func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	t.Helper()
+	return testFileOf(t, arch, false)
+}
+
+// testFileOf is testFile with the kernels among the commands, or relayed from DRAM.
+func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
+	t.Helper()
 	ch, err := chip.New(arch, chip.Harvesting{})
 	if err != nil {
 		t.Fatal(err)
@@ -63,11 +69,16 @@ func testFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 				param.At = append(param.At, w.Slot(0)+4)
 			}
 			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: noc, Addr: 16, Length: 32, Dests: 8, Unlink: true}}, Data: make([]byte, 32)})
-			b.WritePackedLargeHeader(cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(l.DRAMAlign()), OffsetIndex: 2, Subs: []cq.LargeSub{{NOC: noc, Length: 2048 + 64, Dests: 8, Unlink: true}}})
-			page := i % 2
-			base := uint32(0x10000*(1+i%2) + page/f.Target.Banks*2048)
-			at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11, Base: base, Length: 2048 + 64}}})
-			relocs = append(relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(0), Program: i % 2, Page: page})
+			if kernels := (cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(l.DRAMAlign()), OffsetIndex: 2, Subs: []cq.LargeSub{{NOC: noc, Length: 2048 + 64, Dests: 8, Unlink: true}}}); inline {
+				kernels.Data = bytes.Repeat([]byte{byte(i%2 + 1)}, 2048+64)
+				b.WritePackedLarge(kernels)
+			} else {
+				b.WritePackedLargeHeader(kernels)
+				page := i % 2
+				base := uint32(0x10000*(1+i%2) + page/f.Target.Banks*2048)
+				at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11, Base: base, Length: 2048 + 64}}})
+				relocs = append(relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(0), Program: i % 2, Page: page})
+			}
 			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize, Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: launchMessage(arch)})
 			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo), WaitCount: uint32(i * 8), WaitStream: 48})
@@ -468,6 +479,27 @@ func TestValidateRefuses(t *testing.T) {
 			c.change(f)
 			encodeRefuses(t, f, c.want)
 		})
+	}
+}
+
+// Kernels among the commands are those of the step's program, from a page of its kernels on, and no words of them can be set.
+func TestKernelsAmongCommands(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		f := testFileOf(t, arch, true)
+		if _, err := tracebuf.Decode(bytes.NewReader(encode(t, f))); err != nil {
+			t.Fatal(err)
+		}
+		at := field(t, &f.Image, "WRITE_PACKED_LARGE", 1, cq.SlotStride(cq.AtLargeSub(1))) // of the first program
+		for _, of := range []int{at, at + 2048 + 63} {
+			f.Image.Bytes[of]++
+			encodeRefuses(t, f, "are no kernels of program 0")
+			f.Image.Bytes[of]--
+		}
+		f.Image.Steps[0].Program = 1
+		encodeRefuses(t, f, "are no kernels of program 1")
+		f.Image.Steps[0].Program = 0
+		f.Image.Params[0].At, f.Image.Params[0].Value = []int{at}, 0x01010101
+		encodeRefuses(t, f, "no runtime argument")
 	}
 }
 

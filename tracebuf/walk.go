@@ -1,6 +1,7 @@
 package tracebuf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -347,10 +348,39 @@ func (w *walker) large(at int, c *cq.WritePackedLarge) error {
 		}
 	}
 	w.brings(c)
-	if len(c.Data) > 0 {
+	switch {
+	case len(c.Data) == 0:
+	case c.OffsetIndex == 1:
 		w.arguments(at, len(c.Data), cq.SlotStride(cq.AtLargeSub(len(c.Subs))))
+	default:
+		return w.kernels(at, c)
 	}
 	return nil
+}
+
+// kernels checks that kernels among the commands are those of the step's program: each begins at a page of them.
+func (w *walker) kernels(at int, c *cq.WritePackedLarge) error {
+	program := w.im.Steps[w.step].program()
+	p := &w.im.Programs[program]
+	data := c.Data
+	for i, s := range c.Subs {
+		n := int(s.Length)
+		if !p.has(data[:n]) {
+			return w.fail(at, "the %d B of sub-command %d are no kernels of program %d", n, i, program)
+		}
+		data = data[min(roundUp(n, int(c.Alignment)), len(data)):]
+	}
+	return nil
+}
+
+// has reports whether a page of the program's kernels begins with some bytes.
+func (p *Program) has(b []byte) bool {
+	for page := 0; page+len(b) <= len(p.Binary); page += binaryPage {
+		if bytes.Equal(p.Binary[page:page+len(b)], b) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *walker) arguments(at, n, header int) {
