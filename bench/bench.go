@@ -55,6 +55,8 @@ type Config struct {
 	// Emulated makes a device like Target that this process emulates, and reports its work. The family "emulator" measures
 	// nothing without it.
 	Emulated func() Emulated
+	// Parallel is Emulated with tiles that execute instructions at the same time, for the summary's row of one chip on all processors.
+	Parallel func() Emulated
 	// Mesh is the cards of a machine for the mesh family, which measures nothing without it.
 	Mesh mesh.Machine
 	// Against is a device that the summary and the families tensix and ops measure beside the target; nil means none.

@@ -80,7 +80,12 @@ func measureEmulator(ctx context.Context, s *session) error {
 const instructionPages = 780
 
 // emulate opens devices for what do measures.
-func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error) (err error) {
+func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error) error {
+	return s.emulateOn(ctx, s.config.Emulated, n, do)
+}
+
+// emulateOn opens devices that open makes, for what do measures.
+func (s *session) emulateOn(ctx context.Context, open func() Emulated, n int, do func([]emulated) error) (err error) {
 	var chips []emulated
 	defer func() {
 		for _, c := range chips {
@@ -88,7 +93,7 @@ func (s *session) emulate(ctx context.Context, n int, do func([]emulated) error)
 		}
 	}()
 	for range n {
-		c := emulated{Emulated: s.config.Emulated()}
+		c := emulated{Emulated: open()}
 		if c.Device, err = reprise.Open(ctx, c.Target, s.config.Options...); err != nil {
 			return err
 		}

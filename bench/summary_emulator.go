@@ -137,26 +137,26 @@ func summarizePrograms(ctx context.Context, s *session) error {
 	return nil
 }
 
-// summarizeProcessors measures how much faster one emulated chip is on all processors than on one.
+// summarizeProcessors measures how much faster one emulated chip, whose tiles run at the same time, is on all processors than on one.
 func summarizeProcessors(ctx context.Context, s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
-		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores", Note: "one goroutine executes the instructions of all tiles"},
-		&SummaryRow{What: "one emulated chip on all processors: engines", Note: "a product of 512 x 512 x 512; engines of different workers run side by side, what gives them instructions doesn't"},
+		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores", Note: "with the option parallel; else one goroutine executes the instructions of all tiles"},
+		&SummaryRow{What: "one emulated chip on all processors: engines", Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
 	)
 	for _, r := range rows {
 		r.Others = []Other{{Quantity: Quantity{"processors", float64(processors), unitTimes}}}
 		r.Goals = []Quantity{{"near", float64(min(processors, 8)), unitTimes}}
 	}
 	switch {
-	case s.config.Emulated == nil:
+	case s.config.Parallel == nil:
 		missing(rows, notEmulated)
 		return nil
 	case processors < 2:
 		missing(rows, "there is one processor")
 		return nil
 	}
-	return s.emulate(ctx, 1, func(chips []emulated) error {
+	return s.emulateOn(ctx, s.config.Parallel, 1, func(chips []emulated) error {
 		d := chips[0].Device
 		x, err := busyWorkers(d.Queue(0).Workers().Size()).load(ctx, d)
 		if err != nil {

@@ -18,10 +18,8 @@ func TestSummaryOfAll(t *testing.T) {
 	r, err := Run(t.Context(), Config{
 		Target: sim.Wormhole(), Device: "emu:wormhole", Families: []string{Summarized}, Rounds: 1, Mesh: mesh.Cards(m.Cards()...),
 		CountTarget: count, Executed: func() [3]uint64 { return executedByQueue(t, count, chip.Wormhole, chip.Harvesting{}) },
-		Emulated: func() Emulated {
-			card := sim.Wormhole()
-			return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
-		},
+		Emulated: func() Emulated { return emulatedBy(sim.Wormhole()) },
+		Parallel: func() Emulated { return emulatedBy(sim.Wormhole(sim.Parallel())) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -34,4 +32,8 @@ func TestSummaryOfAll(t *testing.T) {
 			t.Errorf("%s: %v", row.What, row.Now)
 		}
 	}
+}
+
+func emulatedBy(card *sim.Card) Emulated {
+	return Emulated{Target: card, Work: func() Work { return Work(card.Chip().Work()) }}
 }

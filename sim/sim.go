@@ -54,6 +54,11 @@ func Synchronous() Option { return func(c *config) { c.chip.Synchronous = true }
 // as is done otherwise where the host allows it. Every run is the same with it, but takes longer.
 func Interpreter() Option { return func(c *config) { c.chip.Interpreter = true } }
 
+// Parallel executes the instructions of different tiles at the same time, on all processors that Go uses, while many tiles have
+// something to do. The order in which the chip's processors run is another one; with Synchronous it still depends on the seed only. It
+// does nothing where a network is slow or checks follow each instruction.
+func Parallel() Option { return func(c *config) { c.chip.Parallel = true } }
+
 // Awake keeps the chip looking for something to do, for which it takes a processor of the host: a doorbell then is never a
 // system call of the goroutine that rings it, as on silicon.
 func Awake() Option { return func(c *config) { c.chip.Awake = true } }

@@ -164,10 +164,13 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		config.Demo = integerDemo
 	}
 	if c.target.Kind == target.Emulator {
-		config.Emulated = func() bench.Emulated {
-			card := c.target.Open().(*sim.Card)
-			return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
+		emulated := func(d *target.Device) func() bench.Emulated {
+			return func() bench.Emulated {
+				card := d.Open().(*sim.Card)
+				return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
+			}
 		}
+		config.Emulated, config.Parallel = emulated(c.target), emulated(c.target.Emulated("", sim.Parallel()))
 	}
 	if c.against != nil {
 		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against, Emulated: c.against.Kind == target.Emulator}

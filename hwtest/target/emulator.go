@@ -14,7 +14,7 @@ import (
 )
 
 // emulatorHint lists what may follow the architecture of an emulated card.
-const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, or of a machine faults of links such as link-down=0:8"
+const emulatorHint = "use no-iommu, driver=VERSION, fault=NAME, seed=N, delay=CLOCKS, strict=SEED, metal=DIR, interpreter, parallel, or of a machine faults of links such as link-down=0:8"
 
 // parseEmulator makes the device of emu:ARCH,OPTION...
 func parseEmulator(name, rest string) (*Device, error) {
@@ -46,6 +46,8 @@ func parseEmulator(name, rest string) (*Device, error) {
 			d.opts = append(d.opts, sim.WithoutIOMMU())
 		case "interpreter":
 			d.opts = append(d.opts, sim.Interpreter())
+		case "parallel":
+			d.opts = append(d.opts, sim.Parallel())
 		case "driver":
 			var n [3]uint8
 			for i, part := range strings.Split(value+".0.0", ".")[:3] {

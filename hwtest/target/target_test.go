@@ -23,6 +23,7 @@ func TestParse(t *testing.T) {
 		{Given: "emu:blackhole", Name: "emu_blackhole", Arch: chip.Blackhole},
 		{Given: "emu:wh", Name: "emu_wormhole", Arch: chip.Wormhole},
 		{Given: "emu:wormhole,interpreter", Name: "emu_wormhole_interpreter", Arch: chip.Wormhole},
+		{Given: "emu:blackhole,parallel,seed=3", Name: "emu_blackhole_parallel_seed_3", Arch: chip.Blackhole},
 		{Given: "emu:blackhole,driver=2.4,strict=7", Name: "emu_blackhole_driver_2_4_strict_7", Arch: chip.Blackhole, Strict: true},
 		{Given: "emu:wormhole,no-iommu,fault=slow-pins=1s,seed=3,delay=40", Name: "emu_wormhole_no-iommu_fault_slow-pins_1s_seed_3_delay_40", Arch: chip.Wormhole},
 		{Given: "emu:n300,link-delay=0:8/3", Name: "emu_n300_link-delay_0_8_3", Arch: chip.Wormhole},

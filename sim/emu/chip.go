@@ -23,9 +23,13 @@ type Config struct {
 	// Interpreter executes all instructions of the processors one by one, and translates none to machine code. The run does not
 	// depend on it.
 	Interpreter bool
-	// EngineWorkers is on how many goroutines Tensix engines of different tiles run at the same time, 0 for as many as Go uses
-	// processors. The run does not depend on it.
-	EngineWorkers int
+	// Parallel executes the instructions of different tiles at the same time while many tiles have something to do: see Windows in the
+	// package's documentation. The run is another one than without it. It does nothing with Delay, RefuseCounters and the checks
+	// that make processors slower.
+	Parallel bool
+	// Workers is on how many goroutines Tensix engines of different tiles run at the same time, and with Parallel their processors; 0
+	// for as many as Go uses processors. The run does not depend on it.
+	Workers int
 
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
@@ -122,10 +126,9 @@ type Chip struct {
 
 	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
 
-	lines      *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
 	translated translations
 
-	request   request  // the request being started
+	hand      hand     // of the goroutine that runs the chip
 	moved     uint64   // bytes, over NoCs
 	newest    uint64   // of the host: see clock.go
 	scratch   []uint32 // for host accesses
@@ -152,8 +155,8 @@ func newChip(cfg Config) (*Chip, error) {
 	if err != nil {
 		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
 	}
-	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.EngineWorkers < 0 {
-		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and EngineWorkers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.EngineWorkers)
+	if cfg.Delay < 0 || cfg.MaxRun < 0 || cfg.Workers < 0 {
+		return nil, fmt.Errorf("emu: %w: Delay %d, MaxRun %d and Workers %d must not be negative", ErrConfig, cfg.Delay, cfg.MaxRun, cfg.Workers)
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
@@ -202,6 +205,7 @@ func (c *Chip) Reset() error {
 	was := c.pcie
 	c.queue, c.pos, c.events, c.waitingEngines = nil, 0, nil, nil
 	c.inbox.empty()
+	c.boxes = nil
 	clear(c.order)
 	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
 	c.powerUp()

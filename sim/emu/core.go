@@ -78,6 +78,7 @@ type core struct {
 
 	// Scheduling: where in the run queue, next slice, how often to probe for a wait.
 	queueIndex int
+	listed     bool // in the window that runs, it is to have its turn
 	slice      int
 	probeFirst bool
 	probeSkip  int
@@ -183,10 +184,11 @@ func (c *core) decodeAt(p *codePage, base uint32, idx int) {
 		words, at = t.l1, w
 		t.flags[pc>>lineShift] |= flagCode
 	}
-	if t.chip.lines == nil {
-		t.chip.lines = new([decodedLines]decodedLine)
+	h := t.hand()
+	if h.lines == nil {
+		h.lines = new([decodedLines]decodedLine)
 	}
-	l := &t.chip.lines[pc>>lineShift%decodedLines]
+	l := &h.lines[pc>>lineShift%decodedLines]
 	from := (*[lineWords]uint32)(words[at:])
 	if l.pc != pc || !l.valid || l.words != *from {
 		l.pc, l.valid, l.words = pc, true, *from

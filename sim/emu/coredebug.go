@@ -435,7 +435,7 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 		why |= hitBreak
 	}
 	st := run(c)
-	if st == stopBlocked || st == stopAgain || c.state != runnable || c.tile.chip.fault != nil {
+	if st == stopBlocked || st == stopAgain || c.state != runnable || *c.tile.fault() != nil {
 		return st
 	}
 	d.loaded = false

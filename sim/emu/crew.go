@@ -8,15 +8,16 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// crew is goroutines that run engines of different tiles beside the one that runs the chip. It starts them when there is first
+// crew is goroutines that do jobs of different tiles beside the one that runs the chip. It starts them when there is first
 // enough to do for two.
 type crew struct {
 	wake  chan struct{} // nil until then
 	size  int
 	group sync.WaitGroup
 
-	list []*engines
-	next atomic.Int32 // of list
+	do   func(worker, job int)
+	jobs int
+	next atomic.Int32 // of jobs
 
 	mu     sync.Mutex
 	idle   sync.Cond // of mu: active became 0
@@ -36,9 +37,14 @@ func (s *sched) runEngines() {
 		return
 	}
 	for rest := list; len(rest) > 0 && s.chip.fault == nil; rest = s.suspendedEngines(rest) {
-		s.crew.run(s.chip.cfg.EngineWorkers, rest)
+		n := 1
+		if heavy(rest) {
+			n = s.workers()
+		}
+		s.crew.run(n, len(rest), func(_, i int) { rest[i].run() })
 	}
 	for _, e := range list {
+		e.listed = false
 		if s.chip.fault == nil {
 			e.tile.engineRan(origin{tile: e.tile})
 		}
@@ -64,19 +70,24 @@ func (s *sched) suspendedEngines(list []*engines) []*engines {
 	return out
 }
 
-// run runs all engines of a list, on at most n goroutines, or as many as Go uses processors if n is 0.
-func (w *crew) run(n int, list []*engines) {
-	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
+// workers is on how many goroutines jobs of different tiles are done.
+func (s *sched) workers() int {
+	if n := s.chip.cfg.Workers; n != 0 {
+		return n
 	}
-	if n = min(n, len(list)); n <= 1 || !heavy(list) {
-		for _, e := range list {
-			e.run()
+	return runtime.GOMAXPROCS(0)
+}
+
+// run does jobs 0 to jobs-1 on at most n goroutines. Each tells which worker it is: the calling one is 0.
+func (w *crew) run(n, jobs int, do func(worker, job int)) {
+	if n = min(n, jobs); n <= 1 {
+		for i := range jobs {
+			do(0, i)
 		}
 		return
 	}
 	w.hire(n - 1)
-	w.list = list
+	w.do, w.jobs = do, jobs
 	w.next.Store(0)
 	w.mu.Lock()
 	w.open = true
@@ -87,13 +98,13 @@ func (w *crew) run(n int, list []*engines) {
 		default: // a goroutine that has not woken since the last time takes this one's place
 		}
 	}
-	w.work()
+	w.work(0)
 	w.mu.Lock()
 	for w.open = false; w.active > 0; {
 		w.idle.Wait()
 	}
 	w.mu.Unlock()
-	w.list = nil
+	w.do = nil
 }
 
 // heavy reports whether what was given to engines is worth waking another goroutine.
@@ -129,12 +140,12 @@ func (w *crew) hire(n int) {
 	}
 	for ; w.size < n; w.size++ {
 		w.group.Add(1)
-		go w.helper()
+		go w.helper(w.size + 1)
 	}
 }
 
-// helper runs engines whenever it is woken.
-func (w *crew) helper() {
+// helper does jobs whenever it is woken.
+func (w *crew) helper(worker int) {
 	defer w.group.Done()
 	for range w.wake {
 		w.mu.Lock()
@@ -144,7 +155,7 @@ func (w *crew) helper() {
 		}
 		w.active++
 		w.mu.Unlock()
-		w.work()
+		w.work(worker)
 		w.mu.Lock()
 		if w.active--; w.active == 0 {
 			w.idle.Signal()
@@ -153,14 +164,14 @@ func (w *crew) helper() {
 	}
 }
 
-// work runs engines of the list until all are taken.
-func (w *crew) work() {
+// work does jobs until all are taken.
+func (w *crew) work(worker int) {
 	for {
 		i := int(w.next.Add(1)) - 1
-		if i >= len(w.list) {
+		if i >= w.jobs {
 			return
 		}
-		w.list[i].run()
+		w.do(worker, i)
 	}
 }
 

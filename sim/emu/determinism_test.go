@@ -53,6 +53,8 @@ func TestRing(t *testing.T) {
 			{Arch: arch, Synchronous: true, Seed: 1},
 			{Arch: arch, Synchronous: true, Seed: 2, Delay: 50},
 			{Arch: arch, Seed: 3},
+			{Arch: arch, Synchronous: true, Seed: 6, Parallel: true},
+			{Arch: arch, Seed: 7, Parallel: true},
 			{Arch: arch, Seed: 4, Delay: 9},
 			{Arch: arch, Seed: 5, Harvesting: chip.Harvesting{Tensix: 5}},
 		} {

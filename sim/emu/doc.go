@@ -163,13 +163,32 @@
 // processor time of the host.
 //
 // Tensix engines execute what cores have given them when all cores have had their slice, those of different tiles on as many
-// goroutines as [Config.EngineWorkers] says. A core that loads what they may change (semaphores, GPRs, configuration, whether
+// goroutines as [Config.Workers] says. A core that loads what they may change (semaphores, GPRs, configuration, whether
 // they are done) before that waits for it, and so does one that has given them 256 things. So a run depends on the seed and not
 // on how many goroutines there are, and programs that don't use engines run as if there were none. With [Config.RefuseRaces]
 // engines execute each instruction inside the store or .ttinsn that pushes it.
 //
-// NoC requests complete inside the store that starts them, unless [Config.Delay] is set: then they are counted as sent,
-// their data are read, arrive, and their responses are counted one after the other at later times, in any order that the
-// NoC's rules allow (tt-isa-documentation WormholeB0/NoC/Ordering.md), drawn from the seed. A packet's bytes still move
+// NoC requests complete inside the store that starts them, but for windows (see below) and [Config.Delay]: with that they are
+// counted as sent, their data are read, arrive, and their responses are counted one after the other at later times, in any order
+// that the NoC's rules allow (tt-isa-documentation WormholeB0/NoC/Ordering.md), drawn from the seed. A packet's bytes still move
 // at once: that units of 16 bytes may be seen in any order is not modelled.
+//
+// # Windows
+//
+// With [Config.Parallel] processors of different tiles execute at the same time, on as many goroutines as [Config.Workers] says,
+// while at least four tiles have runnable ones. Their slices then make a window: a part of a round in which no tile sees what
+// another one does. A tile's processors, and those that they wake, run one after another, in an order and for slices that are
+// drawn for the tile; what leaves the tile goes to its outbox, in the order of the program. At the end of the window the goroutine
+// that runs the chip delivers what is in the outboxes, one tile after the other in an order that is drawn. So a run depends on the
+// seed and not on how many goroutines there are, as with engines, but it is another one than without windows.
+//
+// Of a NoC request the tile's own part is done in the store that starts it: it has its virtual channel, is counted as sent, and
+// the data of a write are read. It takes effect and is answered at the end of the window. A processor that loads a counter of
+// answers to its own requests waits for that, so that programs seldom see that a request takes time, and so does one that stores
+// to a register while the outbox is full. Reads of DRAM, which only requests change, are answered at once, unless the outbox
+// holds something that they might overtake.
+//
+// While fewer tiles have something to do, processors run one after another, as without windows: tiles that wait for each other gain
+// nothing. Ethernet tiles never take part. With [Config.Delay], [Config.RefuseCounters] and the checks that make processors slower
+// there are no windows.
 package emu

@@ -21,6 +21,7 @@ type engines struct {
 	waiting [3]opQueue
 	held    int // in waiting
 	done    int
+	listed  bool      // in the chip's waitingEngines
 	ran     bool      // an instruction was executed, since cores were last told
 	core    *core     // the core that gave the op taken last
 	pc      [5]uint32 // where each core, in the order of hardware, gave what was taken last
@@ -109,11 +110,19 @@ func (t *tile) give(o origin, op engineOp) slowResult {
 		e.runHere(o)
 		return t.engineRan(o)
 	}
-	if len(e.ops) == 0 {
-		c.waitingEngines = append(c.waitingEngines, e)
-	}
 	e.ops = append(e.ops, op)
+	if t.outbox == nil {
+		c.await(e)
+	}
 	return slowDone
+}
+
+// await makes sure that engines to which cores have given something run.
+func (s *sched) await(e *engines) {
+	if !e.listed {
+		e.listed = true
+		s.waitingEngines = append(s.waitingEngines, e)
+	}
 }
 
 // noteStored notes that a core stores to what the engines read. BRISC does so before others start.
@@ -253,7 +262,7 @@ func (t *tile) engineRan(o origin) slowResult {
 	if e.Fault() != nil {
 		return t.refuseEngine(o)
 	}
-	if t.chip.fault != nil {
+	if *t.fault() != nil {
 		return slowHalt
 	}
 	return slowDone
@@ -274,7 +283,7 @@ func (t *tile) refuseEngine(o origin) slowResult {
 	}
 	c := t.chip
 	c.refuse(o, f.Category, "tensix", uint64(f.Instruction), "%s", f.Reason())
-	if r := (*Refusal)(nil); errors.As(c.fault, &r) && o.core != nil && e.pc[o.core.hw] != 0 {
+	if r := (*Refusal)(nil); errors.As(*t.fault(), &r) && o.core != nil && e.pc[o.core.hw] != 0 {
 		r.PC = e.pc[o.core.hw]
 	}
 	return slowHalt

@@ -212,15 +212,15 @@ func (r *rig) digest(workers []chip.XY) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Engines of different tiles leave the same L1 and Dst, in the same run, on however many goroutines they run; without Synchronous
-// the results are the same.
+// Engines of different tiles leave the same L1 and Dst, in the same run, on however many goroutines they run, with their processors or
+// without; without Synchronous the results are the same.
 func TestEnginesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 	for _, arch := range arches {
 		results := map[string]string{}
 		for seed := range uint64(3) {
 			var first, product string
 			for _, n := range []int{1, 2, 5} {
-				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, EngineWorkers: n, MaxRun: 1})
+				r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Parallel: seed == 2, Workers: n, MaxRun: 1})
 				workers := r.multiply(7, 10)
 				r.await(workers)
 				got := r.digest(workers)
@@ -272,7 +272,7 @@ func TestEnginesStoreToRegistersFromAnyGoroutine(t *testing.T) {
 			update, available = 0x438, 0x4A4
 		}
 		for _, n := range []int{1, 4} {
-			r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1, Seed: 5, EngineWorkers: n})
+			r := newRig(t, Config{Arch: arch, Synchronous: true, MaxRun: 1, Seed: 5, Workers: n})
 			core := newAsm(triscBase[0]).ttinsn(setGPR(2, increment<<6), 0x04000000|16<<4|1)
 			for range 16 {
 				core.ttinsn(0x58000000 | 4<<12 | 4<<6 | 1) // GPR 4 += GPR 1
@@ -312,7 +312,7 @@ func BenchmarkEngines(b *testing.B) {
 		for _, n := range []int{1, 2, 4} {
 			b.Run(fmt.Sprintf("%v/goroutines=%d", arch, n), func(b *testing.B) {
 				const tiles = 64
-				r := newRig(b, Config{Arch: arch, Seed: 1, EngineWorkers: n})
+				r := newRig(b, Config{Arch: arch, Seed: 1, Workers: n})
 				start := time.Now()
 				r.await(r.multiply(tiles, uint32(b.N)))
 				b.ReportMetric(float64(time.Since(start).Microseconds())/float64(b.N*tiles), "µs/matmul")

@@ -175,8 +175,11 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 		c.refuse(UnsupportedFunctionality, uint64(addr), "store of %d bytes to registers: want 4", n)
 		return slowHalt
 	}
+	if t.outbox.full() {
+		return slowAgain
+	}
 	st := t.store(origin{tile: t, core: c}, addr, v)
-	if st == slowDone && (c.state != runnable || t.chip.fault != nil) {
+	if st == slowDone && (c.state != runnable || *t.fault() != nil) {
 		return slowHalt
 	}
 	return st

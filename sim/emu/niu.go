@@ -167,6 +167,9 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 
 // counter loads counter i.
 func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
+	if t.outbox.awaits(o.mine(), noc, i) {
+		return 0, slowAgain
+	}
 	u := &t.niu[noc]
 	v := u.count[i]
 	if t.chip.cfg.RefuseCounters && o.mine() != nil && i >= cntOutstanding && i < cntOutgoing+16 && !t.checkID(o, noc, i) {

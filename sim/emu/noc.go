@@ -61,6 +61,7 @@ type request struct {
 	away     bool    // at another card, whose answer a copy of it waits for
 	flight   *flight // with Config.RefuseRaces
 	by       *stamp  // the same
+	pc       uint32  // where it was started, in a window
 }
 
 // words is the number of flits that carry the request's data.
@@ -88,7 +89,7 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 func (t *tile) start(o origin, noc, i int) slowResult {
 	c, u := t.chip, &t.niu[noc]
 	b := &u.buf[i]
-	q := &c.request
+	q := &t.hand().request
 	*q = request{o: o, tile: t, noc: noc, buf: i, id: b.tag >> 10 & 15, data: q.data[:0]}
 	if !t.prepare(b, q) || !u.follow(q, b.ctrl&ctrlLinked != 0) {
 		return slowHalt
@@ -117,6 +118,9 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		return slowDone
 	}
 	q.accept()
+	if t.outbox != nil {
+		return t.outbox.post(q)
+	}
 	if !q.leave() || !q.drain() || !q.arrive() || !q.away && !q.respond() {
 		return slowHalt
 	}

@@ -115,7 +115,11 @@ func (o origin) mine() *core {
 
 // refuse stops the chip. The first refusal wins: what follows it is its consequence.
 func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
-	if c.fault != nil {
+	fault := &c.fault
+	if o.tile != nil {
+		fault = o.tile.fault()
+	}
+	if *fault != nil {
 		return
 	}
 	r := &Refusal{Category: cat, Where: where, Addr: addr, Detail: fmt.Sprintf(format, args...)}
@@ -128,6 +132,16 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	if o.core != nil {
 		r.HasCore, r.Core, r.PC = true, o.core.proc, o.core.pc
 	}
-	c.fault = r
-	c.faulted.Store(true)
+	*fault = r
+	if fault == &c.fault {
+		c.faulted.Store(true)
+	}
+}
+
+// fault is where a refusal of what the tile does is kept: one in a window stops the chip when that ends.
+func (t *tile) fault() *error {
+	if b := t.outbox; b != nil {
+		return &b.fault
+	}
+	return &t.chip.fault
 }

@@ -33,7 +33,7 @@ type sched struct {
 	pos      int     // next of the queue in this round
 	clock    uint64  // at the start of the round
 	longest  int     // slice of this round, by what its core could see of the time
-	rng      uint64
+	rng      splitmix
 	events   eventHeap
 	order    map[orderKey]uint64
 	eventSeq uint64
@@ -42,6 +42,8 @@ type sched struct {
 	waitingEngines []*engines // to which cores have given something since engines last ran
 	turns          int        // of cores, since then
 	crew           crew
+	boxes          []*outbox // of the tiles of a window
+	hands          []*hand   // of the crew
 
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for
@@ -55,7 +57,7 @@ func (s *sched) init(c *Chip) {
 	s.tok = make(chan struct{}, 1)
 	s.kick = make(chan struct{}, 1)
 	s.done = make(chan struct{})
-	s.rng = c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D
+	s.rng = splitmix(c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
 	s.order = map[orderKey]uint64{}
 	s.tok <- struct{}{}
 	if c.cfg.Synchronous {
@@ -65,10 +67,15 @@ func (s *sched) init(c *Chip) {
 	go s.loop()
 }
 
-// random returns the next number of the seeded sequence (splitmix64).
-func (s *sched) random() uint64 {
-	s.rng += 0x9E3779B97F4A7C15
-	z := s.rng
+// random returns the next number of the seeded sequence.
+func (s *sched) random() uint64 { return s.rng.next() }
+
+// splitmix is a sequence of numbers (splitmix64).
+type splitmix uint64
+
+func (r *splitmix) next() uint64 {
+	*r += 0x9E3779B97F4A7C15
+	z := uint64(*r)
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9
 	z = (z ^ z>>27) * 0x94D049BB133111EB
 	return z ^ z>>31
@@ -243,13 +250,16 @@ func (s *sched) step() int {
 	if len(s.queue) == 0 || s.chip.fault != nil {
 		return 1
 	}
+	if s.wide() {
+		return s.window()
+	}
 	// Draw the next core of the round among those that have not run in it.
 	if rest := len(s.queue) - s.pos; rest > 1 {
 		s.swap(s.pos, s.pos+int(s.random()%uint64(rest)))
 	}
 	k := s.queue[s.pos]
 	s.pos++
-	n := s.slice(k)
+	n := s.slice(k, &s.rng)
 	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1
 }
@@ -260,8 +270,8 @@ func (s *sched) swap(i, j int) {
 	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
-// slice runs core k for a while and finds out whether it waits.
-func (s *sched) slice(k *core) int {
+// slice runs core k for a while, which it draws, and finds out whether it waits.
+func (s *sched) slice(k *core, draw *splitmix) int {
 	used := 0
 	k.ahead = 0
 	limit := maxSlice
@@ -277,7 +287,7 @@ func (s *sched) slice(k *core) int {
 	if !k.probeFirst {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
-		n = n/2 + 1 + int(s.random()%uint64(n/2+1))
+		n = n/2 + 1 + int(draw.next()%uint64(n/2+1))
 		if len(s.events) > 0 { // which are handled at the ends of slices
 			n = min(n, int(max(s.events[0].at, s.clock+1)-s.clock))
 		}
@@ -311,6 +321,10 @@ func (s *sched) slice(k *core) int {
 
 // enqueue makes a core runnable in this round.
 func (s *sched) enqueue(k *core) {
+	if b := k.tile.outbox; b != nil {
+		b.enqueue(k)
+		return
+	}
 	if k.queueIndex >= 0 {
 		return
 	}
@@ -321,7 +335,7 @@ func (s *sched) enqueue(k *core) {
 // dequeue takes a core out of the queue.
 func (s *sched) dequeue(k *core) {
 	i := k.queueIndex
-	if i < 0 {
+	if i < 0 || k.tile.outbox != nil { // the end of a window sees its state
 		return
 	}
 	if i < s.pos { // it has run in this round: keep those that have in front

@@ -29,6 +29,7 @@ type tile struct {
 
 	niu     [2]niu
 	streams []stream
+	outbox  *outbox // while the tile runs in a window
 	debug   debugRegs
 	tensix  coprocessor
 	eth     ethRegs

@@ -79,6 +79,16 @@ func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 		return
 	}
 	l.heat[line] = 0
+	if t.outbox != nil {
+		t.outbox.hot = append(t.outbox.hot, hotLine{pg, base, line})
+		return
+	}
+	t.translate(pg, base, line)
+}
+
+// translate translates the range of a line.
+func (t *tile) translate(pg *codePage, base uint32, line int) {
+	all := &t.chip.translated
 	first, end := line, line+1
 	for first > 0 && line-first < rangeLines && pg.decoded(first-1) {
 		first--

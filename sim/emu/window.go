@@ -1,0 +1,305 @@
+package emu
+
+import (
+	"errors"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// In a window (see the package's documentation) a goroutine that runs a tile touches state of that tile only, its own hand, and
+// what nothing changes meanwhile: the chip's clock, events and configuration, DRAM, and translated code. All else that cores
+// do, down to waking each other and refusals, goes by way of tile.outbox, which is nil outside windows.
+
+const (
+	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another: they mostly wait for each other.
+	minTiles = 4
+	// maxWindow is how many instructions a window has, roughly. The host waits for its end.
+	maxWindow = 1 << 19
+	// worthWaking is how many instructions of a window are worth waking another goroutine.
+	worthWaking = 20000
+	// maxTileTurns is how many slices cores of a tile have in a window, which wake each other.
+	maxTileTurns = 64
+	// A core waits for the end of the window if its tile's outbox has so many requests or words of data: fewer than the 8 bits of a
+	// counter of unanswered requests hold.
+	maxOutbox      = 128
+	maxOutboxWords = 16 << 10
+)
+
+// hand is what a goroutine that runs cores has for itself.
+type hand struct {
+	lines   *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
+	request request                    // the one being started
+}
+
+// hand returns the hand of the goroutine that runs the tile.
+func (t *tile) hand() *hand {
+	if b := t.outbox; b != nil {
+		return b.hand
+	}
+	return &t.chip.hand
+}
+
+// outbox is what a tile does in a window to others, and to what it shares with them.
+type outbox struct {
+	tile  *tile
+	hand  *hand
+	draw  splitmix
+	turns []*core // those that have had one are in front
+	ran   int     // of turns
+
+	requests []request
+	data     []uint32    // of requests
+	words    int         // of data, in all
+	awaited  [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
+
+	used, longest int    // instructions in all, and of one slice
+	moved         uint64 // bytes, over NoCs
+	hot           []hotLine
+	fault         error
+}
+
+// hotLine is a line to be translated when no code runs.
+type hotLine struct {
+	page *codePage
+	base uint32
+	line int
+}
+
+// wide reports whether so many tiles have runnable cores that they run in a window.
+func (s *sched) wide() bool {
+	cfg := &s.chip.cfg
+	if !cfg.Parallel || len(s.queue)-s.pos < minTiles || cfg.Delay > 0 || cfg.RefuseCounters || cfg.checks() {
+		return false
+	}
+	var seen [minTiles]*tile
+	n := 0
+next:
+	for _, k := range s.queue[s.pos:] {
+		for _, t := range seen[:n] {
+			if t == k.tile {
+				continue next
+			}
+		}
+		if k.tile.kind != chip.Tensix {
+			continue
+		}
+		if seen[n], n = k.tile, n+1; n == minTiles {
+			return true
+		}
+	}
+	return false
+}
+
+// window runs the cores of tiles that it draws, and returns the number of instructions.
+func (s *sched) window() int {
+	boxes, weight := s.gather()
+	n := 1
+	if weight >= worthWaking {
+		n = s.workers()
+		for len(s.hands) < max(n, s.crew.size+1) {
+			s.hands = append(s.hands, new(hand))
+		}
+	}
+	s.crew.run(n, len(boxes), func(worker, i int) { boxes[i].run(s, s.handOf(worker)) })
+	used := 1
+	for _, b := range boxes {
+		used += b.used
+		s.rejoin(b)
+	}
+	for _, b := range boxes {
+		b.deliver(s.chip)
+	}
+	return used
+}
+
+// gather draws tiles among those whose cores have not run in the round, and gives each an outbox. It returns them, and how
+// many instructions they may execute.
+func (s *sched) gather() (boxes []*outbox, weight int) {
+	for end := len(s.queue); s.pos < end && weight < maxWindow; {
+		at := s.pos + int(s.random()%uint64(end-s.pos))
+		t := s.queue[at].tile
+		if t.kind != chip.Tensix { // its cores run alone
+			end--
+			s.swap(at, end)
+			continue
+		}
+		if len(boxes) == len(s.boxes) {
+			s.boxes = append(s.boxes, new(outbox))
+		}
+		b := s.boxes[len(boxes)]
+		boxes = s.boxes[:len(boxes)+1]
+		b.tile, t.outbox = t, b
+		b.draw = splitmix(s.random())
+		for _, k := range t.cores {
+			if k.queueIndex >= s.pos {
+				s.swap(s.pos, k.queueIndex)
+				s.pos++
+				b.enqueue(k)
+				weight += min(k.slice, maxSlice)
+			}
+		}
+	}
+	return boxes, weight
+}
+
+// handOf returns the hand of a goroutine of the crew.
+func (s *sched) handOf(worker int) *hand {
+	if worker == 0 {
+		return &s.chip.hand
+	}
+	return s.hands[worker]
+}
+
+// enqueue gives a core that can run a turn in the window.
+func (b *outbox) enqueue(k *core) {
+	if !k.listed {
+		k.listed = true
+		b.turns = append(b.turns, k)
+	}
+}
+
+// run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside other tiles.
+func (b *outbox) run(s *sched, h *hand) {
+	b.hand = h
+	for b.ran < min(len(b.turns), maxTileTurns) && b.fault == nil {
+		at := b.ran + int(b.draw.next()%uint64(len(b.turns)-b.ran))
+		b.turns[b.ran], b.turns[at] = b.turns[at], b.turns[b.ran]
+		k := b.turns[b.ran]
+		b.ran++
+		k.listed = false
+		if k.state != runnable { // another one has put it into reset
+			continue
+		}
+		n := s.slice(k, &b.draw)
+		b.longest = max(b.longest, n+int(k.ahead))
+		b.used += n
+	}
+}
+
+// rejoin ends the window for a tile: its cores are in the chip's queue again, those that ran as such.
+func (s *sched) rejoin(b *outbox) {
+	t := b.tile
+	t.outbox = nil
+	for i, k := range b.turns {
+		k.listed = false
+		switch {
+		case k.state != runnable:
+			s.dequeue(k)
+		case k.queueIndex < 0:
+			s.enqueue(k)
+			if i < b.ran {
+				s.swap(s.pos, k.queueIndex)
+				s.pos++
+			}
+		}
+	}
+	for _, k := range t.cores { // those that others have stopped
+		if k.state != runnable {
+			s.dequeue(k)
+		}
+	}
+	s.turns += b.ran
+	s.longest = max(s.longest, b.longest)
+	s.chip.moved += b.moved
+	if e := t.tensix.engines; e != nil && len(e.ops) > 0 {
+		s.await(e)
+	}
+	for _, h := range b.hot {
+		if l := h.page.lines; l != nil && l.code[h.line] == nil && h.page.decoded(h.line) && !t.adopt(h.page, h.base, h.line) {
+			t.translate(h.page, h.base, h.line)
+		}
+	}
+	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
+}
+
+// post puts a request that has its virtual channel into the outbox. What of it is the tile's own is done; and a read of DRAM, which
+// nothing changes in a window, ends at once unless it might overtake a write.
+func (b *outbox) post(q *request) slowResult {
+	c := b.tile.chip
+	if q.kind == reqRead && q.from.kind == chip.DRAM && len(b.requests) == 0 {
+		if d := c.drams[q.from.bank]; q.fromAddr < d.size {
+			q.leave()
+			hears(&b.tile.newest, &d.newest)
+			d.read(q.fromAddr, q.n, q.buffer())
+			b.moved += uint64(q.n)
+			q.respond()
+			return slowDone
+		}
+	}
+	own := q.data
+	q.data = nil
+	if q.kind == reqWrite {
+		n := span(q.fromAddr, q.n)
+		if cap(b.data)-len(b.data) < n {
+			b.data = make([]uint32, 0, max(2*cap(b.data), n, 256)) // requests keep the old one
+		}
+		at := len(b.data)
+		b.data = b.data[:at+n]
+		q.data = b.data[at:at:len(b.data)]
+		b.words += n
+	}
+	if !q.leave() || !q.drain() {
+		return slowHalt
+	}
+	k := q.o.core
+	if q.kind == reqRead || q.marked {
+		b.awaited[q.noc][k.hw] |= 1 << q.kind
+	}
+	q.pc = k.pc
+	b.requests = append(b.requests, *q)
+	q.data = own
+	return slowDone
+}
+
+// full reports whether no further request may be posted. A tile that isn't in a window has no outbox.
+func (b *outbox) full() bool {
+	return b != nil && (len(b.requests) >= maxOutbox || b.words >= maxOutboxWords)
+}
+
+// awaits reports whether a counter will count responses to requests of core k when the window ends, so that k waits for that.
+func (b *outbox) awaits(k *core, noc int, counter uint32) bool {
+	if b == nil || k == nil {
+		return false
+	}
+	kinds := b.awaited[noc][k.hw]
+	switch {
+	case kinds == 0:
+		return false
+	case counter == cntReadResp || counter == cntReadWords:
+		kinds &= 1 << reqRead
+	case counter == cntWriteAck:
+		kinds &= 1<<reqWrite | 1<<reqInline
+	case counter == cntAtomicResp:
+		kinds &= 1 << reqAtomic
+	case counter < cntOutstanding || counter >= cntOutgoing:
+		return false
+	}
+	return kinds != 0
+}
+
+// deliver takes the requests of an outbox to where they go, after all tiles of the window have rejoined the chip, and stops the
+// chip for what the tile was refused.
+func (b *outbox) deliver(c *Chip) {
+	for i := range b.requests {
+		q := &b.requests[i]
+		if c.fault != nil {
+			break
+		}
+		if q.kind != reqWrite {
+			q.data = c.hand.request.data[:0]
+		}
+		ok := q.arrive() && (q.away || q.respond())
+		if q.kind != reqWrite {
+			c.hand.request.data = q.data
+		}
+		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {
+			r.PC = q.pc // its core has gone on
+		}
+	}
+	if c.fault == nil && b.fault != nil {
+		c.fault = b.fault
+		c.faulted.Store(true)
+	}
+	b.requests, b.data, b.words, b.fault = b.requests[:0], b.data[:0], 0, nil
+	b.awaited = [2][5]uint8{}
+}
