@@ -51,17 +51,17 @@ func (c *core) runOne() stop {
 		c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 	}
 	o := pg.ops[idx].Inst()
-	addr, n := c.x[o.Rs1]+uint32(o.Imm), width(o.Code)
+	addr, n := c.X[o.Rs1]+uint32(o.Imm), width(o.Code)
 	load, store := o.Code >= rv32.LB && o.Code <= rv32.LHU, o.Code >= rv32.SB && o.Code <= rv32.SW
 	amo := o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
 	if amo {
-		addr, n = c.x[o.Rs1], 4
+		addr, n = c.X[o.Rs1], 4
 	}
 	inL1 := (load || store || amo) && addr < t.size && addr&(n-1) == 0
 	switch {
 	case inL1:
 		t.memory(addr + n)
-		if !c.checkL1(addr, n, load || amo, store || amo, amo || store && c.changes(addr, n, c.x[o.Rs2])) {
+		if !c.checkL1(addr, n, load || amo, store || amo, amo || store && c.changes(addr, n, c.X[o.Rs2])) {
 			return stopHalt
 		}
 	case (load || store) && c.localKnown != nil && (addr-localBase)>>2 < uint32(len(c.local)) && addr&(n-1) == 0:
@@ -83,13 +83,13 @@ func (c *core) runOne() stop {
 	}
 	switch {
 	case inL1 && load:
-		c.x[o.Rd] = extend(o.Code, c.cache.load(t.l1, addr, t.chip.cfg.Seed), addr)
+		c.X[o.Rd] = extend(o.Code, c.cache.load(t.l1, addr, t.chip.cfg.Seed), addr)
 		c.pc += 4
 		c.budget = 1
 		c.count(0)
 		return stopSlice
 	case inL1 && store:
-		c.cache.store(addr, c.x[o.Rs2], addr&3*8, uint32(1<<(8*n)-1))
+		c.cache.store(addr, c.X[o.Rs2], addr&3*8, uint32(1<<(8*n)-1))
 	case o.Code == rv32.FENCE, o.Code >= rv32.CSRRW && o.Code <= rv32.AMOMAXU:
 		*c.cache = dataCache{}
 	}

@@ -112,6 +112,7 @@ type Chip struct {
 	topology *chip.Chip
 	params   *chip.Params
 	layout   niuLayout
+	slots    *niuSlots
 
 	grid    [][]endpoint // by raw NoC 0 y, x
 	tiles   []*tile
@@ -166,6 +167,7 @@ func newChip(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
+	c.slots = newSlots(&c.cfg, &c.layout)
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil

@@ -62,14 +62,14 @@ const maxWatch = 24
 
 // core is one RISC-V processor.
 type core struct {
-	x     [256]uint32 // 0-31 are the registers, rv32.Sink takes writes to x0; 256 so that a uint8 needs no bounds check
-	pc    uint32
-	tile  *tile
-	local []uint32
-	proc  chip.Processor
-	hw    uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
-	state coreState
-	cfg0  uint32 // CSR 0x7C0
+	translate.Machine // its registers, and what translated code finds of its memory
+	pc                uint32
+	tile              *tile
+	local             []uint32
+	proc              chip.Processor
+	hw                uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
+	state             coreState
+	cfg0              uint32 // CSR 0x7C0
 
 	budget, left, used int
 	base               int    // executed in this slice before the current budget
@@ -248,7 +248,9 @@ func (c *core) reset(pc uint32, clearLocal bool) {
 	if c.local == nil {
 		c.local = make([]uint32, c.localBytes()/4)
 	}
-	c.x = [256]uint32{}
+	c.SetLocal(c.local)
+	c.SetL1(c.tile.l1, &c.tile.flags[0])
+	c.X = [256]uint32{}
 	c.pc = pc
 	c.cfg0 = 0
 	c.predicts = predictsL1

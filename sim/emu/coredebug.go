@@ -221,7 +221,7 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 	if v&cmdReadRegister != 0 {
 		switch i := d.arg[0]; {
 		case i < regPC:
-			d.result = c.x[i]
+			d.result = c.X[i]
 		case i == regPC:
 			d.result = c.pc
 		default:
@@ -229,14 +229,14 @@ func (c *core) debugCommand(o origin, v uint32) slowResult {
 		}
 	}
 	if v&cmdClearRegisters != 0 {
-		clear(c.x[1:32])
+		clear(c.X[1:32])
 	}
 	if v&cmdWriteRegister != 0 {
 		i := d.arg[0]
 		if i == 0 || i >= regPC {
 			return refuse("write of register %d of %v: want 1 to 31", i, c.proc)
 		}
-		c.x[i] = d.arg[1]
+		c.X[i] = d.arg[1]
 	}
 	if v&(cmdReadMemory|cmdWriteMemory) != 0 && c.debugAccess() == slowHalt {
 		return slowHalt
@@ -420,7 +420,7 @@ func (c *core) runDebugged(run func(*core) stop) stop {
 	}
 	o := pg.ops[idx].Inst()
 	why := d.hits(watchBreak, watchBreak, c.pc)
-	if addr := c.x[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
+	if addr := c.X[o.Rs1] + uint32(o.Imm); o.Code >= rv32.LB && o.Code <= rv32.LHU && !d.loaded {
 		if hit := d.hits(watchLoad, watchAccess, addr); hit != 0 {
 			c.pause(hitWatch | hit)
 			d.loaded = true

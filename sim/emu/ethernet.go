@@ -60,12 +60,12 @@ func (t *tile) queues() int {
 
 // powerUp makes the tile's processors and gives its registers their values after a reset (ttsim src/tile.cpp e_tile_init).
 func (e *ethRegs) powerUp(t *tile) {
-	t.cores = append(t.cores, &core{tile: t, proc: chip.ERISC0, hw: 5, queueIndex: -1})
+	t.addCore(chip.ERISC0, 5)
 	if t.chip.arch == chip.Wormhole {
 		e.tx[0].control, e.tx[1].control = 9, 9
 		e.mac = [2]uint32{ethMAC0, ethMAC1}
 	} else {
-		t.cores = append(t.cores, &core{tile: t, proc: chip.ERISC1, hw: 6, queueIndex: -1})
+		t.addCore(chip.ERISC1, 6)
 		e.tx[0].control, e.tx[1].control = 1, 1
 		e.rx = [3]uint32{2, 2, 0}
 		e.routing = 0xA00

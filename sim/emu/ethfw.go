@@ -214,9 +214,9 @@ func (e *ethRegs) launch(o origin, k *core, pc, stack uint32) {
 		k.hold(o)
 	}
 	k.start(o, pc)
-	k.x[2] = stack
+	k.X[2] = stack
 	if k.tile.chip.arch == chip.Wormhole {
-		k.x[1] = whResume
+		k.X[1] = whResume
 	}
 	k.tile.debug.softReset &^= k.proc.ResetBit()
 }

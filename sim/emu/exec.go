@@ -28,7 +28,7 @@ const (
 func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
-	x := &c.x
+	x := &c.X
 	for uint(idx) < uint(len(ops)) {
 		o := ops[idx]
 		var addr uint32

@@ -24,7 +24,7 @@ func FuzzInstructions(f *testing.F) {
 		}
 		c := r.c.tileAt(raw[blackhole]).core(chip.BRISC)
 		for i := 1; i < 32; i++ { // addresses of registers and memory at hand
-			c.x[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150, mailboxBase}[i%8]
+			c.X[i] = []uint32{0x40000, niu0Base, niu1Base + 0x800, streamBase + 0x30000, debugBase, localBase, configBase + 4*150, mailboxBase}[i%8]
 		}
 		code = append(code, make([]byte, 4)...)
 		mem := c.tile.memory(0x5000)
@@ -35,8 +35,8 @@ func FuzzInstructions(f *testing.F) {
 		r.c.enqueue(c)
 		for n := 0; n < 20000 && r.c.busy(); n += r.c.step() {
 		}
-		if c.x[0] != 0 {
-			t.Errorf("x0 = %#x", c.x[0])
+		if c.X[0] != 0 {
+			t.Errorf("x0 = %#x", c.X[0])
 		}
 	})
 }

@@ -31,7 +31,7 @@ func TestMemoryThatGrows(t *testing.T) {
 				f3 := map[uint32]uint32{1: 0, 2: 1, 4: 2}[width]
 				kind := rapid.SampledFrom([]string{"load", "store", "atomic", "code", "host"}).Draw(t, "kind")
 				for _, c := range both {
-					c.x[5], c.x[6] = addr, v
+					c.X[5], c.X[6] = addr, v
 					switch {
 					case kind == "load":
 						c.exec(t, itype(0x03, f3, 7, 5, 0))
@@ -55,7 +55,7 @@ func TestMemoryThatGrows(t *testing.T) {
 						}
 					}
 				}
-				if diff := cmp.Diff(whole.x[:32], part.x[:32]); diff != "" {
+				if diff := cmp.Diff(whole.X[:32], part.X[:32]); diff != "" {
 					t.Fatalf("%v %s of %d bytes at %#x: %s", arch, kind, width, addr, diff)
 				}
 			}

@@ -40,7 +40,7 @@ const (
 // slow executes an instruction that exec does not. c.pc is its address.
 func (c *core) slow(packed rv32.Op) slowResult {
 	o := packed.Inst()
-	addr := c.x[o.Rs1] + uint32(o.Imm)
+	addr := c.X[o.Rs1] + uint32(o.Imm)
 	switch o.Code {
 	case rv32.LB, rv32.LBU, rv32.LH, rv32.LHU, rv32.LW:
 		return c.slowLoad(o, addr)
@@ -49,16 +49,16 @@ func (c *core) slow(packed rv32.Op) slowResult {
 	case rv32.Tensix:
 		return c.push(uint32(o.Imm)>>2 | uint32(o.Imm)<<30)
 	case rv32.CSRRW:
-		return c.csr(c.x[o.Rs1], o)
+		return c.csr(c.X[o.Rs1], o)
 	case rv32.CSRRS:
 		v := c.cfg0
 		if o.Rs1 == 0 {
-			c.x[o.Rd] = v
+			c.X[o.Rd] = v
 			return slowDone
 		}
-		return c.csr(v|c.x[o.Rs1], o)
+		return c.csr(v|c.X[o.Rs1], o)
 	case rv32.CSRRC:
-		return c.csr(c.cfg0&^c.x[o.Rs1], o)
+		return c.csr(c.cfg0&^c.X[o.Rs1], o)
 	case rv32.CSRRWI:
 		return c.csr(uint32(o.Imm), o)
 	case rv32.JALR:
@@ -66,13 +66,13 @@ func (c *core) slow(packed rv32.Op) slowResult {
 		c.refuse(UndefinedBehavior, uint64(target), "jump to %#x, which is not a multiple of 4", target)
 		return slowHalt
 	case rv32.Skewed:
-		if w, target := c.word(c.pc), c.pc+uint32(o.Imm); takes(w>>12&7, c.x[o.Rs1], c.x[o.Rs2]) {
+		if w, target := c.word(c.pc), c.pc+uint32(o.Imm); takes(w>>12&7, c.X[o.Rs1], c.X[o.Rs2]) {
 			c.refuse(UndefinedBehavior, uint64(target), "branch to %#x, which is not a multiple of 4", target)
 			return slowHalt
 		}
 		return slowDone
 	case rv32.CPOP:
-		c.x[o.Rd] = uint32(bits.OnesCount32(c.x[o.Rs1]))
+		c.X[o.Rd] = uint32(bits.OnesCount32(c.X[o.Rs1]))
 		return slowDone
 	case rv32.EBREAK:
 		if c.debugging {
@@ -113,7 +113,7 @@ func (c *core) csr(v uint32, o rv32.Inst) slowResult {
 		c.refuse(UnsupportedFunctionality, rv32.Cfg0, "cfg0 = %#x: only bits %#x may be set", v, uint32(csrCfg0Bits))
 		return slowHalt
 	}
-	c.x[o.Rd] = c.cfg0
+	c.X[o.Rd] = c.cfg0
 	c.cfg0 = v
 	return slowDone
 }
@@ -135,7 +135,7 @@ func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
 		return slowHalt
 	}
 	if t := c.tile; addr < t.size { // after what of L1 was used so far
-		c.x[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
+		c.X[o.Rd] = extend(o.Code, t.memory(addr + n)[addr>>2], addr)
 		return slowDone
 	}
 	if n != 4 {
@@ -144,7 +144,7 @@ func (c *core) slowLoad(o rv32.Inst, addr uint32) slowResult {
 	}
 	v, st := c.tile.load(origin{tile: c.tile, core: c}, addr)
 	if st == slowDone {
-		c.x[o.Rd] = v
+		c.X[o.Rd] = v
 	}
 	return st
 }
@@ -156,7 +156,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 		return slowHalt
 	}
 	t := c.tile
-	v := c.x[o.Rs2]
+	v := c.X[o.Rs2]
 	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
 		l1 := t.memory(addr + n)
 		switch n {
@@ -188,13 +188,13 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 // amo executes an atomic memory operation: L1 only (tt-isa-documentation
 // BlackholeA0/TensixTile/BabyRISCV/README.md).
 func (c *core) amo(o rv32.Inst) slowResult {
-	t, addr := c.tile, c.x[o.Rs1]
+	t, addr := c.tile, c.X[o.Rs1]
 	if addr&3 != 0 || addr >= t.size {
 		c.refuse(UndefinedBehavior, uint64(addr), "atomic memory operation: want a multiple of 4 inside L1")
 		return slowHalt
 	}
 	l1 := t.memory(addr + 4)
-	old, v := l1[addr>>2], c.x[o.Rs2]
+	old, v := l1[addr>>2], c.X[o.Rs2]
 	switch o.Code {
 	case rv32.AMOADD:
 		v += old
@@ -224,7 +224,7 @@ func (c *core) amo(o rv32.Inst) slowResult {
 		l1[addr>>2] = v
 		t.stored(addr, 4)
 	}
-	c.x[o.Rd] = old
+	c.X[o.Rd] = old
 	return slowDone
 }
 

@@ -1,14 +1,29 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+)
 
 // cmdBuf is a request initiator: the registers of one command buffer.
-type cmdBuf struct {
-	targLo, targMid, targHi uint32
-	retLo, retMid, retHi    uint32
-	tag, ctrl, lenBE, data  uint32
-	busy                    bool // CMD_CTRL reads 1: no virtual channel yet
-}
+type cmdBuf [16]uint32
+
+// Registers of a command buffer by index.
+const (
+	bufTargLo = iota
+	bufTargMid
+	bufTargHi
+	bufRetLo
+	bufRetMid
+	bufRetHi
+	bufTag
+	bufCtrl
+	bufLenBE
+	bufData
+	bufBusy // what CMD_CTRL reads: 1 while there is no virtual channel yet
+)
+
+func (b *cmdBuf) busy() bool { return b[bufBusy] != 0 }
 
 // Counters of an NIU by index (tt-isa-documentation WormholeB0/NoC/Counters.md).
 const (
@@ -39,11 +54,23 @@ const (
 	numCounters        = 0x3E
 )
 
+// niuWords are the registers of an NIU that are words, which translated code loads and stores by itself where that is all there
+// is to it.
+type niuWords struct {
+	buf   [4]cmdBuf
+	count [64]uint32 // numCounters
+}
+
+// How many registers niuWords has, and which of them is the first counter.
+const (
+	niuCounters = 4 * 16
+	numNIUWords = niuCounters + 64
+)
+
 // niu is one network interface of a tile.
 type niu struct {
-	buf   [4]cmdBuf
-	count [numCounters]uint32
-	open  [16]int // requests really unanswered, by transaction id
+	*niuWords
+	open [16]int // requests really unanswered, by transaction id
 	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing writes, since a
 	// count of sent writes was: what is sent is counted.
 	unread, unsent uint32
@@ -60,14 +87,17 @@ type link struct {
 }
 
 func (u *niu) reset(c *Chip) {
-	*u = niu{}
+	*u = niu{niuWords: u.niuWords}
+	*u.niuWords = niuWords{}
 	u.router[1], u.router[3] = c.topology.MulticastSkip()
 }
 
-// niuReg names a register of an NIU outside its command buffers.
+// niuLayout is where an NIU has its registers.
 type niuLayout struct {
 	stride                      uint32
-	hi, atData, exclude, cmd    uint32 // in a command buffer; none where absent
+	registers                   [32]uint8 // of a command buffer, by offset
+	hi, retHi                   uint32    // in a command buffer, like the next three; none where absent
+	atData, exclude, cmd        uint32
 	nodeID, clearReqs, logical  uint32
 	endpointID                  uint32
 	translateX, translateY, end uint32
@@ -77,18 +107,79 @@ const none = ^uint32(0)
 
 // layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim data/*/tile_regs.json).
 func layoutOf(a chip.Arch) niuLayout {
+	l := niuLayout{
+		stride: 0x800, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,
+		nodeID: 0x44, endpointID: none, clearReqs: 0x60, logical: 0x148,
+		translateX: none, translateY: none, end: none,
+	}
 	if a == chip.Wormhole {
-		return niuLayout{
-			stride: 0x400, hi: none, atData: 0x24, exclude: none, cmd: 0x28,
+		l = niuLayout{
+			stride: 0x400, hi: none, retHi: none, atData: 0x24, exclude: none, cmd: 0x28,
 			nodeID: 0x2C, endpointID: 0x30, clearReqs: 0x50, logical: 0x138,
 			translateX: 0x118, translateY: 0x128, end: 0x138,
 		}
 	}
-	return niuLayout{
-		stride: 0x800, hi: 0x08, atData: 0x28, exclude: 0x2C, cmd: 0x40,
-		nodeID: 0x44, endpointID: none, clearReqs: 0x60, logical: 0x148,
-		translateX: none, translateY: none, end: none,
+	l.name()
+	return l
+}
+
+// register returns which register of which command buffer an offset is, if it is one.
+func (l *niuLayout) register(off uint32) (buf, r uint32, ok bool) {
+	buf, off = off/l.stride, off%l.stride
+	if buf >= 4 || off >= 4*uint32(len(l.registers)) || off&3 != 0 {
+		return 0, 0, false
 	}
+	r = uint32(l.registers[off/4])
+	return buf, r, r != noRegister
+}
+
+// noRegister stands for no register of a command buffer.
+const noRegister = 0xFF
+
+// name fills in registers.
+func (l *niuLayout) name() {
+	for i := range l.registers {
+		l.registers[i] = noRegister
+	}
+	for r, off := range [...]uint32{
+		bufTargLo: 0, bufTargMid: 4, bufRetLo: 0xC, bufRetMid: 0x10, bufTag: 0x18, bufCtrl: 0x1C, bufLenBE: 0x20,
+		bufData: l.atData, bufBusy: l.cmd, bufTargHi: l.hi, bufRetHi: l.retHi,
+	} {
+		if off != none {
+			l.registers[off/4] = uint8(r)
+		}
+	}
+}
+
+// niuSlots are the registers of a tile's NIUs that translated code loads and stores by itself, among both niuWords.
+type niuSlots struct{ loads, stores translate.Slots }
+
+// newSlots finds those of which a load or a store does nothing else. With checks of when counters are loaded those are more than
+// words, and so are counters that may wait for the end of a window, and the registers of command buffers that may be busy when they are
+// stored.
+func newSlots(cfg *Config, l *niuLayout) *niuSlots {
+	s := &niuSlots{}
+	for noc := range uint32(2) {
+		for off := uint32(0); off < niu1Base-niu0Base; off += 4 {
+			at, slot := (noc*(niu1Base-niu0Base)+off)/4, noc*numNIUWords+1
+			i, r, ok := l.register(off)
+			switch {
+			case ok:
+				slot += i*uint32(len(cmdBuf{})) + r
+			case off >= 0x200 && off < 0x200+4*numCounters:
+				slot += niuCounters + (off-0x200)/4
+			default:
+				continue
+			}
+			if !cfg.RefuseCounters && !cfg.RefuseRaces && (ok || !cfg.Parallel) {
+				s.loads[at] = uint16(slot)
+			}
+			if ok && r != bufTag && r != bufBusy && cfg.Delay == 0 {
+				s.stores[at] = uint16(slot)
+			}
+		}
+	}
+	return s
 }
 
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
@@ -109,39 +200,11 @@ func (c *Chip) nodeID(xy chip.XY, noc int) uint32 {
 
 func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 	c, u, l := t.chip, &t.niu[noc], &t.chip.layout
-	if i := off / l.stride; i < 4 {
-		b, ok := &u.buf[i], true
-		var v uint32
-		switch off % l.stride {
-		case 0x00:
-			v = b.targLo
-		case 0x04:
-			v = b.targMid
-		case 0x0C:
-			v = b.retLo
-		case 0x10:
-			v = b.retMid
-		case 0x18:
-			v = b.tag
-		case 0x1C:
-			v = b.ctrl
-		case 0x20:
-			v = b.lenBE
-		case l.atData:
-			v = b.data
-		case l.cmd:
-			v = b2u(b.busy)
+	if i, r, ok := l.register(off); ok {
+		if r == bufBusy {
 			u.unread, u.unsent = 0, 0
-		case l.hi:
-			v = b.targHi
-		case l.hi + 0xC:
-			v, ok = b.retHi, l.hi != none
-		default:
-			ok = false
 		}
-		if ok {
-			return v, slowDone
-		}
+		return u.buf[i][r], slowDone
 	}
 	switch {
 	case off >= 0x200 && off < 0x200+4*numCounters:
@@ -250,56 +313,30 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		c.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
 		return slowHalt
 	}
-	if i := off / l.stride; i < 4 {
-		b, r := &u.buf[i], off%l.stride
-		var field *uint32
-		switch r {
-		case 0x00:
-			field = &b.targLo
-		case 0x04:
-			field = &b.targMid
-		case 0x0C:
-			field = &b.retLo
-		case 0x10:
-			field = &b.retMid
-		case 0x18:
-			if v&^(15<<10) != 0 {
-				return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
-			}
-			field = &b.tag
-		case 0x1C:
-			field = &b.ctrl
-		case 0x20:
-			field = &b.lenBE
-		case l.atData:
-			field = &b.data
-		case l.hi:
-			field = &b.targHi
-		case l.hi + 0xC:
-			if l.hi != none {
-				field = &b.retHi
-			}
-		case l.exclude:
-			if v != 0 {
-				return bad(UnimplementedFunctionality, "BRCST_EXCLUDE = %#x: want 0", v)
-			}
-			return slowDone
-		case l.cmd:
-			if v != 1 {
-				return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
-			}
-			if b.busy {
-				return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
-			}
+	if i, r, ok := l.register(off); ok {
+		b := &u.buf[i]
+		if r == bufBusy && v != 1 {
+			return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
+		}
+		if r == bufTag && v&^(15<<10) != 0 {
+			return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
+		}
+		switch {
+		case b.busy() && r == bufBusy:
+			return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
+		case b.busy():
+			return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
+		case r == bufBusy:
 			return t.start(o, noc, int(i))
 		}
-		if field != nil {
-			if b.busy {
-				return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
-			}
-			*field = v
-			return slowDone
+		b[r] = v
+		return slowDone
+	}
+	if off < 4*l.stride && off%l.stride == l.exclude {
+		if v != 0 {
+			return bad(UnimplementedFunctionality, "BRCST_EXCLUDE = %#x: want 0", v)
 		}
+		return slowDone
 	}
 	switch off {
 	case l.clearReqs:

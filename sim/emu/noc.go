@@ -90,8 +90,8 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	c, u := t.chip, &t.niu[noc]
 	b := &u.buf[i]
 	q := &t.hand().request
-	*q = request{o: o, tile: t, noc: noc, buf: i, id: b.tag >> 10 & 15, data: q.data[:0]}
-	if !t.prepare(b, q) || !u.follow(q, b.ctrl&ctrlLinked != 0) {
+	*q = request{o: o, tile: t, noc: noc, buf: i, id: b[bufTag] >> 10 & 15, data: q.data[:0]}
+	if !t.prepare(b, q) || !u.follow(q, b[bufCtrl]&ctrlLinked != 0) {
 		return slowHalt
 	}
 	if t.races != nil {
@@ -113,7 +113,7 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 		u.bump8(cntOutgoing+q.id, 1)
 	}
 	if c.cfg.Delay > 0 {
-		b.busy = true
+		b[bufBusy] = 1
 		c.delay(q)
 		return slowDone
 	}

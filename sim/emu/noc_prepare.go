@@ -10,7 +10,7 @@ import (
 // WormholeB0/NoC/MemoryMap.md and Alignment rules of metal's noc_parameters.h, as ttsim checks them
 // (src/tile.cpp).
 func (t *tile) prepare(b *cmdBuf, q *request) bool {
-	ctrl := b.ctrl
+	ctrl := b[bufCtrl]
 	if no, cat := ctrlRefused(ctrl); no != "" {
 		return q.refuse(cat, uint64(ctrl), "NOC_CTRL = %#x: %s", ctrl, no)
 	}
@@ -19,7 +19,7 @@ func (t *tile) prepare(b *cmdBuf, q *request) bool {
 	q.include = ctrl&ctrlSrcInclude != 0
 	q.ordered = ctrl&ctrlStaticVC != 0
 	q.vc = uint8(ctrl >> 13 & 7)
-	q.n = int(b.lenBE)
+	q.n = int(b[bufLenBE])
 
 	targ, ret, corner, ok := q.ends(b)
 	switch {
@@ -46,8 +46,8 @@ type place struct {
 // ends finds what the TARG and RET registers name, and the first corner of a multicast.
 func (q *request) ends(b *cmdBuf) (targ, ret place, corner *endpoint, ok bool) {
 	c := q.tile.chip
-	targ.addr, ret.addr = uint64(b.targMid)<<32|uint64(b.targLo), uint64(b.retMid)<<32|uint64(b.retLo)
-	targXY, retXY := b.targHi, b.retHi
+	targ.addr, ret.addr = uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
+	targXY, retXY := b[bufTargHi], b[bufRetHi]
 	if c.arch == chip.Wormhole {
 		targXY, retXY = uint32(targ.addr>>36), uint32(ret.addr>>36)
 		targ.addr, ret.addr = targ.addr&(1<<36-1), ret.addr&(1<<36-1)
@@ -124,17 +124,17 @@ func (q *request) prepareMulticast(targ, ret place, corner *endpoint) bool {
 // prepareAtomic prepares an atomic at targ whose old value goes to ret.
 func (q *request) prepareAtomic(targ, ret place, b *cmdBuf) bool {
 	q.kind, q.to, q.toAddr, q.fromAddr = reqAtomic, targ.ep, targ.addr, ret.addr
-	q.word, q.op, q.n = b.data, b.lenBE, 4
+	q.word, q.op, q.n = b[bufData], b[bufLenBE], 4
 	return q.checkOwn(ret, "RET") && q.tile.chip.checkAtomic(q)
 }
 
 // prepareInline prepares a write of the command buffer's own word to targ.
 func (q *request) prepareInline(targ, ret place, b *cmdBuf) bool {
-	q.kind, q.to, q.toAddr, q.word, q.n = reqInline, targ.ep, targ.addr, b.data, 4
+	q.kind, q.to, q.toAddr, q.word, q.n = reqInline, targ.ep, targ.addr, b[bufData], 4
 	if targ.ep.tile == nil {
 		return q.refuse(UnimplementedFunctionality, targ.addr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", targ.ep.kind)
 	}
-	return q.checkOwn(ret, "RET") && q.tile.chip.checkInline(q, b.lenBE)
+	return q.checkOwn(ret, "RET") && q.tile.chip.checkInline(q, b[bufLenBE])
 }
 
 // prepareWrite prepares a write of L1 at targ to ret.

@@ -13,7 +13,7 @@ const probeMax = 400
 // A store that writes what is already there changes nothing; it counts as a read.
 func (c *core) probe() (waiting bool, st stop) {
 	start := c.pc
-	copy(c.regs[:], c.x[:32])
+	copy(c.regs[:], c.X[:32])
 	c.watched, c.classes = 0, 0
 	c.wait.begin(c)
 	var cache dataCache
@@ -45,7 +45,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		if c.pc != start {
 			continue
 		}
-		if [32]uint32(c.x[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
+		if [32]uint32(c.X[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
 			c.wait.end(c, used)
 			return true, stopSlice
 		}
@@ -80,9 +80,9 @@ func (c *core) step(pg *codePage, idx int) stop {
 func (c *core) pure(o rv32.Inst) bool {
 	switch {
 	case o.Code >= rv32.LB && o.Code <= rv32.LHU:
-		return c.noteRead(c.x[o.Rs1]+uint32(o.Imm), width(o.Code))
+		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), width(o.Code))
 	case o.Code >= rv32.SB && o.Code <= rv32.SW:
-		addr := c.x[o.Rs1] + uint32(o.Imm)
+		addr := c.X[o.Rs1] + uint32(o.Imm)
 		var w uint32
 		if addr < c.tile.size {
 			w = c.tile.memory(addr + 1)[addr>>2]
@@ -91,7 +91,7 @@ func (c *core) pure(o rv32.Inst) bool {
 		} else {
 			return false
 		}
-		v := c.x[o.Rs2]
+		v := c.X[o.Rs2]
 		switch o.Code {
 		case rv32.SB:
 			v = insert(w, v, addr&3*8, 0xFF)

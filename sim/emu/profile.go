@@ -71,7 +71,7 @@ func (p *profile) arrive(c *core) {
 	if p.total == 0 || c.pc > p.last {
 		return
 	}
-	now := jump{[32]uint32(c.x[:32]), p.total, p.changes}
+	now := jump{[32]uint32(c.X[:32]), p.total, p.changes}
 	before, ok := p.jumps[c.pc]
 	p.jumps[c.pc] = now
 	if !ok || before.regs != now.regs || before.changes != now.changes || now.total-before.total > longestRound {
@@ -105,7 +105,7 @@ func (c *core) changing(o rv32.Inst) bool {
 	if o.Code != rv32.SW {
 		return true
 	}
-	addr, v := c.x[o.Rs1]+uint32(o.Imm), c.x[o.Rs2]
+	addr, v := c.X[o.Rs1]+uint32(o.Imm), c.X[o.Rs2]
 	if w := addr >> 2; w < uint32(len(c.tile.l1)) {
 		return c.tile.l1[w] != v
 	}

@@ -190,14 +190,14 @@ func TestArithmetic(t *testing.T) {
 			rd, r1, r2 := rapid.IntRange(0, 31).Draw(t, "rd"), rapid.IntRange(0, 31).Draw(t, "rs1"), rapid.IntRange(0, 31).Draw(t, "rs2")
 			imm := rapid.Int32Range(-2048, 2047).Draw(t, "imm")
 			for i := 1; i < 32; i++ {
-				c.x[i] = word().Draw(t, "x")
+				c.X[i] = word().Draw(t, "x")
 			}
-			want := [32]uint32(c.x[:32])
+			want := [32]uint32(c.X[:32])
 			if rd != 0 {
 				want[rd] = ref.do(want[r1], want[r2], imm)
 			}
 			c.exec(t, ref.encode(rd, r1, r2, imm))
-			if diff := cmp.Diff(want, [32]uint32(c.x[:32])); diff != "" {
+			if diff := cmp.Diff(want, [32]uint32(c.X[:32])); diff != "" {
 				t.Fatalf("%v %s x%d, x%d, x%d, %d: %s", arch, ref.name, rd, r1, r2, imm, diff)
 			}
 		})
@@ -215,10 +215,10 @@ func TestDivisionEdges(t *testing.T) {
 		{4, 0x80000000, 0xFFFFFFFF, 0x80000000}, {6, 0x80000000, 0xFFFFFFFF, 0},
 	}
 	for _, tt := range tests {
-		c.x[5], c.x[6] = tt.a, tt.b
+		c.X[5], c.X[6] = tt.a, tt.b
 		c.exec(t, rtype(0x33, tt.f3, 1, 7, 5, 6))
-		if c.x[7] != tt.want {
-			t.Errorf("funct3 %d of %#x, %#x = %#x, want %#x", tt.f3, tt.a, tt.b, c.x[7], tt.want)
+		if c.X[7] != tt.want {
+			t.Errorf("funct3 %d of %#x, %#x = %#x, want %#x", tt.f3, tt.a, tt.b, c.X[7], tt.want)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestControlFlow(t *testing.T) {
 				t.Fatalf("stopped: %v", c.tile.chip.fault)
 			}
 		}
-		c.x[5], c.x[6] = a, b
+		c.X[5], c.X[6] = a, b
 		at(btype(f3, 5, 6, d))
 		want := pc + 4
 		if taken[f3] {
@@ -258,18 +258,18 @@ func TestControlFlow(t *testing.T) {
 		rd := rapid.IntRange(0, 31).Draw(t, "rd")
 		jd := rapid.Int32Range(-4096, 100000).Draw(t, "jump") * 4
 		at(jtype(rd, jd))
-		if c.pc != pc+uint32(jd) || rd != 0 && c.x[rd] != pc+4 || c.x[0] != 0 {
-			t.Fatalf("jal x%d by %d at %#x went to %#x, link %#x", rd, jd, pc, c.pc, c.x[rd])
+		if c.pc != pc+uint32(jd) || rd != 0 && c.X[rd] != pc+4 || c.X[0] != 0 {
+			t.Fatalf("jal x%d by %d at %#x went to %#x, link %#x", rd, jd, pc, c.pc, c.X[rd])
 		}
-		c.x[5] = 0x10000 + 4*rapid.Uint32Range(0, 100).Draw(t, "base")
+		c.X[5] = 0x10000 + 4*rapid.Uint32Range(0, 100).Draw(t, "base")
 		off := d >> 1 &^ 3
 		if off < -2048 || off > 2047 {
 			off = 0
 		}
-		want = c.x[5] + uint32(off)
+		want = c.X[5] + uint32(off)
 		at(itype(0x67, 0, 5, 5, off)) // link and base are the same register
-		if c.pc != want || c.x[5] != pc+4 {
-			t.Fatalf("jalr x5, %d(x5) at %#x went to %#x, want %#x, link %#x", off, pc, c.pc, want, c.x[5])
+		if c.pc != want || c.X[5] != pc+4 {
+			t.Fatalf("jalr x5, %d(x5) at %#x went to %#x, want %#x, link %#x", off, pc, c.pc, want, c.X[5])
 		}
 	})
 }
@@ -297,12 +297,12 @@ func TestLoadStore(t *testing.T) {
 				w := rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "width")
 				off := rapid.IntRange(0, 128/w-1).Draw(t, "offset") * w
 				imm := rapid.Int32Range(-2048, 2047).Draw(t, "imm")
-				c.x[5] = base + uint32(off) - uint32(imm)
+				c.X[5] = base + uint32(off) - uint32(imm)
 				f3 := map[int]uint32{1: 0, 2: 1, 4: 2}[w]
 				if rapid.Bool().Draw(t, "store") {
-					c.x[6] = rapid.Uint32().Draw(t, "value")
+					c.X[6] = rapid.Uint32().Draw(t, "value")
 					for i := range w {
-						mem[off+i] = byte(c.x[6] >> (8 * i))
+						mem[off+i] = byte(c.X[6] >> (8 * i))
 					}
 					c.exec(t, stype(f3, 5, 6, imm))
 				} else {
@@ -317,8 +317,8 @@ func TestLoadStore(t *testing.T) {
 						want = uint32(int32(want<<(32-8*w)) >> (32 - 8*w))
 					}
 					c.exec(t, itype(0x03, f3, 7, 5, imm))
-					if c.x[7] != want {
-						t.Fatalf("%v load of %d at %#x = %#x, want %#x", arch, w, base+uint32(off), c.x[7], want)
+					if c.X[7] != want {
+						t.Fatalf("%v load of %d at %#x = %#x, want %#x", arch, w, base+uint32(off), c.X[7], want)
 					}
 				}
 			}
@@ -351,10 +351,10 @@ func TestAMO(t *testing.T) {
 		op := rapid.SampledFrom(ops).Draw(t, "op")
 		old, v := word().Draw(t, "old"), word().Draw(t, "v")
 		c.tile.l1[0x9000/4] = old
-		c.x[5], c.x[6] = 0x9000, v
+		c.X[5], c.X[6] = 0x9000, v
 		c.exec(t, rtype(0x2F, 2, op.f5<<2|rapid.Uint32Range(0, 3).Draw(t, "aqrl"), 7, 5, 6))
-		if got := c.tile.l1[0x9000/4]; got != op.do(old, v) || c.x[7] != old {
-			t.Fatalf("amo %#x of %#x, %#x left %#x and returned %#x", op.f5, old, v, got, c.x[7])
+		if got := c.tile.l1[0x9000/4]; got != op.do(old, v) || c.X[7] != old {
+			t.Fatalf("amo %#x of %#x, %#x left %#x and returned %#x", op.f5, old, v, got, c.X[7])
 		}
 	})
 }

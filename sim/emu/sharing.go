@@ -290,7 +290,7 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	a.time++
 	s.last = a.time
 	s.queued(pending{addr, n, true, a.time})
-	v, old := s.core.x[o.Rs2], t.l1[addr>>2]
+	v, old := s.core.X[o.Rs2], t.l1[addr>>2]
 	switch n {
 	case 1:
 		v = insert(old, v, addr&3*8, 0xFF)

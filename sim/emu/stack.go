@@ -22,7 +22,7 @@ const (
 
 // step checks the instruction that the processor is about to execute. store says that it stores n bytes at addr.
 func (s *callStack) step(c *core, o rv32.Inst, addr, n uint32, store bool) bool {
-	sp, size := c.x[regSP], uint32(4*len(c.local))
+	sp, size := c.X[regSP], uint32(4*len(c.local))
 	if s.link != 0 && c.pc == s.link && sp == s.sp {
 		s.link, s.kernel = 0, 0
 	}
@@ -50,11 +50,11 @@ func (s *callStack) step(c *core, o rv32.Inst, addr, n uint32, store bool) bool 
 	to := sp
 	switch o.Code {
 	case rv32.ADDI:
-		to = c.x[o.Rs1] + uint32(o.Imm)
+		to = c.X[o.Rs1] + uint32(o.Imm)
 	case rv32.ADD:
-		to = c.x[o.Rs1] + c.x[o.Rs2]
+		to = c.X[o.Rs1] + c.X[o.Rs2]
 	case rv32.SUB:
-		to = c.x[o.Rs1] - c.x[o.Rs2]
+		to = c.X[o.Rs1] - c.X[o.Rs2]
 	}
 	limit := max(s.data, s.kernel, localBase)
 	if to >= limit || to >= sp || sp < limit {

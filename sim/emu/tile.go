@@ -27,12 +27,13 @@ type tile struct {
 	newest  uint64  // see clock.go
 	classes class   // what parked cores of the tile wait for, at least
 
-	niu     [2]niu
-	streams []stream
-	outbox  *outbox // while the tile runs in a window
-	debug   debugRegs
-	tensix  coprocessor
-	eth     ethRegs
+	niu      [2]niu
+	niuWords [2]niuWords
+	streams  []stream
+	outbox   *outbox // while the tile runs in a window
+	debug    debugRegs
+	tensix   coprocessor
+	eth      ethRegs
 }
 
 // hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).
@@ -48,6 +49,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	t.code = make([]*codePage, size/pageBytes)
 	t.streams = make([]stream, streams)
 	for n := range t.niu {
+		t.niu[n].niuWords = &t.niuWords[n]
 		t.niu[n].reset(c)
 	}
 	if kind == chip.Ethernet {
@@ -55,11 +57,17 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	} else {
 		t.debug.softReset = c.params.ResetAll
 		for hw, p := range hwOrder {
-			t.cores = append(t.cores, &core{tile: t, proc: p, hw: uint8(hw), queueIndex: -1})
+			t.addCore(p, uint8(hw))
 		}
 	}
 	t.newChecks()
 	return t
+}
+
+func (t *tile) addCore(p chip.Processor, hw uint8) {
+	k := &core{tile: t, proc: p, hw: hw, queueIndex: -1}
+	k.SetRegisters(&t.niuWords[0].buf[0][0], &t.chip.slots.loads, &t.chip.slots.stores)
+	t.cores = append(t.cores, k)
 }
 
 // core returns the core that runs as processor p.
@@ -101,6 +109,9 @@ func (t *tile) grow(end uint32) {
 	t.l1 = l1
 	if t.flags == nil {
 		t.flags = new([maxLines]uint8)
+	}
+	for _, c := range t.cores {
+		c.SetL1(t.l1, &t.flags[0])
 	}
 	if first && t.kind == chip.Ethernet {
 		t.eth.init(t)

@@ -3,7 +3,7 @@ package emu
 // accept gives the request its virtual channel.
 func (q *request) accept() {
 	u := &q.tile.niu[q.noc]
-	u.buf[q.buf].busy = false
+	u.buf[q.buf][bufBusy] = 0
 	u.count[cntAccepted]++
 	switch {
 	case q.kind == reqRead:

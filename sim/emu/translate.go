@@ -53,7 +53,7 @@ func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (in
 			}
 			return next, end, slow
 		}
-		next, end, why := code.Run(&translate.Machine{X: &c.x, L1: t.l1, Local: c.local, Flags: &t.flags[0]}, idx, m)
+		next, end, why := code.Run(&c.Machine, idx, m)
 		switch why {
 		case translate.Slow:
 			return next, end, true

@@ -42,7 +42,7 @@ func (w twins) start(code []uint32, regs [32]uint32) {
 			}
 		}
 		c.reset(0x1000, true)
-		copy(c.x[1:32], regs[1:])
+		copy(c.X[1:32], regs[1:])
 		c.state = runnable
 	})
 }
@@ -59,7 +59,7 @@ func (w twins) run(n int) (diff string, ended bool) {
 		Fault   string
 	}
 	of := func(c *core, s stop) outcome {
-		return outcome{s, c.pc, c.used, c.retired, [32]uint32(c.x[:32]), fmt.Sprint(c.tile.chip.fault)}
+		return outcome{s, c.pc, c.used, c.retired, [32]uint32(c.X[:32]), fmt.Sprint(c.tile.chip.fault)}
 	}
 	if plain, fast := of(w.plain, a), of(w.fast, b); plain != fast {
 		diff = cmp.Diff(plain, fast)
@@ -230,8 +230,8 @@ func TestTranslationsAreShared(t *testing.T) {
 	}
 	for x, step := range []uint32{1, 2, 2} {
 		k := r.c.tileAt(r.raw(r.worker(x, 0))).core(chip.BRISC)
-		if x != 1 && k.x[a0] != step*k.x[a1] {
-			t.Errorf("worker %d counted to %d in %d steps of %d", x, k.x[a0], k.x[a1], step)
+		if x != 1 && k.X[a0] != step*k.X[a1] {
+			t.Errorf("worker %d counted to %d in %d steps of %d", x, k.X[a0], k.X[a1], step)
 		}
 	}
 }

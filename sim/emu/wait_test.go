@@ -22,7 +22,7 @@ func (r *rig) state() string {
 	for _, t := range r.c.tiles {
 		for _, k := range t.cores {
 			if k.state != inReset {
-				fmt.Fprintf(&b, "%v %v pc %#x retired %d %x\n", t.xy, k.proc, k.pc, k.retired, k.x[:32])
+				fmt.Fprintf(&b, "%v %v pc %#x retired %d %x\n", t.xy, k.proc, k.pc, k.retired, k.X[:32])
 			}
 		}
 		sum := uint64(0)

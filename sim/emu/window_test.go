@@ -72,12 +72,13 @@ func (r *rig) everything() string {
 		words(h, t.l1...)
 		for n := range t.niu {
 			u := t.niu[n]
-			u.linked.to = nil
+			fmt.Fprintf(h, "%+v", *u.niuWords)
+			u.niuWords, u.linked.to = nil, nil
 			fmt.Fprintf(h, "%+v", u)
 		}
 		fmt.Fprintf(h, "%+v %d", t.streams, t.newest)
 		for _, k := range t.cores {
-			fmt.Fprintln(h, k.x[:32], k.pc, k.state, k.retired)
+			fmt.Fprintln(h, k.X[:32], k.pc, k.state, k.retired)
 			words(h, k.local...)
 		}
 	}

@@ -12,7 +12,7 @@ const (
 	w1  = 1 // why
 	w2  = 2
 	w3  = 3  // constants that don't fit into an instruction
-	w4  = 4  // registers
+	w4  = 4  // registers, with the rest of the machine before them
 	w5  = 5  // L1
 	w6  = 6  // local RAM
 	w7  = 7  // flags
@@ -93,6 +93,15 @@ const (
 	aORRI  = 0x32000000
 	aEORI  = 0x52000000
 	aANDSI = 0x72000000
+)
+
+// armScaled makes m of a load or store count what that moves.
+const armScaled = 1 << 12
+
+// Jumps if a register is zero or isn't.
+const (
+	aCBZ  = 0x34000000
+	aCBNZ = 0x35000000
 )
 
 // Conditions.
@@ -335,10 +344,11 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 	return a
 }
 
-// access emits a load or store that does one thing if the address is in L1, and another if it is in local RAM.
-func (e *arm) access(i int, o rv32.Inst, l1, local func(address uint8)) {
+// anywhere emits a load or store. What it does in L1 and in local RAM gets the register with the index of the byte, what it does
+// with a register of the tile that with the index of its word; the first of them is at w2.
+func (e *arm) anywhere(i int, o rv32.Inst, slots int32, l1, local, register func(index uint8)) {
 	a := e.address(i, o)
-	e.either(i, o, func(otherwise int) {
+	e.access(i, o, func(otherwise int) {
 		e.op(aSUBS, zr, a, w8)
 		e.jumpIf(aHS, otherwise)
 		l1(a)
@@ -347,16 +357,33 @@ func (e *arm) access(i int, o rv32.Inst, l1, local func(address uint8)) {
 		e.op(aSUBS, zr, w1, w9)
 		e.jumpIf(aHS, otherwise)
 		local(w1)
+	}, func(otherwise int) {
+		e.add(w1, a, -(RegistersBase - 1<<32))
+		e.shift(aLSRV, w2, w1, registersShift)
+		e.to(aCBNZ|w2, otherwise)
+		e.shift(aLSRV, w1, w1, 2)
+		e.pointer(w2, slots)
+		e.op(aLDRH|armScaled, w1, w2, w1)
+		e.to(aCBZ|w1, otherwise)
+		e.add(w1, w1, -1)
+		e.pointer(w2, atRegisters)
+		register(w1)
 	})
+}
+
+// pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
+func (e *arm) pointer(reg uint8, at int32) {
+	e.word(0xF8400000 | uint32(at)&(1<<9-1)<<12 | w4<<5 | uint32(reg)) // ldur
 }
 
 var armLoads = map[rv32.Opcode]uint32{rv32.LB: aLDRSB, rv32.LH: aLDRSH, rv32.LW: aLDR, rv32.LBU: aLDRB, rv32.LHU: aLDRH}
 
 func (e *arm) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), armLoads[o.Code]
-	e.access(i, o,
+	e.anywhere(i, o, atLoads,
 		func(a uint8) { e.op(op, d, w5, a) },
-		func(a uint8) { e.op(op, d, w6, a) })
+		func(a uint8) { e.op(op, d, w6, a) },
+		func(w uint8) { e.op(op|armScaled, d, w2, w) })
 	e.finish(o.Rd, d)
 }
 
@@ -364,10 +391,11 @@ var armStores = map[rv32.Opcode]uint32{rv32.SB: aSTRB, rv32.SH: aSTRH, rv32.SW: 
 
 func (e *arm) store(i int, o rv32.Inst) {
 	op := armStores[o.Code]
-	e.access(i, o, func(a uint8) {
+	e.anywhere(i, o, atStores, func(a uint8) {
 		e.shift(aLSRV, w1, a, LineShift)
 		e.op(aLDRB, w1, w7, w1)
-		e.to(0x35000000|w1, e.exit(i)) // cbnz
+		e.to(aCBNZ|w1, e.exit(i))
 		e.op(op, e.read(o.Rs2, w1), w5, a)
-	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) })
+	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) },
+		func(w uint8) { e.op(op|armScaled, e.read(o.Rs2, w0), w2, w) })
 }

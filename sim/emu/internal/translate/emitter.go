@@ -212,18 +212,34 @@ func (e *emitter) returnTo(i int, r, by uint8) {
 	e.finish(r, by)
 }
 
-// either emits a load or store of the address o.Rs1 + o.Imm. Each of the two emits a check that the address is in L1 or in
-// local RAM, which goes to a label if not, and the access. If it is in neither the instruction is left to Slow.
-func (e *emitter) either(i int, o rv32.Inst, l1, local func(otherwise int)) {
-	if localFirst(o.Rs1) {
-		l1, local = local, l1
-	}
+// anyOf emits a load or store by several ways. Each of them emits a check that the address is where it knows, which goes to a
+// label if not, and the access. The first is the most likely one. If none applies the instruction is left to Slow.
+func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	done, other := e.label(), e.label()
-	l1(other)
+	ways[0](other)
 	e.cold = append(e.cold, func() {
-		e.place(other)
-		local(e.exit(i))
-		e.jump(done)
+		last := len(ways) - 1
+		for k := 1; k <= last; k++ {
+			e.place(other)
+			other = e.exit(i)
+			if k < last {
+				other = e.label()
+			}
+			ways[k](other)
+			e.jump(done)
+		}
 	})
 	e.place(done)
+}
+
+// access emits a load or store of the address o.Rs1 + o.Imm: in L1, in local RAM, or, if it is of a word, of a register.
+func (e *emitter) access(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
+	switch {
+	case localFirst(o.Rs1):
+		e.anyOf(i, local, l1)
+	case size(o.Code) == 4:
+		e.anyOf(i, l1, local, register)
+	default:
+		e.anyOf(i, l1, local)
+	}
 }

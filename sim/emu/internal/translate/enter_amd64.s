@@ -1,20 +1,22 @@
 //go:build linux && !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
-// func enter(code, entry uintptr, x, l1, flags, local unsafe.Pointer, l1Bytes, localBytes uint32, end int32) (next, newEnd int32, why Exit)
+// func enter(code, entry uintptr, m *Machine, end int32) (next, newEnd int32, why Exit)
 //
-// Code keeps SP and BP, and finds l1Bytes, localBytes and flags where they are on this stack. It takes the time of a slice at
-// most, in which the goroutine can't be preempted: to Go's runtime, code that it doesn't know is unsafe to stop at.
-TEXT ·enter(SB), NOSPLIT|NOFRAME, $0-76
+// Code keeps SP and BP. It takes the time of a slice at most, in which the goroutine can't be preempted: to Go's runtime, code
+// that it doesn't know is unsafe to stop at.
+TEXT ·enter(SB), NOSPLIT|NOFRAME, $0-44
 	MOVQ code+0(FP), CX
 	MOVQ entry+8(FP), AX
-	MOVQ x+16(FP), DI
-	MOVQ l1+24(FP), SI
-	MOVQ local+40(FP), R9
-	MOVL end+56(FP), R15
+	MOVQ m+16(FP), DI
+	MOVL end+24(FP), R15
+	MOVQ Machine_l1(DI), SI
+	MOVQ Machine_local(DI), R9
+	ADDQ $Machine_X, DI
 	CALL CX
-	MOVL AX, next+64(FP)
-	MOVL R15, newEnd+68(FP)
-	MOVL CX, why+72(FP)
+	MOVL AX, next+32(FP)
+	MOVL R15, newEnd+36(FP)
+	MOVL CX, why+40(FP)
 	RET

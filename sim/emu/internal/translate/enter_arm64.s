@@ -1,27 +1,29 @@
 //go:build linux && !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
-// func enter(code, entry uintptr, x, l1, flags, local unsafe.Pointer, l1Bytes, localBytes uint32, end int32) (next, newEnd int32, why Exit)
+// func enter(code, entry uintptr, m *Machine, end int32) (next, newEnd int32, why Exit)
 //
 // Code keeps R18 and R27 to R30, and SP: R28 is g, by which Go's signal handlers know where they are. It has no stack, and takes
 // the time of a slice at most, in which the goroutine can't be preempted: to Go's runtime, code that it doesn't know is unsafe to
 // stop at. ISB, because the goroutine may have come to another processor since synchronize.
-TEXT ·enter(SB), NOSPLIT, $0-76
+TEXT ·enter(SB), NOSPLIT, $0-44
 	MOVD code+0(FP), R2
 	MOVD entry+8(FP), R0
-	MOVD x+16(FP), R4
-	MOVD l1+24(FP), R5
-	MOVD flags+32(FP), R7
-	MOVD local+40(FP), R6
-	MOVWU l1Bytes+48(FP), R8
-	MOVWU localBytes+52(FP), R9
-	MOVWU end+56(FP), R10
+	MOVD m+16(FP), R4
+	MOVWU end+24(FP), R10
+	MOVD Machine_l1(R4), R5
+	MOVD Machine_local(R4), R6
+	MOVD Machine_flags(R4), R7
+	MOVWU Machine_l1Bytes(R4), R8
+	MOVWU Machine_localBytes(R4), R9
+	ADD $Machine_X, R4
 	ISB $15
 	CALL (R2)
-	MOVW R0, next+64(FP)
-	MOVW R10, newEnd+68(FP)
-	MOVW R1, why+72(FP)
+	MOVW R0, next+32(FP)
+	MOVW R10, newEnd+36(FP)
+	MOVW R1, why+40(FP)
 	RET
 
 // func synchronize(start, end uintptr)

@@ -2,11 +2,7 @@
 
 package translate
 
-import (
-	"unsafe"
-
-	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
-)
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
 // Available reports whether this host can run translated code.
 const Available = false
@@ -20,6 +16,6 @@ func (*Memory) Translate(uint32, int, []rv32.Op) *Code { return nil }
 // Close does nothing.
 func (*Memory) Close() {}
 
-func enter(_, _ uintptr, _, _, _, _ unsafe.Pointer, _, _ uint32, _ int32) (next, newEnd int32, why Exit) {
+func enter(_, _ uintptr, _ *Machine, _ int32) (next, newEnd int32, why Exit) {
 	panic("translate: no code runs on this host")
 }

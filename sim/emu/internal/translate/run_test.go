@@ -19,6 +19,12 @@ const (
 	testFirst = 32
 )
 
+// Registers of the tile that are words: one that can be loaded, and one that can be stored, the last one.
+const (
+	testLoaded = 0x10200
+	testStored = RegistersBytes - 4
+)
+
 // outcome is what running code led to.
 type outcome struct {
 	Next, End int // relative to the first instruction
@@ -49,25 +55,32 @@ func (c *edge) run(t *testing.T, m *Memory) outcome {
 	if code == nil {
 		t.Fatal("there is no memory for code")
 	}
-	var x [256]uint32
+	var mc Machine
 	for r, v := range c.x {
-		x[r] = v
+		mc.X[r] = v
 	}
 	flags := make([]byte, testL1>>LineShift)
 	flags[watched] = 1
-	mc := Machine{X: &x, L1: make([]uint32, testL1/4), Local: make([]uint32, testLocal/4), Flags: &flags[0]}
+	l1, local, registers := make([]uint32, testL1/4), make([]uint32, testLocal/4), make([]uint32, 3)
+	mc.SetL1(l1, &flags[0])
+	mc.SetLocal(local)
+	var loads, stores Slots
+	loads[testLoaded/4], stores[testStored/4] = 1, 3
+	mc.SetRegisters(&registers[0], &loads, &stores)
 	each := func(f func(addr uint32, w *uint32)) {
-		for i := range mc.L1 {
-			f(uint32(i)*4, &mc.L1[i])
+		for i := range l1 {
+			f(uint32(i)*4, &l1[i])
 		}
-		for i := range mc.Local {
-			f(LocalBase+uint32(i)*4, &mc.Local[i])
+		for i := range local {
+			f(LocalBase+uint32(i)*4, &local[i])
 		}
+		f(RegistersBase+testLoaded, &registers[0])
+		f(RegistersBase+testStored, &registers[2])
 	}
 	each(func(addr uint32, w *uint32) { *w = testWord(addr) })
 	next, end, why := code.Run(&mc, testFirst, testFirst+c.end)
 	got := outcome{next - testFirst, end - testFirst, why, map[uint8]uint32{}, map[uint32]uint32{}}
-	for r, v := range x[:rv32.Sink] {
+	for r, v := range mc.X[:rv32.Sink] {
 		if v != 0 {
 			got.X[uint8(r)] = v
 		}
@@ -170,6 +183,11 @@ func TestEdgesOfCode(t *testing.T) {
 			{rv32.SW, watched<<LineShift - 4, false}, {rv32.SW, watched << LineShift, true},
 			{rv32.SB, (watched+1)<<LineShift - 1, true}, {rv32.SH, (watched + 1) << LineShift, false},
 			{rv32.LW, watched << LineShift, false},
+			{rv32.LW, RegistersBase + testLoaded, base == 2}, {rv32.SW, RegistersBase + testLoaded, true},
+			{rv32.LH, RegistersBase + testLoaded, true}, {rv32.LW, RegistersBase + testLoaded + 2, true},
+			{rv32.SW, RegistersBase + testStored, base == 2}, {rv32.LW, RegistersBase + testStored, true},
+			{rv32.SB, RegistersBase + testStored, true}, {rv32.LW, RegistersBase + testLoaded - 4, true},
+			{rv32.LW, RegistersBase - 4, true}, {rv32.SW, RegistersBase + RegistersBytes, true},
 		} {
 			cases = append(cases, accessEdge(base, a.code, a.addr, a.others))
 		}

@@ -1,9 +1,9 @@
 // Package translate makes machine code of the host from decoded instructions of the emulated processors. It knows registers,
-// memory and local RAM; everything else that an instruction can do is left to its caller, who executes that instruction
-// and comes back. What runs is instruction for instruction what the interpreter of package emu does, and ends where that ends.
+// memory, local RAM, and registers of the tile that are plain words; everything else that an instruction can do is left to its
+// caller, who executes that instruction and comes back. What runs is instruction for instruction what the interpreter of package emu does, and ends where that ends.
 //
 // The unit of translation is a range of instructions of a page. Its code can be entered at each of them. Jumps inside the
-// range stay in it; others, and accesses to registers, misaligned addresses or lines of memory that are watched, leave it.
+// range stay in it; others, and accesses to other registers, misaligned addresses or lines of memory that are watched, leave it.
 //
 // Code lies in memory that is writable while it is made, and executable afterwards, never both.
 //
@@ -23,22 +23,6 @@ const (
 	// Slow: the instruction that is next needs more than registers and plain memory.
 	Slow
 )
-
-// LocalBase is the address of local RAM.
-const LocalBase = 0xFFB00000
-
-// LineShift is by how much addresses of memory are shifted to give the index of their line in Machine.Flags.
-const LineShift = 6
-
-// Machine is what code works on.
-type Machine struct {
-	// X are the registers; X[0] is zero, and rv32.Sink takes what is written to it.
-	X *[256]uint32
-	// L1 is memory from address 0, Local that from LocalBase. Neither is empty.
-	L1, Local []uint32
-	// Flags has a byte for each line of L1. A store to a line whose byte isn't zero leaves the code.
-	Flags *byte
-}
 
 // Code is the translation of a range of instructions.
 type Code struct {

@@ -10,20 +10,13 @@ const (
 	rbx = 3
 	rsp = 4
 	rsi = 6  // L1
-	rdi = 7  // registers
+	rdi = 7  // registers, with the rest of the machine before them
 	r9  = 9  // local RAM
 	r15 = 15 // end: see Code.Run
 )
 
 // x86Homes are the registers that hold those of the emulated processor that a range uses most.
 var x86Homes = [...]uint8{rbx, 8, 10, 11, 12, 13, 14}
-
-// Arguments of enter on the stack, after the return addresses of the code and of enter.
-const (
-	x86Flags      = 16 + 32
-	x86L1Bytes    = 16 + 48
-	x86LocalBytes = 16 + 52
-)
 
 // Opcodes with a register and a register or memory.
 const (
@@ -290,18 +283,30 @@ func (e *x86) testLow(reg, bits uint8) {
 	e.byte(0xF6, 0xC0|reg&7, bits)
 }
 
-// access emits a load or store that does one thing if the address is in L1, and another if it is in local RAM.
-func (e *x86) access(i int, o rv32.Inst, l1, local func(address uint8)) {
+// anywhere emits a load or store. What it does in L1 and in local RAM gets the register with the index of the byte, what it does
+// with a register of the tile that with its slot; the first of them is at rdx.
+func (e *x86) anywhere(i int, o rv32.Inst, slots int32, l1, local, register func(index uint8)) {
 	a := e.address(i, o)
-	e.either(i, o, func(otherwise int) {
-		e.mem(xCMP, a, rsp, x86L1Bytes)
+	e.access(i, o, func(otherwise int) {
+		e.mem(xCMP, a, rdi, atL1Bytes)
 		e.jumpIf(xAE, otherwise)
 		l1(a)
 	}, func(otherwise int) {
 		e.mem(xLEA, rcx, a, -(LocalBase - 1<<32))
-		e.mem(xCMP, rcx, rsp, x86LocalBytes)
+		e.mem(xCMP, rcx, rdi, atLocalBytes)
 		e.jumpIf(xAE, otherwise)
 		local(rcx)
+	}, func(otherwise int) {
+		e.mem(xLEA, rcx, a, -(RegistersBase - 1<<32))
+		e.immediate(7, rcx, RegistersBytes)
+		e.jumpIf(xAE, otherwise)
+		e.shift(5, rcx, 1)
+		e.pointer(rdx, slots)
+		e.indexed(xMOVZW, rcx, rdx, rcx)
+		e.reg(xTEST, rcx, rcx)
+		e.jumpIf(xE, otherwise)
+		e.pointer(rdx, atRegisters)
+		register(rcx)
 	})
 }
 
@@ -309,34 +314,47 @@ var x86Loads = map[rv32.Opcode]int{rv32.LB: xMOVSB, rv32.LH: xMOVSW, rv32.LW: xM
 
 func (e *x86) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), x86Loads[o.Code]
-	e.access(i, o,
+	e.anywhere(i, o, atLoads,
 		func(a uint8) { e.indexed(op, d, rsi, a) },
-		func(a uint8) { e.indexed(op, d, r9, a) })
+		func(a uint8) { e.indexed(op, d, r9, a) },
+		func(s uint8) { e.slot(xMOV, d, rdx, s) })
 	e.finish(o.Rd, d)
 }
 
 func (e *x86) store(i int, o rv32.Inst) {
-	put := func(base, a uint8) {
-		v := e.home[o.Rs2]
-		if v == none {
-			v = rdx
-			e.guest(xMOV, v, o.Rs2)
+	value := func(by uint8) uint8 {
+		if v := e.home[o.Rs2]; v != none {
+			return v
 		}
-		e.put(size(o.Code), v, base, a)
+		e.guest(xMOV, by, o.Rs2)
+		return by
 	}
-	e.access(i, o, func(a uint8) {
+	e.anywhere(i, o, atStores, func(a uint8) {
 		e.reg(xMOV, rcx, a)
 		e.shift(5, rcx, LineShift)
 		e.testFlag()
 		e.jumpIf(xNE, e.exit(i))
-		put(rsi, a)
-	}, func(a uint8) { put(r9, a) })
+		e.put(size(o.Code), value(rdx), rsi, a)
+	}, func(a uint8) { e.put(size(o.Code), value(rdx), r9, a) },
+		func(s uint8) { e.slot(xSTORE, value(rax), rdx, s) })
+}
+
+// pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
+func (e *x86) pointer(reg uint8, at int32) {
+	e.byte(0x48)
+	e.mem(xMOV, reg, rdi, at)
+}
+
+// slot emits an instruction with a register and word index-1 at base.
+func (e *x86) slot(op int, reg, base, index uint8) {
+	e.rex(reg, index, base)
+	e.opcode(op)
+	e.byte(0x40|reg&7<<3|4, 0x80|index&7<<3|base&7, 0xFC)
 }
 
 // testFlag emits a test of the flags of the line whose index is in rcx.
 func (e *x86) testFlag() {
-	e.byte(0x48)
-	e.mem(xMOV, rdx, rsp, x86Flags)
+	e.pointer(rdx, atFlags)
 	e.byte(0x80, 0x3C, 0x0A, 0) // cmp byte [rdx+rcx], 0
 }
 

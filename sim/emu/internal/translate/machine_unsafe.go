@@ -1,0 +1,59 @@
+package translate
+
+import "unsafe"
+
+// LocalBase is the address of local RAM.
+const LocalBase = 0xFFB00000
+
+// LineShift is by how much addresses of memory are shifted to give the index of their line in a machine's flags.
+const LineShift = 6
+
+// RegistersBase is the address of the registers of which some may be plain words, RegistersBytes how many bytes they have.
+const (
+	RegistersBase  = 0xFFB20000
+	RegistersBytes = 1 << registersShift
+	registersShift = 17
+)
+
+// Slots are the places of the registers that are plain words, by their address after RegistersBase, in words: 1 + the index of
+// that word, or 0 for a register that is more.
+type Slots [RegistersBytes / 4]uint16
+
+// Machine is what code works on: a processor with its memory. Code finds all of it near X.
+type Machine struct {
+	l1, local, registers *uint32
+	flags                *byte
+	loads, stores        *Slots
+	l1Bytes, localBytes  uint32
+
+	// X are the registers; X[0] is zero, and rv32.Sink takes what is written to it. The others aren't used: a uint8 needs no
+	// check of bounds.
+	X [256]uint32
+}
+
+// SetL1 gives the machine memory from address 0. Flags has a byte for each line of it. A store to a line whose byte isn't zero
+// leaves the code.
+func (m *Machine) SetL1(words []uint32, flags *byte) {
+	m.l1, m.l1Bytes, m.flags = unsafe.SliceData(words), uint32(4*len(words)), flags
+}
+
+// SetLocal gives the machine memory from LocalBase.
+func (m *Machine) SetLocal(words []uint32) {
+	m.local, m.localBytes = unsafe.SliceData(words), uint32(4*len(words))
+}
+
+// SetRegisters gives the machine the registers of its tile that it can load and store as words, of which first is the first.
+func (m *Machine) SetRegisters(first *uint32, loads, stores *Slots) {
+	m.registers, m.loads, m.stores = first, loads, stores
+}
+
+// Where code finds what is beside X.
+const (
+	atX          = int32(unsafe.Offsetof(Machine{}.X))
+	atFlags      = int32(unsafe.Offsetof(Machine{}.flags)) - atX
+	atRegisters  = int32(unsafe.Offsetof(Machine{}.registers)) - atX
+	atLoads      = int32(unsafe.Offsetof(Machine{}.loads)) - atX
+	atStores     = int32(unsafe.Offsetof(Machine{}.stores)) - atX
+	atL1Bytes    = int32(unsafe.Offsetof(Machine{}.l1Bytes)) - atX
+	atLocalBytes = int32(unsafe.Offsetof(Machine{}.localBytes)) - atX
+)
