@@ -15,9 +15,10 @@ import (
 )
 
 // What the cores of the queue execute and read for an iteration of a loop is as it was when testdata/control.txt was written,
-// and no more than for a replay of the loop's body: each core's, and so with nothing in the body no more than what precedes and
+// and no more than for a replay of the loop's body, and so with nothing in the body no more than what precedes and
 // follows a trace in a replay. A chip that runs in one goroutine does the same every time. Rounds of loops
-// that wait are left out.
+// that wait are left out. Where an iteration brings its kernels anew, the dispatcher does what it does in a replay, and which of its
+// waits find at once what they wait for differs: so each core's are compared to a hundredth.
 func TestControlInstructions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of replays on chips that run in one goroutine")
@@ -32,10 +33,12 @@ func TestControlInstructions(t *testing.T) {
 			iteration, replay := controlCosts(t, arch, b)
 			fmt.Fprintf(&out, "%-32s %8.1f %8.1f %6.1f %6.0f | %8.1f %8.1f %6.1f %6.0f\n", b.name,
 				iteration[0], iteration[1], iteration[2], iteration[3], replay[0], replay[1], replay[2], replay[3])
+			more := iteration[0]+iteration[1]+iteration[2] > replay[0]+replay[1]+replay[2] || iteration[3] > replay[3]
 			for i := range iteration {
-				if iteration[i] > replay[i] {
-					t.Errorf("%v, %s: an iteration costs more than a replay: %.0f against %.0f", arch, b.name, iteration, replay)
-				}
+				more = more || iteration[i] > 1.01*replay[i]
+			}
+			if more {
+				t.Errorf("%v, %s: an iteration costs more than a replay: %.0f against %.0f", arch, b.name, iteration, replay)
 			}
 		}
 	}
