@@ -13,8 +13,9 @@ type CoreState struct {
 	Virtual chip.XY // as software names the tile
 	Core    chip.Processor
 	PC      uint32
-	// State is "in reset", "runnable", "parked" (waits for something that it read to change) or "blocked" (in a load or
-	// store of a mailbox, or until the engines have room for an instruction or have executed all).
+	// State is "in reset", "runnable", "parked" (waits for something that it read to change), "blocked" (in a load or
+	// store of a mailbox, or until the engines have room for an instruction or have executed all), "paused by a debugger", or
+	// "lost: …" (until its next reset).
 	State   string
 	Retired uint64 // instructions
 	// Waits are the addresses in L1, of lines of 64 bytes, that a parked processor has read, and the names of groups of

@@ -88,7 +88,7 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 		return // no answer comes: the host's time runs out
 	}
 	t.eth.fw.asking = a
-	a.to.inbox.post(a.to, func(there *Chip) {
+	a.to.paced(a, func(there *Chip) {
 		if !there.remote(a) {
 			return // no answer comes until that chip is reset
 		}
@@ -97,6 +97,19 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 				done()
 			}
 		})
+	})
+}
+
+// paced has this chip perform an access once it has executed as much since the last one as Config.Paced has it execute between two
+// loads of its own host.
+func (c *Chip) paced(a *remoteAccess, f func(*Chip)) {
+	c.inbox.post(c, func(c *Chip) {
+		if c.cfg.Paced && !c.cfg.Synchronous && !a.write && c.steps < paceSteps && len(c.queue) > 0 {
+			c.paced(a, f)
+			return
+		}
+		c.steps = 0
+		f(c)
 	})
 }
 

@@ -200,6 +200,9 @@ func (b *inbox) drain(c *Chip) {
 				f(c)
 			}
 		}
+		if c.cfg.Paced {
+			return // what this has posted again waits for a step
+		}
 	}
 }
 
