@@ -115,7 +115,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 
 func captureOn(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	c.site = userPC() // from here it is near
+	c.site = userPCAbove(2) // this function and Capture
 	for _, r := range c.rs {
 		r.q.capturing.Add(1)
 		r.d.capturing.Add(1)

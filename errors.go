@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -95,34 +96,41 @@ func callSite() runtime.Frame {
 
 // userPC returns the call site that the caller works for: the innermost one outside of this package and of those that
 // call it for their own callers. It is 0 if that is on another goroutine.
-func userPC() uintptr {
-	var pcs [5]uintptr // the call site is near, and every frame takes time
-	ours := ""
-	for skip := 1; ; skip += len(pcs) {
-		n := runtime.Callers(skip, pcs[:])
-		for _, pc := range pcs[:n] {
+func userPC() uintptr { return userPCAbove(1) }
+
+// userPCAbove is userPC where the caller, its caller and so on, as many as known, are of this package: every frame that is
+// looked at takes time.
+func userPCAbove(known int) uintptr {
+	var pcs [5]uintptr
+	look := pcs[:1] // most likely it is the next one
+	for skip := 2 + known; ; skip, look = skip+len(look), pcs[:] {
+		n := runtime.Callers(skip, look)
+		for _, pc := range look[:n] {
 			f := runtime.FuncForPC(pc - 1)
 			switch {
 			case f == nil:
-			case ours == "": // this function
-				ours = packageOf(f.Name())
-			case worksForOthers(f.Name(), ours):
+			case worksForOthers(f.Name()):
 			case f.Name() == "runtime.goexit":
 				return 0
 			default:
 				return pc
 			}
 		}
-		if n < len(pcs) {
+		if n < len(look) {
 			return 0
 		}
 	}
 }
 
-// worksForOthers reports whether a function is of this package, whose path is ours, or of one that calls it for its own
-// callers. The path isn't written here, so that a copy of the module under another one needs no change.
-func worksForOthers(function, ours string) bool {
-	rest, ok := strings.CutPrefix(function, ours)
+// ours is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.
+var ours = sync.OnceValue(func() string {
+	pc, _, _, _ := runtime.Caller(0)
+	return packageOf(runtime.FuncForPC(pc).Name())
+})
+
+// worksForOthers reports whether a function is of this package, or of one that calls it for its own callers.
+func worksForOthers(function string) bool {
+	rest, ok := strings.CutPrefix(function, ours())
 	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/mesh.") || strings.HasPrefix(rest, "/pipeline."))
 }
 

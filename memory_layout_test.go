@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,6 +236,23 @@ func TestMemorySnapshot(t *testing.T) {
 	}
 	if got := len(shot.Map().Regions[0].Entries); got != 1 {
 		t.Errorf("the snapshot's map has %d ranges", got)
+	}
+}
+
+// A trace names the line of its capture, whether anybody observes the device or not.
+func TestCallSiteOfCapture(t *testing.T) {
+	b := open(t, sim.Blackhole())
+	x := b.load(b.blank("program", chip.Single(0, 0)))
+	for _, name := range []string{"alone", "observed"} {
+		_, _, line, _ := runtime.Caller(0)
+		_, err := b.queue.Capture(b.ctx, name, record(x))
+		b.must(err)
+		owned := func(e allocator.MapEntry) bool { return e.Owner == name }
+		entries := b.dev.MemorySnapshot().Map().Regions[0].Entries
+		if i, want := slices.IndexFunc(entries, owned), fmt.Sprintf("memory_layout_test.go:%d", line+1); i < 0 || !strings.HasSuffix(entries[i].Site, want) {
+			t.Errorf("%s: no trace that was captured at %s in %+v", name, want, entries)
+		}
+		b.dev.Observe(new(heard))
 	}
 }
 
