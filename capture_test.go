@@ -309,3 +309,27 @@ func TestRecoverKeepsParameters(t *testing.T) {
 		b.holds(out, 1+set)
 	}
 }
+
+// A loop whose function ends the capture is an error, and the queue takes captures as before.
+func TestCaptureEndedInLoop(t *testing.T) {
+	for name, end := range map[string]func(r *reprise.Recorder) error{
+		"end":     func(r *reprise.Recorder) error { return second(r.End(context.Background())) },
+		"discard": (*reprise.Recorder).Discard,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, sim.Blackhole())
+			x := b.load(b.blank("program", chip.Single(0, 0)))
+			r, err := b.queue.Begin("ended")
+			b.must(err)
+			err = r.Loop(2, func() error {
+				b.must(r.Run(x))
+				t.Log(end(r))
+				return nil
+			})
+			if !errors.Is(err, reprise.ErrCaptureEnded) {
+				t.Errorf("the loop: %v, want an ErrCaptureEnded", err)
+			}
+			b.must(b.capture("after", x).Replay(b.ctx))
+		})
+	}
+}

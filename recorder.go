@@ -19,24 +19,31 @@ type Recorder struct {
 	d *Device
 	q *Queue
 
-	part    *part // what it becomes; it holds what the programs need
-	rec     tracebuf.Recording
-	scratch *[]byte // that rec has borrowed
-	state   dispatch.State
-	prior   dispatch.State      // before what was recorded last
-	held    []int               // by part.programs: buffers of the program that the part holds
-	index   map[*Executable]int // place in part.programs, once there are many
-	flow    flow                // loops and branches
-	edges   *edges              // of a device on which the capture has several queues
+	part     *part // what it becomes; it holds what the programs need
+	rec      tracebuf.Recording
+	*scratch                     // nil once the capture has ended
+	held     []int               // by part.programs: buffers of the program that the part holds
+	index    map[*Executable]int // place in part.programs, once there are many
+	flow     flow                // loops and branches
+	edges    *edges              // of a device on which the capture has several queues
+}
+
+// scratch is what a Recorder needs until the capture ends. The next one of the device uses it again, when it is still in the
+// processor's caches.
+type scratch struct {
+	state dispatch.State // after what was recorded
+	prior dispatch.State // before what was recorded last
+	mem   []byte         // to record in
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	d := q.d
 	p.q, p.name = q, c.name
-	*r = Recorder{
-		c: c, d: d, q: q, part: p,
-		rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), state: d.disp.ReplayState(),
+	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
+	if r.scratch == nil {
+		r.scratch = new(scratch)
 	}
+	r.state = d.disp.ReplayState()
 }
 
 // On returns the Recorder of another queue of the capture. For a queue that the capture doesn't have, that Recorder
@@ -54,7 +61,7 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	_ = r.refused("record on another queue", err)
 	none := &capture{name: r.c.name}
 	none.ended.Store(true)
-	none.one.init(none, r.q, &part{})
+	none.one = Recorder{c: none, d: r.d, q: r.q, part: &part{q: r.q, name: r.c.name}}
 	return &none.one
 }
 
@@ -307,26 +314,25 @@ func (r *Recorder) empty() bool {
 // scratchSize is enough for traces of some programs; others are recorded in memory of their own.
 const scratchSize = 64 << 10
 
-// borrowScratch takes the device's memory to record in. In captures on several queues Recorders compare what they
+// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues Recorders compare what they
 // record, so each has memory of its own there.
 func (r *Recorder) borrowScratch() {
 	if len(r.c.rs) > 1 {
 		return
 	}
-	mem := r.d.scratch.Swap(nil)
-	if mem == nil {
-		mem = new([]byte)
-		*mem = make([]byte, scratchSize)
+	if r.mem == nil {
+		r.mem = make([]byte, scratchSize)
 	}
-	r.scratch = mem
-	r.rec.Borrow(*mem)
+	r.rec.Borrow(r.mem)
 }
 
 // returnScratch ends the recording.
 func (r *Recorder) returnScratch() {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if r.rec.Return() != nil {
-		r.d.scratch.Store(r.scratch)
+	r.rec.Return()
+	if s := r.scratch; s != nil {
+		r.scratch = nil
+		r.d.scratch.Store(s)
 	}
 }

@@ -240,7 +240,9 @@ func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flo
 		if r.c.err != nil {
 			return r.c.err
 		}
-		err = r.addNodeLocked(n)
+		if err = ErrCaptureEnded; !r.c.ended.Load() {
+			err = r.addNodeLocked(n)
+		}
 	}
 	if err != nil {
 		if c := (*CaptureError)(nil); errors.As(err, &c) {
