@@ -130,6 +130,7 @@ type Chip struct {
 	translated translations
 
 	hand      hand     // of the goroutine that runs the chip
+	bare      bool     // nothing is checked of what is in memory
 	moved     uint64   // bytes, over NoCs
 	newest    uint64   // of the host: see clock.go
 	scratch   []uint32 // for host accesses
@@ -167,6 +168,7 @@ func newChip(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
+	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.slots = newSlots(&c.cfg, &c.layout)
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()

@@ -28,17 +28,12 @@ const (
 	flagTrap              // every store is checked, because reads of memory never written are refused
 )
 
-// codePage holds the decoded instructions of one page. All cores of a tile share it.
+// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of a tile share it.
 type codePage struct {
-	lines *codeLines // nil until instructions are interpreted; first, so that Go's collector scans nothing else
-	ops   [pageOps]rv32.Op
-}
-
-// codeLines is what is known of a page by line.
-type codeLines struct {
-	code   [pageLines]*translate.Code // the translation that the line is in, if any
+	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
 	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
 	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
+	ops    [pageOps]rv32.Op
 }
 
 // coreState is what the scheduler does with a core.

@@ -63,7 +63,7 @@ func (c *Chip) Cores() []CoreState {
 					s.Waits = append(s.Waits, l<<lineShift)
 				}
 				for n := range t.niu {
-					if u := &t.niu[n]; k.classes&(classNIU0<<n) != 0 && u.open == [16]int{} {
+					if u := &t.niu[n]; k.classes&(classNIU0<<n) != 0 && u.open == [16]int16{} {
 						s.Idle = append(s.Idle, IdleNIU{n, u.count[cntWriteAck], u.count[cntReadResp], u.count[cntAtomicResp]})
 					}
 				}

@@ -60,6 +60,15 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	}
 }
 
+// view returns the words that hold n bytes at addr, or nil if they aren't in one page that was ever written.
+func (d *dram) view(addr uint64, n int) []uint32 {
+	off := addr % dramPage
+	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
+		return nil
+	}
+	return d.pages[addr/dramPage][off>>2:][:span(off, n)]
+}
+
 func (d *dram) write(addr uint64, n int, buf []uint32) {
 	for n > 0 {
 		off := addr % dramPage

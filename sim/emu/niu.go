@@ -70,12 +70,12 @@ const (
 // niu is one network interface of a tile.
 type niu struct {
 	*niuWords
-	open [16]int // requests really unanswered, by transaction id
+	open [16]int16 // requests really unanswered, by transaction id
 	// Ids with requests started since a CMD_CTRL was last loaded; and, for the counters of outgoing writes, since a
 	// count of sent writes was: what is sent is counted.
 	unread, unsent uint32
-	linked         link // of the newest request
-	unfinished     bool // the transaction that it belongs to, which has several
+	linked         link // of the newest request of a transaction that has several
+	unfinished     bool // that transaction
 	config0        uint32
 	router         [5]uint32
 }

@@ -54,6 +54,7 @@ type request struct {
 	fromAddr uint64
 	toAddr   uint64
 	n        int
+	flits    uint32 // that carry the data
 	word     uint32 // inline and atomic
 	op       uint32 // atomic: LEN_BE
 	data     []uint32
@@ -63,9 +64,6 @@ type request struct {
 	by       *stamp  // the same
 	pc       uint32  // where it was started, in a window
 }
-
-// words is the number of flits that carry the request's data.
-func (q *request) words() uint32 { return q.tile.chip.flits(q.n) }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
 func (q *request) posted() uint32 { return b2u(!q.marked) }
@@ -89,11 +87,11 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 func (t *tile) start(o origin, noc, i int) slowResult {
 	c, u := t.chip, &t.niu[noc]
 	b := &u.buf[i]
-	q := &t.hand().request
-	*q = request{o: o, tile: t, noc: noc, buf: i, id: b[bufTag] >> 10 & 15, data: q.data[:0]}
+	q := &request{o: o, tile: t, noc: noc, buf: i, id: b[bufTag] >> 10 & 15}
 	if !t.prepare(b, q) || !u.follow(q, b[bufCtrl]&ctrlLinked != 0) {
 		return slowHalt
 	}
+	q.flits = c.flits(q.n)
 	if t.races != nil {
 		var ok bool
 		if q.flight, ok = t.races.started(q); !ok || !c.edges.starts(q) {
@@ -130,6 +128,9 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 // follow checks that a request goes where the unfinished transaction before it went, and notes whether it ends it. On
 // silicon the NoC fails otherwise (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
 func (u *niu) follow(q *request, linked bool) bool {
+	if !u.unfinished && !linked {
+		return true
+	}
 	l := link{to: q.to, rect: q.rect}
 	if q.kind == reqRead {
 		l.to = q.from

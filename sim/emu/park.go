@@ -156,9 +156,12 @@ func (c *core) wake() {
 
 // changed wakes the cores of the tile that wait for a register of one of the classes cl.
 func (t *tile) changed(cl class) {
-	if t.classes&cl == 0 {
-		return
+	if t.classes&cl != 0 {
+		t.wake(cl)
 	}
+}
+
+func (t *tile) wake(cl class) {
 	t.classes = 0
 	for _, c := range t.cores {
 		if c.state != parked && c.state != blocked {

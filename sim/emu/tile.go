@@ -29,6 +29,7 @@ type tile struct {
 
 	niu      [2]niu
 	niuWords [2]niuWords
+	data     []uint32 // room for those of a request that is being performed
 	streams  []stream
 	outbox   *outbox // while the tile runs in a window
 	debug    debugRegs

@@ -1,5 +1,7 @@
 package emu
 
+import "github.com/reprise-tt/reprise/chip"
+
 // accept gives the request its virtual channel.
 func (q *request) accept() {
 	u := &q.tile.niu[q.noc]
@@ -32,7 +34,7 @@ func (q *request) leave() bool {
 		u.count[cntAtomicSent+q.posted()]++
 	case reqWrite:
 		u.count[cntWriteSent+q.posted()]++
-		u.count[cntWriteWords+q.posted()] += q.words()
+		u.count[cntWriteWords+q.posted()] += q.flits
 	}
 	t.changed(classNIU0 << q.noc)
 	return true
@@ -44,7 +46,10 @@ func (q *request) drain() bool {
 		return true
 	}
 	t := q.tile
-	if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
+	if q.data = nil; t.outbox == nil && !q.include && (q.to == nil || q.to.tile != t) {
+		q.data = q.view(t)
+	}
+	if q.data == nil && !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
 		return false
 	}
 	t.niu[q.noc].bump8(cntOutgoing+q.id, ^uint32(0))
@@ -54,12 +59,42 @@ func (q *request) drain() bool {
 
 // buffer returns room for the request's data.
 func (q *request) buffer() []uint32 {
-	n := span(q.fromAddr, q.n)
-	if cap(q.data) < n {
-		q.data = make([]uint32, n, int(q.tile.chip.params.MaxBurst)/4+1)
+	n, t := span(q.fromAddr, q.n), q.tile
+	if t.chip.cfg.Delay > 0 { // others may be under way
+		q.data = make([]uint32, n)
+		return q.data
 	}
-	q.data = q.data[:n]
+	if t.outbox != nil && q.kind == reqWrite {
+		q.data = t.outbox.room(n)
+		return q.data
+	}
+	if cap(t.data) < n {
+		t.data = make([]uint32, n)
+	}
+	q.data = t.data[:n]
 	return q.data
+}
+
+// view returns the data of a request in L1 of a tile in place; nil if they can change before they have arrived, or if there are
+// checks of them.
+func (q *request) view(t *tile) []uint32 {
+	if c := t.chip; !c.bare || c.cfg.Delay > 0 || t.kind != chip.Tensix || q.fromAddr >= t.bytes() {
+		return nil
+	}
+	return t.memory(uint32(q.fromAddr) + uint32(q.n))[q.fromAddr>>2:][:span(q.fromAddr, q.n)]
+}
+
+// source is view for what a read reads.
+func (q *request) source() []uint32 {
+	c := q.tile.chip
+	switch {
+	case q.from.tile == q.tile:
+	case q.from.tile != nil:
+		return q.view(q.from.tile)
+	case q.from.kind == chip.DRAM && c.bare && c.cfg.Delay == 0:
+		return c.drams[q.from.bank].view(q.fromAddr, q.n)
+	}
+	return nil
 }
 
 // arrive makes the request take effect at its target.
@@ -78,37 +113,52 @@ func (q *request) arrive() bool {
 			s.count[cntSlaveAccepted]++
 			s.count[cntSlaveRead]++
 			s.count[cntSlaveReadResp]++
-			s.count[cntSlaveReadWords] += q.words()
+			s.count[cntSlaveReadWords] += q.flits
 			q.from.tile.changed(classServed0 << q.noc)
 		}
-		c.pcie.asks = q
-		ok := c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
-		c.pcie.asks = nil
-		return ok
+		if q.data = q.source(); q.data != nil {
+			hears(c.newestOf(q.o), c.newestAt(q.from))
+			return true
+		}
+		return q.read()
 	case reqAtomic:
 		return q.atomic()
 	case reqInline:
-		q.data = append(q.data[:0], q.word)
-		if !c.writeTile(q.o, "noc inline write", q.noc, q.to, q.toAddr, 4, q.data) {
-			return false
-		}
-		q.delivered(q.to)
-		return true
+		q.buffer()[0] = q.word
+		return q.put("noc inline write", q.to)
 	}
-	if !q.multicast {
-		if !c.writeTile(q.o, "noc write", q.noc, q.to, q.toAddr, q.n, q.data) {
-			return false
-		}
-		q.delivered(q.to)
-		return true
+	if q.multicast {
+		return q.each(func(ep *endpoint) bool { return q.put("noc multicast", ep) })
 	}
-	return q.each(func(ep *endpoint) bool {
-		if !c.writeTile(q.o, "noc multicast", q.noc, ep, q.toAddr, q.n, q.data) {
-			return false
-		}
-		q.delivered(ep)
-		return true
-	})
+	return q.put("noc write", q.to)
+}
+
+// read reads what isn't read in place. Another card may be asked for it, which answers later.
+func (q *request) read() bool {
+	c := q.tile.chip
+	if q.from.kind != chip.PCIe {
+		return c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	}
+	asks := *q
+	c.pcie.asks = &asks
+	ok := c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	c.pcie.asks = nil
+	q.away = asks.away
+	return ok
+}
+
+// put makes a write take effect at a tile.
+func (q *request) put(where string, ep *endpoint) bool {
+	c := q.tile.chip
+	if t := ep.tile; c.bare && t != nil && t.kind == chip.Tensix && q.toAddr < t.bytes() { // prepare has checked the rest
+		hears(&t.newest, c.newestOf(q.o))
+		merge(t.memory(uint32(q.toAddr)+uint32(q.n)), q.toAddr, q.data, q.n)
+		t.stored(uint32(q.toAddr), q.n)
+	} else if !c.writeTile(q.o, where, q.noc, ep, q.toAddr, q.n, q.data) {
+		return false
+	}
+	q.delivered(ep)
+	return true
 }
 
 // delivered counts a write at its target.
@@ -118,7 +168,7 @@ func (q *request) delivered(ep *endpoint) {
 	if ep.tile == nil {
 		return
 	}
-	ep.tile.countWrite(q.noc, q.words(), q.posted())
+	ep.tile.countWrite(q.noc, q.flits, q.posted())
 }
 
 // countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
@@ -207,7 +257,7 @@ func (q *request) respond() bool {
 			return false
 		}
 		u.count[cntReadResp]++
-		u.count[cntReadWords] += q.words()
+		u.count[cntReadWords] += q.flits
 		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	case reqAtomic:
 		hears(&t.newest, &q.to.tile.newest)

@@ -38,10 +38,7 @@ type translation struct {
 func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 	t := c.tile
 	for uint(idx) < uint(len(ops)) {
-		var code *translate.Code
-		if pg.lines != nil {
-			code = pg.lines.code[idx/lineWords]
-		}
+		code := pg.code[idx/lineWords]
 		if code == nil || code.End > len(ops) {
 			next, end, slow := exec(c, ops, base, idx, m)
 			if code == nil && !t.chip.translated.off {
@@ -71,14 +68,10 @@ func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (in
 func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	line := idx / lineWords
 	t, all := c.tile, &c.tile.chip.translated
-	if pg.lines == nil {
-		pg.lines = new(codeLines)
-	}
-	l := pg.lines
-	if l.heat[line] += uint32(n); l.looked[line] == all.made && l.heat[line] < all.hot || l.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || l.heat[line] < all.hot {
+	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || pg.heat[line] < all.hot {
 		return
 	}
-	l.heat[line] = 0
+	pg.heat[line] = 0
 	if t.outbox != nil {
 		t.outbox.hot = append(t.outbox.hot, hotLine{pg, base, line})
 		return
@@ -125,9 +118,7 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 // adopt uses the translation of a range with a line that another tile had, if this one has the same instructions there, and
 // reports whether it did.
 func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
-	if pg.lines != nil {
-		pg.lines.looked[line] = t.chip.translated.made
-	}
+	pg.looked[line] = t.chip.translated.made
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
 		pc := tr.base + uint32(tr.code.First)*4
 		if first, end := tr.code.First/lineWords, tr.code.End/lineWords; !pg.contains(first, end) {
@@ -165,10 +156,10 @@ func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() 
 
 // whole extends a range of lines by those of all translations that it overlaps.
 func (p *codePage) whole(first, end int) (int, int) {
-	if code := p.lines.code[first]; code != nil {
+	if code := p.code[first]; code != nil {
 		first = code.First / lineWords
 	}
-	if code := p.lines.code[end-1]; code != nil {
+	if code := p.code[end-1]; code != nil {
 		end = code.End / lineWords
 	}
 	return first, end
@@ -177,36 +168,33 @@ func (p *codePage) whole(first, end int) (int, int) {
 // contains reports whether a range of lines contains all of each translation that it overlaps. In place of others it would
 // leave lines without one, which would take the others again.
 func (p *codePage) contains(first, end int) bool {
-	if p.lines == nil {
-		return true
-	}
 	f, e := p.whole(first, end)
 	return f == first && e == end
 }
 
 // use uses a translation in place of all that overlap it.
 func (p *codePage) use(code *translate.Code) {
-	if p.lines == nil {
-		p.lines = new(codeLines)
-	}
 	first, end := code.First/lineWords, code.End/lineWords
 	for l := first; l < end; l++ {
 		p.forget(l)
 	}
 	for l := first; l < end; l++ {
-		p.lines.code[l] = code
+		p.code[l] = code
 	}
 }
 
 // forget drops the translation that a line is in.
 func (p *codePage) forget(line int) {
-	if p.lines == nil {
-		return
+	p.heat[line] = 0
+	if code := p.code[line]; code != nil {
+		clear(p.code[code.First/lineWords : code.End/lineWords])
 	}
-	p.lines.heat[line] = 0
-	if code := p.lines.code[line]; code != nil {
-		clear(p.lines.code[code.First/lineWords : code.End/lineWords])
-	}
+}
+
+func (p *codePage) untranslate() {
+	clear(p.code[:])
+	clear(p.heat[:])
+	clear(p.looked[:])
 }
 
 // untranslate drops all translations of a chip, and their memory.
@@ -214,11 +202,11 @@ func (c *Chip) untranslate() {
 	for _, t := range c.tiles {
 		for _, p := range t.code {
 			if p != nil {
-				p.lines = nil
+				p.untranslate()
 			}
 		}
 		for i := range t.iramCode {
-			t.iramCode[i].lines = nil
+			t.iramCode[i].untranslate()
 		}
 	}
 	c.translated.byLine = nil

@@ -169,7 +169,7 @@ func (w twins) compare(t testing.TB, seed uint64, code []uint32) {
 
 // translated reports whether a range of the program is.
 func (w twins) translated() bool {
-	return w.fast.tile.code[1].lines != nil && w.fast.tile.code[1].lines.code != [pageLines]*translate.Code{}
+	return w.fast.tile.code[1] != nil && w.fast.tile.code[1].code != [pageLines]*translate.Code{}
 }
 
 // Random programs leave the same registers and memory, after the same number of instructions, whether they are interpreted
@@ -216,7 +216,7 @@ func TestTranslationsAreShared(t *testing.T) {
 	loop := func(step int32) *asm {
 		return newAsm(0x1000).li(a0, 0).label("l").addi(a0, a0, step).addi(a1, a1, 1).bne(a1, x0, "l").halt()
 	}
-	code := func(x int) *translate.Code { return r.c.tileAt(r.raw(r.worker(x, 0))).code[1].lines.code[0] }
+	code := func(x int) *translate.Code { return r.c.tileAt(r.raw(r.worker(x, 0))).code[1].code[0] }
 	for x, step := range []int32{1, 1, 2} {
 		r.run(r.worker(x, 0), loop(step))
 	}
@@ -240,7 +240,7 @@ func TestTranslationsAreShared(t *testing.T) {
 // such ranges of other tiles are taken.
 func TestTranslationsComeToRest(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
-	var code []uint32 // a loop of 60 lines, each with a load of a register, which isn't translated
+	var code []uint32 // a loop of 60 lines, each with a load of a register that translated code leaves to others
 	for len(code) < 60*lineWords-1 {
 		code = append(code, itype(0x13, 0, a0, a0, 1))
 		if len(code)%lineWords == 8 {
@@ -249,13 +249,13 @@ func TestTranslationsComeToRest(t *testing.T) {
 	}
 	code = append(code, jtype(x0, -4*int32(len(code))))
 	w.fast.tile.code[1] = new(codePage)
-	w.start(code, [32]uint32{a1: niu0Base})
+	w.start(code, [32]uint32{a1: niu0Base + layoutOf(chip.Blackhole).nodeID})
 	for range 100 {
 		if diff, ended := w.run(4096); diff != "" || ended {
 			t.Fatal(ended, diff)
 		}
 	}
-	for l, code := range w.fast.tile.code[1].lines.code[:60] {
+	for l, code := range w.fast.tile.code[1].code[:60] {
 		switch {
 		case code == nil:
 			t.Errorf("line %d of a loop has no code", l)
@@ -271,7 +271,7 @@ func TestTranslationsWithoutRoom(t *testing.T) {
 	code := randomCode(rand.New(rand.NewPCG(7, 1)), references(), chip.Blackhole, 100)
 	w.compare(t, 7, code)
 	w.fast.tile.chip.untranslate()
-	if slices.ContainsFunc(w.fast.tile.code, func(p *codePage) bool { return p != nil && p.lines != nil }) {
+	if slices.ContainsFunc(w.fast.tile.code, func(p *codePage) bool { return p != nil && p.code != [pageLines]*translate.Code{} }) {
 		t.Error("pages still have code")
 	}
 	w.compare(t, 7, code)

@@ -27,8 +27,7 @@ const (
 
 // hand is what a goroutine that runs cores has for itself.
 type hand struct {
-	lines   *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
-	request request                    // the one being started
+	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
 }
 
 // hand returns the hand of the goroutine that runs the tile.
@@ -205,7 +204,7 @@ func (s *sched) rejoin(b *outbox) {
 		s.await(e)
 	}
 	for _, h := range b.hot {
-		if l := h.page.lines; l != nil && l.code[h.line] == nil && h.page.decoded(h.line) && !t.adopt(h.page, h.base, h.line) {
+		if h.page.code[h.line] == nil && h.page.decoded(h.line) && !t.adopt(h.page, h.base, h.line) {
 			t.translate(h.page, h.base, h.line)
 		}
 	}
@@ -226,18 +225,6 @@ func (b *outbox) post(q *request) slowResult {
 			return slowDone
 		}
 	}
-	own := q.data
-	q.data = nil
-	if q.kind == reqWrite {
-		n := span(q.fromAddr, q.n)
-		if cap(b.data)-len(b.data) < n {
-			b.data = make([]uint32, 0, max(2*cap(b.data), n, 256)) // requests keep the old one
-		}
-		at := len(b.data)
-		b.data = b.data[:at+n]
-		q.data = b.data[at:at:len(b.data)]
-		b.words += n
-	}
 	if !q.leave() || !q.drain() {
 		return slowHalt
 	}
@@ -247,8 +234,18 @@ func (b *outbox) post(q *request) slowResult {
 	}
 	q.pc = k.pc
 	b.requests = append(b.requests, *q)
-	q.data = own
 	return slowDone
+}
+
+// room returns room for n words of a request's data, until the end of the window.
+func (b *outbox) room(n int) []uint32 {
+	if cap(b.data)-len(b.data) < n {
+		b.data = make([]uint32, 0, max(2*cap(b.data), n, 256)) // requests keep the old one
+	}
+	at := len(b.data)
+	b.data = b.data[:at+n]
+	b.words += n
+	return b.data[at : at+n : at+n]
 }
 
 // full reports whether no further request may be posted. A tile that isn't in a window has no outbox.
@@ -285,13 +282,7 @@ func (b *outbox) deliver(c *Chip) {
 		if c.fault != nil {
 			break
 		}
-		if q.kind != reqWrite {
-			q.data = c.hand.request.data[:0]
-		}
 		ok := q.arrive() && (q.away || q.respond())
-		if q.kind != reqWrite {
-			c.hand.request.data = q.data
-		}
 		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {
 			r.PC = q.pc // its core has gone on
 		}
