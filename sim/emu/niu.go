@@ -94,7 +94,7 @@ func (u *niu) reset(c *Chip) {
 
 // niuLayout is where an NIU has its registers.
 type niuLayout struct {
-	stride                      uint32
+	stride, shift               uint32    // of command buffers: 1 << shift
 	registers                   [32]uint8 // of a command buffer, by offset
 	hi, retHi                   uint32    // in a command buffer, like the next three; none where absent
 	atData, exclude, cmd        uint32
@@ -108,13 +108,13 @@ const none = ^uint32(0)
 // layoutOf returns the register offsets (tt-isa-documentation */NoC/MemoryMap.md, ttsim data/*/tile_regs.json).
 func layoutOf(a chip.Arch) niuLayout {
 	l := niuLayout{
-		stride: 0x800, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,
+		stride: 0x800, shift: 11, hi: 0x08, retHi: 0x14, atData: 0x28, exclude: 0x2C, cmd: 0x40,
 		nodeID: 0x44, endpointID: none, clearReqs: 0x60, logical: 0x148,
 		translateX: none, translateY: none, end: none,
 	}
 	if a == chip.Wormhole {
 		l = niuLayout{
-			stride: 0x400, hi: none, retHi: none, atData: 0x24, exclude: none, cmd: 0x28,
+			stride: 0x400, shift: 10, hi: none, retHi: none, atData: 0x24, exclude: none, cmd: 0x28,
 			nodeID: 0x2C, endpointID: 0x30, clearReqs: 0x50, logical: 0x138,
 			translateX: 0x118, translateY: 0x128, end: 0x138,
 		}
@@ -125,7 +125,7 @@ func layoutOf(a chip.Arch) niuLayout {
 
 // register returns which register of which command buffer an offset is, if it is one.
 func (l *niuLayout) register(off uint32) (buf, r uint32, ok bool) {
-	buf, off = off/l.stride, off%l.stride
+	buf, off = off>>l.shift, off&(l.stride-1)
 	if buf >= 4 || off >= 4*uint32(len(l.registers)) || off&3 != 0 {
 		return 0, 0, false
 	}
@@ -174,8 +174,11 @@ func newSlots(cfg *Config, l *niuLayout) *niuSlots {
 			if !cfg.RefuseCounters && !cfg.RefuseRaces && (ok || !cfg.Parallel) {
 				s.loads[at] = uint16(slot)
 			}
-			if ok && r != bufTag && r != bufBusy && cfg.Delay == 0 {
+			if ok && r != bufBusy && cfg.Delay == 0 {
 				s.stores[at] = uint16(slot)
+				if r == bufTag {
+					s.stores[at] |= translate.Narrow
+				}
 			}
 		}
 	}
@@ -318,7 +321,7 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		if r == bufBusy && v != 1 {
 			return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
 		}
-		if r == bufTag && v&^(15<<10) != 0 {
+		if r == bufTag && v&^translate.NarrowBits != 0 {
 			return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
 		}
 		switch {

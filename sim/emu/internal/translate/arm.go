@@ -42,6 +42,7 @@ const (
 	aEOR    = 0x4A000000
 	aEON    = 0x4A200000
 	aBIC    = 0x0A200000
+	aBICS   = 0x6A200000
 	aADDX   = 0x8B000000
 	aLSLV   = 0x1AC02000
 	aLSRV   = 0x1AC02400
@@ -387,6 +388,19 @@ func (e *arm) load(i int, o rv32.Inst) {
 	e.finish(o.Rd, d)
 }
 
+// narrow leaves if the slot, of which w1 has the index, is one for narrow values and a register has another one.
+func (e *arm) narrow(i int, v uint8) {
+	wide := e.label()
+	index, _ := armMask(Narrow - 1)
+	e.shift(aLSRV, w3, w1, 15)
+	e.to(aCBZ|w3, wide)
+	e.constant(w3, NarrowBits)
+	e.op(aBICS, zr, v, w3)
+	e.jumpIf(aNE, e.exit(i))
+	e.unary(aANDI|index, w1, w1)
+	e.place(wide)
+}
+
 var armStores = map[rv32.Opcode]uint32{rv32.SB: aSTRB, rv32.SH: aSTRH, rv32.SW: aSTR}
 
 func (e *arm) store(i int, o rv32.Inst) {
@@ -397,5 +411,9 @@ func (e *arm) store(i int, o rv32.Inst) {
 		e.to(aCBNZ|w1, e.exit(i))
 		e.op(op, e.read(o.Rs2, w1), w5, a)
 	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) },
-		func(w uint8) { e.op(op|armScaled, e.read(o.Rs2, w0), w2, w) })
+		func(w uint8) {
+			v := e.read(o.Rs2, w0)
+			e.narrow(i, v)
+			e.op(op|armScaled, v, w2, w)
+		})
 }

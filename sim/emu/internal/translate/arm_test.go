@@ -81,6 +81,7 @@ func TestArmEncodings(t *testing.T) {
 		{"b.gt .-4", func(e *arm) { l := e.here(); e.move(1, 2); e.jumpIf(aGT, l); e.resolve() }, []uint32{0x2A0203E1, 0x54FFFFEC}},
 		{"cbnz w1, .-8", func(e *arm) { l := e.here(); e.move(1, 2); e.move(1, 2); e.to(0x35000001, l); e.resolve() }, []uint32{0x2A0203E1, 0x2A0203E1, 0x35FFFFC1}},
 		{"adr x2, .+4", func(e *arm) { l := e.label(); e.to(0x10000002, l); e.place(l); e.resolve() }, []uint32{0x10000022}},
+		{"bics wzr, w11, w3", func(e *arm) { e.op(aBICS, zr, 11, w3) }, []uint32{0x6A23017F}},
 		{"ldur x2, [x4, #-32]", func(e *arm) { e.pointer(w2, -32) }, []uint32{0xF85E0082}},
 		{"ldrh w1, [x2, w1, uxtw #1]", func(e *arm) { e.op(aLDRH|armScaled, w1, w2, w1) }, []uint32{0x78615841}},
 		{"str w11, [x2, w1, uxtw #2]", func(e *arm) { e.op(aSTR|armScaled, 11, w2, w1) }, []uint32{0xB821584B}},

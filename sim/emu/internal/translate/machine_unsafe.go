@@ -15,6 +15,12 @@ const (
 	registersShift = 17
 )
 
+// Narrow marks the slot of a register that takes values of NarrowBits only. Stores of others leave the code.
+const (
+	Narrow     = 1 << 15
+	NarrowBits = 15 << 10
+)
+
 // Slots are the places of the registers that are plain words, by their address after RegistersBase, in words: 1 + the index of
 // that word, or 0 for a register that is more.
 type Slots [RegistersBytes / 4]uint16

@@ -19,9 +19,11 @@ const (
 	testFirst = 32
 )
 
-// Registers of the tile that are words: one that can be loaded, and one that can be stored, the last one.
+// Registers of the tile that are words: one that can be loaded, one that can be stored with a narrow value, and one, the last,
+// with any.
 const (
 	testLoaded = 0x10200
+	testNarrow = 0x18
 	testStored = RegistersBytes - 4
 )
 
@@ -65,7 +67,7 @@ func (c *edge) run(t *testing.T, m *Memory) outcome {
 	mc.SetL1(l1, &flags[0])
 	mc.SetLocal(local)
 	var loads, stores Slots
-	loads[testLoaded/4], stores[testStored/4] = 1, 3
+	loads[testLoaded/4], stores[testStored/4], stores[testNarrow/4] = 1, 3, 2|Narrow
 	mc.SetRegisters(&registers[0], &loads, &stores)
 	each := func(f func(addr uint32, w *uint32)) {
 		for i := range l1 {
@@ -75,6 +77,7 @@ func (c *edge) run(t *testing.T, m *Memory) outcome {
 			f(LocalBase+uint32(i)*4, &local[i])
 		}
 		f(RegistersBase+testLoaded, &registers[0])
+		f(RegistersBase+testNarrow, &registers[1])
 		f(RegistersBase+testStored, &registers[2])
 	}
 	each(func(addr uint32, w *uint32) { *w = testWord(addr) })
@@ -187,10 +190,18 @@ func TestEdgesOfCode(t *testing.T) {
 			{rv32.LH, RegistersBase + testLoaded, true}, {rv32.LW, RegistersBase + testLoaded + 2, true},
 			{rv32.SW, RegistersBase + testStored, base == 2}, {rv32.LW, RegistersBase + testStored, true},
 			{rv32.SB, RegistersBase + testStored, true}, {rv32.LW, RegistersBase + testLoaded - 4, true},
-			{rv32.LW, RegistersBase - 4, true}, {rv32.SW, RegistersBase + RegistersBytes, true},
+			{rv32.SW, RegistersBase + testNarrow, true}, {rv32.LW, RegistersBase - 4, true}, {rv32.SW, RegistersBase + RegistersBytes, true},
 		} {
 			cases = append(cases, accessEdge(base, a.code, a.addr, a.others))
 		}
+	}
+	for _, v := range []uint32{0, NarrowBits, NarrowBits + 1, NarrowBits << 1, 1 << 31} {
+		c := accessEdge(5, rv32.SW, RegistersBase+testNarrow, v&^NarrowBits != 0)
+		c.name, c.x[6], c.want.X[6] = fmt.Sprintf("%#x to a narrow register", v), v, v
+		if v&^NarrowBits == 0 {
+			c.want.Stored = map[uint32]uint32{RegistersBase + testNarrow: v}
+		}
+		cases = append(cases, c)
 	}
 	var m Memory
 	t.Cleanup(m.Close)

@@ -336,13 +336,30 @@ func (e *x86) store(i int, o rv32.Inst) {
 		e.jumpIf(xNE, e.exit(i))
 		e.put(size(o.Code), value(rdx), rsi, a)
 	}, func(a uint8) { e.put(size(o.Code), value(rdx), r9, a) },
-		func(s uint8) { e.slot(xSTORE, value(rax), rdx, s) })
+		func(s uint8) {
+			v := value(rax)
+			e.narrow(i, v)
+			e.slot(xSTORE, v, rdx, s)
+		})
 }
 
 // pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
 func (e *x86) pointer(reg uint8, at int32) {
 	e.byte(0x48)
 	e.mem(xMOV, reg, rdi, at)
+}
+
+// narrow leaves if the slot in rcx is one for narrow values and a register has another one.
+func (e *x86) narrow(i int, v uint8) {
+	wide := e.label()
+	e.byte(0xF6, 0xC5, Narrow>>8) // test ch, 0x80
+	e.jumpIf(xE, wide)
+	e.rex(0, 0, v)
+	e.byte(0xF7, 0xC0|v&7) // test
+	e.word(^uint32(NarrowBits))
+	e.jumpIf(xNE, e.exit(i))
+	e.immediate(4, rcx, Narrow-1)
+	e.place(wide)
 }
 
 // slot emits an instruction with a register and word index-1 at base.

@@ -52,6 +52,11 @@ func TestX86Encodings(t *testing.T) {
 		{"cmp ecx,[rsp+0x44]", func(e *x86) { e.mem(xCMP, rcx, rsp, 0x44) }, "3b4c2444"},
 		{"mov rdx,[rdi-0x20]", func(e *x86) { e.pointer(rdx, -32) }, "488b57e0"},
 		{"mov r12d,[rdx+rcx*4-0x4]", func(e *x86) { e.slot(xMOV, 12, rdx, rcx) }, "448b648afc"},
+		{"test ch,0x80; je 0x1c; test r12d,0xffffc3ff; jne 0x0; and ecx,0x7fff", func(e *x86) {
+			e.slow[0] = e.here()
+			e.narrow(0, 12)
+			e.resolve()
+		}, "f6c5800f841300000041f7c4ffc3ffff0f85eaffffff81e1ff7f0000"},
 		{"mov [rdx+rcx*4-0x4],ebx", func(e *x86) { e.slot(xSTORE, rbx, rdx, rcx) }, "895c8afc"},
 		{"lea ecx,[r13+0x0]", func(e *x86) { e.mem(xLEA, rcx, 13, 0) }, "418d4d00"},
 		{"lea ecx,[r12]", func(e *x86) { e.mem(xLEA, rcx, 12, 0) }, "418d0c24"},
