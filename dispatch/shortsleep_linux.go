@@ -14,9 +14,10 @@ const slack = 1000
 // epoll_wait, which counts milliseconds, so a sleep of 20 µs takes 1.07 ms. The kernel's sleep takes what it was asked for
 // and the thread's slack, 50 µs if nothing else is said, so 1 µs is asked for. It blocks a thread but no processor of the machine. But the runtime
 // hands the thread's P (GOMAXPROCS) to another thread only when it next checks, which is about when a short sleep ends. So one
-// P is left to others: a goroutine that comes when all but one are taken sleeps by Go's timers, as do all longer sleeps.
+// P is left to others: a goroutine that comes when all but one are taken sleeps by Go's timers. So do all sleeps of a millisecond and
+// more, which those take as exactly: a long wait on two processors would else keep one from an emulated chip that runs on both.
 func (s *Sleepers) sleep(d time.Duration) {
-	if d > 10*time.Millisecond {
+	if d >= time.Millisecond {
 		time.Sleep(d)
 		return
 	}

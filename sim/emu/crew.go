@@ -15,14 +15,14 @@ type crew struct {
 	size  int
 	group sync.WaitGroup
 
-	do   func(worker, job int)
+	do   func(job int)
 	jobs int
 	next atomic.Int32 // of jobs
 
+	open   atomic.Bool  // goroutines may still begin
+	active atomic.Int32 // goroutines that have begun, or look whether they may
 	mu     sync.Mutex
 	idle   sync.Cond // of mu: active became 0
-	open   bool      // goroutines that wake may still begin
-	active int
 }
 
 // minShared is the least weight of what cores gave to engines for which waking another goroutine pays: some 20 µs.
@@ -41,7 +41,7 @@ func (s *sched) runEngines() {
 		if heavy(rest) {
 			n = s.workers()
 		}
-		s.crew.run(n, len(rest), func(_, i int) { rest[i].run() })
+		s.crew.run(n, len(rest), func(i int) { rest[i].run() })
 	}
 	for _, e := range list {
 		e.listed = false
@@ -78,34 +78,43 @@ func (s *sched) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// run does jobs 0 to jobs-1 on at most n goroutines. Each tells which worker it is: the calling one is 0.
-func (w *crew) run(n, jobs int, do func(worker, job int)) {
+// run does jobs 0 to jobs-1 on at most n goroutines.
+func (w *crew) run(n, jobs int, do func(job int)) {
 	if n = min(n, jobs); n <= 1 {
 		for i := range jobs {
-			do(0, i)
+			do(i)
 		}
 		return
 	}
 	w.hire(n - 1)
 	w.do, w.jobs = do, jobs
 	w.next.Store(0)
-	w.mu.Lock()
-	w.open = true
-	w.mu.Unlock()
+	w.open.Store(true)
 	for range n - 1 {
 		select {
 		case w.wake <- struct{}{}:
 		default: // a goroutine that has not woken since the last time takes this one's place
 		}
 	}
-	w.work(0)
-	w.mu.Lock()
-	for w.open = false; w.active > 0; {
-		w.idle.Wait()
+	w.work()
+	w.open.Store(false)
+	for polls := 0; w.active.Load() > 0; polls++ {
+		if polls < jobPolls {
+			runtime.Gosched()
+			continue
+		}
+		w.mu.Lock()
+		for w.active.Load() > 0 {
+			w.idle.Wait()
+		}
+		w.mu.Unlock()
 	}
-	w.mu.Unlock()
 	w.do = nil
 }
+
+// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep: some 20 µs. Waking one that sleeps
+// may take as long as the next jobs, which often come soon.
+const jobPolls = 200
 
 // heavy reports whether what was given to engines is worth waking another goroutine.
 func heavy(list []*engines) bool {
@@ -140,38 +149,47 @@ func (w *crew) hire(n int) {
 	}
 	for ; w.size < n; w.size++ {
 		w.group.Add(1)
-		go w.helper(w.size + 1)
+		go w.helper()
 	}
 }
 
-// helper does jobs whenever it is woken.
-func (w *crew) helper(worker int) {
+// helper does jobs whenever there are any.
+func (w *crew) helper() {
 	defer w.group.Done()
-	for range w.wake {
-		w.mu.Lock()
-		if !w.open { // the others were quicker
-			w.mu.Unlock()
-			continue
+	for w.await() {
+		w.active.Add(1)
+		if w.open.Load() { // else the others were quicker
+			w.work()
 		}
-		w.active++
-		w.mu.Unlock()
-		w.work(worker)
-		w.mu.Lock()
-		if w.active--; w.active == 0 {
+		if w.active.Add(-1) == 0 {
+			w.mu.Lock()
 			w.idle.Signal()
+			w.mu.Unlock()
 		}
-		w.mu.Unlock()
 	}
+}
+
+// await waits until there may be jobs, and returns false when there will be none.
+func (w *crew) await() bool {
+	for range jobPolls {
+		if w.open.Load() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	_, ok := <-w.wake
+	return ok
 }
 
 // work does jobs until all are taken.
-func (w *crew) work(worker int) {
+func (w *crew) work() {
 	for {
 		i := int(w.next.Add(1)) - 1
 		if i >= w.jobs {
+			w.open.Store(false)
 			return
 		}
-		w.do(worker, i)
+		w.do(i)
 	}
 }
 

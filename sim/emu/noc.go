@@ -62,7 +62,8 @@ type request struct {
 	away     bool    // at another card, whose answer a copy of it waits for
 	flight   *flight // with Config.RefuseRaces
 	by       *stamp  // the same
-	pc       uint32  // where it was started, in a window
+	pc       uint32  // in a window: where it was started
+	early    bool    // in a window: its data are where they go
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.

@@ -42,8 +42,10 @@ type sched struct {
 	waitingEngines []*engines // to which cores have given something since engines last ran
 	turns          int        // of cores, since then
 	crew           crew
-	boxes          []*outbox // of the tiles of a window
-	hands          []*hand   // of the crew
+	boxes          []*outbox    // of the tiles of a window
+	hands          []*hand      // of its parts but the first
+	unrun          atomic.Int32 // of boxes
+	lane           atomic.Int32 // the next of banks of DRAM
 
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for

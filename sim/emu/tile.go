@@ -4,10 +4,11 @@ import "github.com/reprise-tt/reprise/chip"
 
 // tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix tile five cores.
 type tile struct {
-	chip *Chip
-	xy   chip.XY // raw NoC 0 coordinate
-	kind chip.TileKind
-	id   [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
+	chip   *Chip
+	xy     chip.XY // raw NoC 0 coordinate
+	kind   chip.TileKind
+	number int       // of the chip's tiles
+	id     [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
 
 	size  uint32           // of L1, bytes
 	l1    []uint32         // as far as it was ever used: see memory
@@ -41,7 +42,7 @@ type tile struct {
 var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2, chip.NCRISC}
 
 func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
-	t := &tile{chip: c, xy: xy, kind: kind}
+	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
 	size, streams := c.params.L1Size, 64
 	if kind == chip.Ethernet {
 		size, streams = c.params.EthernetL1Size, 32

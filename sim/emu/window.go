@@ -2,6 +2,8 @@ package emu
 
 import (
 	"errors"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -45,17 +47,23 @@ type outbox struct {
 	draw  splitmix
 	turns []*core // those that have had one are in front
 	ran   int     // of turns
+	taken atomic.Bool
 
-	requests []request
-	data     []uint32    // of requests
-	words    int         // of data, in all
-	awaited  [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
+	requests  []request
+	stores    []dramStore // of requests
+	data      []uint32    // of requests
+	words     int         // of data, in all
+	readsDRAM bool        // one of requests does
+	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
 
 	used, longest int    // instructions in all, and of one slice
 	moved         uint64 // bytes, over NoCs
 	hot           []hotLine
 	fault         error
 }
+
+// dramStore is the write to DRAM that a request of an outbox is.
+type dramStore struct{ bank, request int }
 
 // hotLine is a line to be translated when no code runs.
 type hotLine struct {
@@ -94,12 +102,14 @@ func (s *sched) window() int {
 	boxes, weight := s.gather()
 	n := 1
 	if weight >= worthWaking {
-		n = s.workers()
-		for len(s.hands) < max(n, s.crew.size+1) {
+		n = min(s.workers(), len(boxes))
+		for len(s.hands) < n {
 			s.hands = append(s.hands, new(hand))
 		}
 	}
-	s.crew.run(n, len(boxes), func(worker, i int) { boxes[i].run(s, s.handOf(worker)) })
+	s.unrun.Store(int32(len(boxes)))
+	s.lane.Store(0)
+	s.crew.run(n, n, func(part int) { s.runPart(boxes, part, n) })
 	used := 1
 	for _, b := range boxes {
 		used += b.used
@@ -141,12 +151,25 @@ func (s *sched) gather() (boxes []*outbox, weight int) {
 	return boxes, weight
 }
 
-// handOf returns the hand of a goroutine of the crew.
-func (s *sched) handOf(worker int) *hand {
-	if worker == 0 {
-		return &s.chip.hand
+// runPart runs the tiles of one of n parts, which are the same in each window, so that their memory stays in the caches of one
+// processor. Then it runs what others have not got to, waits for what they run, and does the same with writes to DRAM.
+func (s *sched) runPart(boxes []*outbox, part, n int) {
+	h := &s.chip.hand
+	if part > 0 {
+		h = s.hands[part]
 	}
-	return s.hands[worker]
+	for _, own := range [...]bool{true, false} {
+		for _, b := range boxes {
+			if (b.tile.number%n == part) == own && !b.taken.Swap(true) {
+				b.run(s, h)
+				s.unrun.Add(-1)
+			}
+		}
+	}
+	for s.unrun.Load() > 0 {
+		runtime.Gosched()
+	}
+	s.storeDRAM(boxes, n)
 }
 
 // enqueue gives a core that can run a turn in the window.
@@ -208,6 +231,7 @@ func (s *sched) rejoin(b *outbox) {
 			t.translate(h.page, h.base, h.line)
 		}
 	}
+	b.taken.Store(false)
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
@@ -233,6 +257,10 @@ func (b *outbox) post(q *request) slowResult {
 		b.awaited[q.noc][k.hw] |= 1 << q.kind
 	}
 	q.pc = k.pc
+	if q.early = b.storesDRAM(q); q.early {
+		b.stores = append(b.stores, dramStore{q.to.bank, len(b.requests)})
+	}
+	b.readsDRAM = b.readsDRAM || q.kind == reqRead && q.from.kind == chip.DRAM
 	b.requests = append(b.requests, *q)
 	return slowDone
 }
@@ -246,6 +274,33 @@ func (b *outbox) room(n int) []uint32 {
 	b.data = b.data[:at+n]
 	b.words += n
 	return b.data[at : at+n : at+n]
+}
+
+// storesDRAM reports whether a request is a write to DRAM that may come before all other requests in outboxes: none that the tile
+// has started earlier reads DRAM.
+func (b *outbox) storesDRAM(q *request) bool {
+	c := b.tile.chip
+	return q.kind == reqWrite && !q.multicast && q.to.kind == chip.DRAM && q.toAddr < c.drams[q.to.bank].size && !b.readsDRAM
+}
+
+// storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering requests, to one lane of banks after the
+// other until others do all the rest.
+func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
+	for {
+		lane := int(s.lane.Add(1)) - 1
+		if lane >= lanes {
+			return
+		}
+		for _, b := range boxes {
+			for _, w := range b.stores {
+				if w.bank%lanes == lane {
+					q, d := &b.requests[w.request], s.chip.drams[w.bank]
+					hears(&d.newest, &b.tile.newest)
+					d.write(q.toAddr, q.n, q.data)
+				}
+			}
+		}
+	}
 }
 
 // full reports whether no further request may be posted. A tile that isn't in a window has no outbox.
@@ -282,6 +337,11 @@ func (b *outbox) deliver(c *Chip) {
 		if c.fault != nil {
 			break
 		}
+		if q.early {
+			q.delivered(q.to)
+			q.respond()
+			continue
+		}
 		ok := q.arrive() && (q.away || q.respond())
 		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {
 			r.PC = q.pc // its core has gone on
@@ -291,6 +351,6 @@ func (b *outbox) deliver(c *Chip) {
 		c.fault = b.fault
 		c.faulted.Store(true)
 	}
-	b.requests, b.data, b.words, b.fault = b.requests[:0], b.data[:0], 0, nil
+	b.requests, b.stores, b.data, b.words, b.readsDRAM, b.fault = b.requests[:0], b.stores[:0], b.data[:0], 0, false, nil
 	b.awaited = [2][5]uint8{}
 }

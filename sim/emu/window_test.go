@@ -166,7 +166,7 @@ func busyUntil(r *rig, n int, last func(a *asm, v, next chip.XY)) {
 }
 
 // Of several tiles that do something wrong in one window the same one is named on any number of goroutines, with the program counter
-// of what was wrong, and nothing else is done to other tiles.
+// of what was wrong.
 func TestTilesAreRefusedAlike(t *testing.T) {
 	for _, arch := range arches {
 		for _, tt := range []struct {
