@@ -88,7 +88,7 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 		return // no answer comes: the host's time runs out
 	}
 	t.eth.fw.asking = a
-	a.to.paced(a, func(there *Chip) {
+	perform := func(there *Chip) {
 		if !there.remote(a) {
 			return // no answer comes until that chip is reset
 		}
@@ -97,15 +97,20 @@ func (t *tile) ask(a *remoteAccess, done func()) {
 				done()
 			}
 		})
-	})
+	}
+	if a.write || a.to == c { // the host's own loads pace this chip
+		a.to.inbox.post(a.to, perform)
+		return
+	}
+	a.to.paced(perform)
 }
 
-// paced has this chip perform an access once it has executed as much since the last one as Config.Paced has it execute between two
-// loads of its own host.
-func (c *Chip) paced(a *remoteAccess, f func(*Chip)) {
+// paced has this chip perform a read for another one, once it has executed as much since the last one as Config.Paced has it
+// execute between two loads of its own host.
+func (c *Chip) paced(f func(*Chip)) {
 	c.inbox.post(c, func(c *Chip) {
-		if c.cfg.Paced && !c.cfg.Synchronous && !a.write && c.steps < paceSteps && len(c.queue) > 0 {
-			c.paced(a, f)
+		if c.cfg.Paced && !c.cfg.Synchronous && c.steps < paceSteps && len(c.queue) > 0 {
+			c.paced(f)
 			return
 		}
 		c.steps = 0
