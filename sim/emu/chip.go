@@ -77,16 +77,16 @@ type Config struct {
 	// in the package's documentation. It makes processors several times slower.
 	RefuseOverflow bool
 
-	// RefuseUnmapped refuses accesses to addresses that no document mentions, and that the vendor's own programs make without
-	// harm: stores beyond the last debug register of a Blackhole worker, and the host's to coordinates that no tile of a Blackhole
-	// has, which do nothing otherwise, and the host's accesses to
-	// 0x40000000 of a Wormhole worker, which is its L1 otherwise. Also refused are loads through multicast windows, which
-	// read the end of the rectangle otherwise, and the host's loads of registers that aren't of one word, which find the bytes
-	// of the words otherwise, and of the debug bus and arrays when nothing is selected, which are zero otherwise; multicasts whose
-	// rectangle ends at a tile that is no worker, which only workers get otherwise; and blocks that Ethernet firmware moves from or
-	// to host memory that isn't mapped, which are all ones, or lost, otherwise.
-	// And it refuses what a processor executes after the host has overwritten its code and that is no instruction: otherwise the
-	// processor stops until its next reset.
+	// RefuseUnmapped refuses what no document mentions, or what documents warn of, and the vendor's own programs do without harm:
+	// stores beyond the last debug register of a Blackhole worker, and the host's to coordinates that no tile of a Blackhole has,
+	// which do nothing otherwise; the host's accesses to 0x40000000 of a Wormhole worker, which is its L1 otherwise; the host's to ARC
+	// registers in BAR 0 of a Blackhole that doesn't show them, which are zero otherwise; loads through multicast windows, which
+	// read the end of the rectangle otherwise; windows of a Blackhole with a static virtual channel, which are as without one
+	// otherwise; the host's loads of registers that aren't of one word, which find the bytes of the words otherwise, and of the
+	// debug bus and arrays when nothing is selected, which are zero otherwise; multicasts whose rectangle ends at a tile that is no
+	// worker, which only workers get otherwise; blocks that Ethernet firmware moves from or to host memory that isn't mapped,
+	// which are all ones, or lost, otherwise; and what is no instruction, executed where the host has overwritten a processor's
+	// code, at which that processor stops until its next reset otherwise.
 	RefuseUnmapped bool
 
 	// Waivers let single programs rely on what these checks refuse to all others, and Delay doesn't give them.

@@ -336,7 +336,7 @@ func refusals() []refusal {
 			r.point(v, 0)
 			r.dev.BARStore(0, 0x1FC00008, 4, 1<<9)
 			r.dev.BARLoad(0, 0, 4)
-		}, want: un},
+		}, want: un, strict: true},
 		{name: "window to no tile", do: func(r *rig, _ chip.XY) { r.ld(chip.XY{X: 30, Y: 30}, 0) }, want: un},
 		{name: "window to after the last Ethernet channel", arch: bh, do: func(r *rig, _ chip.XY) { r.ld(chip.XY{X: 0, Y: 26}, 0) }, want: un},
 		{name: "inbound region 0", do: func(r *rig, _ chip.XY) { r.dev.BARStore(2, uint64(r.params.PCI.IATUBase)+0x100, 4, 1) }, want: un},

@@ -40,6 +40,23 @@ func TestUnmappedAddresses(t *testing.T) {
 		r.dev.BARStore(0, r.point(chip.XY{X: 15, Y: 15}, 0x1000), 4, 1)
 		refused(r, "store to coordinates of no tile")
 
+		for bar, words := range map[int][]uint32{0: {0, 0, 1 << 9}, 4: {0, 1 << 30, 0}} {
+			r = newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
+			v, window, off := r.worker(1, 2), 7, uint64(7<<21)
+			words[1] |= (uint32(v.X) | uint32(v.Y)<<6) << 11
+			if bar == 4 {
+				window, off, words[1] = 202, 0, 1<<30|uint32(v.X)|uint32(v.Y)<<6
+			}
+			for i, w := range words {
+				r.dev.BARStore(0, 0x1FC00000+12*uint64(window)+uint64(4*i), 4, uint64(w))
+			}
+			r.dev.BARStore(bar, off+0x30000, 4, 5)
+			refused(r, "window with a static virtual channel")
+			if got := r.ld(v, 0x30000); !strict && got != 5 {
+				t.Errorf("a store through such a window left %d", got)
+			}
+		}
+
 		r = newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
 		scratch := uint64(r.params.BAR.ARCAPB) + 0x30068
 		r.dev.BARStore(0, scratch, 4, 0x1234)
