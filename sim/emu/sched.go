@@ -43,7 +43,7 @@ type sched struct {
 	turns          int        // of cores, since then
 	crew           crew
 	boxes          []*outbox    // of the tiles of a window
-	hands          []*hand      // of its parts but the first
+	parts          []*part      // of a window
 	unrun          atomic.Int32 // of boxes
 	lane           atomic.Int32 // the next of banks of DRAM
 

@@ -47,7 +47,6 @@ type outbox struct {
 	draw  splitmix
 	turns []*core // those that have had one are in front
 	ran   int     // of turns
-	taken atomic.Bool
 
 	requests  []request
 	stores    []dramStore // of requests
@@ -103,13 +102,21 @@ func (s *sched) window() int {
 	n := 1
 	if weight >= worthWaking {
 		n = min(s.workers(), len(boxes))
-		for len(s.hands) < n {
-			s.hands = append(s.hands, new(hand))
-		}
+	}
+	for len(s.parts) < n {
+		s.parts = append(s.parts, new(part))
+	}
+	for _, p := range s.parts {
+		p.boxes = p.boxes[:0]
+		p.next.Store(0)
+	}
+	for _, b := range boxes {
+		p := s.parts[b.tile.number%n]
+		p.boxes = append(p.boxes, b)
 	}
 	s.unrun.Store(int32(len(boxes)))
 	s.lane.Store(0)
-	s.crew.run(n, n, func(part int) { s.runPart(boxes, part, n) })
+	s.crew.run(n, n, func(i int) { s.runPart(boxes, i, n) })
 	used := 1
 	for _, b := range boxes {
 		used += b.used
@@ -151,20 +158,23 @@ func (s *sched) gather() (boxes []*outbox, weight int) {
 	return boxes, weight
 }
 
-// runPart runs the tiles of one of n parts, which are the same in each window, so that their memory stays in the caches of one
+// part is the tiles of a window that one goroutine runs.
+type part struct {
+	boxes []*outbox
+	next  atomic.Int32 // of boxes
+	hand  hand
+}
+
+// runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their memory stays in the caches of one
 // processor. Then it runs what others have not got to, waits for what they run, and does the same with writes to DRAM.
-func (s *sched) runPart(boxes []*outbox, part, n int) {
-	h := &s.chip.hand
-	if part > 0 {
-		h = s.hands[part]
-	}
-	for _, own := range [...]bool{true, false} {
-		for _, b := range boxes {
-			if (b.tile.number%n == part) == own && !b.taken.Swap(true) {
-				b.run(s, h)
-				s.unrun.Add(-1)
-			}
+func (s *sched) runPart(boxes []*outbox, i, n int) {
+	for j := range n {
+		p, ran := s.parts[(i+j)%n], int32(0)
+		for k := p.next.Add(1); int(k) <= len(p.boxes); k = p.next.Add(1) {
+			p.boxes[k-1].run(s, &s.parts[i].hand)
+			ran++
 		}
+		s.unrun.Add(-ran)
 	}
 	for s.unrun.Load() > 0 {
 		runtime.Gosched()
@@ -231,7 +241,6 @@ func (s *sched) rejoin(b *outbox) {
 			t.translate(h.page, h.base, h.line)
 		}
 	}
-	b.taken.Store(false)
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
