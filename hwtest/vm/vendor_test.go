@@ -32,6 +32,9 @@ var leftOut = []struct {
 	{"wormhole_b0/unit_tests", []string{"t3000"}, "ClusterWH.BroadcastWrite:ClusterWH.VirtualCoordinateBroadcast*", "100 MB to and from all workers of eight chips, each"},
 	{"api/api_tests", nil, "TestDeviceIO.DMA2", "400 MB by stores of 8 bytes"},
 	{"api/api_tests", []string{"p150"}, "TestDeviceIO.DMA1", "130 MB by loads of 8 bytes"},
+	{"api/api_tests", []string{"n300", "t3000"}, "AllTriscNcriscCoreCombinations/ClusterAssertDeassertRiscsTest.*", "fifteen times L1 of all workers, a minute each on an n300"},
+	{"api/api_tests", []string{"t3000"}, "TestRiscProgram.Deassert*:ApiTTDeviceTest.TestRemoteTTDevice:TestDeviceIOFixture.SysmemReadWrite",
+		"L1 of all workers of eight chips, and a GiB of host memory for each card"},
 	{"unified/unified_tests", nil, "Multiprocess.MultipleClusters:Multiprocess.MultipleThreads*Running:Multiprocess.MultipleThreadsSingleCluster:" +
 		"Multiprocess.*OpenClose:Multiprocess.WorkloadVSMonitor:Multiprocess.LongLivedMonitor", "1 to 5 million loads and stores"},
 	{"hang_detection/hang_detection_tests", nil, "PerNoc/*.TestIsNocHungAPI/*:PerNoc/*.PerOpTimeoutThrowsOnHungNoc/*:HangDetectionTest.*:WarmResetAfterNocHangTest.*",
