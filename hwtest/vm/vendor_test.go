@@ -89,6 +89,7 @@ func TestVendorsPrograms(t *testing.T) {
 			sockets := serve(t, m)
 			var stdout bytes.Buffer
 			p.QEMU, p.Kernel, p.Sockets, p.IOMMU, p.Accelerate = qemu, kernel, sockets, true, os.Getenv("REPRISE_VM_KVM") != ""
+			p.Memory = 4096 + 2048*len(sockets) // some of tt-umd's tests map 4 GiB, others 2 GiB for each card
 			p.Module, p.Init, p.InitArgs = module, command, []string{"vm-inside"}
 			p.Env = append(p.Env, "HOME=/tmp")
 			p.Stdout, p.Console, p.KernelMessages = io.MultiWriter(&stdout, t.Output()), t.Output(), 4
@@ -128,8 +129,7 @@ func TestVendorsPrograms(t *testing.T) {
 					args = append(args, "--gtest_filter="+filter)
 				}
 				share := os.Getenv("REPRISE_VM_UMD_SHARE")
-				// Some of the tests map 4 GiB, others 1 GiB for each card.
-				out, _ := run(t, vm.Program{Hardware: vm.Hardware{Memory: 8192}, Args: args, Share: share, Dir: share, Env: []string{"TT_LOGGER_LEVEL=warning"}})
+				out, _ := run(t, vm.Program{Args: args, Share: share, Dir: share, Env: []string{"TT_LOGGER_LEVEL=warning"}})
 				c := counted(out)
 				if c.passed+c.skipped == 0 {
 					t.Error("no test ran")
