@@ -2,5 +2,5 @@
 
 package emu
 
-// translationSeeds is how many random programs TestTranslation runs.
-const translationSeeds = 100_000
+// translationSeeds is how many random programs TestTranslation runs: a thousand million instructions of both chips together.
+const translationSeeds = 220_000
