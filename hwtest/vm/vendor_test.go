@@ -35,6 +35,7 @@ var leftOut = []struct {
 	{"api/api_tests", []string{"n300", "t3000"}, "AllTriscNcriscCoreCombinations/ClusterAssertDeassertRiscsTest.*", "fifteen times L1 of all workers, a minute each on an n300"},
 	{"api/api_tests", []string{"t3000"}, "TestRiscProgram.Deassert*:ApiTTDeviceTest.TestRemoteTTDevice:TestDeviceIOFixture.SysmemReadWrite",
 		"L1 of all workers of eight chips, and a GiB of host memory for each card"},
+	{"api/api_tests", []string{"t3000"}, "WarmResetTest.StaleFileDescriptorClusterRecovery", "two processes that pin 8 GiB each"},
 	{"unified/unified_tests", nil, "Multiprocess.MultipleClusters:Multiprocess.MultipleThreads*Running:Multiprocess.MultipleThreadsSingleCluster:" +
 		"Multiprocess.*OpenClose:Multiprocess.WorkloadVSMonitor:Multiprocess.LongLivedMonitor", "1 to 5 million loads and stores"},
 	{"hang_detection/hang_detection_tests", nil, "PerNoc/*.TestIsNocHungAPI/*:PerNoc/*.PerOpTimeoutThrowsOnHungNoc/*:HangDetectionTest.*:WarmResetAfterNocHangTest.*",
