@@ -467,9 +467,11 @@ func TestRemoteAfterReset(t *testing.T) {
 	}
 }
 
-// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is larger than 1 KiB, by either NoC.
-func TestRemoteBlocksInHostMemory(t *testing.T) {
-	cfgs := make([]Config, 2)
+// remotePair is two Wormholes with a link, of which the host reaches the second one by way of the first, with memory of the host that
+// both can reach.
+func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
+	t.Helper()
+	cfgs := make([]Config, len(rigs))
 	for i := range cfgs {
 		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
 	}
@@ -478,11 +480,20 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	c := m.Chip(0)
-	r := &rig{t, c, c, func() {}, cfgs[0].Arch, c.Topology(), cfgs[0].Arch.Params()}
-	h := &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
-	c.AttachDMA(h)
-	r.region(2, 0x40000, 0x5FFFF, h.base)
+	for i := range rigs {
+		c := m.Chip(i)
+		rigs[i] = &rig{t, c, c, func() {}, cfgs[i].Arch, c.Topology(), cfgs[i].Arch.Params()}
+	}
+	h = &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
+	rigs[0].c.AttachDMA(h)
+	rigs[0].region(2, 0x40000, 0x5FFFF, h.base)
+	return rigs, h
+}
+
+// Blocks of a remote chip's memory may come from host memory and go there, as tt-umd moves what is larger than 1 KiB, by either NoC.
+func TestRemoteBlocksInHostMemory(t *testing.T) {
+	rigs, h := remotePair(t)
+	r := rigs[0]
 	gate, v := r.eth(8), r.worker(0, 0)
 	asks := uint32(0)
 	ask := func(flags uint32, addr uint64, n, at uint32) {
@@ -522,10 +533,10 @@ func TestRemoteBlocksInHostMemory(t *testing.T) {
 	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
 	r.eventually("an answer", func() bool { return answers() == here+2 })
 	r.healthy()
-	c.cfg.RefuseUnmapped = true
+	r.c.cfg.RefuseUnmapped = true
 	ask(remoteReadRequest|remoteData|remoteDataDRAM, 0x40000, 2048, 0x3800_0000)
 	r.refused(UndefinedBehavior)
-	if err := c.Reset(); err != nil {
+	if err := r.c.Reset(); err != nil {
 		t.Fatal(err)
 	}
 	asks = 0

@@ -10,24 +10,8 @@ import (
 
 // A broadcast over Ethernet reaches the tiles of the chips that its header has, by raw or by translated coordinates, and no others.
 func TestEthernetBroadcast(t *testing.T) {
-	cfgs := make([]Config, 2)
-	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
-	}
-	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	rigs := make([]*rig, len(cfgs))
-	for i := range rigs {
-		c := m.Chip(i)
-		rigs[i] = &rig{t, c, c, func() {}, cfgs[i].Arch, c.Topology(), cfgs[i].Arch.Params()}
-	}
+	rigs, h := remotePair(t)
 	r := rigs[0]
-	h := &hostMemory{base: 0x12_3456_0000, p: pattern(1<<17, 4)}
-	r.c.AttachDMA(h)
-	r.region(2, 0x40000, 0x5FFFF, h.base)
 	gate, asks := r.eth(8), uint32(0)
 	const addr, n = 0x20000, 4096
 	cast := func(racks, chips, not uint32) {
