@@ -242,6 +242,14 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 		if st := t.quiet(o); st != slowDone {
 			return st
 		}
+		if !t.chip.cfg.RefuseRaces { // else the engines know of it
+			t.noteStored(o)
+			if !t.configProcessors(o, off/4, v) {
+				return slowHalt
+			}
+			t.changed(classConfig)
+			return slowDone
+		}
 	}
 	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
 	if st == slowDone {
