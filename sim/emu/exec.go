@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
 // stop says why core.run returned.
@@ -322,8 +323,19 @@ func (c *core) run(n int) stop {
 		}
 		m := idx + n
 		for {
-			var slow bool
-			idx, m, slow = c.execute(pg, ops, base, idx, m)
+			slow := false
+			if uint(idx) < uint(len(ops)) {
+				if code := pg.code[idx/lineWords]; code == nil || code.End > len(ops) {
+					idx, m, slow = c.interpret(pg, ops, base, idx, m)
+				} else {
+					var why translate.Exit
+					idx, m, why = code.Run(&c.Machine, idx, m)
+					if why == translate.Fell || why == translate.Jumped && idx < m {
+						continue
+					}
+					slow = why == translate.Slow
+				}
+			}
 			c.pc = base + uint32(idx)<<2
 			n = m - idx
 			if !slow {

@@ -9,7 +9,7 @@ import (
 
 const (
 	// hot is how many instructions are interpreted in a line before it is translated.
-	hot = 2000
+	hot = 250
 	// rangeLines is how many lines before and after a hot one are translated with it, at most.
 	rangeLines = 16
 	// sameLine is how many translations of a line, as different programs had it, are kept for other tiles.
@@ -33,35 +33,17 @@ type translation struct {
 	ops   []rv32.Op
 }
 
-// execute does what exec does, by translated code where there is some. That ends where exec would end, but for the end of ops: code
-// that goes on beyond it is left to exec.
-func (c *core) execute(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
-	t := c.tile
-	for uint(idx) < uint(len(ops)) {
-		code := pg.code[idx/lineWords]
-		if code == nil || code.End > len(ops) {
-			next, end, slow := exec(c, ops, base, idx, m)
-			if code == nil && !t.chip.translated.off {
-				at := next
-				if uint(next) >= pageOps {
-					at = idx
-				}
-				c.warm(pg, base, at, m-idx-(end-next))
-			}
-			return next, end, slow
+// interpret does what exec does where there is no translated code, and notes how much was interpreted.
+func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
+	next, end, slow := exec(c, ops, base, idx, m)
+	if pg.code[idx/lineWords] == nil && !c.tile.chip.translated.off {
+		at := next
+		if uint(next) >= pageOps || pg.code[next/lineWords] != nil {
+			at = idx
 		}
-		next, end, why := code.Run(&c.Machine, idx, m)
-		switch why {
-		case translate.Slow:
-			return next, end, true
-		case translate.Jumped:
-			if end <= next {
-				return next, end, false
-			}
-		}
-		idx, m = next, end
+		c.warm(pg, base, at, m-idx-(end-next))
 	}
-	return idx, m, false
+	return next, end, slow
 }
 
 // warm notes that n instructions were interpreted up to that with index idx, and translates its range when it is hot.
