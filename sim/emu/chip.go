@@ -34,7 +34,7 @@ type Config struct {
 	// MaxRun bounds what runs inside one access of a Synchronous chip; 0 means 1<<24 instructions.
 	MaxRun int
 
-	// alwaysLooks makes cores that wait execute their loops whenever they are woken, also when the outcome is known. It is
+	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something, also when that is as it was. It is
 	// for tests of that shortcut.
 	alwaysLooks bool
 
@@ -114,7 +114,8 @@ type Chip struct {
 	layout   niuLayout
 	slots    *niuSlots
 
-	grid    [][]endpoint // by raw NoC 0 y, x
+	grid    [][]endpoint                         // by raw NoC 0 y, x
+	routes  [2][1 << 12]atomic.Pointer[endpoint] // what coordinates mean, by NoC, as far as they were used
 	tiles   []*tile
 	drams   []*dram
 	tlb     []uint32
@@ -180,6 +181,9 @@ func (c *Chip) powerUp() {
 	size := c.params.DRAMBankSize
 	if c.arch == chip.Wormhole {
 		size = 2 << 30 // a controller holds two banks
+	}
+	for noc := range c.routes {
+		clear(c.routes[noc][:])
 	}
 	c.grid = make([][]endpoint, c.params.GridHeight)
 	for y := range c.grid {

@@ -17,6 +17,7 @@ const (
 
 	// A line is the unit in which stores are watched.
 	lineShift = 6
+	lineBytes = 1 << lineShift
 	// maxLines is a power of two that no L1 reaches, so that indexing needs no bounds check.
 	maxLines = 1 << 15
 )
@@ -33,6 +34,7 @@ type codePage struct {
 	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
 	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
 	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
+	waits  [pageLines]bool            // in which a core was seen to wait since it was decoded
 	ops    [pageOps]rv32.Op
 }
 
@@ -61,8 +63,11 @@ type core struct {
 	pc                uint32
 	tile              *tile
 	local             []uint32
+	page              *codePage // of L1 in which it was last, and the address of that
+	pageBase          uint32
 	proc              chip.Processor
 	hw                uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
+	number            uint8 // among the cores of its tile
 	state             coreState
 	cfg0              uint32 // CSR 0x7C0
 
@@ -132,6 +137,9 @@ func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
 
 // codePage returns the decoded page around pc, or nil after refusing to fetch from there.
 func (c *core) codePage(pc uint32) *codePage {
+	if c.pageBase == pc&^(pageBytes-1) && c.page != nil {
+		return c.page
+	}
 	t := c.tile
 	if pc < t.size {
 		t.memory(pc + 1)
@@ -140,6 +148,7 @@ func (c *core) codePage(pc uint32) *codePage {
 			p = new(codePage)
 			t.code[pc/pageBytes] = p
 		}
+		c.page, c.pageBase = p, pc&^(pageBytes-1)
 		return p
 	}
 	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {

@@ -200,7 +200,7 @@ func TestDataCache(t *testing.T) {
 		if got := r.ld(v, 0x40040) == 0x12340000; got != tt.wakes {
 			t.Errorf("cache %v fence %v on %v: saw the store: %v, want %v", tt.cache, tt.fence, tt.arch, got, tt.wakes)
 		}
-		if n := r.c.Retired(r.raw(v), chip.BRISC); n > before+100 {
+		if n := r.c.Retired(r.raw(v), chip.BRISC); n > before+minSlice {
 			t.Errorf("cache %v fence %v: %d instructions after the store", tt.cache, tt.fence, n-before)
 		}
 		r.healthy()

@@ -26,15 +26,15 @@ func TestSlots(t *testing.T) {
 			if s := r.c.slots.loads[i]; s != 0 {
 				loads++
 				*word(s) = addr
-				words, nius := tl.niuWords, tl.niu
-				if v, st := tl.load(o, addr); v != addr || st != slowDone || words != tl.niuWords || nius != tl.niu {
+				words, nius := *tl.niuWords, tl.niu
+				if v, st := tl.load(o, addr); v != addr || st != slowDone || words != *tl.niuWords || nius != tl.niu {
 					t.Fatalf("%v: a load of %#x gives %#x, %v, or does more", arch, addr, v, st)
 				}
 				*word(s) = 0
 			}
 			if s := r.c.slots.stores[i]; s != 0 {
 				stores++
-				v, words, nius := addr, tl.niuWords, tl.niu
+				v, words, nius := addr, *tl.niuWords, tl.niu
 				if s&translate.Narrow != 0 {
 					v, s = addr&translate.NarrowBits, s&^translate.Narrow
 				}
@@ -42,7 +42,7 @@ func TestSlots(t *testing.T) {
 				if st := tl.store(o, addr, v); *word(s) != v || st != slowDone {
 					t.Fatalf("%v: a store to %#x makes %#x of its word, %v", arch, addr, *word(s), st)
 				}
-				if *word(s) = 0; words != tl.niuWords || nius != tl.niu {
+				if *word(s) = 0; words != *tl.niuWords || nius != tl.niu {
 					t.Fatalf("%v: a store to %#x does more", arch, addr)
 				}
 			}
@@ -87,7 +87,7 @@ func TestRegistersOfCode(t *testing.T) {
 				t.Fatalf("%v: %s", arch, diff)
 			}
 		}
-		if plain, fast := w.plain.tile.niuWords, w.fast.tile.niuWords; plain != fast || fast[1].buf[1][bufData] != 1 {
+		if plain, fast := *w.plain.tile.niuWords, *w.fast.tile.niuWords; plain != fast || fast[1].buf[1][bufData] != 1 {
 			t.Errorf("%v: registers are %v, want %v", arch, fast, plain)
 		}
 	}

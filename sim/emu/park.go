@@ -20,9 +20,11 @@ func (c *core) probe() (waiting bool, st stop) {
 	if c.cache != nil {
 		cache = *c.cache
 	}
+	s := &c.tile.chip.sched
+	single := c.checked || len(s.events) > 0 // which are between instructions
 	used, visits, base := 0, 0, c.base
 	defer func() { c.used, c.base = used, base }()
-	for range probeMax {
+	for used < probeMax {
 		pg := c.codePage(c.pc)
 		if pg == nil {
 			return false, stopHalt
@@ -31,22 +33,27 @@ func (c *core) probe() (waiting bool, st stop) {
 		if pg.ops[idx].Code() == rv32.Undecoded {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
-		pure := c.pure(pg.ops[idx].Inst())
-		c.wait.at(c.pc)
+		end := idx + 1
+		pure := c.pure(pg.ops[idx])
+		if pure && !single {
+			end = pg.straight(idx, int(start-c.pc)>>2)
+		}
+		c.wait.at(c.pc, end-idx)
 		c.base = base + used
-		st := c.step(pg, idx)
+		st := c.step(pg, idx, end)
 		used += c.used
 		if st != stopSlice || !pure {
 			return false, st
 		}
-		if s := &c.tile.chip.sched; len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
+		if single && len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
 			return false, stopSlice // a request takes its next step now
 		}
 		if c.pc != start {
 			continue
 		}
 		if [32]uint32(c.X[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
-			c.wait.end(c, used)
+			c.wait.end(c)
+			pg.waits[c.pc%pageBytes/lineBytes] = true
 			return true, stopSlice
 		}
 		if c.cache != nil { // the first iteration fills it
@@ -62,13 +69,47 @@ func (c *core) probe() (waiting bool, st stop) {
 	return false, stopSlice
 }
 
-// step executes the instruction at pc, which has index idx in its page and is decoded.
-func (c *core) step(pg *codePage, idx int) stop {
+// mayWait reports whether it is worth probing if the core waits: it is where a core was seen to, or has not been probed in vain
+// so recently.
+func (c *core) mayWait() bool {
+	if c.probeSkip == 0 {
+		return true
+	}
+	c.probeSkip--
+	pg := c.codePage(c.pc)
+	return pg != nil && pg.waits[c.pc%pageBytes/lineBytes]
+}
+
+// straight returns where those instructions end that follow the one with index idx and use nothing but registers, at most the
+// first jump, and before the one that is so many further on.
+func (p *codePage) straight(idx, before int) int {
+	end := pageOps
+	if before > 0 {
+		end = min(end, idx+before)
+	}
+	for i := idx; i < end; i++ {
+		switch o := p.ops[i].Code(); {
+		case o >= rv32.BEQ && o <= rv32.JALR:
+			return i + 1
+		case i > idx && (o == rv32.Undecoded || o > rv32.JALR && o < rv32.MIN || o > rv32.BREV8):
+			return i
+		}
+	}
+	return end
+}
+
+// step executes the instructions from that at pc, which has index idx in its page, to that before end, or fewer. They are decoded.
+func (c *core) step(pg *codePage, idx, end int) stop {
 	if !c.checked {
 		base := c.pc &^ (pageBytes - 1)
-		if next, _, slow := exec(c, pg.ops[:idx+1], base, idx, idx+1); !slow {
+		next, _, slow := exec(c, pg.ops[:end], base, idx, end)
+		if n := end - idx; !slow {
+			c.budget = n
+		} else {
+			c.budget = next - idx
+		}
+		if c.budget > 0 {
 			c.pc = base + uint32(next)<<2
-			c.budget = 1
 			c.count(0)
 			return stopSlice
 		}
@@ -77,8 +118,11 @@ func (c *core) step(pg *codePage, idx int) stop {
 }
 
 // pure reports whether executing o now changes nothing but registers, and notes what it reads.
-func (c *core) pure(o rv32.Inst) bool {
-	switch {
+func (c *core) pure(op rv32.Op) bool {
+	if code := op.Code(); code < rv32.LB {
+		return true
+	}
+	switch o := op.Inst(); {
 	case o.Code >= rv32.LB && o.Code <= rv32.LHU:
 		return c.noteRead(c.X[o.Rs1]+uint32(o.Imm), width(o.Code))
 	case o.Code >= rv32.SB && o.Code <= rv32.SW:
@@ -137,19 +181,48 @@ func (c *core) noteRead(addr, n uint32) bool {
 // park stops a core until something that it read may have changed.
 func (c *core) park(s coreState) {
 	t := c.tile
-	for _, l := range c.watch[:c.watched] {
-		t.flags[l] |= flagWatch
-	}
+	t.polls = c.notePolls(t.polls)
 	t.classes |= c.classes
 	c.state = s
 	c.probeDelay, c.probeSkip = 0, 0
 	t.chip.dequeue(c)
 }
 
-// wake makes a parked core runnable, so that it polls again.
-func (c *core) wake() {
+// poll is what a parked core has read of L1: some bits of a word and what they were, or with no mask a whole line, by its first word.
+// Tiles keep those of all their cores together: most stores to a line that is watched change none of them.
+type poll struct {
+	word, mask, value uint32
+	core              uint8 // its number
+}
+
+// notePolls replaces the core's polls among those of its tile.
+func (c *core) notePolls(polls []poll) []poll {
+	kept := polls[:0]
+	for _, p := range polls {
+		if p.core != c.number {
+			kept = append(kept, p)
+		}
+	}
+	if w := &c.wait; w.known {
+		for _, r := range w.reads[:w.n] {
+			kept = append(kept, poll{r.word, r.mask, r.value, c.number})
+		}
+	} else {
+		for _, l := range c.watch[:c.watched] {
+			kept = append(kept, poll{word: l << (lineShift - 2), core: c.number})
+		}
+	}
+	for _, l := range c.watch[:c.watched] {
+		c.tile.flags[l] |= flagWatch
+	}
+	return kept
+}
+
+// wake makes a parked core runnable, so that it polls again. If it may be that nothing of what it reads has changed, it first looks
+// whether it still waits.
+func (c *core) wake(look bool) {
 	c.state = runnable
-	c.probeFirst = true
+	c.probeFirst = look
 	c.slice = minSlice
 	c.tile.chip.enqueue(c)
 }
@@ -168,42 +241,43 @@ func (t *tile) wake(cl class) {
 			continue
 		}
 		if c.classes&cl != 0 {
-			c.wake()
+			c.wake(true)
 		} else {
 			t.classes |= c.classes
 		}
 	}
 }
 
-// touched is called for a store to a flagged line of L1: it drops decoded instructions and wakes processors that wait.
+// touched is called for a store to a flagged line of L1: it drops decoded instructions, and wakes processors that wait for what has
+// changed.
 func (t *tile) touched(line uint32) {
 	f := t.flags[line]
 	if f&flagCode != 0 {
-		t.undecode(line)
+		t.overwritten(line)
 	}
 	keep := f & flagTrap
-	for _, c := range t.cores {
-		if f&flagCode != 0 {
-			c.wait.overwritten(line)
-		}
-		if c.state != parked {
+	for _, p := range t.polls {
+		if p.word>>(lineShift-2) != line {
 			continue
 		}
-		// A core may be waiting in a loop that has just been overwritten.
-		if f&flagCode != 0 || c.watches(line) {
-			c.wake()
+		if p.mask != 0 && t.l1[p.word]&p.mask == p.value {
+			keep |= f & flagWatch
+		} else if c := t.cores[p.core]; c.state == parked {
+			c.wake(p.mask == 0)
 		}
 	}
 	t.flags[line] = keep
 }
 
-func (c *core) watches(line uint32) bool {
-	for _, l := range c.watch[:c.watched] {
-		if l == line {
-			return true
+// overwritten is called for a store to a line with decoded instructions. A processor may be waiting in a loop that it was part of.
+func (t *tile) overwritten(line uint32) {
+	t.undecode(line)
+	for _, c := range t.cores {
+		c.wait.overwritten(line)
+		if c.state == parked && !c.wait.known {
+			c.wake(true)
 		}
 	}
-	return false
 }
 
 // undecode forgets the decoded instructions of a line.
@@ -212,6 +286,7 @@ func (t *tile) undecode(line uint32) {
 	if p := t.code[addr/pageBytes]; p != nil {
 		i := addr % pageBytes / 4
 		clear(p.ops[i : i+lineWords])
+		p.waits[i/lineWords] = false
 		p.forget(int(i / lineWords))
 	}
 }

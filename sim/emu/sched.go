@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Slices in instructions. A core that was just woken gets a short one, since most likely it will soon wait again.
+// Slices in instructions. A core that was just woken gets a short one, since it may soon wait again.
 const (
-	minSlice      = 128
+	minSlice      = 256
 	maxSlice      = 4096
 	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
 )
@@ -281,11 +281,6 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		limit = maxSliceDelay
 	}
 	st := stopSlice
-	if k.probeFirst && k.goesOn() {
-		k.probeFirst = false
-		k.park(parked)
-		return k.wait.used
-	}
 	if !k.probeFirst {
 		n := min(k.slice, limit)
 		// Jitter, so that seeds differ in more than the order of cores.
@@ -299,8 +294,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 	}
 	k.probeFirst = false
 	if st == stopSlice {
-		if k.probeSkip > 0 {
-			k.probeSkip--
+		if !k.mayWait() {
 			return used
 		}
 		k.base = used
@@ -329,6 +323,10 @@ func (s *sched) enqueue(k *core) {
 	}
 	if k.queueIndex >= 0 {
 		return
+	}
+	if len(s.queue) == 0 { // the round in which the last core stopped is over
+		s.clock += uint64(s.longest)
+		s.longest = 0
 	}
 	k.queueIndex = len(s.queue)
 	s.queue = append(s.queue, k)

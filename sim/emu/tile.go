@@ -27,10 +27,11 @@ type tile struct {
 	cores   []*core // B, T0, T1, T2, NC
 	newest  uint64  // see clock.go
 	classes class   // what parked cores of the tile wait for, at least
+	polls   []poll  // of parked cores; also some of cores that no longer wait
 
 	niu      [2]niu
-	niuWords [2]niuWords
-	data     []uint32 // room for those of a request that is being performed
+	niuWords *[2]niuWords // alone, so that what a request counts is in one line of the host's caches
+	data     []uint32     // room for those of a request that is being performed
 	streams  []stream
 	outbox   *outbox // while the tile runs in a window
 	debug    debugRegs
@@ -50,6 +51,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	t.size = size
 	t.code = make([]*codePage, size/pageBytes)
 	t.streams = make([]stream, streams)
+	t.niuWords = new([2]niuWords)
 	for n := range t.niu {
 		t.niu[n].niuWords = &t.niuWords[n]
 		t.niu[n].reset(c)
@@ -67,7 +69,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 }
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
-	k := &core{tile: t, proc: p, hw: hw, queueIndex: -1}
+	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
 	k.SetRegisters(&t.niuWords[0].buf[0][0], &t.chip.slots.loads, &t.chip.slots.stores)
 	t.cores = append(t.cores, k)
 }

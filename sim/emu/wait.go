@@ -3,12 +3,10 @@ package emu
 // maxReads is the most places in L1 that a loop may read for its wait to be known.
 const maxReads = 8
 
-// wait is what a core's waiting loop depends on. When the core is woken and none of it has changed, for instance because the
-// store was next to a polled word, the loop would go round as before: it needn't be executed to know that. The core then
-// does the same, in the same order, as if it had been executed.
+// wait is what a core's waiting loop depends on. While none of it changes the loop goes round as before, so that the core needn't be
+// woken for it, for instance by a store next to a polled word.
 type wait struct {
 	known  bool
-	used   int // instructions until the core is where it was
 	reads  [maxReads]read
 	n      int
 	lo, hi uint32 // the loop's lines of code
@@ -23,10 +21,9 @@ func (w *wait) begin(c *core) {
 	w.n, w.lo, w.hi = 0, ^uint32(0), 0
 }
 
-// at notes an instruction of the loop. Changes of instruction RAM aren't reported, so a loop there isn't known.
-func (w *wait) at(pc uint32) {
-	line := pc >> lineShift
-	w.lo, w.hi = min(w.lo, line), max(w.hi, line)
+// at notes n instructions of the loop. Changes of instruction RAM aren't reported, so a loop there isn't known.
+func (w *wait) at(pc uint32, n int) {
+	w.lo, w.hi = min(w.lo, pc>>lineShift), max(w.hi, (pc+uint32(n-1)*4)>>lineShift)
 	w.known = w.known && pc < localBase
 }
 
@@ -48,9 +45,8 @@ func (w *wait) read(t *tile, addr, n uint32) {
 }
 
 // end notes that the core waits. Registers of the tile change in ways that aren't followed here.
-func (w *wait) end(c *core, used int) {
+func (w *wait) end(c *core) {
 	w.known = w.known && c.classes == 0
-	w.used = used
 }
 
 // overwritten notes a store to a line of code.
@@ -58,19 +54,4 @@ func (w *wait) overwritten(line uint32) {
 	if w.lo <= line && line <= w.hi {
 		w.known = false
 	}
-}
-
-// goesOn reports whether a core that was woken waits as before, and counts what it would have executed.
-func (c *core) goesOn() bool {
-	w := &c.wait
-	if !w.known || len(c.tile.chip.events) > 0 {
-		return false
-	}
-	for _, r := range w.reads[:w.n] {
-		if c.tile.l1[r.word]&r.mask != r.value {
-			return false
-		}
-	}
-	c.retired += uint64(w.used)
-	return true
 }
