@@ -71,6 +71,11 @@ func (q *request) posted() uint32 { return b2u(!q.marked) }
 
 // resolve finds the tile that software means with a coordinate on a NoC.
 func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint {
+	if coord < uint32(len(c.routes[noc])) {
+		if ep := c.routes[noc][coord].Load(); ep != nil {
+			return ep
+		}
+	}
 	if coord > 0xFFF {
 		c.refuse(o, UnsupportedFunctionality, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
 		return nil
@@ -81,7 +86,9 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 		c.refuse(o, UnimplementedFunctionality, where, uint64(coord), "coordinate %v: %v", v, err)
 		return nil
 	}
-	return &c.grid[raw.Y][raw.X]
+	ep := &c.grid[raw.Y][raw.X]
+	c.routes[noc][coord].Store(ep)
+	return ep
 }
 
 // start begins the request in command buffer i: it checks everything that can be checked before anything moves.

@@ -1,6 +1,10 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+)
 
 // accept gives the request its virtual channel.
 func (q *request) accept() {
@@ -152,13 +156,26 @@ func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
 	if t := ep.tile; c.bare && t != nil && t.kind == chip.Tensix && q.toAddr < t.bytes() { // prepare has checked the rest
 		hears(&t.newest, c.newestOf(q.o))
-		merge(t.memory(uint32(q.toAddr)+uint32(q.n)), q.toAddr, q.data, q.n)
-		t.stored(uint32(q.toAddr), q.n)
+		if l1 := t.memory(uint32(q.toAddr) + uint32(q.n)); !t.hasCode(l1, q) {
+			merge(l1, q.toAddr, q.data, q.n)
+			t.stored(uint32(q.toAddr), q.n)
+		}
+	} else if c.bare && ep.kind == chip.DRAM && q.toAddr < c.drams[ep.bank].size {
+		d := c.drams[ep.bank]
+		hears(&d.newest, c.newestOf(q.o))
+		d.write(q.toAddr, q.n, q.data)
 	} else if !c.writeTile(q.o, where, q.noc, ep, q.toAddr, q.n, q.data) {
 		return false
 	}
 	q.delivered(ep)
 	return true
+}
+
+// hasCode reports whether a write brings the tile code that it has: kernels are often brought anew as they were, and are decoded and
+// translated.
+func (t *tile) hasCode(l1 []uint32, q *request) bool {
+	return t.flags[q.toAddr>>lineShift]&flagCode != 0 && (q.toAddr|uint64(q.n))&3 == 0 &&
+		slices.Equal(l1[q.toAddr>>2:][:q.n>>2], q.data[:q.n>>2])
 }
 
 // delivered counts a write at its target.
@@ -173,7 +190,7 @@ func (q *request) delivered(ep *endpoint) {
 
 // countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
 func (t *tile) countWrite(noc int, words, posted uint32) {
-	s := &t.niu[noc]
+	s := &t.niuWords[noc]
 	s.count[cntSlaveAccepted]++
 	s.count[cntSlaveStarted+posted]++
 	s.count[cntSlaveWrite+posted]++
