@@ -5,6 +5,9 @@ import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 // probeMax bounds the instructions of one iteration of a waiting loop.
 const probeMax = 400
 
+// wokenSkip is how many slices of a core that was woken end without a probe, unless they end where a core was seen to wait.
+const wokenSkip = 1
+
 // probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
 // with the same registers, having changed nothing and read only what nothing else changed, every further iteration
 // would do the same until something that it read changes. It then fills in what the core waits for and returns true.
@@ -224,6 +227,7 @@ func (c *core) wake(look bool) {
 	c.state = runnable
 	c.probeFirst = look
 	c.slice = minSlice
+	c.probeSkip = wokenSkip
 	c.tile.chip.enqueue(c)
 }
 

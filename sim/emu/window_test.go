@@ -38,7 +38,7 @@ func mixed(r *rig, laps uint32) []chip.XY {
 		a := newAsm(0x1000).li(s0, 0).li(s1, laps).li(gp, 0).label("lap").addi(s0, s0, 1).addi(gp, gp, 2).
 			request(r.arch, nocRequest{buf: 1, targ: at, targXY: b.Endpoint[0], ret: mixData, retXY: v, ctrl: ctrlRead, len: 256}).
 			waitCounter(0, cntReadResp, s0, "read").
-			li(a4, 4).li(a1, mixData+256).
+			li(a4, 8).li(a1, mixData+256).
 			label("again").li(a0, mixData).
 			label("add").lw(a2, a0, 0).add(a2, a2, s0).add(a3, a3, a2).sw(a2, a0, 0).addi(a0, a0, 4).bne(a0, a1, "add").
 			addi(a4, a4, -1).bne(a4, x0, "again")
