@@ -23,6 +23,7 @@ type Recorder struct {
 	rec      tracebuf.Recording
 	*scratch                     // nil once the capture has ended
 	held     []int               // by part.programs: buffers of the program that the part holds
+	heldOne  [1]int              // what held is made of for one program
 	index    map[*Executable]int // place in part.programs, once there are many
 	flow     flow                // loops and branches
 	edges    *edges              // of a device on which the capture has several queues
@@ -40,6 +41,11 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	d := q.d
 	p.q, p.name = q, c.name
 	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
+	r.held = r.heldOne[:0]
+	if room := p.room; room != nil {
+		p.programs, p.holds = room.programs[:0], room.holds[:0]
+		r.rec.RoomFor(room.steps[:])
+	}
 	if r.scratch == nil {
 		r.scratch = new(scratch)
 	}
@@ -292,15 +298,21 @@ func (r *Recorder) finish() error {
 	if err := r.appendEnd(); err != nil {
 		return err
 	}
+	var im *tracebuf.Image
+	if room := r.part.room; room != nil {
+		im = &room.image
+	} else {
+		im = new(tracebuf.Image)
+	}
 	var err error
-	r.part.image, err = r.rec.Finish(r.d.DRAMBanks())
+	r.part.image, err = r.rec.FinishInto(im, r.d.DRAMBanks())
 	r.part.site = r.c.site
 	return err
 }
 
 // place writes the image to its memory and enters the part in its device.
 func (r *Recorder) place(ctx context.Context) error {
-	if err := r.part.place(ctx, r.d.disp.Detach(r.state)); err != nil {
+	if err := r.part.place(ctx, r.state.Detach()); err != nil {
 		return err
 	}
 	return r.part.register()

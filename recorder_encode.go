@@ -294,6 +294,6 @@ func (r *Recorder) encodeCall(n *flowNode) error {
 	if _, err := r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlCall, Callee: slices.Index(r.part.callees, p)}, exec); err != nil {
 		return err
 	}
-	r.state = p.prep.After
+	r.state = r.d.disp.After(p.prep.After)
 	return nil
 }

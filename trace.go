@@ -26,11 +26,20 @@ type Trace struct {
 	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
 	use   use    // of the whole trace
 
-	one struct { // the part of a trace of one, and what the slices are made of then
-		part  part
-		parts [1]*part
-		calls [1]deviceCall
-	}
+	one ownMemory // the part of a trace of one, and what is in memory of its own otherwise
+}
+
+// ownMemory is a part with the little that most traces of one part have, so that they are allocated as one.
+type ownMemory struct {
+	part     part
+	batch    dispatch.Batch
+	image    tracebuf.Image
+	parts    [1]*part
+	calls    [1]deviceCall
+	programs [1]*Executable
+	holds    [2]allocator.Extent
+	steps    [1]tracebuf.Step
+	replay   [256]byte
 }
 
 // finishOne makes a trace of its one part, which lies in memory.
@@ -39,8 +48,8 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.name = name
 	t.one.parts[0], t.one.calls[0] = p, deviceCall{p.q.d, p.q.self}
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
-	var err error
-	if t.batch, err = dispatch.NewBatch(&p.prep); err != nil {
+	t.batch = &t.one.batch
+	if err := t.batch.Init(&p.prep); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -215,7 +215,7 @@ func (l *loading) load(ctx context.Context) error {
 
 // match finds out whether the trace is for this device, and takes the memory that its circular buffers need. It returns the
 // states of the queues after each of l.every.
-func (l *loading) match() (afters []dispatch.State, err error) {
+func (l *loading) match() (afters []dispatch.Detached, err error) {
 	for i, p := range l.f.Parts() {
 		t := l.parts[i]
 		here, err := t.q.fingerprint()

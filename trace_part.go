@@ -16,8 +16,9 @@ import (
 // part is what a trace has on one queue.
 type part struct {
 	q        *Queue
-	name     string // of the trace
-	several  bool   // the trace has other parts
+	name     string     // of the trace
+	room     *ownMemory // of the trace that it is the only part of; nil if it isn't, or if it was loaded
+	several  bool       // the trace has other parts
 	image    *tracebuf.Image
 	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
 	hosts    []*HostBuffer // that it holds for its programs
@@ -173,15 +174,19 @@ func (p *part) noRoom(n int, err error) error {
 }
 
 // place writes the part to its DRAM and prepares the commands of a replay.
-func (p *part) place(ctx context.Context, after dispatch.State) error {
+func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	d := p.q.d
-	replay, err := tracebuf.NewReplay(p.q.replayConfig(p.image, p.ext))
+	config, to := p.q.replayConfig(p.image, p.ext), []byte(nil)
+	if p.room != nil {
+		to = p.room.replay[:0]
+	}
+	replay, err := config.Append(to)
 	if err != nil {
 		return err
 	}
 	p.prep = dispatch.Prepared{
 		Queue: p.q.q, Name: p.name, Bytes: replay.Bytes, Image: p.image.Bytes[:p.image.Size], After: after,
-		Counts: append(p.patches[:0], p.counts(replay)...),
+		Counts: append(p.patches[:0], p.counts(&replay)...),
 	}
 	if len(p.params.patches.All()) > 0 {
 		p.params.patches.Place(p.image, int(d.disp.Chip().Params().Align.DRAMWrite))

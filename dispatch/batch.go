@@ -103,21 +103,8 @@ func (e *BatchError) Unwrap() []error {
 // is changed to begin with a wait for the other queues' parts of the submission before. Such a Prepared can't be joined
 // again; [Batch.Subset] takes it into further batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
-	for i, p := range parts {
-		if p == nil || p.Queue == nil {
-			return nil, fmt.Errorf("dispatch: join a batch: part %d has no queue", i)
-		}
-		if p.peers != nil {
-			return nil, fmt.Errorf("dispatch: join a batch: %s is linked with other queues' parts already", p.Name)
-		}
-		for _, o := range parts[:i] {
-			if o.Queue == p.Queue {
-				return nil, fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
-			}
-			if p.Queue.shared && o.Queue.set == p.Queue.set {
-				return nil, fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id, p.Queue.id)
-			}
-		}
+	if err := joinable(parts); err != nil {
+		return nil, err
 	}
 	if len(parts) > 1 {
 		if err := link(parts); err != nil {
@@ -127,12 +114,44 @@ func NewBatch(parts ...*Prepared) (*Batch, error) {
 	return newBatch(parts)
 }
 
+// Init is [NewBatch] of one Prepared, for a Batch in the caller's memory. It isn't copied afterwards.
+func (b *Batch) Init(p *Prepared) error {
+	if err := joinable([]*Prepared{p}); err != nil {
+		return err
+	}
+	b.init(p)
+	return nil
+}
+
+// joinable returns an error unless the parts can be made a batch.
+func joinable(parts []*Prepared) error {
+	for i, p := range parts {
+		if p == nil || p.Queue == nil {
+			return fmt.Errorf("dispatch: join a batch: part %d has no queue", i)
+		}
+		if p.peers != nil {
+			return fmt.Errorf("dispatch: join a batch: %s is linked with other queues' parts already", p.Name)
+		}
+		for _, o := range parts[:i] {
+			if o.Queue == p.Queue {
+				return fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
+			}
+			if p.Queue.shared && o.Queue.set == p.Queue.set {
+				return fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id, p.Queue.id)
+			}
+		}
+	}
+	return nil
+}
+
 func newBatch(parts []*Prepared) (*Batch, error) {
 	if len(parts) == 0 {
 		return nil, errors.New("dispatch: join a batch: no parts")
 	}
 	if len(parts) == 1 {
-		return newSingle(parts[0]), nil
+		b := new(Batch)
+		b.init(parts[0])
+		return b, nil
 	}
 	b := &Batch{parts: make([]batchPart, len(parts)), errs: make([]error, len(parts))}
 	devices := map[*Device]bool{}
@@ -147,12 +166,11 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 	return b, nil
 }
 
-// newSingle is newBatch for one part, which takes one allocation.
-func newSingle(p *Prepared) *Batch {
-	b := &Batch{single: p, queue: p.Queue, devices: 1}
+// init makes b the batch of one part.
+func (b *Batch) init(p *Prepared) {
+	b.single, b.queue, b.devices = p, p.Queue, 1
 	b.one.part[0].Prepared, b.one.lock[0] = p, p.Queue
 	b.parts, b.errs, b.locks = b.one.part[:], b.one.err[:], b.one.lock[:]
-	return b
 }
 
 // link puts the waits for other queues of the same device before the commands of parts.

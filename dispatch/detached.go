@@ -16,19 +16,19 @@ import (
 // ErrState is returned for the binary form of a state that no trace ends in.
 var ErrState = errors.New("not the state of a queue after a trace")
 
-// AppendDetached appends the binary form of a state that Detach has made: the count of completions and the slot of the
-// next launch message, as 32-bit little-endian words. The rest of such a state follows from the device.
-func (s *State) AppendDetached(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(s.Expected))
-	return binary.LittleEndian.AppendUint32(b, s.launch)
+// AppendDetached appends the binary form of a state: the count of completions and the slot of the
+// next launch message, as 32-bit little-endian words.
+func (t Detached) AppendDetached(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(t.Expected))
+	return binary.LittleEndian.AppendUint32(b, t.launch)
 }
 
 // ParseDetached reads what AppendDetached wrote, for a trace of that many programs that is to run on the queue. The error
 // wraps ErrState.
-func (q *Queue) ParseDetached(b []byte, programs int) (State, error) {
+func (q *Queue) ParseDetached(b []byte, programs int) (Detached, error) {
 	st := q.StateAfter(programs)
 	if want := st.AppendDetached(nil); !bytes.Equal(b, want) {
-		return State{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want)
+		return Detached{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want)
 	}
 	return st, nil
 }

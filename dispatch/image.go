@@ -242,10 +242,20 @@ func (d *Device) ReplayState() State {
 	return State{config: newRing(d.worker.L1.KernelConfigSize)}
 }
 
-// Detach returns the state after a trace that ended in st: all kernel-config memory is in use until its last
-// program is done.
-func (d *Device) Detach(st State) State {
-	return State{Expected: st.Expected, launch: st.launch, config: fullRing(d.worker.L1.KernelConfigSize, uint32(st.Expected))}
+// Detached is the state after a trace: all kernel-config memory is in use until its last program is done. It is all that a trace
+// keeps of the State that it ends with, which has sixty times the bytes.
+type Detached struct {
+	// Expected is the count of completions that the trace leaves.
+	Expected cq.Count
+	launch   uint32 // slot of the next launch message
+}
+
+// Detach returns the state after a trace that ended in s.
+func (s *State) Detach() Detached { return Detached{s.Expected, s.launch} }
+
+// After returns the state of a queue after a trace.
+func (d *Device) After(t Detached) State {
+	return State{Expected: t.Expected, launch: t.launch, config: fullRing(d.worker.L1.KernelConfigSize, uint32(t.Expected))}
 }
 
 // Dispatcher is the core that starts workers and to which they report completions.

@@ -220,7 +220,7 @@ type Prepared struct {
 	// Counts are the offsets of 32-bit words that hold the queue's completion count plus Add.
 	Counts []CountPatch
 	// After is the queue's state after the commands.
-	After State
+	After Detached
 	// Name appears in hang reports.
 	Name string
 	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change.
@@ -294,7 +294,7 @@ func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
-	q.stream.state, q.stream.lastPrepared = p.After, p
+	q.stream.state, q.stream.lastPrepared = q.d.After(p.After), p
 }
 
 // count sets the completion counts that the commands wait for.

@@ -92,7 +92,7 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte
 
 // Commands sends commands as they are, such as a part of a trace. after is the queue's state after them. The words at counts
 // are set to the queue's completion count plus Add.
-func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after State) error {
+func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after Detached) error {
 	return r.with(opReplay, &name, func(q *Queue) error {
 		q.stream.buf = append(q.stream.buf[:0], cmds...)
 		for _, c := range counts {
@@ -102,7 +102,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 		if err := q.sendPiecesLocked(ctx, q.stream.buf, name); err != nil {
 			return err
 		}
-		q.stream.state, q.stream.lastPrepared = after, nil
+		q.stream.state, q.stream.lastPrepared = q.d.After(after), nil
 		return nil
 	})
 }
@@ -137,7 +137,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 	return q.sendBatchesLocked(ctx, name, cmds, q.stream.ends)
 }
 
-// StateAfter returns the state after that many programs of a trace of the queue: see Device.Detach.
-func (q *Queue) StateAfter(programs int) State {
-	return q.d.Detach(State{Expected: cq.Count(programs) * cq.Count(q.dispatcher.workers), launch: uint32(programs % launchEntries)})
+// StateAfter returns the state after that many programs of a trace of the queue.
+func (q *Queue) StateAfter(programs int) Detached {
+	return Detached{Expected: cq.Count(programs) * cq.Count(q.dispatcher.workers), launch: uint32(programs % launchEntries)}
 }

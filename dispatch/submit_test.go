@@ -100,7 +100,7 @@ func replayCommands(tb testing.TB) *Prepared {
 		tb.Fatal(err)
 	}
 	return &Prepared{
-		Name: "replay", Bytes: cmds, After: State{Expected: 390},
+		Name: "replay", Bytes: cmds, After: Detached{Expected: 390},
 		Counts: []CountPatch{{At: at + cq.AtGoWaitCount}, {At: wait + cq.AtWaitCount, Add: 130}},
 	}
 }

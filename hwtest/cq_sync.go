@@ -277,7 +277,7 @@ func eventsCount(t *fixture) {
 // answered tells the queue that the workers, whose launch pointers were reset, have answered n times.
 func (t *fixture) answered(n int) {
 	t.Helper()
-	t.q.SetState(t.disp.Detach(dispatch.State{Expected: t.q.State().Expected + cq.Count(n)}))
+	t.q.SetState(t.disp.After(dispatch.Detached{Expected: t.q.State().Expected + cq.Count(n)}))
 }
 
 // goSignal sends signals that make workers reset their launch pointers and answer.

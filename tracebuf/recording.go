@@ -63,6 +63,9 @@ func (r *Recording) Return() []byte {
 	return mem
 }
 
+// RoomFor makes an empty recording put its steps into the caller's memory, as long as they fit. The image refers to it.
+func (r *Recording) RoomFor(steps []Step) { r.steps = steps[:0] }
+
 // Reserve makes room for n more bytes of commands and the end of the trace, so that recording them copies nothing.
 func (r *Recording) Reserve(n int) {
 	if r.follow.leader != nil {
@@ -131,7 +134,10 @@ type Image struct {
 
 // Finish ends the recording and lays it out for a number of DRAM banks. A recording that is equal to its leader's, which
 // has ended for as many banks, has the leader's image. The error wraps [ErrEmpty] for a recording without steps.
-func (r *Recording) Finish(banks int) (*Image, error) {
+func (r *Recording) Finish(banks int) (*Image, error) { return r.FinishInto(new(Image), banks) }
+
+// FinishInto is Finish that makes the image in im, unless it returns the leader's.
+func (r *Recording) FinishInto(im *Image, banks int) (*Image, error) {
 	if r.Len() == 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
 	}
@@ -148,7 +154,7 @@ func (r *Recording) Finish(banks int) (*Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracebuf: finish: %w", err)
 	}
-	im := &Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
+	*im = Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
 	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
 	if len(r.borrowed) > 0 && &im.Bytes[0] == &r.borrowed[0] {
 		im.Bytes = bytes.Clone(im.Bytes)

@@ -37,11 +37,19 @@ type Replay struct {
 // programs are done, wait for that, clear the completion count, and run the trace. Source: tt-metal
 // trace/dispatch.cpp.
 func NewReplay(c ReplayConfig) (*Replay, error) {
-	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
-		return nil, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
+	r, err := c.Append(make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
+	if err != nil {
+		return nil, err
 	}
-	b := cq.NewBuilder(c.Layout, make([]byte, 0, 4*c.Layout.Stride(2*cq.HeaderSize)))
-	r := &Replay{}
+	return &r, nil
+}
+
+// Append is NewReplay that builds the commands in the caller's memory, which is empty, as long as they fit.
+func (c *ReplayConfig) Append(to []byte) (r Replay, err error) {
+	if c.PageSize <= 0 || c.PageSize&(c.PageSize-1) != 0 {
+		return r, fmt.Errorf("tracebuf: replay: pages of %d B: the size must be a power of two", c.PageSize)
+	}
+	b := cq.NewBuilder(c.Layout, to)
 	reset := cq.SendGoSignal{Go: cq.NewGoWord(0, c.DispatchX, c.DispatchY, cq.SignalReplayTrace), WaitStream: uint32(c.Stream)}
 	switch {
 	case c.Subordinate && c.Packed:
@@ -59,9 +67,8 @@ func NewReplay(c ReplayConfig) (*Replay, error) {
 		b.EndSequence()
 	}
 	r.ExecBuf = b.ExecBuf(cq.ExecBuf{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)})
-	var err error
 	if r.Bytes, err = b.Finish(); err != nil {
-		return nil, fmt.Errorf("tracebuf: replay: %w", err)
+		return Replay{}, fmt.Errorf("tracebuf: replay: %w", err)
 	}
 	return r, nil
 }
