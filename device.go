@@ -39,6 +39,7 @@ type Device struct {
 	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
 	left      deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
+	spares    spares
 	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close

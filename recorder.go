@@ -298,14 +298,12 @@ func (r *Recorder) finish() error {
 	if err := r.appendEnd(); err != nil {
 		return err
 	}
-	var im *tracebuf.Image
-	if room := r.part.room; room != nil {
-		im = &room.image
-	} else {
-		im = new(tracebuf.Image)
-	}
 	var err error
-	r.part.image, err = r.rec.FinishInto(im, r.d.DRAMBanks())
+	if room := r.part.room; room != nil {
+		r.part.image, err = r.rec.FinishInto(&room.image, r.d.DRAMBanks(), r.d.spares.take)
+	} else {
+		r.part.image, err = r.rec.Finish(r.d.DRAMBanks())
+	}
 	r.part.site = r.c.site
 	return err
 }

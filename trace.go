@@ -351,8 +351,13 @@ func buffersOf(parts []*part, d *Device) []*Buffer {
 	return out
 }
 
-// Print writes the trace's commands as text.
+// Print writes the trace's commands as text. The error is ErrReleased once the trace has been released.
 func (t *Trace) Print(w io.Writer) error {
+	u := &t.owner().use
+	if err := u.enter(false); err != nil {
+		return fmt.Errorf("reprise: print trace %q: %w", t.name, err)
+	}
+	defer u.leave(false)
 	for _, p := range t.parts {
 		if p.several {
 			if _, err := fmt.Fprintf(w, "%s:\n", p.where()); err != nil {

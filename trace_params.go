@@ -334,9 +334,12 @@ func (p *part) usableLocked() error {
 	return nil
 }
 
-// commands returns the trace as the next replay will find it.
+// commands returns the trace as the next replay will find it, nothing once it has been released.
 func (p *part) commands() []byte {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
+	if p.given {
+		return nil
+	}
 	return slices.Clone(p.image.Bytes)
 }

@@ -44,8 +44,10 @@ type part struct {
 	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
 	written bool                   // the queue was told to write there
 
+	shown    bool // others may have the image, so that its memory isn't used again; guarded by params.mu, as what follows
+	given    bool // the memory of the image's bytes is another trace's now
 	printed  int  // of programs, those whose prints it holds
-	released bool // guarded by params.mu, as the next two
+	released bool
 	callers  int  // parts that call it and are not dropped
 	leaving  bool // nobody may use it any more but its callers
 }
@@ -280,10 +282,28 @@ func (p *part) addProgram(x *Executable) {
 // end frees everything that the part holds, once it was released.
 func (p *part) end() error {
 	p.unregister()
-	if err := p.drop(); err != nil {
+	err := p.drop()
+	p.giveMemory()
+	if err != nil {
 		return fmt.Errorf("reprise: release trace %q: %w", p.name, err)
 	}
 	return nil
+}
+
+// giveMemory lets other traces have the memory of the part's commands, unless they are shared with other parts or were shown. Nobody
+// looks at them any more: the part is released, and not in its device.
+func (p *part) giveMemory() {
+	if p.room == nil {
+		return
+	}
+	p.q.q.Forget(&p.prep)
+	p.params.mu.Lock()
+	mine := !p.shown && !p.given
+	p.given = p.given || mine
+	p.params.mu.Unlock()
+	if mine {
+		p.q.d.spares.give(p.image.Bytes)
+	}
 }
 
 // retain keeps the part for one that calls it.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -66,9 +67,11 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 	d.dumpPrints(dump)
 	d.dumpWatch(dump)
 	q.dumpStacks(dump)
-	if last := q.history.replayed.Load(); last != nil && len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
-		dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: last.Image})
-	}
+	q.history.show(func(last *Prepared) {
+		if len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
+			dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: bytes.Clone(last.Image)})
+		}
+	})
 	return dump
 }
 

@@ -99,6 +99,28 @@ func TestDumpBesideALargeTrace(t *testing.T) {
 	}
 }
 
+// What a dump has of a trace stays as it was when the trace's memory holds something else, and a trace that was forgotten isn't in
+// dumps.
+func TestDumpOfForgottenTrace(t *testing.T) {
+	d := started(t, sim.Wormhole(), Options{})
+	q := d.Queue(0)
+	p := &Prepared{Name: "trace", Image: []byte("the trace's commands")}
+	q.history.replayed.Store(p)
+	dump := q.collectLocked("nothing", ErrTimeout, false)
+	q.Forget(&Prepared{})
+	if r, ok := q.collectLocked("nothing", ErrTimeout, false).Region(RegionTrace, q.tiles.prefetch); !ok {
+		t.Errorf("after another trace was forgotten, the dump has %v", r)
+	}
+	q.Forget(p)
+	clear(p.Image)
+	if r, ok := dump.Region(RegionTrace, q.tiles.prefetch); !ok || string(r.Data) != "the trace's commands" {
+		t.Errorf("the dump has %q of the trace", r.Data)
+	}
+	if r, ok := q.collectLocked("nothing", ErrTimeout, false).Region(RegionTrace, q.tiles.prefetch); ok {
+		t.Errorf("the dump has %q of a trace that was forgotten", r.Data)
+	}
+}
+
 // The text says in words where everything stands.
 func TestDumpPrint(t *testing.T) {
 	var b strings.Builder

@@ -333,10 +333,14 @@ func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
 
 // nameProgram notes the program of a trace that the queue waits for.
 func (q *Queue) nameProgram(dump *Dump) {
-	last := q.history.replayed.Load()
-	if last == nil || last.Flow == nil {
-		return
-	}
+	q.history.show(func(last *Prepared) {
+		if last.Flow != nil {
+			q.nameProgramOf(last.Flow, dump)
+		}
+	})
+}
+
+func (q *Queue) nameProgramOf(flow *TraceFlow, dump *Dump) {
 	var busy []chip.Core
 	for _, c := range dump.Cores {
 		if c.Kind == kindWorker && c.Unreadable == "" && c.Busy() && q.set.cores.Contains(c.Core) {
@@ -354,7 +358,7 @@ func (q *Queue) nameProgram(dump *Dump) {
 			}
 			return s
 		}
-		o.Programs = tracePrograms(q.d.layout(), last.Flow, &o.Device, at(o.Prefetch), at(o.Dispatch), q.set.cores.Size(), busy)
+		o.Programs = tracePrograms(q.d.layout(), flow, &o.Device, at(o.Prefetch), at(o.Dispatch), q.set.cores.Size(), busy)
 	}
 }
 

@@ -74,6 +74,17 @@ type streamState struct {
 type history struct {
 	last     atomic.Pointer[string]   // of any kind
 	replayed atomic.Pointer[Prepared] // of prepared commands
+
+	reading sync.Mutex // held while what replayed runs is looked at
+}
+
+// show calls f with what was replayed last, unless there is nothing. It stays as it is until f returns.
+func (h *history) show(f func(*Prepared)) {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	if p := h.replayed.Load(); p != nil {
+		f(p)
+	}
 }
 
 // queueStatus may be read without Queue.mu.
@@ -223,7 +234,8 @@ type Prepared struct {
 	After Detached
 	// Name appears in hang reports.
 	Name string
-	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change.
+	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change before
+	// Forget.
 	Image []byte
 	// Flow describes a trace with control flow, for hang reports; nil for others.
 	Flow *TraceFlow
@@ -245,6 +257,13 @@ func (q *Queue) Revoke(p *Prepared) {
 	if q.stream.lastPrepared == p {
 		q.stream.lastPrepared = nil
 	}
+}
+
+// Forget is called after Revoke, once p has run for the last time. Then nothing refers to p's Image any more.
+func (q *Queue) Forget(p *Prepared) {
+	q.history.reading.Lock()
+	defer q.history.reading.Unlock()
+	q.history.replayed.CompareAndSwap(p, nil)
 }
 
 // CountPatch is a word in Prepared.Bytes.

@@ -29,6 +29,21 @@ func TestBorrowedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		into := NewRecording(cq.Blackhole)
+		into.Borrow(mem)
+		add(into, n)
+		var im Image
+		var given []byte
+		same, err := into.FinishInto(&im, 8, func(n int) []byte {
+			given = bytes.Repeat([]byte{0xEE}, n)
+			return given
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if copied := len(given) > 0; same != &im || !bytes.Equal(im.Bytes, want.Bytes) || copied != (n < 8<<10) || copied && &im.Bytes[0] != &given[0] {
+			t.Errorf("%d B: the image isn't where it was to be made", n)
+		}
 		back := r.Return()
 		if len(back) != len(mem) || &back[0] != &mem[0] {
 			t.Errorf("%d B: other memory came back", n)

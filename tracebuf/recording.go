@@ -134,10 +134,11 @@ type Image struct {
 
 // Finish ends the recording and lays it out for a number of DRAM banks. A recording that is equal to its leader's, which
 // has ended for as many banks, has the leader's image. The error wraps [ErrEmpty] for a recording without steps.
-func (r *Recording) Finish(banks int) (*Image, error) { return r.FinishInto(new(Image), banks) }
+func (r *Recording) Finish(banks int) (*Image, error) { return r.FinishInto(new(Image), banks, nil) }
 
-// FinishInto is Finish that makes the image in im, unless it returns the leader's.
-func (r *Recording) FinishInto(im *Image, banks int) (*Image, error) {
+// FinishInto is Finish that makes the image in im, unless it returns the leader's, and has what was recorded in borrowed memory copied
+// into memory of n bytes that mem returns.
+func (r *Recording) FinishInto(im *Image, banks int, mem func(n int) []byte) (*Image, error) {
 	if r.Len() == 0 {
 		return nil, fmt.Errorf("tracebuf: finish: %w", ErrEmpty)
 	}
@@ -157,7 +158,13 @@ func (r *Recording) FinishInto(im *Image, banks int) (*Image, error) {
 	*im = Image{Layout: r.layout, Size: len(cmds), Steps: r.steps, PageSize: pageSize(len(cmds), banks)}
 	im.Bytes = append(cmds, make([]byte, roundUp(len(cmds), im.PageSize)-len(cmds))...)
 	if len(r.borrowed) > 0 && &im.Bytes[0] == &r.borrowed[0] {
-		im.Bytes = bytes.Clone(im.Bytes)
+		if mem == nil {
+			im.Bytes = bytes.Clone(im.Bytes)
+		} else {
+			own := mem(len(im.Bytes))
+			copy(own, im.Bytes)
+			im.Bytes = own
+		}
 	}
 	r.image, r.banks = im, banks
 	return im, nil

@@ -1,0 +1,46 @@
+package reprise
+
+import (
+	"slices"
+	"sync"
+)
+
+// spares is memory of traces that were released, for the commands of later ones: new memory is in nobody's cache, and Go's
+// allocator has to find and clear it, which took a quarter of a capture.
+type spares struct {
+	mu   sync.Mutex
+	free [][]byte // the one that was given last is last: most likely it is in the processor's caches
+}
+
+// What is kept: enough for the short traces, of which a capture takes as long as their memory.
+const (
+	mostSpares   = 32
+	largestSpare = 16 << 10 // bytes
+)
+
+// take returns memory of n bytes, which hold anything. At most as much again is behind them.
+func (s *spares) take(n int) []byte {
+	s.mu.Lock()
+	for i := len(s.free) - 1; i >= 0; i-- {
+		if mem := s.free[i]; n <= cap(mem) && cap(mem) <= 2*n {
+			s.free = slices.Delete(s.free, i, i+1)
+			s.mu.Unlock()
+			return mem[:n]
+		}
+	}
+	s.mu.Unlock()
+	return make([]byte, n)
+}
+
+// give adds memory that nothing refers to any more. If there are enough, it takes the place of the oldest.
+func (s *spares) give(mem []byte) {
+	if cap(mem) == 0 || cap(mem) > largestSpare {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == mostSpares {
+		s.free = slices.Delete(s.free, 0, 1)
+	}
+	s.free = append(s.free, mem)
+}
