@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/callsite"
 )
 
 // capture is a trace that is being recorded, on one queue or several.
@@ -62,7 +63,10 @@ func (x *captureContext) Value(key any) any {
 // released: the trace keeps them.
 //
 // If record or anything else fails, nothing is left allocated or queued.
+//
+//go:noinline
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error, others ...*Queue) (*Trace, error) {
+	site := callsite.Return()
 	queues := q.self
 	if len(others) > 0 {
 		queues = append([]*Queue{q}, others...)
@@ -74,16 +78,16 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
 	if len(others) == 0 && !q.d.watched() {
-		return captureOn(ctx, queues, name, record)
+		return captureOn(ctx, queues, name, site, record)
 	}
-	return captureObserved(ctx, queues, name, record)
+	return captureObserved(ctx, queues, name, site, record)
 }
 
-func captureObserved(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (t *Trace, err error) {
+func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr, record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
 	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
 	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
-	return captureOn(ctx, queues, name, record)
+	return captureOn(ctx, queues, name, site, record)
 }
 
 // capturable returns an error unless a trace can have a part on each of the queues.
@@ -113,9 +117,12 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 	return nil
 }
 
-func captureOn(ctx context.Context, queues []*Queue, name string, record func(context.Context, *Recorder) error) (*Trace, error) {
+// captureOn is Capture, which returns to site.
+func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr, record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	c.site = userPCAbove(2) // this function and Capture
+	if c.site = site; !isTheirs(site) {
+		c.site = userPCAbove(2) // this function and Capture
+	}
 	for _, r := range c.rs {
 		r.q.capturing.Add(1)
 		r.d.capturing.Add(1)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -120,6 +121,26 @@ func userPCAbove(known int) uintptr {
 			return 0
 		}
 	}
+}
+
+// theirs are addresses in functions that neither are of this package nor work for others, each in the place of its number.
+var theirs [64]atomic.Uintptr
+
+// isTheirs reports whether an address that a function of this package returns to is the call site that it works for.
+func isTheirs(pc uintptr) bool {
+	if pc == 0 {
+		return false
+	}
+	known := &theirs[pc%uintptr(len(theirs))]
+	if known.Load() == pc {
+		return true
+	}
+	f := runtime.FuncForPC(pc - 1)
+	if f == nil || worksForOthers(f.Name()) || f.Name() == "runtime.goexit" {
+		return false
+	}
+	known.Store(pc)
+	return true
 }
 
 // ours is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.

@@ -243,7 +243,10 @@ func TestMemorySnapshot(t *testing.T) {
 func TestCallSiteOfCapture(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	x := b.load(b.blank("program", chip.Single(0, 0)))
-	for _, name := range []string{"alone", "observed"} {
+	for i, name := range []string{"alone", "again", "observed"} {
+		if i == 2 {
+			b.dev.Observe(new(heard))
+		}
 		_, _, line, _ := runtime.Caller(0)
 		_, err := b.queue.Capture(b.ctx, name, record(x))
 		b.must(err)
@@ -252,7 +255,6 @@ func TestCallSiteOfCapture(t *testing.T) {
 		if i, want := slices.IndexFunc(entries, owned), fmt.Sprintf("memory_layout_test.go:%d", line+1); i < 0 || !strings.HasSuffix(entries[i].Site, want) {
 			t.Errorf("%s: no trace that was captured at %s in %+v", name, want, entries)
 		}
-		b.dev.Observe(new(heard))
 	}
 }
 

@@ -61,7 +61,7 @@ stream                     -> reprise allocator  # messages between running kern
 observe                    -> reprise debug/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
@@ -116,6 +116,7 @@ internal/promtext/promtest -> nothing  # reads that format strictly, for tests
 internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/release           -> nothing  # a store that releases what a goroutine has written
+internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
