@@ -119,7 +119,9 @@ func (a *cbArea) grow(end uint64) error {
 	if a.ends == nil {
 		a.ends = map[uint64]int{}
 	}
-	a.ends[end]++
+	if a.ends[end]++; a.ends[end] > 1 && !a.ext.IsZero() {
+		return nil // others end there as well
+	}
 	if err := a.fitLocked(); err != nil {
 		a.removeLocked(end)
 		if again := a.fitLocked(); again != nil {
@@ -135,6 +137,9 @@ func (a *cbArea) shrink(end uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.removeLocked(end)
+	if a.ends[end] > 0 && !a.ext.IsZero() {
+		return nil
+	}
 	return a.fitLocked()
 }
 

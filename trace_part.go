@@ -199,11 +199,8 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	}
 	iv := interleaved(p.ext)
 	p.written = true
-	if err := p.q.q.Write(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes)); err != nil {
-		return err
-	}
 	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
-	return p.q.q.Settle(ctx)
+	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
 // replayConfig says how what lies in an extent is replayed.

@@ -56,7 +56,18 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 
 // Write writes data to the buffer from byte off on, after everything so far has run. off and len(data) are multiples
 // of the page's data. It returns once data is copied into the issue ring.
-func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) (err error) {
+func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
+	return q.write(ctx, b, off, data, false)
+}
+
+// WriteSettled is Write of data, of which there are some, that makes later commands wait, already in the prefetcher, until the workers
+// are done and everything written so far is in memory. Data that a program's commands relay from DRAM, and traces, have to be settled
+// first. It is one batch of commands if that holds all data.
+func (q *Queue) WriteSettled(ctx context.Context, b *Interleaved, off int, data []byte) error {
+	return q.write(ctx, b, off, data, true)
+}
+
+func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte, settle bool) (err error) {
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
 	}
@@ -68,7 +79,7 @@ func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte)
 	page := off / int(b.HostPage)
 	wait := true // the first command waits until the workers have stopped using the buffer
 	for len(data) > 0 {
-		n, err := q.writeSomeLocked(ctx, b, page, data, wait)
+		n, err := q.writeSomeLocked(ctx, b, page, data, wait, settle)
 		if err != nil {
 			return err
 		}
@@ -80,13 +91,17 @@ func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte)
 	return nil
 }
 
-// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several batches.
-func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait bool) (int, error) {
+// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several batches. After the last of data it
+// settles them, if asked to.
+func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(maxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
+	if settle {
+		budget -= uint32(settleBytes(l))
+	}
 	if b.PageSize <= budget {
 		n := min(int(budget/b.PageSize), len(data)/int(b.HostPage))
-		return n, q.writePagesLocked(ctx, b, page, n, data[:n*int(b.HostPage)], wait)
+		return n, q.writePagesLocked(ctx, b, page, n, data[:n*int(b.HostPage)], wait, settle && n*int(b.HostPage) == len(data))
 	}
 	part := int(budget) &^ (pageSize - 1)
 	for off := 0; off < int(b.HostPage); off += part {
@@ -95,18 +110,22 @@ func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, d
 		// One page of just this part, in the same bank. Not a byte after the page is written.
 		size := min(uint32(l.Stride(n)), b.PageSize-uint32(off))
 		piece := Interleaved{DRAM: b.DRAM, Addr: addr + uint32(off), PageSize: size, HostPage: uint32(n), Pages: bank + 1, Banks: b.Banks}
-		if err := q.writePagesLocked(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0); err != nil {
+		last := off+n == int(b.HostPage) && off+n == len(data)
+		if err := q.writePagesLocked(ctx, &piece, bank, 1, data[off:off+n], wait && off == 0, settle && last); err != nil {
 			return 0, err
 		}
 	}
 	return 1, nil
 }
 
-func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n int, data []byte, wait bool) error {
+func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n int, data []byte, wait, settle bool) error {
 	l := q.d.layout()
 	size := l.Stride(2*cq.HeaderSize + n*int(b.PageSize))
 	if wait {
 		size += l.Stride(2 * cq.HeaderSize)
+	}
+	if settle {
+		size += settleBytes(l)
 	}
 	off, err := q.roomLocked(ctx, uint32(size))
 	if err != nil {
@@ -123,6 +142,9 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 		w.Data = data
 	}
 	at := cmds.WritePaged(w)
+	if settle {
+		q.appendSettleLocked(&cmds)
+	}
 	out, err := cmds.Finish()
 	if err != nil || len(out) != size {
 		return q.fail(fmt.Errorf("dispatch: queue %d: write: %d B of commands instead of %d: %w", q.id, len(out), size, err))
@@ -137,23 +159,8 @@ func (q *Queue) writePagesLocked(ctx context.Context, b *Interleaved, page, n in
 	return nil
 }
 
-// Settle makes later commands wait, already in the prefetcher, until the workers are done and everything written so
-// far is in memory. Data that a program's commands relay from DRAM have to be settled first.
-func (q *Queue) Settle(ctx context.Context) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.usable("settle"); err != nil {
-		return err
-	}
-	b := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	q.appendSettleLocked(&b)
-	cmds, err := b.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: settle: %w", q.id, err)
-	}
-	q.stream.buf = cmds
-	return q.sendLocked(ctx, cmds, false)
-}
+// settleBytes are those that appendSettleLocked appends.
+func settleBytes(l cq.Layout) int { return l.Stride(2*cq.HeaderSize) + l.Stride(cq.HeaderSize) }
 
 func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
