@@ -50,12 +50,13 @@ func measureCapture(ctx context.Context, s *session) error {
 			return err
 		}
 		var traces []*reprise.Trace
+		q, one := s.dev.Queue(0), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }
 		job := &job{
 			name: "capture", params: []Param{{"shape", shape.name}}, per: 4, burst: 4,
 			against: []*baseline{memcpySame(x.Commands().Bytes, 4)}, bytes: float64(x.Commands().Bytes), peers: capturePeers(shape), allocs: true,
 			op: func(ctx context.Context, n int) error {
 				for range n {
-					t, err := s.record(ctx, x, 1)
+					t, err := q.Capture(ctx, "capture", one)
 					if err != nil {
 						return err
 					}
