@@ -165,6 +165,9 @@ func (w *watchers) set(list []*observer) {
 // watched reports whether the device has Observers.
 func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
+// quiet reports whether a call has nobody to tell of it, and no capture to fit into.
+func (d *Device) quiet() bool { return !d.watched() && d.capturing.Load() == 0 }
+
 // begin tells the device's Observers that a call begins. The caller defers c.end:
 //
 //	if d.watched() {

@@ -23,6 +23,7 @@ type Trace struct {
 	on    []*Device // in the order of the capture, also those without a part; nil for the one of all parts
 	batch *dispatch.Batch
 	calls []deviceCall
+	alone *part  // the only part, if it calls no other trace
 	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
 	use   use    // of the whole trace
 
@@ -48,6 +49,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 	t.name = name
 	t.one.parts[0], t.one.calls[0] = p, deviceCall{p.q.d, p.q.self}
 	t.parts, t.calls = t.one.parts[:], t.one.calls[:]
+	t.setAlone()
 	t.batch = &t.one.batch
 	if err := t.batch.Init(&p.prep); err != nil {
 		return nil, err
@@ -58,6 +60,7 @@ func (t *Trace) finishOne(name string) (*Trace, error) {
 // newTrace joins parts that lie in memory.
 func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 	t := &Trace{name: name, parts: parts, on: on, calls: callsOf(queuesOf(parts))}
+	t.setAlone()
 	prepared := make([]*dispatch.Prepared, len(parts))
 	for i, p := range parts {
 		p.several = len(parts) > 1
@@ -68,6 +71,13 @@ func newTrace(name string, parts []*part, on []*Device) (*Trace, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// setAlone notes the part of a trace that needs no other for a replay.
+func (t *Trace) setAlone() {
+	if len(t.parts) == 1 && len(t.parts[0].called()) == 0 {
+		t.alone = t.parts[0]
+	}
 }
 
 func queuesOf(parts []*part) []*Queue {
@@ -118,6 +128,12 @@ func (t *Trace) owner() *Trace {
 // are done. The error is an *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders the
 // two.
 func (t *Trace) Replay(ctx context.Context) error {
+	if p := t.alone; p != nil && p.q.d.quiet() && !p.params.changed.Load() { // as most are
+		if err := t.batch.Submit(ctx); err != nil {
+			return t.replayError(err)
+		}
+		return nil
+	}
 	for i := range t.calls {
 		if t.calls[i].d.watched() {
 			return t.replayObserved(ctx)
@@ -220,6 +236,7 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 		return fail(err)
 	}
 	s.calls, s.on = callsOf(queuesOf(s.parts)), devicesOf(queuesOf(s.parts))
+	s.setAlone()
 	return s, nil
 }
 

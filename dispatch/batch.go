@@ -408,8 +408,7 @@ func (b *Batch) copyLocked(i *int) {
 		if q.translates {
 			q.dialect.translate(q.d.layout(), q.rings.issue.mem[p.offset:p.offset+n])
 		}
-		q.rings.issue.wr = p.offset + n
-		*q.rings.issue.end(q.rings.fetch.put) = p.offset + n
+		q.rings.issue.put(p.offset, n, q.rings.fetch.put)
 		q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 	}
 }

@@ -88,15 +88,25 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 // issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each keep their own
 // pointer and follow the same rule: a batch that doesn't fit before the end starts again at the base.
 type issueRing struct {
-	mem  []byte
-	wr   uint32
-	ends [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
+	mem   []byte
+	wr    uint32
+	clear uint32            // no bytes from wr up to here may be read any more; 0 if that isn't known
+	ends  [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
 }
 
 // batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch queue has entries.
 const batchEnds = 2048
 
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
+
+// put notes that a batch, of a number, takes n bytes from off on, which were free.
+func (r *issueRing) put(off, n uint32, batch uint64) {
+	if off != r.wr {
+		r.clear = 0
+	}
+	r.wr = off + n
+	*r.end(batch) = off + n
+}
 
 // place returns the offset at which a batch of n bytes goes.
 func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
@@ -121,10 +131,14 @@ func (r *issueRing) prefetch() {
 	}
 }
 
+// roomy reports whether n bytes from wr on are known to be free.
+func (r *issueRing) roomy(n uint32) bool { return r.wr+n <= r.clear }
+
 // free reports whether [off, off+n) holds no bytes that the prefetcher may still read, when the batches from number
-// oldest on are outstanding and next is the number of the batch to be placed.
+// oldest on are outstanding and next is the number of the batch to be placed. It notes what is free from wr on.
 func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	if oldest == next {
+		r.clear = uint32(len(r.mem))
 		return true
 	}
 	// The outstanding bytes run from the end of the newest batch that is done to wr, around the ring.
@@ -134,8 +148,10 @@ func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	}
 	if tail < r.wr {
 		// One piece [tail, wr): a batch placed after it is fine, one that wrapped must end before it.
+		r.clear = uint32(len(r.mem))
 		return off >= r.wr || off+n <= tail
 	}
 	// Two pieces [tail, end) and [0, wr).
+	r.clear = tail
 	return off >= r.wr && off+n <= tail
 }

@@ -298,10 +298,13 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 // submitLocked sends prepared commands. Shared workers have been acquired.
 func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 	p.count(q.stream.state.Expected)
-	if err := q.sendLocked(ctx, p.Bytes, true); err != nil {
+	off, err := q.roomLocked(ctx, uint32(len(p.Bytes)))
+	if err != nil {
 		q.rollbackLocked()
 		return err
 	}
+	copy(q.rings.issue.mem[off:], p.Bytes)
+	q.publishLocked(off, uint32(len(p.Bytes)), true)
 	q.stream.replays++
 	if q.stream.lastPrepared != p {
 		q.submittedLocked(p)
@@ -339,6 +342,13 @@ func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 
 // roomLocked waits until the issue ring has room for a batch of n bytes, and returns its offset.
 func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
+	if r := &q.rings; r.issue.roomy(n) && !r.fetch.full() {
+		return r.issue.wr, nil
+	}
+	return q.findRoomLocked(ctx, n)
+}
+
+func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 	off := q.rings.issue.place(n)
 	if q.fitsLocked(off, n) {
 		return off, nil
@@ -369,8 +379,7 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 
 // publishLocked announces a batch of n bytes that lies in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
-	q.rings.issue.wr = off + n
-	*q.rings.issue.end(q.rings.fetch.put) = off + n
+	q.rings.issue.put(off, n, q.rings.fetch.put)
 	entry := cq.FetchEntry(n / cq.FetchUnit)
 	if stall {
 		entry |= cq.FetchStall

@@ -134,7 +134,10 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 		for range rapid.IntRange(1, 300).Draw(t, "batches") {
 			n := 64 * rapid.Uint32Range(1, maxCommandSize/64).Draw(t, "size")
 			off := r.place(n)
-			for !r.free(off, n, oldest, put) {
+			if r.roomy(n) && off != r.wr {
+				t.Fatalf("%d B are free at %#x, and go to %#x", n, r.wr, off)
+			}
+			for !r.roomy(n) && !r.free(off, n, oldest, put) {
 				if len(outstanding) <= 1 {
 					t.Fatalf("no room for %d B although only %v is outstanding", n, outstanding)
 				}
@@ -154,8 +157,7 @@ func TestIssueRingNeverOverwrites(t *testing.T) {
 				t.Fatalf("the host writes at %#x, the prefetcher reads at %#x", off, read)
 			}
 			read += n
-			r.wr = off + n
-			*r.end(put) = off + n
+			r.put(off, n, put)
 			put++
 			outstanding = append(outstanding, batch{off, n})
 			for k := rapid.IntRange(0, len(outstanding)-1).Draw(t, "taken"); k > 0; k-- {
