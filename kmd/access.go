@@ -35,13 +35,18 @@ func (e *accessError) Unwrap() error {
 	return ErrMisaligned
 }
 
-// ok reports whether an aligned access of n bytes, a power of two, may be made, and records the first that may not.
-func (w *Window) ok(off, n uint64, store bool) bool {
-	if off&(n-1) == 0 && off < w.size && !w.closed.Load() && (store || !w.writeOnly.Load()) {
+// loadable reports whether an aligned load of n bytes, a power of two, may be made, and records the first that may not.
+func (w *Window) loadable(off, n uint64) bool {
+	if w.storable(off, n) && !w.writeOnly.Load() {
 		return true
 	}
-	w.refuse(off, n, store, !store)
+	w.refuse(off, n, false, true)
 	return false
+}
+
+// storable reports whether an aligned store of n bytes, a power of two, may be made.
+func (w *Window) storable(off, n uint64) bool {
+	return off&(n-1) == 0 && off < w.size && !w.closed.Load()
 }
 
 // refuse records the first access that isn't made. loads says that it has to load from the device.
@@ -62,7 +67,7 @@ func (w *Window) Err() error {
 
 // Load8 loads one byte.
 func (w *Window) Load8(off uint64) uint8 {
-	if !w.ok(off, 1, false) {
+	if !w.loadable(off, 1) {
 		return 0xFF
 	}
 	if w.io != nil {
@@ -73,7 +78,7 @@ func (w *Window) Load8(off uint64) uint8 {
 
 // Load16 loads two bytes at a multiple of 2.
 func (w *Window) Load16(off uint64) uint16 {
-	if !w.ok(off, 2, false) {
+	if !w.loadable(off, 2) {
 		return 0xFFFF
 	}
 	if w.io != nil {
@@ -84,7 +89,7 @@ func (w *Window) Load16(off uint64) uint16 {
 
 // Load32 loads four bytes at a multiple of 4.
 func (w *Window) Load32(off uint64) uint32 {
-	if !w.ok(off, 4, false) {
+	if !w.loadable(off, 4) {
 		return allOnes
 	}
 	if w.io != nil {
@@ -95,7 +100,7 @@ func (w *Window) Load32(off uint64) uint32 {
 
 // Load64 loads eight bytes at a multiple of 8.
 func (w *Window) Load64(off uint64) uint64 {
-	if !w.ok(off, 8, false) {
+	if !w.loadable(off, 8) {
 		return 1<<64 - 1
 	}
 	if w.io != nil {
@@ -107,7 +112,8 @@ func (w *Window) Load64(off uint64) uint64 {
 // Store8 stores one byte.
 func (w *Window) Store8(off uint64, v uint8) {
 	switch {
-	case !w.ok(off, 1, true):
+	case !w.storable(off, 1):
+		w.refuse(off, 1, true, false)
 	case w.io != nil:
 		w.io.Store(off, 1, uint64(v))
 	default:
@@ -118,7 +124,8 @@ func (w *Window) Store8(off uint64, v uint8) {
 // Store16 stores two bytes at a multiple of 2.
 func (w *Window) Store16(off uint64, v uint16) {
 	switch {
-	case !w.ok(off, 2, true):
+	case !w.storable(off, 2):
+		w.refuse(off, 2, true, false)
 	case w.io != nil:
 		w.io.Store(off, 2, uint64(v))
 	default:
@@ -129,7 +136,8 @@ func (w *Window) Store16(off uint64, v uint16) {
 // Store32 stores four bytes at a multiple of 4.
 func (w *Window) Store32(off uint64, v uint32) {
 	switch {
-	case !w.ok(off, 4, true):
+	case !w.storable(off, 4):
+		w.refuse(off, 4, true, false)
 	case w.io != nil:
 		w.io.Store(off, 4, uint64(v))
 	default:
@@ -140,7 +148,8 @@ func (w *Window) Store32(off uint64, v uint32) {
 // Store64 stores eight bytes at a multiple of 8.
 func (w *Window) Store64(off uint64, v uint64) {
 	switch {
-	case !w.ok(off, 8, true):
+	case !w.storable(off, 8):
+		w.refuse(off, 8, true, false)
 	case w.io != nil:
 		w.io.Store(off, 8, v)
 	default:
