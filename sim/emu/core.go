@@ -57,48 +57,48 @@ func (s coreState) String() string {
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
 const maxWatch = 24
 
-// core is one RISC-V processor.
+// core is one RISC-V processor. What each slice needs lies together: processors take turns, so that most are in no near cache of the
+// host.
 type core struct {
 	translate.Machine // its registers, and what translated code finds of its memory
 	pc                uint32
+	pageBase          uint32
+	page              *codePage // of L1 in which it was last, at pageBase
 	tile              *tile
 	local             []uint32
-	page              *codePage // of L1 in which it was last, and the address of that
-	pageBase          uint32
-	proc              chip.Processor
-	hw                uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
-	number            uint8 // among the cores of its tile
-	state             coreState
-	cfg0              uint32 // CSR 0x7C0
 
 	budget, left, used int
 	base               int    // executed in this slice before the current budget
 	ahead              uint64 // of the clock of its slice, what it reads of wall clocks
 	retired            uint64
 
+	state       coreState
+	proc        chip.Processor
+	hw          uint8 // 0 B, 1 T0, 2 T1, 3 T2, 4 NC: the order of hardware (ttsim src/config.h)
+	number      uint8 // among the cores of its tile
+	checked     bool  // runs one instruction at a time, in runChecked
+	debugging   bool  // by a debugger
+	overwritten bool  // the host has stored over code around pc since the core left reset
+
 	// Scheduling: where in the run queue, next slice, how often to probe for a wait.
-	queueIndex int
 	listed     bool // in the window that runs, it is to have its turn
-	slice      int
 	probeFirst bool
-	probeSkip  int
-	probeDelay int
+	probeSkip  int32
+	probeDelay int32
+	slice      int
+	queueIndex int
 
 	// What a parked core waits for.
-	watch   [maxWatch]uint32 // L1 lines
-	watched int
 	classes class
-	regs    [32]uint32 // probe: registers at the start of the iteration
+	watched int
+	cache   *dataCache // by option, or nil
 	wait    wait
+	watch   [maxWatch]uint32 // L1 lines
 
-	overwritten bool // the host has stored over code around pc since the core left reset
-
-	checked   bool       // runs one instruction at a time, in runChecked
-	debugging bool       // by a debugger
-	predicts  prediction // with RefuseRaces
-	polluted  uint32     // pc of the last instruction of the sequence of prediction
+	cfg0     uint32     // CSR 0x7C0
+	predicts prediction // with RefuseRaces
+	polluted uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
-	cache      *dataCache
 	icache     *instructionCache
 	agent      *agent
 	assumed    map[uint32]waived // by pc

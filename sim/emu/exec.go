@@ -324,16 +324,21 @@ func (c *core) run(n int) stop {
 		m := idx + n
 		for {
 			slow := false
+			var o rv32.Op
 			if uint(idx) < uint(len(ops)) {
 				if code := pg.code[idx/lineWords]; code == nil || code.End > len(ops) {
-					idx, m, slow = c.interpret(pg, ops, base, idx, m)
+					if idx, m, slow = c.interpret(pg, ops, base, idx, m); slow {
+						o = ops[idx]
+					}
 				} else {
 					var why translate.Exit
 					idx, m, why = code.Run(&c.Machine, idx, m)
 					if why == translate.Fell || why == translate.Jumped && idx < m {
 						continue
 					}
-					slow = why == translate.Slow
+					if slow = why == translate.Slow; slow {
+						o = code.Ops[idx-code.First]
+					}
 				}
 			}
 			c.pc = base + uint32(idx)<<2
@@ -341,7 +346,6 @@ func (c *core) run(n int) stop {
 			if !slow {
 				break
 			}
-			o := ops[idx]
 			if o.Code() == rv32.Undecoded {
 				c.decodeAt(pg, base, idx)
 				continue

@@ -15,8 +15,7 @@ const wokenSkip = 1
 //
 // A store that writes what is already there changes nothing; it counts as a read.
 func (c *core) probe() (waiting bool, st stop) {
-	start := c.pc
-	copy(c.regs[:], c.X[:32])
+	start, regs := c.pc, [32]uint32(c.X[:32])
 	c.watched, c.classes = 0, 0
 	c.wait.begin(c)
 	var cache dataCache
@@ -33,17 +32,21 @@ func (c *core) probe() (waiting bool, st stop) {
 			return false, stopHalt
 		}
 		idx := int(c.pc % pageBytes >> 2)
-		if pg.ops[idx].Code() == rv32.Undecoded {
+		if pg.code[idx/lineWords] == nil && pg.ops[idx].Code() == rv32.Undecoded {
 			c.decodeAt(pg, c.pc&^(pageBytes-1), idx)
 		}
-		end := idx + 1
-		pure := c.pure(pg.ops[idx])
-		if pure && !single {
-			end = pg.straight(idx, int(start-c.pc)>>2)
+		ops := pg.ops[idx:]
+		if code := pg.code[idx/lineWords]; code != nil {
+			ops = code.Ops[idx-code.First:] // which all tiles have, so that they are in the host's caches
 		}
-		c.wait.at(c.pc, end-idx)
+		n := 1
+		pure := c.pure(ops[0])
+		if pure && !single {
+			n = straight(ops, int(start-c.pc)>>2)
+		}
+		c.wait.at(c.pc, n)
 		c.base = base + used
-		st := c.step(pg, idx, end)
+		st := c.step(ops[:n])
 		used += c.used
 		if st != stopSlice || !pure {
 			return false, st
@@ -54,7 +57,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		if c.pc != start {
 			continue
 		}
-		if [32]uint32(c.X[:32]) == c.regs && (c.cache == nil || *c.cache == cache) {
+		if [32]uint32(c.X[:32]) == regs && (c.cache == nil || *c.cache == cache) {
 			c.wait.end(c)
 			pg.waits[c.pc%pageBytes/lineBytes] = true
 			return true, stopSlice
@@ -83,36 +86,32 @@ func (c *core) mayWait() bool {
 	return pg != nil && pg.waits[c.pc%pageBytes/lineBytes]
 }
 
-// straight returns where those instructions end that follow the one with index idx and use nothing but registers, at most the
-// first jump, and before the one that is so many further on.
-func (p *codePage) straight(idx, before int) int {
-	end := pageOps
+// straight returns how many instructions from the first on use nothing but registers, apart from that one, at most to the first
+// jump, and at most before, if that is positive.
+func straight(ops []rv32.Op, before int) int {
 	if before > 0 {
-		end = min(end, idx+before)
+		ops = ops[:min(len(ops), before)]
 	}
-	for i := idx; i < end; i++ {
-		switch o := p.ops[i].Code(); {
+	for i, o := range ops {
+		switch o := o.Code(); {
 		case o >= rv32.BEQ && o <= rv32.JALR:
 			return i + 1
-		case i > idx && (o == rv32.Undecoded || o > rv32.JALR && o < rv32.MIN || o > rv32.BREV8):
+		case i > 0 && (o == rv32.Undecoded || o > rv32.JALR && o < rv32.MIN || o > rv32.BREV8):
 			return i
 		}
 	}
-	return end
+	return len(ops)
 }
 
-// step executes the instructions from that at pc, which has index idx in its page, to that before end, or fewer. They are decoded.
-func (c *core) step(pg *codePage, idx, end int) stop {
+// step executes instructions from that at pc on, or the first of them. They are decoded.
+func (c *core) step(ops []rv32.Op) stop {
 	if !c.checked {
-		base := c.pc &^ (pageBytes - 1)
-		next, _, slow := exec(c, pg.ops[:end], base, idx, end)
-		if n := end - idx; !slow {
-			c.budget = n
-		} else {
-			c.budget = next - idx
+		next, _, slow := exec(c, ops, c.pc, 0, len(ops))
+		if c.budget = len(ops); slow {
+			c.budget = next
 		}
 		if c.budget > 0 {
-			c.pc = base + uint32(next)<<2
+			c.pc += uint32(next) << 2
 			c.count(0)
 			return stopSlice
 		}

@@ -30,7 +30,6 @@ type translation struct {
 	code  *translate.Code
 	base  uint32 // of its page
 	words []uint32
-	ops   []rv32.Op
 }
 
 // interpret does what exec does where there is no translated code, and notes how much was interpreted.
@@ -84,7 +83,7 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	}
 	pg.use(code)
 	all.made++
-	tr := &translation{code, base, slices.Clone(t.words(base+uint32(at)*4, len(ops))), slices.Clone(ops)}
+	tr := &translation{code, base, slices.Clone(t.words(base+uint32(at)*4, len(ops)))}
 	if all.byLine == nil {
 		all.byLine = map[uint32][]*translation{}
 	}
@@ -109,8 +108,8 @@ func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 		if words := t.words(pc, len(tr.words)); words == nil || !slices.Equal(words, tr.words) {
 			continue
 		}
-		copy(pg.ops[tr.code.First:], tr.ops)
-		for l := range uint32(len(tr.ops) / lineWords) {
+		copy(pg.ops[tr.code.First:], tr.code.Ops)
+		for l := range uint32(len(tr.words) / lineWords) {
 			if pc < t.size {
 				t.flags[pc>>lineShift+l] |= flagCode
 			}

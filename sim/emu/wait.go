@@ -7,9 +7,9 @@ const maxReads = 8
 // woken for it, for instance by a store next to a polled word.
 type wait struct {
 	known  bool
-	reads  [maxReads]read
-	n      int
 	lo, hi uint32 // the loop's lines of code
+	n      int    // of reads
+	reads  [maxReads]read
 }
 
 // read is a place in L1: part of a word, and its value.

@@ -3,6 +3,7 @@
 package translate
 
 import (
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ func (m *Memory) Translate(base uint32, first int, ops []rv32.Op) *Code {
 	if unix.Mprotect(last, unix.PROT_READ|unix.PROT_EXEC) != nil {
 		return nil
 	}
-	return &Code{First: first, End: first + len(ops), start: start, bodies: bodies}
+	return &Code{First: first, End: first + len(ops), Ops: slices.Clone(ops), start: start, bodies: bodies}
 }
 
 // room returns n bytes at the end of the last block.

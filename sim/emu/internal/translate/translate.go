@@ -28,6 +28,8 @@ const (
 type Code struct {
 	// First is the index in its page of the first instruction, End that of the one after the last.
 	First, End int
+	// Ops are the instructions.
+	Ops []rv32.Op
 
 	start  uintptr
 	bodies []int32 // offsets of instructions from start
