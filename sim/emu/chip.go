@@ -112,7 +112,6 @@ type Chip struct {
 	topology *chip.Chip
 	params   *chip.Params
 	layout   niuLayout
-	slots    *niuSlots
 
 	grid    [][]endpoint                         // by raw NoC 0 y, x
 	routes  [2][1 << 12]atomic.Pointer[endpoint] // what coordinates mean, by NoC, as far as they were used
@@ -170,7 +169,6 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
-	c.slots = newSlots(&c.cfg, &c.layout)
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil

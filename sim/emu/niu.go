@@ -151,40 +151,6 @@ func (l *niuLayout) name() {
 	}
 }
 
-// niuSlots are the registers of a tile's NIUs that translated code loads and stores by itself, among both niuWords.
-type niuSlots struct{ loads, stores translate.Slots }
-
-// newSlots finds those of which a load or a store does nothing else. With checks of when counters are loaded those are more than
-// words, and so are counters that may wait for the end of a window, and the registers of command buffers that may be busy when they are
-// stored.
-func newSlots(cfg *Config, l *niuLayout) *niuSlots {
-	s := &niuSlots{}
-	for noc := range uint32(2) {
-		for off := uint32(0); off < niu1Base-niu0Base; off += 4 {
-			at, slot := (noc*(niu1Base-niu0Base)+off)/4, noc*numNIUWords+1
-			i, r, ok := l.register(off)
-			switch {
-			case ok:
-				slot += i*uint32(len(cmdBuf{})) + r
-			case off >= 0x200 && off < 0x200+4*numCounters:
-				slot += niuCounters + (off-0x200)/4
-			default:
-				continue
-			}
-			if !cfg.RefuseCounters && !cfg.RefuseRaces && (ok || !cfg.Parallel) {
-				s.loads[at] = uint16(slot)
-			}
-			if ok && r != bufBusy && cfg.Delay == 0 {
-				s.stores[at] = uint16(slot)
-				if r == bufTag {
-					s.stores[at] |= translate.Narrow
-				}
-			}
-		}
-	}
-	return s
-}
-
 func (t *tile) refuseNIU(o origin, noc int, off uint32, what string) slowResult {
 	t.chip.refuse(o, UnimplementedFunctionality, "niu", uint64(niu0Base+0x10000*uint32(noc)+off),
 		"%s NIU %d register %#x, which is not emulated", what, noc, off)

@@ -14,6 +14,10 @@ func TestSlots(t *testing.T) {
 		tl := r.c.tileAt(r.raw(r.worker(0, 0)))
 		o := origin{tile: tl, core: tl.core(chip.BRISC)}
 		word := func(slot uint16) *uint32 {
+			if slot > firstStreamWord {
+				s := &tl.streams[(slot-1-firstStreamWord)/4]
+				return []*uint32{&s.remoteSource, &s.bufStart, &s.bufSize, &s.available}[(slot-1)%4]
+			}
 			w, slot := &tl.niuWords[(slot-1)/numNIUWords], (slot-1)%numNIUWords
 			if slot >= niuCounters {
 				return &w.count[slot-niuCounters]
@@ -23,7 +27,7 @@ func TestSlots(t *testing.T) {
 		loads, stores := 0, 0
 		for i := range translate.RegistersBytes / 4 {
 			addr := translate.RegistersBase + uint32(i)*4
-			if s := r.c.slots.loads[i]; s != 0 {
+			if s := tl.slots.loads[i]; s != 0 {
 				loads++
 				*word(s) = addr
 				words, nius := *tl.niuWords, tl.niu
@@ -32,7 +36,7 @@ func TestSlots(t *testing.T) {
 				}
 				*word(s) = 0
 			}
-			if s := r.c.slots.stores[i]; s != 0 {
+			if s := tl.slots.stores[i]; s != 0 {
 				stores++
 				v, words, nius := addr, *tl.niuWords, tl.niu
 				if s&translate.Narrow != 0 {
@@ -48,8 +52,17 @@ func TestSlots(t *testing.T) {
 			}
 		}
 		buffer := map[chip.Arch]int{chip.Wormhole: 9, chip.Blackhole: 11}[arch] // registers of a command buffer
-		if wantLoads, wantStores := 2*(4*buffer+numCounters), 2*4*(buffer-1); loads != wantLoads || stores != wantStores {
+		if wantLoads, wantStores := 2*(4*buffer+numCounters)+4*maxStreams, 2*4*(buffer-1); loads != wantLoads || stores != wantStores {
 			t.Errorf("%v: %d loads and %d stores, want %d and %d", arch, loads, stores, wantLoads, wantStores)
+		}
+		fewer := 0
+		for _, s := range r.c.slotsFor(32).loads {
+			if s != 0 {
+				fewer++
+			}
+		}
+		if want := loads - 4*(maxStreams-32); fewer != want {
+			t.Errorf("%v: %d loads in a tile with 32 streams, want %d", arch, fewer, want)
 		}
 	}
 }
@@ -66,8 +79,7 @@ func TestRegistersOfCode(t *testing.T) {
 		{"races are refused", Config{RefuseRaces: true}, false, true},
 		{"requests take time", Config{Delay: 10}, true, false},
 	} {
-		layout := layoutOf(chip.Blackhole)
-		s := newSlots(&c.cfg, &layout)
+		s := (&Chip{cfg: c.cfg, arch: chip.Blackhole, layout: layoutOf(chip.Blackhole)}).slotsFor(maxStreams)
 		loads, stores := s.loads != (translate.Slots{}), s.stores != (translate.Slots{})
 		if loads != c.loads || stores != c.stores {
 			t.Errorf("if %s: code loads %v, stores %v; want %v, %v", c.name, loads, stores, c.loads, c.stores)
@@ -76,8 +88,11 @@ func TestRegistersOfCode(t *testing.T) {
 	for _, arch := range arches {
 		w := newTwins(t, arch)
 		l := layoutOf(arch)
-		code := newAsm(0x1000).li(a0, niu0Base).li(a1, niu1Base+l.stride).li(a2, 100).label("loop").
+		stream := w.plain.tile.chip.params.Stream
+		code := newAsm(0x1000).li(a0, niu0Base).li(a1, niu1Base+l.stride).li(a2, 100).
+			li(s0, stream.Reg(16, chip.SpaceAvailableUpdate)).li(s1, stream.Reg(16, chip.SpaceAvailable)).li(t0, 3<<6).label("loop").
 			sw(a2, a0, 0).lw(a3, a0, 0).sw(a3, a1, int32(l.atData)).lw(a4, a1, int32(l.cmd)).
+			sw(t0, s0, 0).lw(a5, s1, 0).
 			addi(a2, a2, -1).bne(a2, x0, "loop").halt().bytes()
 		words := make([]uint32, len(code)/4)
 		pack(words, 0, code)
@@ -89,6 +104,9 @@ func TestRegistersOfCode(t *testing.T) {
 		}
 		if plain, fast := *w.plain.tile.niuWords, *w.fast.tile.niuWords; plain != fast || fast[1].buf[1][bufData] != 1 {
 			t.Errorf("%v: registers are %v, want %v", arch, fast, plain)
+		}
+		if got := w.fast.X[a5]; got != 300 {
+			t.Errorf("%v: the counter of a stream is loaded as %d, want 300", arch, got)
 		}
 	}
 }

@@ -12,6 +12,7 @@ type stream struct {
 }
 
 const (
+	streamBytes  = 0x1000 // of registers
 	streamMask   = 1<<chip.StreamCounterBits - 1
 	pageCounters = 32 // circular buffers, by streams from chip.StreamParams.FirstCB on
 )

@@ -30,10 +30,11 @@ type tile struct {
 	polls   []poll  // of parked cores; also some of cores that no longer wait
 
 	niu      [2]niu
-	niuWords *[2]niuWords // alone, so that what a request counts is in one line of the host's caches
-	data     []uint32     // room for those of a request that is being performed
+	niuWords *[2]niuWords // of its tileWords, as are streams
 	streams  []stream
-	outbox   *outbox // while the tile runs in a window
+	slots    *slots
+	data     []uint32 // room for those of a request that is being performed
+	outbox   *outbox  // while the tile runs in a window
 	debug    debugRegs
 	tensix   coprocessor
 	eth      ethRegs
@@ -44,14 +45,14 @@ var hwOrder = [chip.NumProcessors]chip.Processor{chip.BRISC, chip.TRISC0, chip.T
 
 func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
-	size, streams := c.params.L1Size, 64
+	size, streams := c.params.L1Size, maxStreams
 	if kind == chip.Ethernet {
 		size, streams = c.params.EthernetL1Size, 32
 	}
 	t.size = size
 	t.code = make([]*codePage, size/pageBytes)
-	t.streams = make([]stream, streams)
-	t.niuWords = new([2]niuWords)
+	words := new(tileWords)
+	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
 	for n := range t.niu {
 		t.niu[n].niuWords = &t.niuWords[n]
 		t.niu[n].reset(c)
@@ -70,7 +71,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
-	k.SetRegisters(&t.niuWords[0].buf[0][0], &t.chip.slots.loads, &t.chip.slots.stores)
+	k.SetRegisters(&t.niuWords[0].buf[0][0], &t.slots.loads, &t.slots.stores)
 	t.cores = append(t.cores, k)
 }
 

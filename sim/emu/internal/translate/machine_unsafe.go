@@ -12,7 +12,7 @@ const LineShift = 6
 const (
 	RegistersBase  = 0xFFB20000
 	RegistersBytes = 1 << registersShift
-	registersShift = 17
+	registersShift = 19
 )
 
 // Narrow marks the slot of a register that takes values of NarrowBits only. Stores of others leave the code.
