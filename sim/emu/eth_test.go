@@ -55,9 +55,13 @@ const ethCode = 0x20000
 // send makes code that sends n bytes through queue q and waits until the queue is free.
 func (a *asm) send(arch chip.Arch, q int, from, to, n uint32) *asm {
 	base := uint32(0xFFB90000 + q<<12)
-	wait := fmt.Sprintf("sent%d", len(a.w))
-	return a.stw(base+0x14, from).stw(base+0x18, n).stw(base+0x1C, to).stw(base+4, 2).
-		li(t0, uint32(txBusy(arch))+uint32(q)<<12).label(wait).lw(t1, t0, 0).bne(t1, x0, wait)
+	return a.stw(base+0x14, from).stw(base+0x18, n).stw(base+0x1C, to).stw(base+4, 2).free(arch, q)
+}
+
+// free makes code that waits until queue q takes a command.
+func (a *asm) free(arch chip.Arch, q int) *asm {
+	wait := fmt.Sprintf("free%d", len(a.w))
+	return a.li(t0, uint32(txBusy(arch))+uint32(q)<<12).label(wait).lw(t1, t0, 0).bne(t1, x0, wait)
 }
 
 // txBusy is the register of transmit queue 0 that isn't 0 while the queue takes no command.

@@ -212,8 +212,22 @@ func openTab(t *testing.T, url string) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
-		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
+	// The browser ends when it is asked to: processes of its own that outlive it write to its profile. Some may nevertheless.
+	profile, err := os.MkdirTemp("", "profile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if err = os.RemoveAll(profile); err == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error(err)
+	})
+	c := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+profile, "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
 	c.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
 	c.WaitDelay = 10 * time.Second
 	if err := c.Start(); err != nil {
@@ -223,6 +237,8 @@ func openTab(t *testing.T, url string) *tab {
 	b := &tab{TB: t, to: to, from: bufio.NewReader(from)}
 	t.Cleanup(func() {
 		_, _ = to.Write(append([]byte(`{"id":1000000,"method":"Browser.close"}`), 0))
+		kill := time.AfterFunc(10*time.Second, func() { _ = c.Process.Kill() })
+		defer kill.Stop()
 		_ = c.Wait()
 		_, _ = to.Close(), from.Close()
 	})
