@@ -9,7 +9,7 @@ import (
 // allocator has to find and clear it, which took a quarter of a capture.
 type spares struct {
 	mu   sync.Mutex
-	free [][]byte // the one that was given last is last: most likely it is in the processor's caches
+	free [][]byte // most recently given last, since that one is most likely in the processor's caches
 }
 
 // What is kept: enough for the short traces, of which a capture takes as long as their memory.
@@ -18,7 +18,7 @@ const (
 	largestSpare = 16 << 10 // bytes
 )
 
-// take returns memory of n bytes, which hold anything. At most as much again is behind them.
+// take returns n bytes with arbitrary contents. Their capacity is at most twice that, unless they are newly allocated.
 func (s *spares) take(n int) []byte {
 	s.mu.Lock()
 	for i := len(s.free) - 1; i >= 0; i-- {
@@ -32,7 +32,7 @@ func (s *spares) take(n int) []byte {
 	return make([]byte, n)
 }
 
-// give adds memory that nothing refers to any more. If there are enough, it takes the place of the oldest.
+// give adds memory that nothing refers to any more. A full list drops its oldest entry for it.
 func (s *spares) give(mem []byte) {
 	if cap(mem) == 0 || cap(mem) > largestSpare {
 		return

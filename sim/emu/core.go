@@ -57,8 +57,8 @@ func (s coreState) String() string {
 // maxWatch is how many lines a waiting loop may read; with more it is never parked.
 const maxWatch = 24
 
-// core is one RISC-V processor. What each slice needs lies together: processors take turns, so that most are in no near cache of the
-// host.
+// core is one RISC-V processor. The fields that every slice uses are adjacent: hundreds of processors take turns, so each slice
+// starts with cold caches.
 type core struct {
 	translate.Machine // its registers, and what translated code finds of its memory
 	pc                uint32
