@@ -863,7 +863,7 @@ func controlAllocates(t *fixture) {
 	c := t.control()
 	tr := c.captured([]stmt{loop(2, mix(1), called(mix(2)))})
 	t.ok(errors.Join(tr.Replay(t.ctx), t.rq.Wait(t.ctx)))
-	n := allocations(20, func() { t.ok(tr.Replay(t.ctx)) })
+	n := t.allocations(20, func() { t.ok(tr.Replay(t.ctx)) })
 	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.device.Slow() && n != 0 {
 		t.Errorf("a replay allocates %v times", n)

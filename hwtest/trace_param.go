@@ -175,9 +175,9 @@ func paramAllocates(t *fixture) {
 		f.run(v, t.grid())
 	}
 	replay()
-	const n = 20
-	same := allocations(n, replay)
-	changed := allocations(n, func() {
+	const rounds = 20
+	same := t.allocations(rounds, replay)
+	changed := t.allocations(rounds, func() {
 		v++
 		t.ok(tr.Set("number", v))
 		replay()
