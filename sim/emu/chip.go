@@ -38,6 +38,9 @@ type Config struct {
 	// for tests of that shortcut.
 	alwaysLooks bool
 
+	// stepwise performs all requests step by step, as those that take time. It is there for a test.
+	stepwise bool
+
 	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor of the host. A store to a
 	// chip that waits then never has to wake a thread, which would be a system call of the host thread that stores.
 	Awake bool
@@ -131,6 +134,7 @@ type Chip struct {
 
 	hand      hand     // of the goroutine that runs the chip
 	bare      bool     // nothing is checked of what is in memory
+	atOnce    bool     // also, requests take no time: see direct
 	moved     uint64   // bytes, over NoCs
 	newest    uint64   // of the host: see clock.go
 	scratch   []uint32 // for host accesses
@@ -169,6 +173,7 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
+	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil

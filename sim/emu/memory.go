@@ -218,8 +218,12 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if o.tile == nil {
 		t.overwrites(addr, n)
 	}
-	merge(l1, uint64(addr), buf, n)
-	t.stored(addr, n)
+	if c.bare {
+		t.take(addr, n, buf)
+	} else {
+		merge(l1, uint64(addr), buf, n)
+		t.stored(addr, n)
+	}
 	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }
 

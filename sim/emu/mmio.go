@@ -157,6 +157,9 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	}
 	t := c.tile
 	v := c.X[o.Rs2]
+	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // what most requests begin with
+		return c.stored(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
+	}
 	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
 		l1 := t.memory(addr + n)
 		switch n {
@@ -178,8 +181,12 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	if t.outbox.full() {
 		return slowAgain
 	}
-	st := t.store(origin{tile: t, core: c}, addr, v)
-	if st == slowDone && (c.state != runnable || *t.fault() != nil) {
+	return c.stored(t.store(origin{tile: t, core: c}, addr, v))
+}
+
+// stored is what a store to a register leads to.
+func (c *core) stored(st slowResult) slowResult {
+	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
 		return slowHalt
 	}
 	return st

@@ -78,12 +78,19 @@ type niu struct {
 	unfinished     bool // that transaction
 	config0        uint32
 	router         [5]uint32
+	recipients     *recipients // of the last multicast, if the router is configured as it was then
 }
 
 // link is where the requests of a transaction go.
 type link struct {
 	to   *endpoint
 	rect [4]uint8
+}
+
+// recipients are the tiles of a rectangle that was accepted, but for the one that sends.
+type recipients struct {
+	rect  [4]uint8
+	tiles []*tile
 }
 
 func (u *niu) reset(c *Chip) {
@@ -277,29 +284,43 @@ func (c *Chip) translateTable(noc int, off uint32) uint32 {
 }
 
 func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
+	u := &t.niu[noc]
+	i, r, ok := t.chip.layout.register(off)
+	switch {
+	case !ok:
+		return t.niuConfigure(o, noc, off, v)
+	case r == bufBusy && v == 1 && !u.buf[i].busy():
+		if o.mine() != nil {
+			if st, ok := t.direct(o.core, noc, &u.buf[i]); ok {
+				return st
+			}
+		}
+		return t.start(o, noc, int(i))
+	}
+	bad := func(cat Category, format string, args ...any) slowResult {
+		t.chip.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
+		return slowHalt
+	}
+	switch busy := u.buf[i].busy(); {
+	case r == bufBusy && v != 1:
+		return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
+	case r == bufTag && v&^translate.NarrowBits != 0:
+		return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
+	case busy && r == bufBusy:
+		return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
+	case busy:
+		return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
+	}
+	u.buf[i][r] = v
+	return slowDone
+}
+
+// niuConfigure stores to a register that isn't of a command buffer.
+func (t *tile) niuConfigure(o origin, noc int, off, v uint32) slowResult {
 	c, u, l := t.chip, &t.niu[noc], &t.chip.layout
 	bad := func(cat Category, format string, args ...any) slowResult {
 		c.refuse(o, cat, "niu", uint64(niu0Base+0x10000*uint32(noc)+off), format, args...)
 		return slowHalt
-	}
-	if i, r, ok := l.register(off); ok {
-		b := &u.buf[i]
-		if r == bufBusy && v != 1 {
-			return bad(UnimplementedFunctionality, "CMD_CTRL = %#x: want 1", v)
-		}
-		if r == bufTag && v&^translate.NarrowBits != 0 {
-			return bad(UnimplementedFunctionality, "PACKET_TAG = %#x: only the transaction id in bits 13:10 is emulated", v)
-		}
-		switch {
-		case b.busy() && r == bufBusy:
-			return bad(NonContractualBehavior, "command buffer %d started while its last request has no virtual channel yet", i)
-		case b.busy():
-			return bad(NonContractualBehavior, "command buffer %d changed while its last request has no virtual channel yet", i)
-		case r == bufBusy:
-			return t.start(o, noc, int(i))
-		}
-		b[r] = v
-		return slowDone
 	}
 	if off < 4*l.stride && off%l.stride == l.exclude {
 		if v != 0 {
@@ -326,12 +347,12 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 		if m := c.params.MulticastSkipColumns; v&m != m {
 			return bad(UndefinedBehavior, "ROUTER_CFG_1 = %#x: columns without Tensix tiles, %#x, must stay left out", v, m)
 		}
-		u.router[1] = v
+		u.router[1], u.recipients = v, nil
 	case 0x110:
 		if m := c.params.MulticastSkipRows; v&m != m {
 			return bad(UndefinedBehavior, "ROUTER_CFG_3 = %#x: rows without Tensix tiles, %#x, must stay left out", v, m)
 		}
-		u.router[3] = v
+		u.router[3], u.recipients = v, nil
 	default:
 		return t.refuseNIU(o, noc, off, "store to")
 	}

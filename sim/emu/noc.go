@@ -22,6 +22,7 @@ const (
 	ctrlLinked      = 1 << 6
 	ctrlStaticVC    = 1 << 7
 	ctrlPathReserve = 1 << 8
+	ctrlVC          = 7 << 13
 	ctrlSrcInclude  = 1 << 17
 )
 

@@ -229,6 +229,10 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 	}
 	q.rect = [4]uint8{start.X, start.Y, end.X, end.Y}
 	u := &q.tile.niu[q.noc]
+	if u.recipients != nil && u.recipients.rect == q.rect {
+		return true
+	}
+	to := &recipients{rect: q.rect}
 	for y := start.Y; y <= end.Y; y++ {
 		for x := start.X; x <= end.X; x++ {
 			if u.router[1]>>x&1 != 0 || u.router[3]>>y&1 != 0 {
@@ -243,8 +247,12 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 				c.refuse(q.o, UndefinedBehavior, "noc multicast", q.toAddr, "the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
 				return false
 			}
+			if ep.tile != q.tile {
+				to.tiles = append(to.tiles, ep.tile)
+			}
 		}
 	}
+	u.recipients = to
 	return true
 }
 

@@ -4,16 +4,21 @@ import "github.com/reprise-tt/reprise/chip"
 
 // tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix tile five cores.
 type tile struct {
+	// What a write of another tile looks at is adjacent: a multicast goes to all of them.
+	l1       []uint32         // as far as it was ever used: see memory
+	flags    *[maxLines]uint8 // by line
+	niuWords *[2]niuWords     // of its tileWords, as are streams
+	newest   uint64           // see clock.go
+	size     uint32           // of L1, bytes
+	classes  class            // what parked cores of the tile wait for, at least
+	kind     chip.TileKind
+	xy       chip.XY // raw NoC 0 coordinate
+
 	chip   *Chip
-	xy     chip.XY // raw NoC 0 coordinate
-	kind   chip.TileKind
+	polls  []poll    // of parked cores; also some of cores that no longer wait
 	number int       // of the chip's tiles
 	id     [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
-
-	size  uint32           // of L1, bytes
-	l1    []uint32         // as far as it was ever used: see memory
-	flags *[maxLines]uint8 // by line
-	code  []*codePage
+	code   []*codePage
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
 	writers *writers
@@ -24,20 +29,16 @@ type tile struct {
 	iramCode  []codePage // the same
 	iramKnown []uint64   // with RefuseUnwritten: one bit per word that was ever filled with memory that was
 
-	cores   []*core // B, T0, T1, T2, NC
-	newest  uint64  // see clock.go
-	classes class   // what parked cores of the tile wait for, at least
-	polls   []poll  // of parked cores; also some of cores that no longer wait
+	cores []*core // B, T0, T1, T2, NC
 
-	niu      [2]niu
-	niuWords *[2]niuWords // of its tileWords, as are streams
-	streams  []stream
-	slots    *slots
-	data     []uint32 // room for those of a request that is being performed
-	outbox   *outbox  // while the tile runs in a window
-	debug    debugRegs
-	tensix   coprocessor
-	eth      ethRegs
+	niu     [2]niu
+	streams []stream
+	slots   *slots
+	data    []uint32 // room for those of a request that is being performed
+	outbox  *outbox  // while the tile runs in a window
+	debug   debugRegs
+	tensix  coprocessor
+	eth     ethRegs
 }
 
 // hwOrder is the order in which hardware numbers the processors of a tile (ttsim src/config.h).

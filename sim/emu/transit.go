@@ -156,10 +156,7 @@ func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
 	if t := ep.tile; c.bare && t != nil && t.kind == chip.Tensix && q.toAddr < t.bytes() { // prepare has checked the rest
 		hears(&t.newest, c.newestOf(q.o))
-		if l1 := t.memory(uint32(q.toAddr) + uint32(q.n)); !t.hasCode(l1, q) {
-			merge(l1, q.toAddr, q.data, q.n)
-			t.stored(uint32(q.toAddr), q.n)
-		}
+		t.take(uint32(q.toAddr), q.n, q.data)
 	} else if c.bare && ep.kind == chip.DRAM && q.toAddr < c.drams[ep.bank].size {
 		d := c.drams[ep.bank]
 		hears(&d.newest, c.newestOf(q.o))
@@ -169,13 +166,6 @@ func (q *request) put(where string, ep *endpoint) bool {
 	}
 	q.delivered(ep)
 	return true
-}
-
-// hasCode reports whether a write brings the tile code that it has: kernels are often brought anew as they were, and are decoded and
-// translated.
-func (t *tile) hasCode(l1 []uint32, q *request) bool {
-	return t.flags[q.toAddr>>lineShift]&flagCode != 0 && (q.toAddr|uint64(q.n))&3 == 0 &&
-		equal(l1[q.toAddr>>2:][:q.n>>2], q.data[:q.n>>2])
 }
 
 // equal is slices.Equal for two slices of the same length, by 64 bytes at once.
