@@ -34,6 +34,7 @@ type codePage struct {
 	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
 	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
 	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
+	stored [pageLines]bool            // that were decoded and then stored to
 	waits  [pageLines]bool            // in which a core was seen to wait since it was decoded
 	ops    [pageOps]rv32.Op
 }
@@ -177,10 +178,14 @@ func (c *core) word(pc uint32) uint32 {
 // decodeAt decodes the line of the instruction at index idx of the page at base. What is never executed is never refused,
 // so that data which is decoded along with it does no harm.
 func (c *core) decodeAt(p *codePage, base uint32, idx int) {
-	t, first := c.tile, idx&^(lineWords-1)
-	if t.adopt(p, base, first/lineWords) {
-		return
+	p.stored[idx/lineWords] = false
+	if !c.tile.adopt(p, base, idx/lineWords) {
+		c.tile.decode(p, base, idx&^(lineWords-1))
 	}
+}
+
+// decode decodes the line that begins with the instruction at index first.
+func (t *tile) decode(p *codePage, base uint32, first int) {
 	pc := base + uint32(first)<<2
 	words := t.iram
 	at := (pc - iramBase) >> 2

@@ -289,7 +289,7 @@ func (t *tile) undecode(line uint32) {
 	if p := t.code[addr/pageBytes]; p != nil {
 		i := addr % pageBytes / 4
 		clear(p.ops[i : i+lineWords])
-		p.waits[i/lineWords] = false
+		p.waits[i/lineWords], p.stored[i/lineWords] = false, true
 		p.forget(int(i / lineWords))
 	}
 }

@@ -10,8 +10,6 @@ import (
 const (
 	// hot is how many instructions are interpreted in a line before it is translated.
 	hot = 250
-	// rangeLines is how many lines before and after a hot one are translated with it, at most.
-	rangeLines = 16
 	// sameLine is how many translations of a line, as different programs had it, are kept for other tiles.
 	sameLine = 8
 )
@@ -63,14 +61,12 @@ func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 // translate translates the range of a line.
 func (t *tile) translate(pg *codePage, base uint32, line int) {
 	all := &t.chip.translated
-	first, end := line, line+1
-	for first > 0 && line-first < rangeLines && pg.decoded(first-1) {
-		first--
+	first, end := pg.whole(pg.around(line))
+	for l := first; l < end; l++ {
+		if !pg.decoded(l) {
+			t.decode(pg, base, l*lineWords)
+		}
 	}
-	for end < pageLines && end-line < rangeLines && pg.decoded(end) {
-		end++
-	}
-	first, end = pg.whole(first, end)
 	at := first * lineWords
 	ops := pg.ops[at : end*lineWords]
 	code := all.memory.Translate(base, at, ops)
@@ -134,6 +130,26 @@ func (t *tile) words(pc uint32, n int) []uint32 {
 
 // decoded reports whether the instructions of a line are.
 func (p *codePage) decoded(line int) bool { return p.ops[line*lineWords].Code() != rv32.Undecoded }
+
+// data reports whether a line was stored to after it had been decoded with others, and hasn't been executed since.
+func (p *codePage) data(line int) bool { return p.stored[line] && !p.decoded(line) }
+
+// around returns the lines that are translated with one that is hot: all of the page from the first that was executed to the last, but
+// none beyond data. What was not executed so far between others is translated with them, since jumps over it would leave the code.
+func (p *codePage) around(line int) (first, end int) {
+	first, end = line, line+1
+	for l := line - 1; l >= 0 && !p.data(l); l-- {
+		if p.decoded(l) {
+			first = l
+		}
+	}
+	for l := end; l < pageLines && !p.data(l); l++ {
+		if p.decoded(l) {
+			end = l + 1
+		}
+	}
+	return first, end
+}
 
 // whole extends a range of lines by those of all translations that it overlaps.
 func (p *codePage) whole(first, end int) (int, int) {

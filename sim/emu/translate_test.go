@@ -265,6 +265,46 @@ func TestTranslationsComeToRest(t *testing.T) {
 	}
 }
 
+// Code around lines that were never executed is translated with them. Such a line that holds data, to which the code stores, costs one
+// more translation, on other tiles too, and then its stores change nothing.
+func TestDataBetweenCode(t *testing.T) {
+	if !translate.Available {
+		t.Skip("no translation for this host")
+	}
+	const data, rounds = 0x1000 + 2*lineBytes, 3000
+	for _, arch := range arches {
+		for stores := range 3 { // the second one, what was there before
+			r := syncRig(t, arch)
+			for x := range 3 {
+				a := newAsm(0x1000).li(a0, data).li(a1, rounds).label("loop").lw(a2, a0, 0).addi(a2, a2, 1).j("far")
+				for len(a.w) < 4*lineWords {
+					a.emit(0)
+				}
+				a.label("far")
+				if stores > 0 {
+					a.sw(a2, a0, 0)
+				}
+				if stores > 1 {
+					a.sw(x0, a0, 0)
+				}
+				a.addi(a1, a1, -1).bne(a1, x0, "loop").halt()
+				r.run(r.worker(x, 0), a)
+				w := r.c.tileAt(r.raw(r.worker(x, 0)))
+				r.eventually("end of the loop", func() bool { return w.core(chip.BRISC).X[a1] == 0 })
+				if want := rounds * b2u(stores == 1); w.l1[data/4] != want {
+					t.Errorf("%v: worker %d counted to %d, want %d", arch, x, w.l1[data/4], want)
+				}
+				if code := w.code[1].code; stores == 0 && (code[0] == nil || code[0] != code[4] || code[2] != code[0]) {
+					t.Errorf("%v: worker %d: lines 0, 2 and 4 have the code %p, %p, %p; want the same", arch, x, code[0], code[2], code[4])
+				}
+			}
+			if n := r.c.translated.made; n < 1 || n > 8 {
+				t.Errorf("%v: %d translations with %d stores", arch, n, stores)
+			}
+		}
+	}
+}
+
 // When there is no more room all translations are dropped, and what is hot is translated again.
 func TestTranslationsWithoutRoom(t *testing.T) {
 	w := newTwins(t, chip.Blackhole)
