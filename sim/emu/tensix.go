@@ -270,9 +270,12 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)
 			return false
 		}
-		// Decoded instructions follow memory anyway.
+		// Decoded instructions follow memory anyway. Caches are there for a check.
+		if !t.chip.cfg.RefuseStaleCode {
+			break
+		}
 		for _, k := range t.cores {
-			if k.icache != nil && v>>k.hw&1 != 0 {
+			if v>>k.hw&1 != 0 {
 				k.icache.invalidate()
 			}
 		}
