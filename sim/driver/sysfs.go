@@ -20,9 +20,16 @@ type machineFS struct{ d *Driver }
 // Open implements fs.FS.
 func (m machineFS) Open(name string) (fs.File, error) { return m.d.tree(name).Open(name) }
 
-// tree lists the machine's files. Those below proc don't need the firmware.
+// tree lists the machine's files, at least those that there are at a name and below it. Those of a device are not needed by others, and
+// those below proc don't need the firmware.
 func (d *Driver) tree(name string) tree {
 	t := tree{}
+	for _, dev := range d.list() {
+		if pci, class := dev.directories(); strings.HasPrefix(name, pci+"/") || strings.HasPrefix(name, class+"/") {
+			dev.publish(t, true)
+			return t
+		}
+	}
 	t.text("sys/module/tenstorrent/version", d.cfg.Version.String()+"\n")
 	d.mu.Lock()
 	procs := slices.Clone(d.procs)
@@ -44,6 +51,11 @@ func (d *device) hasSecond() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.faults.second
+}
+
+// directories returns where a device's files are.
+func (d *device) directories() (pci, class string) {
+	return "sys/bus/pci/devices/" + d.address(), fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
 }
 
 // publish adds a device's files.
@@ -72,8 +84,7 @@ func (d *device) publish(t tree, telemetry bool) {
 	t[fmt.Sprintf("dev/tenstorrent/%d", d.ordinal)] = entry{mode: fs.ModeDevice | fs.ModeCharDevice | 0o666}
 	t.text(fmt.Sprintf("proc/driver/tenstorrent/%d/pids", d.ordinal), pids.String())
 
-	pci := "sys/bus/pci/devices/" + d.address()
-	class := fmt.Sprintf("sys/class/tenstorrent/tenstorrent!%d", d.ordinal)
+	pci, class := d.directories()
 	both := func(name, format string, args ...any) {
 		s := fmt.Sprintf(format, args...)
 		t.text(pci+"/"+name, s)
