@@ -76,15 +76,20 @@ void kernel_main(void) {
 func TestCost(t *testing.T) {
 	b := devtest.Open(t, sim.Wormhole(sim.Seed(1)))
 	b.Must(b.Dev.Debug().WriteL1(chip.Core{X: 2, Y: 1}, 0x40000, make([]byte, 4)))
-	measure := func(checked bool) (out [3]int) {
-		b.Must(b.Queue.Run(b.Ctx, b.Load(withBuffer(on(build(t, "k.c", costs, checked), chip.BRISC)))))
-		b.Must(b.Queue.Wait(b.Ctx))
-		p := make([]byte, 4*len(out))
-		b.Must(b.Dev.Debug().ReadL1(chip.Core{X: 2, Y: 1}, 0x50000, p))
-		for i := range out {
-			out[i] = int(binary.LittleEndian.Uint32(p[4*i:])) / 16
+	measure := func(checked bool) (least [3]int) { // a clock runs ahead now and then, for others that have run longer in the same round
+		x := b.Load(withBuffer(on(build(t, "k.c", costs, checked), chip.BRISC)))
+		for run := range 10 {
+			b.Must(b.Queue.Run(b.Ctx, x))
+			b.Must(b.Queue.Wait(b.Ctx))
+			p := make([]byte, 4*len(least))
+			b.Must(b.Dev.Debug().ReadL1(chip.Core{X: 2, Y: 1}, 0x50000, p))
+			for i := range least {
+				if n := int(binary.LittleEndian.Uint32(p[4*i:])) / 16; run == 0 || n < least[i] {
+					least[i] = n
+				}
+			}
 		}
-		return out
+		return least
 	}
 	out, in := measure(false), measure(true)
 	for i, c := range []struct {
