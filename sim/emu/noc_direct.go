@@ -151,7 +151,7 @@ func (t *tile) writeAtOnce(u *niu, noc int, id, posted uint32, to *endpoint, fro
 // multicastAtOnce performs a multicast to a rectangle that has been accepted before.
 func (t *tile) multicastAtOnce(u *niu, noc int, id, posted uint32, corners [2]*endpoint, from, at, n uint64) bool {
 	c := t.chip
-	if corners[0] == nil || corners[1] == nil || n-1 >= uint64(c.params.MaxBurst) || !t.inL1(from, n) || at+n > uint64(c.params.L1Size) || (from^at)&15 != 0 {
+	if corners[0] == nil || corners[1] == nil || n-1 >= uint64(c.params.MaxBurst) || !t.inL1(from, n) || !t.inL1(at, n) || (from^at)&15 != 0 {
 		return false
 	}
 	start, end := corners[noc].xy, corners[1-noc].xy
@@ -172,7 +172,8 @@ func (t *tile) multicastAtOnce(u *niu, noc int, id, posted uint32, corners [2]*e
 	return true
 }
 
-// take puts what a request brings into L1, of which nothing is checked. Kernels are often brought anew as they were: what is there is kept, decoded and translated.
+// take puts what a request brings into L1, of which nothing is checked. Kernels are often brought anew as they were: what is there is
+// kept, decoded and translated.
 func (t *tile) take(addr uint32, n int, data []uint32) {
 	l1 := t.memory(addr + uint32(n))
 	if (addr|uint32(n))&3 != 0 {

@@ -25,7 +25,16 @@ func TestDirect(t *testing.T) {
 					}
 					from := rapid.IntRange(0, len(direct.tiles)-1).Draw(t, "from")
 					kind, q := direct.draw(t, from)
-					for range 1 + b2u(kind == "multicast") { // whose rectangle has to be accepted first
+					all := []nocRequest{q}
+					if kind == "multicast" { // whose rectangle has to be accepted first
+						beyond := q
+						beyond.ret |= 1<<36 - 1<<20
+						if arch == chip.Blackhole {
+							beyond.ret |= 1<<64 - 16
+						}
+						all = append(all, q, beyond)[:2+rapid.IntRange(0, 1).Draw(t, "beyond")]
+					}
+					for _, q := range all {
 						if direct.issue(from, q) {
 							performed[kind]++
 						}
@@ -133,7 +142,10 @@ func (r *requester) draw(t *rapid.T, from int) (kind string, q nocRequest) {
 			a += uint64(pick("offset", 16))
 		}
 		if pick("inside", 100) == 0 {
-			a = uint64(r.c.params.L1Size) - 32
+			a = rapid.SampledFrom([]uint64{uint64(r.c.params.L1Size) - 32, 1<<36 - 16, ^uint64(15)}).Draw(t, "end")
+			if r.c.arch == chip.Wormhole {
+				a &= 1<<36 - 1 // coordinates follow
+			}
 		}
 		return a
 	}
