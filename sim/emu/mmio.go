@@ -158,7 +158,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	t := c.tile
 	v := c.X[o.Rs2]
 	if addr-niu0Base < streamBase-niu0Base && n == 4 && !t.outbox.full() { // what most requests begin with
-		return c.stored(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
+		return c.afterStore(t.niuStore(origin{tile: t, core: c}, int(addr-niu0Base)/(niu1Base-niu0Base), addr%(niu1Base-niu0Base), v))
 	}
 	if w := addr >> 2; addr < t.size { // in a flagged line, or after what of L1 was used so far
 		l1 := t.memory(addr + n)
@@ -181,11 +181,11 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 	if t.outbox.full() {
 		return slowAgain
 	}
-	return c.stored(t.store(origin{tile: t, core: c}, addr, v))
+	return c.afterStore(t.store(origin{tile: t, core: c}, addr, v))
 }
 
-// stored is what a store to a register leads to.
-func (c *core) stored(st slowResult) slowResult {
+// afterStore returns what a core does after a store to a register, which may have stopped it or the chip.
+func (c *core) afterStore(st slowResult) slowResult {
 	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
 		return slowHalt
 	}
