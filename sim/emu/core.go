@@ -24,10 +24,13 @@ const (
 
 // Flags of a line of L1. A store to a line without flags goes straight to memory.
 const (
-	flagCode  = 1 << iota // instructions in the line are decoded
-	flagWatch             // a parked core has read the line
-	flagTrap              // every store is checked, because reads of memory never written are refused
+	flagWatch = translate.Watched // a parked core has read a word of the line: a bit for each word, by the low bits of its index
+	flagCode  = 1 << 4            // instructions in the line are decoded
+	flagTrap  = 1 << 5            // every store is checked, because reads of memory never written are refused
 )
+
+// watches returns the flag for a word of L1 that a parked core has read.
+func watches(word uint32) uint8 { return 1 << (word & 3) }
 
 // codePage holds the decoded instructions of one page, and what is known of its lines. All cores of a tile share it.
 type codePage struct {

@@ -208,14 +208,13 @@ func (c *core) notePolls(polls []poll) []poll {
 	if w := &c.wait; w.known {
 		for _, r := range w.reads[:w.n] {
 			kept = append(kept, poll{r.word, r.mask, r.value, c.number})
+			c.tile.flags[r.word>>(lineShift-2)] |= watches(r.word)
 		}
 	} else {
 		for _, l := range c.watch[:c.watched] {
 			kept = append(kept, poll{word: l << (lineShift - 2), core: c.number})
+			c.tile.flags[l] |= flagWatch
 		}
-	}
-	for _, l := range c.watch[:c.watched] {
-		c.tile.flags[l] |= flagWatch
 	}
 	return kept
 }
@@ -264,7 +263,7 @@ func (t *tile) touched(line uint32) {
 			continue
 		}
 		if p.mask != 0 && t.l1[p.word]&p.mask == p.value {
-			keep |= f & flagWatch
+			keep |= f & watches(p.word)
 		} else if c := t.cores[p.core]; c.state == parked {
 			c.wake(p.mask == 0)
 		}

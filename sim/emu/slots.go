@@ -7,8 +7,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// maxStreams is how many streams a tile has at most.
-const maxStreams = 64
+// How many streams a tile has: that of a worker, and an Ethernet tile.
+const (
+	maxStreams   = 64
+	leastStreams = 32
+)
 
 // tileWords are the registers of a tile of which some are no more than words, alone, so that what a request counts is in one line of the
 // host's caches.
@@ -20,9 +23,6 @@ type tileWords struct {
 // Where the streams begin among the words.
 const firstStreamWord = 2 * numNIUWords
 
-// slots are the registers of a tile that translated code loads and stores by itself, among the tile's words.
-type slots struct{ loads, stores translate.Slots }
-
 // slotsKey is what slots depend on.
 type slotsKey struct {
 	arch                      chip.Arch
@@ -32,11 +32,11 @@ type slotsKey struct {
 
 var (
 	slotsMu  sync.Mutex
-	allSlots = map[slotsKey]*slots{} // the same for all chips
+	allSlots = map[slotsKey]*translate.Registers{} // the same for all chips
 )
 
 // slotsFor returns the slots of a tile of the chip with so many streams.
-func (c *Chip) slotsFor(streams int) *slots {
+func (c *Chip) slotsFor(streams int) *translate.Registers {
 	cfg := &c.cfg
 	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0}
 	slotsMu.Lock()
@@ -52,8 +52,8 @@ func (c *Chip) slotsFor(streams int) *slots {
 // newSlots finds the registers of which a load or a store does nothing else. With checks of when counters are loaded those are more than
 // words, and so are counters of NIUs that may wait for the end of a window, and the registers of command buffers that may be busy when
 // they are stored.
-func newSlots(k slotsKey, l *niuLayout) *slots {
-	s := &slots{}
+func newSlots(k slotsKey, l *niuLayout) *translate.Registers {
+	s := &translate.Registers{}
 	for noc := range uint32(2) {
 		for off := uint32(0); off < niu1Base-niu0Base; off += 4 {
 			at, slot := (noc*(niu1Base-niu0Base)+off)/4, noc*numNIUWords+1
@@ -67,12 +67,12 @@ func newSlots(k slotsKey, l *niuLayout) *slots {
 				continue
 			}
 			if !k.checked && (ok || !k.parallel) {
-				s.loads[at] = uint16(slot)
+				s.Loads[at] = uint16(slot)
 			}
 			if ok && r != bufBusy && !k.delays {
-				s.stores[at] = uint16(slot)
+				s.Stores[at] = uint16(slot)
 				if r == bufTag {
-					s.stores[at] |= translate.Narrow
+					s.Stores[at] |= translate.Narrow
 				}
 			}
 		}
@@ -81,7 +81,7 @@ func newSlots(k slotsKey, l *niuLayout) *slots {
 	for off := 0; off < streamBytes && !k.checked; off += 4 {
 		if w, ok := words[streamRegister(k.arch, uint32(off))]; ok {
 			for n := range k.streams {
-				s.loads[(streamBase-translate.RegistersBase+n*streamBytes+off)/4] = uint16(1 + firstStreamWord + n*len(words) + w)
+				s.Loads[(streamBase-translate.RegistersBase+n*streamBytes+off)/4] = uint16(1 + firstStreamWord + n*len(words) + w)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func TestSlots(t *testing.T) {
 		loads, stores := 0, 0
 		for i := range translate.RegistersBytes / 4 {
 			addr := translate.RegistersBase + uint32(i)*4
-			if s := tl.slots.loads[i]; s != 0 {
+			if s := tl.slots.Loads[i]; s != 0 {
 				loads++
 				*word(s) = addr
 				words, nius := *tl.niuWords, tl.niu
@@ -36,7 +36,7 @@ func TestSlots(t *testing.T) {
 				}
 				*word(s) = 0
 			}
-			if s := tl.slots.stores[i]; s != 0 {
+			if s := tl.slots.Stores[i]; s != 0 {
 				stores++
 				v, words, nius := addr, *tl.niuWords, tl.niu
 				if s&translate.Narrow != 0 {
@@ -56,7 +56,7 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%v: %d loads and %d stores, want %d and %d", arch, loads, stores, wantLoads, wantStores)
 		}
 		fewer := 0
-		for _, s := range r.c.slotsFor(32).loads {
+		for _, s := range r.c.slotsFor(leastStreams).Loads {
 			if s != 0 {
 				fewer++
 			}
@@ -80,7 +80,7 @@ func TestRegistersOfCode(t *testing.T) {
 		{"requests take time", Config{Delay: 10}, true, false},
 	} {
 		s := (&Chip{cfg: c.cfg, arch: chip.Blackhole, layout: layoutOf(chip.Blackhole)}).slotsFor(maxStreams)
-		loads, stores := s.loads != (translate.Slots{}), s.stores != (translate.Slots{})
+		loads, stores := s.Loads != (translate.Slots{}), s.Stores != (translate.Slots{})
 		if loads != c.loads || stores != c.stores {
 			t.Errorf("if %s: code loads %v, stores %v; want %v, %v", c.name, loads, stores, c.loads, c.stores)
 		}

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+)
 
 // tile is a Tensix or Ethernet tile: L1, registers, two NIUs and stream counters, and in a Tensix tile five cores.
 type tile struct {
@@ -33,7 +36,7 @@ type tile struct {
 
 	niu     [2]niu
 	streams []stream
-	slots   *slots
+	slots   *translate.Registers
 	data    []uint32 // room for those of a request that is being performed
 	outbox  *outbox  // while the tile runs in a window
 	debug   debugRegs
@@ -48,7 +51,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	t := &tile{chip: c, xy: xy, kind: kind, number: len(c.tiles)}
 	size, streams := c.params.L1Size, maxStreams
 	if kind == chip.Ethernet {
-		size, streams = c.params.EthernetL1Size, 32
+		size, streams = c.params.EthernetL1Size, leastStreams
 	}
 	t.size = size
 	t.code = make([]*codePage, size/pageBytes)
@@ -72,7 +75,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
-	k.SetRegisters(&t.niuWords[0].buf[0][0], &t.slots.loads, &t.slots.stores)
+	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots)
 	t.cores = append(t.cores, k)
 }
 

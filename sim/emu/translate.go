@@ -69,10 +69,10 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	}
 	at := first * lineWords
 	ops := pg.ops[at : end*lineWords]
-	code := all.memory.Translate(base, at, ops)
+	code := all.memory.Translate(base, at, ops, t.chip.slotsFor(leastStreams))
 	if code == nil {
 		t.chip.untranslate()
-		if code = all.memory.Translate(base, at, ops); code == nil {
+		if code = all.memory.Translate(base, at, ops, t.chip.slotsFor(leastStreams)); code == nil {
 			all.off = true // this host gives no memory for code
 			return
 		}

@@ -345,30 +345,82 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 	return a
 }
 
-// anywhere emits a load or store. What it does in L1 and in local RAM gets the register with the index of the byte, what it does
-// with a register of the tile that with the index of its word; the first of them is at w2.
-func (e *arm) anywhere(i int, o rv32.Inst, slots int32, l1, local, register func(index uint8)) {
+// armWays emit what a load or store does where its address is found to be, and get the register with the index of the byte, or for a
+// register of the tile with that of its word; the first of them is at w2. A register is told by its slot, or by 0 if w1 may still have
+// the mark of one for narrow values.
+type armWays struct {
+	l1, local func(index uint8)
+	register  func(index uint8, slot uint32)
+}
+
+// access emits a load or store by one of the ways.
+func (e *arm) access(i int, o rv32.Inst, s slotsOf, w armWays) {
+	area, at, ok := e.certain(i, o, s)
+	if !ok {
+		e.anywhere(i, o, s, w)
+		return
+	}
+	if o.Rs1 != 0 {
+		e.constant(w3, e.guesses[i-e.first].v-uint32(o.Imm))
+		e.op(aSUBS, zr, e.read(o.Rs1, w0), w3)
+	}
+	if area == areaOthers {
+		if o.Rs1 == 0 {
+			e.jump(e.exit(i))
+			return
+		}
+		e.jumpIf(aEQ, e.exit(i))
+		e.anywhere(i, o, s, w)
+		return
+	}
+	done := e.label()
+	if o.Rs1 != 0 {
+		other := e.label()
+		e.jumpIf(aNE, other)
+		e.cold = append(e.cold, func() {
+			e.place(other)
+			e.anywhere(i, o, s, w)
+			e.jump(done)
+		})
+	}
+	switch area {
+	case areaL1:
+		e.constant(w0, at)
+		w.l1(w0)
+	case areaLocal:
+		e.constant(w1, at)
+		w.local(w1)
+	case areaRegisters:
+		e.constant(w1, at&^Narrow-1)
+		e.pointer(w2, atRegisters)
+		w.register(w1, at)
+	}
+	e.place(done)
+}
+
+// anywhere emits a load or store that finds out where its address is.
+func (e *arm) anywhere(i int, o rv32.Inst, s slotsOf, w armWays) {
 	a := e.address(i, o)
-	e.access(i, o, func(otherwise int) {
+	e.look(i, o, func(otherwise int) {
 		e.op(aSUBS, zr, a, w8)
 		e.jumpIf(aHS, otherwise)
-		l1(a)
+		w.l1(a)
 	}, func(otherwise int) {
 		e.add(w1, a, -(LocalBase - 1<<32))
 		e.op(aSUBS, zr, w1, w9)
 		e.jumpIf(aHS, otherwise)
-		local(w1)
+		w.local(w1)
 	}, func(otherwise int) {
 		e.add(w1, a, -(RegistersBase - 1<<32))
 		e.shift(aLSRV, w2, w1, registersShift)
 		e.to(aCBNZ|w2, otherwise)
 		e.shift(aLSRV, w1, w1, 2)
-		e.pointer(w2, slots)
+		e.pointer(w2, s.at())
 		e.op(aLDRH|armScaled, w1, w2, w1)
 		e.to(aCBZ|w1, otherwise)
 		e.add(w1, w1, -1)
 		e.pointer(w2, atRegisters)
-		register(w1)
+		w.register(w1, 0)
 	})
 }
 
@@ -381,10 +433,11 @@ var armLoads = map[rv32.Opcode]uint32{rv32.LB: aLDRSB, rv32.LH: aLDRSH, rv32.LW:
 
 func (e *arm) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), armLoads[o.Code]
-	e.anywhere(i, o, atLoads,
+	e.access(i, o, loads, armWays{
 		func(a uint8) { e.op(op, d, w5, a) },
 		func(a uint8) { e.op(op, d, w6, a) },
-		func(w uint8) { e.op(op|armScaled, d, w2, w) })
+		func(w uint8, _ uint32) { e.op(op|armScaled, d, w2, w) },
+	})
 	e.finish(o.Rd, d)
 }
 
@@ -394,26 +447,59 @@ func (e *arm) narrow(i int, v uint8) {
 	index, _ := armMask(Narrow - 1)
 	e.shift(aLSRV, w3, w1, 15)
 	e.to(aCBZ|w3, wide)
+	e.onlyNarrow(i, v)
+	e.unary(aANDI|index, w1, w1)
+	e.place(wide)
+}
+
+// onlyNarrow leaves if a register has another value than a narrow one.
+func (e *arm) onlyNarrow(i int, v uint8) {
 	e.constant(w3, NarrowBits)
 	e.op(aBICS, zr, v, w3)
 	e.jumpIf(aNE, e.exit(i))
-	e.unary(aANDI|index, w1, w1)
-	e.place(wide)
 }
 
 var armStores = map[rv32.Opcode]uint32{rv32.SB: aSTRB, rv32.SH: aSTRH, rv32.SW: aSTR}
 
 func (e *arm) store(i int, o rv32.Inst) {
 	op := armStores[o.Code]
-	e.anywhere(i, o, atStores, func(a uint8) {
+	e.access(i, o, stores, armWays{func(a uint8) {
+		put := func() { e.op(op, e.read(o.Rs2, w1), w5, a) }
+		flagged, done := e.label(), e.label()
 		e.shift(aLSRV, w1, a, LineShift)
 		e.op(aLDRB, w1, w7, w1)
-		e.to(aCBNZ|w1, e.exit(i))
-		e.op(op, e.read(o.Rs2, w1), w5, a)
-	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) },
-		func(w uint8) {
-			v := e.read(o.Rs2, w0)
-			e.narrow(i, v)
-			e.op(op|armScaled, v, w2, w)
+		e.to(aCBNZ|w1, flagged)
+		put()
+		e.place(done)
+		e.cold = append(e.cold, func() {
+			e.place(flagged)
+			e.watched(i, a)
+			put()
+			e.jump(done)
 		})
+	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) },
+		func(w uint8, slot uint32) {
+			v := e.read(o.Rs2, w0)
+			switch {
+			case slot == 0:
+				e.narrow(i, v)
+			case slot&Narrow != 0:
+				e.onlyNarrow(i, v)
+			}
+			e.op(op|armScaled, v, w2, w)
+		}})
+}
+
+// watched leaves if the flags in w1 have others than for watched words, or the word is watched at the address in a register.
+func (e *arm) watched(i int, a uint8) {
+	others, _ := armMask(^uint32(Watched))
+	low, _ := armMask(3)
+	first, _ := armMask(1)
+	e.unary(aANDSI|others, zr, w1)
+	e.jumpIf(aNE, e.exit(i))
+	e.shift(aLSRV, w2, a, 2)
+	e.unary(aANDI|low, w2, w2)
+	e.op(aLSRV, w1, w1, w2)
+	e.unary(aANDSI|first, zr, w1)
+	e.jumpIf(aNE, e.exit(i))
 }

@@ -44,12 +44,14 @@ type emitter struct {
 	slow   []int                // labels of exits, by instruction; 0 for none
 	cold   []func()             // emit what is seldom executed
 
+	guesses []value // of addresses, by instruction
+
 	table, jumped, leaveSlow int
 }
 
 // newEmitter returns an emitter that has the most used registers in homes.
 func newEmitter(p *program, homes []uint8) emitter {
-	e := emitter{program: p, slow: make([]int, len(p.ops))}
+	e := emitter{program: p, slow: make([]int, len(p.ops)), guesses: p.guess()}
 	for r := range e.home {
 		e.home[r] = none
 	}
@@ -232,14 +234,43 @@ func (e *emitter) anyOf(i int, ways ...func(otherwise int)) {
 	e.place(done)
 }
 
-// access emits a load or store of the address o.Rs1 + o.Imm: in L1, in local RAM, or, if it is of a word, of a register.
-func (e *emitter) access(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
-	switch {
+// look emits a load or store of the address o.Rs1 + o.Imm, wherever that is: in L1, in local RAM, or, if it is of a word, in a register.
+func (e *emitter) look(i int, o rv32.Inst, l1, local, register func(otherwise int)) {
+	area := e.guesses[i-e.first].area
+	switch word := size(o.Code) == 4; {
 	case localFirst(o.Rs1):
 		e.anyOf(i, local, l1)
-	case size(o.Code) == 4:
+	case area == areaLocal:
+		e.anyOf(i, local, l1)
+	case area == areaRegisters && word:
+		e.anyOf(i, register, l1, local)
+	case word:
 		e.anyOf(i, l1, local, register)
 	default:
 		e.anyOf(i, l1, local)
 	}
+}
+
+// slotsOf says which of a machine's slots an access is by.
+type slotsOf uint8
+
+const (
+	loads slotsOf = iota
+	stores
+)
+
+// at is where the machine has them.
+func (s slotsOf) at() int32 {
+	if s == loads {
+		return atLoads
+	}
+	return atStores
+}
+
+// of returns those of registers.
+func (s slotsOf) of(r *Registers) *Slots {
+	if s == loads {
+		return &r.Loads
+	}
+	return &r.Stores
 }

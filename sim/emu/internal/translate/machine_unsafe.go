@@ -5,8 +5,21 @@ import "unsafe"
 // LocalBase is the address of local RAM.
 const LocalBase = 0xFFB00000
 
+// leastLocal is how many bytes of local RAM each machine has, mostLocal more than any has.
+const (
+	leastLocal = 2 << 10
+	mostLocal  = 64 << 10
+)
+
+// pageBytes is the size of the pages of which code is made.
+const pageBytes = 4096
+
 // LineShift is by how much addresses of memory are shifted to give the index of their line in a machine's flags.
 const LineShift = 6
+
+// Watched are the bits of a line's flags for its words, by the low bits of their index in memory: a store to another word of a line that
+// has no other flag is a store like any.
+const Watched = 1<<4 - 1
 
 // RegistersBase is the address of the registers of which some may be plain words, RegistersBytes how many bytes they have.
 const (
@@ -25,6 +38,9 @@ const (
 // that word, or 0 for a register that is more.
 type Slots [RegistersBytes / 4]uint16
 
+// Registers are those that code loads and those that it stores by itself.
+type Registers struct{ Loads, Stores Slots }
+
 // Machine is what code works on: a processor with its memory. Code finds all of it near X.
 type Machine struct {
 	l1, local, registers *uint32
@@ -38,19 +54,19 @@ type Machine struct {
 }
 
 // SetL1 gives the machine memory from address 0. Flags has a byte for each line of it. A store to a line whose byte isn't zero
-// leaves the code.
+// leaves the code, except for words that aren't Watched. All of a page from which code was made is there.
 func (m *Machine) SetL1(words []uint32, flags *byte) {
 	m.l1, m.l1Bytes, m.flags = unsafe.SliceData(words), uint32(4*len(words)), flags
 }
 
-// SetLocal gives the machine memory from LocalBase.
+// SetLocal gives the machine memory from LocalBase, 2 KiB at least.
 func (m *Machine) SetLocal(words []uint32) {
 	m.local, m.localBytes = unsafe.SliceData(words), uint32(4*len(words))
 }
 
 // SetRegisters gives the machine the registers of its tile that it can load and store as words, of which first is the first.
-func (m *Machine) SetRegisters(first *uint32, loads, stores *Slots) {
-	m.registers, m.loads, m.stores = first, loads, stores
+func (m *Machine) SetRegisters(first *uint32, r *Registers) {
+	m.registers, m.loads, m.stores = first, &r.Loads, &r.Stores
 }
 
 // Where code finds what is beside X.

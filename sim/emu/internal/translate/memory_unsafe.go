@@ -28,9 +28,9 @@ type Memory struct {
 }
 
 // Translate makes code of the instructions ops of the page at base, the first of which has index first. It returns nil if there
-// is no room: after Close there is.
-func (m *Memory) Translate(base uint32, first int, ops []rv32.Op) *Code {
-	code, bodies := makeCode(&program{base, first, ops})
+// is no room: after Close there is. Machines that run the code have at least the registers.
+func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers) *Code {
+	code, bodies := makeCode(&program{base, first, ops, r})
 	p := m.room(len(code))
 	if p == nil {
 		return nil

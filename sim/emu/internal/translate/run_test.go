@@ -11,18 +11,22 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
 
-// Sizes of the memories of these tests, in bytes, the line of L1 that is watched, and the first index of their code in its page.
+// Sizes of the memories of these tests, in bytes, the line of L1 that has a flag, that of which words are watched, and which ones by the low
+// bits of their index, and the first index of their code in its page.
 const (
-	testL1    = 0x8000
-	testLocal = 0x1000
-	watched   = 4
-	testFirst = 32
+	testL1     = 0x8000
+	testLocal  = 0x1000
+	flagged    = 4
+	watched    = 6
+	watchedAre = 1<<1 | 1<<2
+	testFirst  = 32
 )
 
-// Registers of the tile that are words: one that can be loaded, one that can be stored with a narrow value, and one, the last,
-// with any.
+// Registers of the tile that are words: one that can be loaded, one that not all machines have, one that can be
+// stored with a narrow value, and one, the last, with any.
 const (
 	testLoaded = 0x10200
+	testSome   = 0x10300
 	testNarrow = 0x18
 	testStored = RegistersBytes - 4
 )
@@ -44,16 +48,26 @@ type edge struct {
 	want outcome
 }
 
+// entered is an edge that may be run from a later instruction.
+type entered struct {
+	edge
+	start int
+}
+
 // testWord is what is in memory before.
 func testWord(addr uint32) uint32 { return addr*0x9E3779B1 ^ 0x80808080 }
 
 // run runs the code of an edge.
-func (c *edge) run(t *testing.T, m *Memory) outcome {
+func (c *entered) run(t *testing.T, m *Memory) outcome {
 	p := &program{base: 0x1000, first: testFirst}
 	for _, o := range c.ops {
 		p.ops = append(p.ops, o.Op())
 	}
-	code := m.Translate(p.base, p.first, p.ops)
+	var known Registers
+	known.Loads[testLoaded/4], known.Stores[testStored/4], known.Stores[testNarrow/4] = 1, 3, 2|Narrow
+	r := known
+	r.Loads[testSome/4] = 4
+	code := m.Translate(p.base, p.first, p.ops, &known)
 	if code == nil {
 		t.Fatal("there is no memory for code")
 	}
@@ -62,13 +76,11 @@ func (c *edge) run(t *testing.T, m *Memory) outcome {
 		mc.X[r] = v
 	}
 	flags := make([]byte, testL1>>LineShift)
-	flags[watched] = 1
-	l1, local, registers := make([]uint32, testL1/4), make([]uint32, testLocal/4), make([]uint32, 3)
+	flags[flagged], flags[watched] = 1<<4|watchedAre, watchedAre
+	l1, local, registers := make([]uint32, testL1/4), make([]uint32, testLocal/4), make([]uint32, 4)
 	mc.SetL1(l1, &flags[0])
 	mc.SetLocal(local)
-	var loads, stores Slots
-	loads[testLoaded/4], stores[testStored/4], stores[testNarrow/4] = 1, 3, 2|Narrow
-	mc.SetRegisters(&registers[0], &loads, &stores)
+	mc.SetRegisters(&registers[0], &r)
 	each := func(f func(addr uint32, w *uint32)) {
 		for i := range l1 {
 			f(uint32(i)*4, &l1[i])
@@ -79,9 +91,10 @@ func (c *edge) run(t *testing.T, m *Memory) outcome {
 		f(RegistersBase+testLoaded, &registers[0])
 		f(RegistersBase+testNarrow, &registers[1])
 		f(RegistersBase+testStored, &registers[2])
+		f(RegistersBase+testSome, &registers[3])
 	}
 	each(func(addr uint32, w *uint32) { *w = testWord(addr) })
-	next, end, why := code.Run(&mc, testFirst, testFirst+c.end)
+	next, end, why := code.Run(&mc, testFirst+c.start, testFirst+c.end)
 	got := outcome{next - testFirst, end - testFirst, why, map[uint8]uint32{}, map[uint32]uint32{}}
 	for r, v := range mc.X[:rv32.Sink] {
 		if v != 0 {
@@ -161,14 +174,43 @@ func accessEdge(base uint8, code rv32.Opcode, addr uint32, others bool) edge {
 	return c
 }
 
+// accessEdges are that load or store by an address of which nothing is guessed, by one that is guessed or is certain, and by one that is
+// guessed wrongly. Where local RAM is looked for first registers are left to others.
+func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []entered) {
+	register := addr >= RegistersBase && addr-RegistersBase < RegistersBytes
+	all = append(all, entered{edge: accessEdge(base, code, addr, others || register && localFirst(base))})
+	after := func(name string, value uint32, others bool) entered {
+		c := accessEdge(base, code, addr, others)
+		c.name += " after " + name
+		c.ops = append([]rv32.Inst{{Code: rv32.LI, Rd: base, Imm: int32(value)}}, c.ops...)
+		c.want.Next++
+		return entered{c, 0}
+	}
+	guessed := after("its constant", addr-8, others)
+	guessed.end, guessed.want.End = 101, 101
+	all = append(all, guessed)
+	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8, 0xFFEF0000} {
+		c := after(fmt.Sprintf("%#x", wrong), wrong, others || wrong+8 != addr && register && (localFirst(base) || areaOf(wrong+8) == areaLocal))
+		c.start = 1
+		all = append(all, c)
+	}
+	c := accessEdge(base, code, addr, others)
+	c.name += ", absolute"
+	c.ops[0].Rs1, c.ops[0].Imm = 0, int32(addr)
+	return append(all, entered{c, 0})
+}
+
 // Code is left where it should be, with what it should have done and nothing else, at the edges of its range, of its budget and
 // of memory, and of lines that are watched.
 func TestEdgesOfCode(t *testing.T) {
 	if !Available {
 		t.Skip("no code runs on this host")
 	}
-	cases := jumpEdges()
-	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM
+	var cases []entered
+	for _, c := range jumpEdges() {
+		cases = append(cases, entered{c, 0})
+	}
+	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM, but for what is guessed
 		for _, a := range []struct {
 			code   rv32.Opcode
 			addr   uint32
@@ -183,26 +225,33 @@ func TestEdgesOfCode(t *testing.T) {
 			{rv32.SW, 0x202, true}, {rv32.SB, testL1 - 1, false}, {rv32.SB, testL1, true},
 			{rv32.SW, LocalBase, false}, {rv32.SH, LocalBase + 2, false}, {rv32.SB, LocalBase + testLocal - 1, false},
 			{rv32.SB, LocalBase + testLocal, true}, {rv32.SW, LocalBase - 4, true},
-			{rv32.SW, watched<<LineShift - 4, false}, {rv32.SW, watched << LineShift, true},
-			{rv32.SB, (watched+1)<<LineShift - 1, true}, {rv32.SH, (watched + 1) << LineShift, false},
-			{rv32.LW, watched << LineShift, false},
-			{rv32.LW, RegistersBase + testLoaded, base == 2}, {rv32.SW, RegistersBase + testLoaded, true},
+			{rv32.SW, flagged<<LineShift - 4, false}, {rv32.SW, flagged << LineShift, true},
+			{rv32.SB, (flagged+1)<<LineShift - 1, true}, {rv32.SH, (flagged + 1) << LineShift, false},
+			{rv32.LW, flagged << LineShift, false},
+			{rv32.SW, watched << LineShift, false}, {rv32.SW, watched<<LineShift + 4, true}, {rv32.SB, watched<<LineShift + 11, true},
+			{rv32.SH, watched<<LineShift + 14, false}, {rv32.SB, watched<<LineShift + 31, false}, {rv32.SW, watched<<LineShift + 56, true},
+			{rv32.LW, watched<<LineShift + 4, false},
+			{rv32.LW, RegistersBase + testLoaded, false}, {rv32.SW, RegistersBase + testLoaded, true},
 			{rv32.LH, RegistersBase + testLoaded, true}, {rv32.LW, RegistersBase + testLoaded + 2, true},
-			{rv32.SW, RegistersBase + testStored, base == 2}, {rv32.LW, RegistersBase + testStored, true},
+			{rv32.SW, RegistersBase + testStored, false}, {rv32.LW, RegistersBase + testStored, true},
 			{rv32.SB, RegistersBase + testStored, true}, {rv32.LW, RegistersBase + testLoaded - 4, true},
 			{rv32.SW, RegistersBase + testNarrow, true}, {rv32.LW, RegistersBase - 4, true}, {rv32.SW, RegistersBase + RegistersBytes, true},
 		} {
-			cases = append(cases, accessEdge(base, a.code, a.addr, a.others))
+			cases = append(cases, accessEdges(base, a.code, a.addr, a.others)...)
 		}
 	}
 	for _, v := range []uint32{0, NarrowBits, NarrowBits + 1, NarrowBits << 1, 1 << 31} {
-		c := accessEdge(5, rv32.SW, RegistersBase+testNarrow, v&^NarrowBits != 0)
-		c.name, c.x[6], c.want.X[6] = fmt.Sprintf("%#x to a narrow register", v), v, v
-		if v&^NarrowBits == 0 {
-			c.want.Stored = map[uint32]uint32{RegistersBase + testNarrow: v}
+		for _, c := range accessEdges(5, rv32.SW, RegistersBase+testNarrow, v&^NarrowBits != 0) {
+			c.name += fmt.Sprintf(", the value %#x", v)
+			c.x[6], c.want.X[6] = v, v
+			if c.want.Stored != nil {
+				c.want.Stored = map[uint32]uint32{RegistersBase + testNarrow: v}
+			}
+			cases = append(cases, c)
 		}
-		cases = append(cases, c)
 	}
+	// A register that not all machines have is found by looking, and left to others where it is guessed.
+	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
 	var m Memory
 	t.Cleanup(m.Close)
 	for _, c := range cases {

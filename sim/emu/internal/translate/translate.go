@@ -40,6 +40,8 @@ type program struct {
 	base  uint32 // address of the page
 	first int
 	ops   []rv32.Op
+
+	registers *Registers // that each machine has, or nil
 }
 
 func (p *program) end() int { return p.first + len(p.ops) }

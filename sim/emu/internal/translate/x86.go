@@ -283,30 +283,106 @@ func (e *x86) testLow(reg, bits uint8) {
 	e.byte(0xF6, 0xC0|reg&7, bits)
 }
 
-// anywhere emits a load or store. What it does in L1 and in local RAM gets the register with the index of the byte, what it does
-// with a register of the tile that with its slot; the first of them is at rdx.
-func (e *x86) anywhere(i int, o rv32.Inst, slots int32, l1, local, register func(index uint8)) {
+// x86Place is an operand in memory: base + disp, and if there is an index base + index, or for a slot base + 4*index - 4.
+type x86Place struct {
+	base, index uint8
+	disp        int32
+	slot        bool
+}
+
+// at emits an instruction with a register and memory.
+func (e *x86) at(op int, reg uint8, p x86Place) {
+	switch {
+	case p.slot:
+		e.slot(op, reg, p.base, p.index)
+	case p.index != none:
+		e.indexed(op, reg, p.base, p.index)
+	default:
+		e.mem(op, reg, p.base, p.disp)
+	}
+}
+
+// x86Ways emit what a load or store does where its address is found to be. A register is told by its slot, or by 0 if that is in rcx.
+type x86Ways struct {
+	l1, local func(p x86Place)
+	register  func(p x86Place, slot uint32)
+}
+
+// access emits a load or store by one of the ways.
+func (e *x86) access(i int, o rv32.Inst, s slotsOf, w x86Ways) {
+	area, at, ok := e.certain(i, o, s)
+	if !ok {
+		e.anywhere(i, o, s, w)
+		return
+	}
+	if o.Rs1 != 0 {
+		e.compare(o.Rs1, e.guesses[i-e.first].v-uint32(o.Imm))
+	}
+	if area == areaOthers {
+		if o.Rs1 == 0 {
+			e.jump(e.exit(i))
+			return
+		}
+		e.jumpIf(xE, e.exit(i))
+		e.anywhere(i, o, s, w)
+		return
+	}
+	done := e.label()
+	if o.Rs1 != 0 {
+		other := e.label()
+		e.jumpIf(xNE, other)
+		e.cold = append(e.cold, func() {
+			e.place(other)
+			e.anywhere(i, o, s, w)
+			e.jump(done)
+		})
+	}
+	switch area {
+	case areaL1:
+		w.l1(x86Place{base: rsi, index: none, disp: int32(at)})
+	case areaLocal:
+		w.local(x86Place{base: r9, index: none, disp: int32(at)})
+	case areaRegisters:
+		e.pointer(rdx, atRegisters)
+		w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
+	}
+	e.place(done)
+}
+
+// compare emits a comparison of a register of the emulated processor with a constant.
+func (e *x86) compare(r uint8, v uint32) {
+	if h := e.home[r]; h != none {
+		e.immediate(7, h, int32(v))
+		return
+	}
+	e.byte(0x81)
+	e.modrm(7, rdi, int32(r)*4)
+	e.word(v)
+}
+
+// anywhere emits a load or store that finds out where its address is.
+func (e *x86) anywhere(i int, o rv32.Inst, s slotsOf, w x86Ways) {
 	a := e.address(i, o)
-	e.access(i, o, func(otherwise int) {
+	e.look(i, o, func(otherwise int) {
 		e.mem(xCMP, a, rdi, atL1Bytes)
 		e.jumpIf(xAE, otherwise)
-		l1(a)
+		w.l1(x86Place{base: rsi, index: a})
 	}, func(otherwise int) {
 		e.mem(xLEA, rcx, a, -(LocalBase - 1<<32))
 		e.mem(xCMP, rcx, rdi, atLocalBytes)
 		e.jumpIf(xAE, otherwise)
-		local(rcx)
+		w.local(x86Place{base: r9, index: rcx})
 	}, func(otherwise int) {
 		e.mem(xLEA, rcx, a, -(RegistersBase - 1<<32))
 		e.immediate(7, rcx, RegistersBytes)
 		e.jumpIf(xAE, otherwise)
 		e.shift(5, rcx, 1)
-		e.pointer(rdx, slots)
+		e.pointer(rdx, s.at())
 		e.indexed(xMOVZW, rcx, rdx, rcx)
 		e.reg(xTEST, rcx, rcx)
 		e.jumpIf(xE, otherwise)
 		e.pointer(rdx, atRegisters)
-		register(rcx)
+		w.register(x86Place{base: rdx, index: rcx, slot: true}, 0)
 	})
 }
 
@@ -314,10 +390,8 @@ var x86Loads = map[rv32.Opcode]int{rv32.LB: xMOVSB, rv32.LH: xMOVSW, rv32.LW: xM
 
 func (e *x86) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), x86Loads[o.Code]
-	e.anywhere(i, o, atLoads,
-		func(a uint8) { e.indexed(op, d, rsi, a) },
-		func(a uint8) { e.indexed(op, d, r9, a) },
-		func(s uint8) { e.slot(xMOV, d, rdx, s) })
+	get := func(p x86Place) { e.at(op, d, p) }
+	e.access(i, o, loads, x86Ways{get, get, func(p x86Place, _ uint32) { e.at(op, d, p) }})
 	e.finish(o.Rd, d)
 }
 
@@ -326,21 +400,60 @@ func (e *x86) store(i int, o rv32.Inst) {
 		if v := e.home[o.Rs2]; v != none {
 			return v
 		}
-		e.guest(xMOV, by, o.Rs2)
+		if o.Rs2 == 0 {
+			e.constant(by, 0)
+		} else {
+			e.guest(xMOV, by, o.Rs2)
+		}
 		return by
 	}
-	e.anywhere(i, o, atStores, func(a uint8) {
-		e.reg(xMOV, rcx, a)
+	put := func(p x86Place) { e.put(size(o.Code), value(rdx), p) }
+	e.access(i, o, stores, x86Ways{func(p x86Place) {
+		if p.index == none {
+			e.pointer(rdx, atFlags)
+			e.byte(0xF6) // test byte [rdx+line]
+			e.modrm(0, rdx, p.disp>>LineShift)
+			e.byte(^byte(Watched) | 1<<(p.disp>>2&3))
+			e.jumpIf(xNE, e.exit(i))
+			put(p)
+			return
+		}
+		flagged, done := e.label(), e.label()
+		e.reg(xMOV, rcx, p.index)
 		e.shift(5, rcx, LineShift)
 		e.testFlag()
-		e.jumpIf(xNE, e.exit(i))
-		e.put(size(o.Code), value(rdx), rsi, a)
-	}, func(a uint8) { e.put(size(o.Code), value(rdx), r9, a) },
-		func(s uint8) {
-			v := value(rax)
-			e.narrow(i, v)
-			e.slot(xSTORE, v, rdx, s)
+		e.jumpIf(xNE, flagged)
+		put(p)
+		e.place(done)
+		e.cold = append(e.cold, func() {
+			e.place(flagged)
+			e.watched(i, p.index)
+			put(p)
+			e.jump(done)
 		})
+	}, put, func(p x86Place, slot uint32) {
+		v := value(rax)
+		switch {
+		case slot == 0:
+			e.narrow(i, v)
+		case slot&Narrow != 0:
+			e.onlyNarrow(i, v)
+		}
+		e.at(xSTORE, v, p)
+	}})
+}
+
+// watched leaves if the line whose index is in rcx, with its flags at rdx, has others than for watched words, or the word is watched at the
+// address in a register.
+func (e *x86) watched(i int, a uint8) {
+	e.indexed(xMOVZB, rdx, rdx, rcx)
+	e.testLow(rdx, ^uint8(Watched))
+	e.jumpIf(xNE, e.exit(i))
+	e.reg(xMOV, rcx, a)
+	e.shift(5, rcx, 2)
+	e.immediate(4, rcx, 3)
+	e.byte(0x0F, 0xA3, 0xCA) // bt edx, ecx
+	e.jumpIf(xB, e.exit(i))
 }
 
 // pointer puts what of the machine is at an offset from its registers, a pointer, into a register.
@@ -354,12 +467,17 @@ func (e *x86) narrow(i int, v uint8) {
 	wide := e.label()
 	e.byte(0xF6, 0xC5, Narrow>>8) // test ch, 0x80
 	e.jumpIf(xE, wide)
+	e.onlyNarrow(i, v)
+	e.immediate(4, rcx, Narrow-1)
+	e.place(wide)
+}
+
+// onlyNarrow leaves if a register has another value than a narrow one.
+func (e *x86) onlyNarrow(i int, v uint8) {
 	e.rex(0, 0, v)
 	e.byte(0xF7, 0xC0|v&7) // test
 	e.word(^uint32(NarrowBits))
 	e.jumpIf(xNE, e.exit(i))
-	e.immediate(4, rcx, Narrow-1)
-	e.place(wide)
 }
 
 // slot emits an instruction with a register and word index-1 at base.
@@ -376,14 +494,14 @@ func (e *x86) testFlag() {
 }
 
 // put emits a store of the low n bytes of a register. What testLow says of low bytes holds here.
-func (e *x86) put(n int, v, base, index uint8) {
+func (e *x86) put(n int, v uint8, p x86Place) {
 	switch n {
 	case 1:
-		e.indexed(0x88, v, base, index)
+		e.at(0x88, v, p)
 	case 2:
 		e.byte(0x66)
-		e.indexed(xSTORE, v, base, index)
+		e.at(xSTORE, v, p)
 	default:
-		e.indexed(xSTORE, v, base, index)
+		e.at(xSTORE, v, p)
 	}
 }
