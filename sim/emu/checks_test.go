@@ -33,11 +33,7 @@ func (r *rig) fetchFrom(v, from chip.XY) nocRequest {
 }
 
 func invalidate(a *asm, arch chip.Arch) *asm {
-	word := uint32(cfgInvalidateWormhole)
-	if arch == chip.Blackhole {
-		word = cfgInvalidateBlackhole
-	}
-	return a.stw(configBase+4*word, 31)
+	return a.stw(configBase+4*cfgInvalidate(arch), 31)
 }
 
 // poll waits until the word at addr is at least 1.

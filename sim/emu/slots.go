@@ -28,6 +28,7 @@ type slotsKey struct {
 	arch                      chip.Arch
 	streams                   int
 	checked, parallel, delays bool
+	bare                      bool
 }
 
 var (
@@ -38,7 +39,7 @@ var (
 // slotsFor returns the slots of a tile of the chip with so many streams.
 func (c *Chip) slotsFor(streams int) *translate.Registers {
 	cfg := &c.cfg
-	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0}
+	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
 	slotsMu.Lock()
 	defer slotsMu.Unlock()
 	s := allSlots[k]
@@ -54,6 +55,9 @@ func (c *Chip) slotsFor(streams int) *translate.Registers {
 // they are stored.
 func newSlots(k slotsKey, l *niuLayout) *translate.Registers {
 	s := &translate.Registers{}
+	if k.bare {
+		s.Ignored = configBase + 4*cfgInvalidate(k.arch)
+	}
 	for noc := range uint32(2) {
 		for off := uint32(0); off < niu1Base-niu0Base; off += 4 {
 			at, slot := (noc*(niu1Base-niu0Base)+off)/4, noc*numNIUWords+1

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -205,6 +206,14 @@ const (
 	cfgNCRISCOverride      = 163
 )
 
+// cfgInvalidate is the word that empties caches of instructions.
+func cfgInvalidate(a chip.Arch) uint32 {
+	if a == chip.Wormhole {
+		return cfgInvalidateWormhole
+	}
+	return cfgInvalidateBlackhole
+}
+
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
 	if o.mine() == nil || o.core.hw > 3 {
@@ -237,6 +246,9 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	if !t.mayConfigure(o, off) {
 		return slowHalt
 	}
+	if configBase+off == t.slots.Ignored && o.core.proc == chip.BRISC && v-1 < translate.MostIgnored {
+		return slowDone // decoded instructions follow memory, and there are no caches
+	}
 	if t.enginesOf().ActsOnProcessors(off / 4) {
 		// A core that is started next must find it.
 		if st := t.quiet(o); st != slowDone {
@@ -262,9 +274,8 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 // configProcessors stores a word of the configuration that acts on processors. It returns false if it is refused.
 func (t *tile) configProcessors(o origin, i, v uint32) bool {
 	d := &t.debug
-	wh := t.chip.arch == chip.Wormhole
 	switch {
-	case wh && i == cfgInvalidateWormhole, !wh && i == cfgInvalidateBlackhole:
+	case i == cfgInvalidate(t.chip.arch):
 		if v == 0 || v > 31 {
 			t.chip.refuse(o, UnsupportedFunctionality, "tensix", uint64(configBase+4*i),
 				"RISCV_IC_INVALIDATE = %#x: want a mask of the five processors", v)

@@ -75,7 +75,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
-	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots)
+	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots, p == chip.BRISC)
 	t.cores = append(t.cores, k)
 }
 

@@ -351,6 +351,7 @@ func (e *arm) address(i int, o rv32.Inst) uint8 {
 type armWays struct {
 	l1, local func(index uint8)
 	register  func(index uint8, slot uint32)
+	ignored   func()
 }
 
 // access emits a load or store by one of the ways.
@@ -394,6 +395,8 @@ func (e *arm) access(i int, o rv32.Inst, s slotsOf, w armWays) {
 		e.constant(w1, at&^Narrow-1)
 		e.pointer(w2, atRegisters)
 		w.register(w1, at)
+	case areaIgnored:
+		w.ignored()
 	}
 	e.place(done)
 }
@@ -429,14 +432,19 @@ func (e *arm) pointer(reg uint8, at int32) {
 	e.word(0xF8400000 | uint32(at)&(1<<9-1)<<12 | w4<<5 | uint32(reg)) // ldur
 }
 
+// field is pointer for 32 bits.
+func (e *arm) field(reg uint8, at int32) {
+	e.word(0xB8400000 | uint32(at)&(1<<9-1)<<12 | w4<<5 | uint32(reg))
+}
+
 var armLoads = map[rv32.Opcode]uint32{rv32.LB: aLDRSB, rv32.LH: aLDRSH, rv32.LW: aLDR, rv32.LBU: aLDRB, rv32.LHU: aLDRH}
 
 func (e *arm) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), armLoads[o.Code]
 	e.access(i, o, loads, armWays{
-		func(a uint8) { e.op(op, d, w5, a) },
-		func(a uint8) { e.op(op, d, w6, a) },
-		func(w uint8, _ uint32) { e.op(op|armScaled, d, w2, w) },
+		l1:       func(a uint8) { e.op(op, d, w5, a) },
+		local:    func(a uint8) { e.op(op, d, w6, a) },
+		register: func(w uint8, _ uint32) { e.op(op|armScaled, d, w2, w) },
 	})
 	e.finish(o.Rd, d)
 }
@@ -463,7 +471,7 @@ var armStores = map[rv32.Opcode]uint32{rv32.SB: aSTRB, rv32.SH: aSTRH, rv32.SW: 
 
 func (e *arm) store(i int, o rv32.Inst) {
 	op := armStores[o.Code]
-	e.access(i, o, stores, armWays{func(a uint8) {
+	e.access(i, o, stores, armWays{l1: func(a uint8) {
 		put := func() { e.op(op, e.read(o.Rs2, w1), w5, a) }
 		flagged, done := e.label(), e.label()
 		e.shift(aLSRV, w1, a, LineShift)
@@ -477,17 +485,27 @@ func (e *arm) store(i int, o rv32.Inst) {
 			put()
 			e.jump(done)
 		})
-	}, func(a uint8) { e.op(op, e.read(o.Rs2, w2), w6, a) },
-		func(w uint8, slot uint32) {
-			v := e.read(o.Rs2, w0)
-			switch {
-			case slot == 0:
-				e.narrow(i, v)
-			case slot&Narrow != 0:
-				e.onlyNarrow(i, v)
-			}
-			e.op(op|armScaled, v, w2, w)
-		}})
+	}, local: func(a uint8) {
+		e.op(op, e.read(o.Rs2, w2), w6, a)
+	}, register: func(w uint8, slot uint32) {
+		v := e.read(o.Rs2, w0)
+		switch {
+		case slot == 0:
+			e.narrow(i, v)
+		case slot&Narrow != 0:
+			e.onlyNarrow(i, v)
+		}
+		e.op(op|armScaled, v, w2, w)
+	}, ignored: func() {
+		e.constant(w1, e.registers.Ignored)
+		e.field(w2, atIgnored)
+		e.op(aSUBS, zr, w2, w1)
+		e.jumpIf(aNE, e.exit(i))
+		e.constant(w1, 1)
+		e.op(aSUB, w1, e.read(o.Rs2, w2), w1)
+		e.compare(w1, MostIgnored)
+		e.jumpIf(aHS, e.exit(i))
+	}})
 }
 
 // watched leaves if the flags in w1 have others than for watched words, or the word is watched at the address in a register.

@@ -21,6 +21,7 @@ const (
 	areaLocal                 // local RAM
 	areaRegisters             // registers of the tile of which some are words
 	areaOthers                // other registers
+	areaIgnored               // the register at which stores are ignored
 )
 
 // areaOf returns where an address lies.
@@ -122,7 +123,8 @@ func (p *program) guess() []value {
 }
 
 // certain returns where a load or store goes if its address is the one that is guessed: in L1 at a byte that is there for sure, in local RAM
-// the same, in a register that is a word, with its slot, or in others, which leave the code. ok is false if code has to look.
+// the same, in a register that is a word, with its slot, in that where stores are ignored, or in others, which leave the code. ok is false if
+// code has to look.
 func (e *emitter) certain(i int, o rv32.Inst, s slotsOf) (a area, at uint32, ok bool) {
 	g, n := e.guesses[i-e.first], size(o.Code)
 	if !g.known {
@@ -142,6 +144,10 @@ func (e *emitter) certain(i int, o rv32.Inst, s slotsOf) (a area, at uint32, ok 
 		}
 		if slot := s.of(e.registers)[(g.v-RegistersBase)/4]; slot != 0 && n == 4 {
 			return areaRegisters, uint32(slot), true
+		}
+	case areaOthers:
+		if r := e.registers; s == stores && n == 4 && r != nil && g.v == r.Ignored {
+			return areaIgnored, 0, true
 		}
 	}
 	return areaOthers, 0, true

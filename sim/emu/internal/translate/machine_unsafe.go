@@ -39,10 +39,18 @@ const (
 type Slots [RegistersBytes / 4]uint16
 
 // Registers are those that code loads and those that it stores by itself.
-type Registers struct{ Loads, Stores Slots }
+type Registers struct {
+	Loads, Stores Slots
+	// Ignored is the address of a register where stores of 1 to MostIgnored change nothing, or 0.
+	Ignored uint32
+}
+
+// MostIgnored is the largest value of which a store may be ignored.
+const MostIgnored = 31
 
 // Machine is what code works on: a processor with its memory. Code finds all of it near X.
 type Machine struct {
+	ignored              uint32 // the address
 	l1, local, registers *uint32
 	flags                *byte
 	loads, stores        *Slots
@@ -64,9 +72,13 @@ func (m *Machine) SetLocal(words []uint32) {
 	m.local, m.localBytes = unsafe.SliceData(words), uint32(4*len(words))
 }
 
-// SetRegisters gives the machine the registers of its tile that it can load and store as words, of which first is the first.
-func (m *Machine) SetRegisters(first *uint32, r *Registers) {
-	m.registers, m.loads, m.stores = first, &r.Loads, &r.Stores
+// SetRegisters gives the machine the registers of its tile that it can load and store as words, of which first is the first, and says
+// whether it ignores stores as they do.
+func (m *Machine) SetRegisters(first *uint32, r *Registers, ignores bool) {
+	m.registers, m.loads, m.stores, m.ignored = first, &r.Loads, &r.Stores, 0
+	if ignores {
+		m.ignored = r.Ignored
+	}
 }
 
 // Where code finds what is beside X.
@@ -78,4 +90,5 @@ const (
 	atStores     = int32(unsafe.Offsetof(Machine{}.stores)) - atX
 	atL1Bytes    = int32(unsafe.Offsetof(Machine{}.l1Bytes)) - atX
 	atLocalBytes = int32(unsafe.Offsetof(Machine{}.localBytes)) - atX
+	atIgnored    = int32(unsafe.Offsetof(Machine{}.ignored)) - atX
 )

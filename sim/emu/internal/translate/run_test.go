@@ -31,6 +31,9 @@ const (
 	testStored = RegistersBytes - 4
 )
 
+// testIgnored is the address of the register where stores are ignored.
+const testIgnored = 0xFFEF0010
+
 // outcome is what running code led to.
 type outcome struct {
 	Next, End int // relative to the first instruction
@@ -48,10 +51,11 @@ type edge struct {
 	want outcome
 }
 
-// entered is an edge that may be run from a later instruction.
+// entered is an edge that may be run from a later instruction, and on a machine that ignores stores.
 type entered struct {
 	edge
-	start int
+	start   int
+	ignores bool
 }
 
 // testWord is what is in memory before.
@@ -65,6 +69,7 @@ func (c *entered) run(t *testing.T, m *Memory) outcome {
 	}
 	var known Registers
 	known.Loads[testLoaded/4], known.Stores[testStored/4], known.Stores[testNarrow/4] = 1, 3, 2|Narrow
+	known.Ignored = testIgnored
 	r := known
 	r.Loads[testSome/4] = 4
 	code := m.Translate(p.base, p.first, p.ops, &known)
@@ -80,7 +85,7 @@ func (c *entered) run(t *testing.T, m *Memory) outcome {
 	l1, local, registers := make([]uint32, testL1/4), make([]uint32, testLocal/4), make([]uint32, 4)
 	mc.SetL1(l1, &flags[0])
 	mc.SetLocal(local)
-	mc.SetRegisters(&registers[0], &r)
+	mc.SetRegisters(&registers[0], &r, c.ignores)
 	each := func(f func(addr uint32, w *uint32)) {
 		for i := range l1 {
 			f(uint32(i)*4, &l1[i])
@@ -184,12 +189,12 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 		c.name += " after " + name
 		c.ops = append([]rv32.Inst{{Code: rv32.LI, Rd: base, Imm: int32(value)}}, c.ops...)
 		c.want.Next++
-		return entered{c, 0}
+		return entered{edge: c}
 	}
 	guessed := after("its constant", addr-8, others)
 	guessed.end, guessed.want.End = 101, 101
 	all = append(all, guessed)
-	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8, 0xFFEF0000} {
+	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8, testIgnored - 8, 0xFFEF0000} {
 		c := after(fmt.Sprintf("%#x", wrong), wrong, others || wrong+8 != addr && register && (localFirst(base) || areaOf(wrong+8) == areaLocal))
 		c.start = 1
 		all = append(all, c)
@@ -197,7 +202,7 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 	c := accessEdge(base, code, addr, others)
 	c.name += ", absolute"
 	c.ops[0].Rs1, c.ops[0].Imm = 0, int32(addr)
-	return append(all, entered{c, 0})
+	return append(all, entered{edge: c})
 }
 
 // Code is left where it should be, with what it should have done and nothing else, at the edges of its range, of its budget and
@@ -208,7 +213,7 @@ func TestEdgesOfCode(t *testing.T) {
 	}
 	var cases []entered
 	for _, c := range jumpEdges() {
-		cases = append(cases, entered{c, 0})
+		cases = append(cases, entered{edge: c})
 	}
 	for _, base := range []uint8{5, 2} { // 2 is first looked for in local RAM, but for what is guessed
 		for _, a := range []struct {
@@ -252,6 +257,18 @@ func TestEdgesOfCode(t *testing.T) {
 	}
 	// A register that not all machines have is found by looking, and left to others where it is guessed.
 	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
+	for _, v := range []uint32{0, 1, MostIgnored, MostIgnored + 1, 1 << 31} {
+		for _, ignores := range []bool{false, true} {
+			for i, c := range accessEdges(5, rv32.SW, testIgnored, !ignores || v-1 >= MostIgnored) {
+				if i == 0 || c.start == 1 && uint32(c.ops[0].Imm) != testIgnored-8 { // nothing is known of the address
+					c = accessEdges(5, rv32.SW, testIgnored, true)[i]
+				}
+				c.name += fmt.Sprintf(", the value %#x, ignored: %v", v, ignores)
+				c.x[6], c.want.X[6], c.want.Stored, c.ignores = v, v, nil, ignores
+				cases = append(cases, c)
+			}
+		}
+	}
 	var m Memory
 	t.Cleanup(m.Close)
 	for _, c := range cases {

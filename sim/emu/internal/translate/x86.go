@@ -306,6 +306,7 @@ func (e *x86) at(op int, reg uint8, p x86Place) {
 type x86Ways struct {
 	l1, local func(p x86Place)
 	register  func(p x86Place, slot uint32)
+	ignored   func()
 }
 
 // access emits a load or store by one of the ways.
@@ -345,6 +346,8 @@ func (e *x86) access(i int, o rv32.Inst, s slotsOf, w x86Ways) {
 	case areaRegisters:
 		e.pointer(rdx, atRegisters)
 		w.register(x86Place{base: rdx, index: none, disp: 4 * int32(at&^Narrow-1)}, at)
+	case areaIgnored:
+		w.ignored()
 	}
 	e.place(done)
 }
@@ -391,7 +394,7 @@ var x86Loads = map[rv32.Opcode]int{rv32.LB: xMOVSB, rv32.LH: xMOVSW, rv32.LW: xM
 func (e *x86) load(i int, o rv32.Inst) {
 	d, op := e.target(o.Rd), x86Loads[o.Code]
 	get := func(p x86Place) { e.at(op, d, p) }
-	e.access(i, o, loads, x86Ways{get, get, func(p x86Place, _ uint32) { e.at(op, d, p) }})
+	e.access(i, o, loads, x86Ways{l1: get, local: get, register: func(p x86Place, _ uint32) { e.at(op, d, p) }})
 	e.finish(o.Rd, d)
 }
 
@@ -408,7 +411,7 @@ func (e *x86) store(i int, o rv32.Inst) {
 		return by
 	}
 	put := func(p x86Place) { e.put(size(o.Code), value(rdx), p) }
-	e.access(i, o, stores, x86Ways{func(p x86Place) {
+	e.access(i, o, stores, x86Ways{l1: func(p x86Place) {
 		if p.index == none {
 			e.pointer(rdx, atFlags)
 			e.byte(0xF6) // test byte [rdx+line]
@@ -431,7 +434,7 @@ func (e *x86) store(i int, o rv32.Inst) {
 			put(p)
 			e.jump(done)
 		})
-	}, put, func(p x86Place, slot uint32) {
+	}, local: put, register: func(p x86Place, slot uint32) {
 		v := value(rax)
 		switch {
 		case slot == 0:
@@ -440,6 +443,14 @@ func (e *x86) store(i int, o rv32.Inst) {
 			e.onlyNarrow(i, v)
 		}
 		e.at(xSTORE, v, p)
+	}, ignored: func() {
+		e.byte(0x81) // cmp
+		e.modrm(7, rdi, atIgnored)
+		e.word(e.registers.Ignored)
+		e.jumpIf(xNE, e.exit(i))
+		e.mem(xLEA, rcx, value(rcx), -1)
+		e.immediate(7, rcx, MostIgnored)
+		e.jumpIf(xAE, e.exit(i))
 	}})
 }
 
