@@ -38,7 +38,7 @@ type codePage struct {
 	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
 	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
 	stored [pageLines]bool            // that were decoded and then stored to
-	waits  [pageLines]bool            // in which a core was seen to wait since it was decoded
+	loops  loops
 	ops    [pageOps]rv32.Op
 }
 
@@ -72,6 +72,7 @@ type core struct {
 	local             []uint32
 
 	budget, left, used int
+	from               int    // the index of the jump back after which it was last interpreted no further
 	base               int    // executed in this slice before the current budget
 	ahead              uint64 // of the clock of its slice, what it reads of wall clocks
 	retired            uint64
@@ -98,6 +99,8 @@ type core struct {
 	cache   *dataCache // by option, or nil
 	wait    wait
 	watch   [maxWatch]uint32 // L1 lines
+
+	seen *seenWaits // nil before the first
 
 	cfg0     uint32     // CSR 0x7C0
 	predicts prediction // with RefuseRaces

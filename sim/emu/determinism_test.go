@@ -2,6 +2,7 @@ package emu
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,6 +64,40 @@ func TestRing(t *testing.T) {
 	}
 }
 
+// draws lets workers draw numbers from the same counter, between which they compute, and returns what each made of its numbers.
+func draws(r *rig) (all []uint32) {
+	const (
+		counter, drawn, result = 0x30080, 0x30090, 0x300A0
+		start                  = 0x300B0
+		sum, number            = 18, 15 // s2, a5
+	)
+	owner := r.worker(3, 3)
+	inc := func(from, to chip.XY, addr, ret uint32) nocRequest {
+		return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: uint64(ret), retXY: from, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1}
+	}
+	first := newAsm(0x1000) // lets the others begin
+	for i := range 6 {
+		v := r.worker(i, 5)
+		first.request(r.arch, inc(owner, v, start, drawn))
+		a := newAsm(0x1000).li(s0, 0).li(s1, 30).li(a3, drawn).li(a2, start).
+			label("wait").lw(number, a2, 0).beq(number, x0, "wait").
+			label("draw").li(a4, 400).
+			label("compute").addi(a4, a4, -1).bne(a4, x0, "compute").
+			addi(s0, s0, 1).
+			request(r.arch, inc(v, owner, counter, drawn)).
+			waitCounter(0, cntAtomicResp, s0, "acks").
+			lw(number, a3, 0).emit(itype(0x13, 1, sum, sum, 1)).emit(rtype(0x33, 0, 0, sum, sum, number)). // slli, add
+			bne(s0, s1, "draw").
+			li(a2, result).sw(sum, a2, 0).halt()
+		r.run(v, a)
+	}
+	r.run(owner, first.halt())
+	for i := range 6 {
+		all = append(all, r.ld(r.worker(i, 5), result))
+	}
+	return all
+}
+
 // The same seed gives the same run of a synchronous chip, instruction by instruction; another seed another one.
 func TestDeterminism(t *testing.T) {
 	for _, arch := range arches {
@@ -80,6 +115,7 @@ func TestDeterminism(t *testing.T) {
 				if err := r.c.Dump(&b); err != nil {
 					t.Fatal(err)
 				}
+				fmt.Fprint(&b, draws(newRig(t, Config{Arch: arch, Synchronous: true, Seed: seed, Delay: delay})))
 				return b.String(), r.c.clock
 			}
 			first, clock := run(11)

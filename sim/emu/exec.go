@@ -12,21 +12,22 @@ type stop uint8
 
 const (
 	stopSlice   stop = iota // the slice is used up
+	stopWaits               // the same, early: a jump went back in a loop that may wait
 	stopBlocked             // the instruction at pc waits for a mailbox; pc is unchanged
 	stopAgain               // the same, but only until the next round
 	stopHalt                // the core was put into reset, or the chip stopped
 )
 
 // exec executes decoded instructions from ops, whose first is at address base, from index idx until the budget is used
-// up, control leaves ops, or an instruction needs more than registers and plain memory. It returns the index of the
-// next instruction, and true if that one is for core.slow.
+// up, control leaves ops, an instruction needs more than registers and plain memory, or one jumps back that isn't among plain, which c.from
+// names. It returns the index of the next instruction, the index at which the budget ends, and why.
 //
 // The budget is m - idx: the index at which it ends if no branch is taken. It is checked where a branch is taken, so
 // that a straight run of instructions costs nothing but its dispatch, and goes on after it to the next branch or the end of ops.
 //
 // There are no calls in here, so that the compiler keeps everything in registers. L1 and local RAM are accessed in
 // place, except for stores to lines that are flagged.
-func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
+func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m int) (int, int, translate.Exit) {
 	t := c.tile
 	l1, flags, local := t.l1, t.flags, c.local
 	x := &c.X
@@ -35,7 +36,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 		var addr uint32
 		switch rv32.Opcode(o) {
 		default:
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.Nop, rv32.FENCE:
 		case rv32.LI:
 			x[uint8(o>>8)] = uint32(o >> 32)
@@ -108,14 +109,14 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 		case rv32.JALR:
 			target := (x[uint8(o>>16)] + uint32(o>>32)) &^ 1
 			if target&3 != 0 {
-				return idx, m, true
+				return idx, m, translate.Slow
 			}
 			x[uint8(o>>8)] = base + uint32(idx)<<2 + 4
 			to := int(int32(target-base) >> 2)
 			m += to - idx - 1
 			idx = to
 			if m <= idx {
-				return idx, m, false
+				return idx, m, translate.Jumped
 			}
 			continue
 
@@ -131,7 +132,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 					break
 				}
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.LBU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
@@ -142,7 +143,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 				x[uint8(o>>8)] = local[w] >> (addr & 3 * 8) & 0xFF
 				break
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.LB:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
@@ -153,7 +154,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 				x[uint8(o>>8)] = uint32(int8(local[w] >> (addr & 3 * 8)))
 				break
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.LHU:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
@@ -166,7 +167,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 					break
 				}
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.LH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
@@ -179,7 +180,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 					break
 				}
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 
 		case rv32.SW:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
@@ -194,7 +195,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 					break
 				}
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.SB:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if w := addr >> 2; w < uint32(len(l1)) {
@@ -206,7 +207,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 				local[w] = insert(local[w], x[uint8(o>>24)], addr&3*8, 0xFF)
 				break
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 		case rv32.SH:
 			addr = x[uint8(o>>16)] + uint32(o>>32)
 			if addr&1 == 0 {
@@ -220,7 +221,7 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 					break
 				}
 			}
-			return idx, m, true
+			return idx, m, translate.Slow
 
 		case rv32.MUL:
 			x[uint8(o>>8)] = x[uint8(o>>16)] * x[uint8(o>>24)]
@@ -295,18 +296,23 @@ func exec(c *core, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
 		continue
 
 	taken:
-		m += int(int32(o>>32)) - 1
-		idx += int(int32(o >> 32))
+		off := int(int32(o >> 32))
+		m += off - 1
+		idx += off
 		if m <= idx {
-			return idx, m, false
+			return idx, m, translate.Jumped
+		}
+		if off <= 0 && idx >= 0 && !plain.Has(idx-off) {
+			c.from = idx - off
+			return idx, m, translate.Waits
 		}
 	}
-	return idx, m, false
+	return idx, m, translate.Fell
 }
 
 // run executes about n instructions of the core, exactly one if n is 1: it ends where a branch is taken, or at the end of a page,
 // so that translated code needn't look anywhere else. With Config.Delay it also ends after n instructions without a branch,
-// in which requests would take no step.
+// in which requests would take no step. It ends early in loops that may wait.
 func (c *core) run(n int) stop {
 	c.budget = n
 	for n > 0 {
@@ -323,27 +329,30 @@ func (c *core) run(n int) stop {
 		}
 		m := idx + n
 		for {
-			slow := false
+			why := translate.Jumped
 			var o rv32.Op
 			if uint(idx) < uint(len(ops)) {
-				if code := pg.code[idx/lineWords]; code == nil || code.End > len(ops) {
-					if idx, m, slow = c.interpret(pg, ops, base, idx, m); slow {
+				if code := pg.code[uint(idx)/lineWords]; code == nil || code.End > len(ops) {
+					if idx, m, why = c.interpret(pg, ops, base, idx, m); why == translate.Slow {
 						o = ops[idx]
 					}
 				} else {
-					var why translate.Exit
 					idx, m, why = code.Run(&c.Machine, idx, m)
 					if why == translate.Fell || why == translate.Jumped && idx < m {
 						continue
 					}
-					if slow = why == translate.Slow; slow {
+					if why == translate.Slow {
 						o = code.Ops[idx-code.First]
 					}
 				}
 			}
 			c.pc = base + uint32(idx)<<2
 			n = m - idx
-			if !slow {
+			if why == translate.Waits {
+				c.count(n)
+				return stopWaits
+			}
+			if why != translate.Slow {
 				break
 			}
 			if o.Code() == rv32.Undecoded {

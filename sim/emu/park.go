@@ -1,11 +1,14 @@
 package emu
 
-import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+)
 
 // probeMax bounds the instructions of one iteration of a waiting loop.
 const probeMax = 400
 
-// wokenSkip is how many slices of a core that was woken end without a probe, unless they end where a core was seen to wait.
+// wokenSkip is how many slices of a core that was woken end without a probe, unless they end in a loop that may wait.
 const wokenSkip = 1
 
 // probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
@@ -24,7 +27,7 @@ func (c *core) probe() (waiting bool, st stop) {
 	}
 	s := &c.tile.chip.sched
 	single := c.checked || len(s.events) > 0 // which are between instructions
-	used, visits, base := 0, 0, c.base
+	used, visits, base, named := 0, 0, c.base, uint64(0)
 	defer func() { c.used, c.base = used, base }()
 	for used < probeMax {
 		pg := c.codePage(c.pc)
@@ -51,6 +54,9 @@ func (c *core) probe() (waiting bool, st stop) {
 		if st != stopSlice || !pure {
 			return false, st
 		}
+		for _, o := range ops[:c.used] {
+			named |= names(o)
+		}
 		if single && len(s.events) > 0 && s.events[0].at <= s.clock+uint64(base+used) {
 			return false, stopSlice // a request takes its next step now
 		}
@@ -59,7 +65,7 @@ func (c *core) probe() (waiting bool, st stop) {
 		}
 		if [32]uint32(c.X[:32]) == regs && (c.cache == nil || *c.cache == cache) {
 			c.wait.end(c)
-			pg.waits[c.pc%pageBytes/lineBytes] = true
+			c.keep(named)
 			return true, stopSlice
 		}
 		if c.cache != nil { // the first iteration fills it
@@ -75,15 +81,13 @@ func (c *core) probe() (waiting bool, st stop) {
 	return false, stopSlice
 }
 
-// mayWait reports whether it is worth probing if the core waits: it is where a core was seen to, or has not been probed in vain
-// so recently.
+// mayWait reports whether it is worth probing if the core waits where its slice has ended: it has not been probed in vain so recently.
 func (c *core) mayWait() bool {
 	if c.probeSkip == 0 {
 		return true
 	}
 	c.probeSkip--
-	pg := c.codePage(c.pc)
-	return pg != nil && pg.waits[c.pc%pageBytes/lineBytes]
+	return false
 }
 
 // straight returns how many instructions from the first on use nothing but registers, apart from that one, at most to the first
@@ -106,8 +110,8 @@ func straight(ops []rv32.Op, before int) int {
 // step executes instructions from that at pc on, or the first of them. They are decoded.
 func (c *core) step(ops []rv32.Op) stop {
 	if !c.checked {
-		next, _, slow := exec(c, ops, c.pc, 0, len(ops))
-		if c.budget = len(ops); slow {
+		next, _, why := exec(c, ops, &allMarks, c.pc, 0, len(ops))
+		if c.budget = len(ops); why == translate.Slow {
 			c.budget = next
 		}
 		if c.budget > 0 {
@@ -159,25 +163,30 @@ func (c *core) noteRead(addr, n uint32) bool {
 	if addr < t.size {
 		t.memory(addr + 1)
 		c.wait.read(t, addr, n)
-		line := addr >> lineShift
-		for _, l := range c.watch[:c.watched] {
-			if l == line {
-				return true
-			}
-		}
-		if c.watched == maxWatch {
-			return false
-		}
-		c.watch[c.watched] = line
-		c.watched++
-		return true
+		return c.watches(addr >> lineShift)
 	}
-	if (addr-localBase)>>2 < uint32(len(c.local)) {
+	if w := (addr - localBase) >> 2; w < uint32(len(c.local)) {
+		c.wait.readLocal(w, c.local[w])
 		return true // nothing else can change it
 	}
 	cl, ok := t.readClass(addr)
 	c.classes |= cl
 	return ok
+}
+
+// watches adds a line of L1 to what the core would wait for; false if there are too many.
+func (c *core) watches(line uint32) bool {
+	for _, l := range c.watch[:c.watched] {
+		if l == line {
+			return true
+		}
+	}
+	if c.watched == maxWatch {
+		return false
+	}
+	c.watch[c.watched] = line
+	c.watched++
+	return true
 }
 
 // park stops a core until something that it read may have changed.
@@ -276,6 +285,7 @@ func (t *tile) overwritten(line uint32) {
 	t.undecode(line)
 	for _, c := range t.cores {
 		c.wait.overwritten(line)
+		c.overwroteSeen(line)
 		if c.state == parked && !c.wait.known {
 			c.wake(true)
 		}
@@ -288,7 +298,8 @@ func (t *tile) undecode(line uint32) {
 	if p := t.code[addr/pageBytes]; p != nil {
 		i := addr % pageBytes / 4
 		clear(p.ops[i : i+lineWords])
-		p.waits[i/lineWords], p.stored[i/lineWords] = false, true
+		p.stored[i/lineWords] = true
+		p.loops.changed(int(i / lineWords))
 		p.forget(int(i / lineWords))
 	}
 }

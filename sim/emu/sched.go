@@ -8,7 +8,7 @@ import (
 
 // Slices in instructions. A core that was just woken gets a short one, since it may soon wait again.
 const (
-	minSlice      = 256
+	minSlice      = 512
 	maxSlice      = 4096
 	maxSliceDelay = 128 // with Config.Delay, so that requests in flight overlap with what runs
 )
@@ -293,15 +293,21 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		k.slice = min(2*k.slice, limit)
 	}
 	k.probeFirst = false
-	if st == stopSlice {
-		if !k.mayWait() {
-			return used
+	if st == stopSlice || st == stopWaits {
+		at, early := k.pc, st == stopWaits
+		waiting := k.waitsAgain()
+		if !waiting {
+			if !early && !k.mayWait() {
+				return used
+			}
+			k.base = used
+			waiting, st = k.probe()
+			k.base = 0
+			used += k.used
 		}
-		k.base = used
-		var waiting bool
-		waiting, st = k.probe()
-		k.base = 0
-		used += k.used
+		if pg := k.codePage(at); early && pg != nil {
+			pg.waited(int(at%pageBytes>>2), waiting)
+		}
 		if waiting {
 			k.park(parked)
 			return used
@@ -368,6 +374,7 @@ func (c *Chip) Close() error {
 		c.faulted.Store(true)
 	}
 	c.peers.close(c)
+
 	c.untranslate()
 	c.tok <- struct{}{}
 	if !c.cfg.Synchronous {

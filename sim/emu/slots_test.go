@@ -98,7 +98,7 @@ func TestRegistersOfCode(t *testing.T) {
 		pack(words, 0, code)
 		w.start(words, [32]uint32{})
 		for range 20 {
-			if diff, _ := w.run(50); diff != "" {
+			if diff, _, _ := w.run(50); diff != "" {
 				t.Fatalf("%v: %s", arch, diff)
 			}
 		}

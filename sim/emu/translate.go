@@ -25,14 +25,35 @@ type translations struct {
 
 // translation is the code of a range with what it was made of.
 type translation struct {
-	code  *translate.Code
-	base  uint32 // of its page
-	words []uint32
+	code    *translate.Code
+	base    uint32 // of its page
+	words   []uint32
+	outside bool  // it jumps back to before it in the page, so that other words say which loops may wait
+	busy    []int // the instructions to which it jumps back in loops that turned out to do something
+}
+
+// suits reports whether it is code for a page as far as loops are concerned.
+func (tr *translation) suits(p *codePage) bool {
+	if tr.outside {
+		return false
+	}
+	for _, head := range tr.busy {
+		if !p.loops.busy.Has(head) {
+			return false
+		}
+	}
+	if p.loops.busy == (translate.Marks{}) {
+		return true
+	}
+	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.busy.Has(i + int(tr.code.Ops[i-tr.code.First].Inst().Imm)) })
 }
 
 // interpret does what exec does where there is no translated code, and notes how much was interpreted.
-func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, bool) {
-	next, end, slow := exec(c, ops, base, idx, m)
+func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (int, int, translate.Exit) {
+	next, end, why := exec(c, ops, &pg.loops.plain, base, idx, m)
+	for why == translate.Waits && !c.tile.mayWait(pg, base, c.from) {
+		next, end, why = exec(c, ops, &pg.loops.plain, base, next, end)
+	}
 	if pg.code[idx/lineWords] == nil && !c.tile.chip.translated.off {
 		at := next
 		if uint(next) >= pageOps || pg.code[next/lineWords] != nil {
@@ -40,7 +61,7 @@ func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (
 		}
 		c.warm(pg, base, at, m-idx-(end-next))
 	}
-	return next, end, slow
+	return next, end, why
 }
 
 // warm notes that n instructions were interpreted up to that with index idx, and translates its range when it is hot.
@@ -69,17 +90,30 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	}
 	at := first * lineWords
 	ops := pg.ops[at : end*lineWords]
-	code := all.memory.Translate(base, at, ops, t.chip.slotsFor(leastStreams))
-	if code == nil {
+	tr := &translation{base: base, words: slices.Clone(t.words(base+uint32(at)*4, len(ops)))}
+	var waits []int
+	for i := at; i < end*lineWords; i++ {
+		if head, ok := pg.back(i); ok {
+			if t.mayWait(pg, base, i) {
+				waits = append(waits, i)
+				tr.outside = tr.outside || head < at
+			}
+			if pg.loops.busy.Has(head) {
+				tr.busy = append(tr.busy, head)
+			}
+		}
+	}
+	registers := t.chip.slotsFor(leastStreams)
+	tr.code = all.memory.Translate(base, at, ops, registers, waits)
+	if tr.code == nil {
 		t.chip.untranslate()
-		if code = all.memory.Translate(base, at, ops, t.chip.slotsFor(leastStreams)); code == nil {
+		if tr.code = all.memory.Translate(base, at, ops, registers, waits); tr.code == nil {
 			all.off = true // this host gives no memory for code
 			return
 		}
 	}
-	pg.use(code)
+	pg.use(tr.code)
 	all.made++
-	tr := &translation{code, base, slices.Clone(t.words(base+uint32(at)*4, len(ops)))}
 	if all.byLine == nil {
 		all.byLine = map[uint32][]*translation{}
 	}
@@ -98,7 +132,7 @@ func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 	pg.looked[line] = t.chip.translated.made
 	for _, tr := range t.chip.translated.byLine[base>>lineShift+uint32(line)] {
 		pc := tr.base + uint32(tr.code.First)*4
-		if first, end := tr.code.First/lineWords, tr.code.End/lineWords; !pg.contains(first, end) {
+		if first, end := tr.code.First/lineWords, tr.code.End/lineWords; !pg.contains(first, end) || !tr.suits(pg) {
 			continue
 		}
 		if words := t.words(pc, len(tr.words)); words == nil || !slices.Equal(words, tr.words) {

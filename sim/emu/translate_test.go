@@ -47,8 +47,8 @@ func (w twins) start(code []uint32, regs [32]uint32) {
 	})
 }
 
-// run executes about n instructions of both, and says in what they differ, or that they can't go on.
-func (w twins) run(n int) (diff string, ended bool) {
+// run executes about n instructions of both, and says in what they differ, that they can't go on, or that their slices ended early in a loop that may wait.
+func (w twins) run(n int) (diff string, ended, early bool) {
 	a, b := w.plain.run(n), w.fast.run(n)
 	type outcome struct {
 		Stop    stop
@@ -64,7 +64,7 @@ func (w twins) run(n int) (diff string, ended bool) {
 	if plain, fast := of(w.plain, a), of(w.fast, b); plain != fast {
 		diff = cmp.Diff(plain, fast)
 	}
-	return diff, a != stopSlice
+	return diff, a != stopSlice && a != stopWaits, a == stopWaits
 }
 
 // memory says where what both have stored differs.
@@ -147,12 +147,19 @@ func (w twins) compare(t testing.TB, seed uint64, code []uint32) {
 	w.start(code, randomRegisters(r, w.plain.tile.size, uint32(len(w.plain.local))*4))
 	for range 24 {
 		n := []int{1, 1 + r.IntN(32), 64 + r.IntN(64), 1000 + r.IntN(3000)}[r.IntN(4)]
-		diff, ended := w.run(n)
+		diff, ended, early := w.run(n)
 		if diff != "" {
 			t.Fatalf("seed %d, slice of %d: interpreted (-), translated (+): %s", seed, n, diff)
 		}
 		if ended {
 			break
+		}
+		if waiting := r.IntN(2) == 0; early { // as the scheduler finds
+			w.both(func(c *core) {
+				if pg := c.codePage(c.pc); pg != nil {
+					pg.waited(int(c.pc%pageBytes>>2), waiting)
+				}
+			})
 		}
 		if r.IntN(8) == 0 { // somebody else writes into the program
 			at, v := 0x1000+4*uint32(r.IntN(len(code))), itype(0x13, 0, 6, 6, r.Int32N(64))
@@ -251,7 +258,7 @@ func TestTranslationsComeToRest(t *testing.T) {
 	w.fast.tile.code[1] = new(codePage)
 	w.start(code, [32]uint32{a1: niu0Base + layoutOf(chip.Blackhole).nodeID})
 	for range 100 {
-		if diff, ended := w.run(4096); diff != "" || ended {
+		if diff, ended, _ := w.run(4096); diff != "" || ended {
 			t.Fatal(ended, diff)
 		}
 	}

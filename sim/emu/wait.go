@@ -3,6 +3,9 @@ package emu
 // maxReads is the most places in L1 that a loop may read for its wait to be known.
 const maxReads = 8
 
+// maxLocals is the most words of local RAM that a loop may read for a wait in it to be kept.
+const maxLocals = 4
+
 // wait is what a core's waiting loop depends on. While none of it changes the loop goes round as before, so that the core needn't be
 // woken for it, for instance by a store next to a polled word.
 type wait struct {
@@ -10,7 +13,14 @@ type wait struct {
 	lo, hi uint32 // the loop's lines of code
 	n      int    // of reads
 	reads  [maxReads]read
+	// What it reads of local RAM, which only the core itself changes: for whether a wait is the one that it was. If there is more, locals is
+	// maxLocals+1.
+	locals int
+	local  [maxLocals]localRead
 }
+
+// localRead is a word of local RAM, and its value.
+type localRead struct{ word, value uint32 }
 
 // read is a place in L1: part of a word, and its value.
 type read struct{ word, mask, value uint32 }
@@ -18,7 +28,7 @@ type read struct{ word, mask, value uint32 }
 // begin notes that the core begins to probe whether it waits.
 func (w *wait) begin(c *core) {
 	w.known = !c.checked && c.cache == nil && !c.tile.chip.cfg.alwaysLooks
-	w.n, w.lo, w.hi = 0, ^uint32(0), 0
+	w.n, w.locals, w.lo, w.hi = 0, 0, ^uint32(0), 0
 }
 
 // at notes n instructions of the loop. Changes of instruction RAM aren't reported, so a loop there isn't known.
@@ -42,6 +52,19 @@ func (w *wait) read(t *tile, addr, n uint32) {
 	}
 	w.reads[w.n] = r
 	w.n++
+}
+
+// readLocal notes a load from local RAM.
+func (w *wait) readLocal(word, value uint32) {
+	for _, o := range w.local[:min(w.locals, maxLocals)] {
+		if o.word == word {
+			return
+		}
+	}
+	if w.locals < maxLocals {
+		w.local[w.locals] = localRead{word, value}
+	}
+	w.locals = min(w.locals+1, maxLocals+1)
 }
 
 // end notes that the core waits. Registers of the tile change in ways that aren't followed here.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
@@ -274,11 +275,19 @@ func (e *arm) read(r, scratch uint8) uint8 {
 	return scratch
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up or the target isn't here.
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target isn't here, or the jump
+// is one after which it is left.
 func (e *arm) take(i int, off int32) {
 	to := i + int(off)
 	e.add(w10, w10, off-1)
-	if e.has(to) {
+	switch {
+	case slices.Contains(e.waits, i):
+		e.constant(w0, uint32(int32(to)))
+		e.compare(w10, int32(to))
+		e.jumpIf(aGT, e.waited)
+		e.jump(e.jumped)
+		return
+	case e.has(to):
 		e.compare(w10, int32(to))
 		e.jumpIf(aGT, e.bodies[to-e.first])
 	}

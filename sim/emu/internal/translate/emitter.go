@@ -46,7 +46,7 @@ type emitter struct {
 
 	guesses []value // of addresses, by instruction
 
-	table, jumped, leaveSlow int
+	table, jumped, leaveSlow, waited int
 }
 
 // newEmitter returns an emitter that has the most used registers in homes.
@@ -62,7 +62,7 @@ func newEmitter(p *program, homes []uint8) emitter {
 	for range p.ops {
 		e.bodies = append(e.bodies, e.label())
 	}
-	e.table, e.jumped, e.leaveSlow = e.label(), e.label(), e.label()
+	e.table, e.jumped, e.leaveSlow, e.waited = e.label(), e.label(), e.label(), e.label()
 	return e
 }
 
@@ -96,7 +96,7 @@ func (e *emitter) emit() ([]byte, []int32) {
 	for _, x := range []struct {
 		label int
 		exit  Exit
-	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}} {
+	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.waited, Waits}} {
 		e.place(x.label)
 		e.constant(why, uint32(x.exit))
 		e.jump(leave)

@@ -28,9 +28,10 @@ type Memory struct {
 }
 
 // Translate makes code of the instructions ops of the page at base, the first of which has index first. It returns nil if there
-// is no room: after Close there is. Machines that run the code have at least the registers.
-func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers) *Code {
-	code, bodies := makeCode(&program{base, first, ops, r})
+// is no room: after Close there is. Machines that run the code have at least the registers. Waits are the indexes of jumps back after
+// which code is left.
+func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers, waits []int) *Code {
+	code, bodies := makeCode(&program{base, first, ops, r, waits})
 	p := m.room(len(code))
 	if p == nil {
 		return nil
@@ -45,7 +46,7 @@ func (m *Memory) Translate(base uint32, first int, ops []rv32.Op, r *Registers) 
 	if unix.Mprotect(last, unix.PROT_READ|unix.PROT_EXEC) != nil {
 		return nil
 	}
-	return &Code{First: first, End: first + len(ops), Ops: slices.Clone(ops), start: start, bodies: bodies}
+	return &Code{First: first, End: first + len(ops), Ops: slices.Clone(ops), Waits: waits, start: start, bodies: bodies}
 }
 
 // room returns n bytes at the end of the last block.

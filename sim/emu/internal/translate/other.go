@@ -11,7 +11,7 @@ const Available = false
 type Memory struct{}
 
 // Translate returns nil: there is no code for this host.
-func (*Memory) Translate(uint32, int, []rv32.Op, *Registers) *Code { return nil }
+func (*Memory) Translate(uint32, int, []rv32.Op, *Registers, []int) *Code { return nil }
 
 // Close does nothing.
 func (*Memory) Close() {}

@@ -51,11 +51,12 @@ type edge struct {
 	want outcome
 }
 
-// entered is an edge that may be run from a later instruction, and on a machine that ignores stores.
+// entered is an edge that may be run from a later instruction, on a machine that ignores stores, and left after some jumps.
 type entered struct {
 	edge
 	start   int
 	ignores bool
+	waits   []int
 }
 
 // testWord is what is in memory before.
@@ -72,7 +73,7 @@ func (c *entered) run(t *testing.T, m *Memory) outcome {
 	known.Ignored = testIgnored
 	r := known
 	r.Loads[testSome/4] = 4
-	code := m.Translate(p.base, p.first, p.ops, &known)
+	code := m.Translate(p.base, p.first, p.ops, &known, c.waits)
 	if code == nil {
 		t.Fatal("there is no memory for code")
 	}
@@ -257,6 +258,21 @@ func TestEdgesOfCode(t *testing.T) {
 	}
 	// A register that not all machines have is found by looking, and left to others where it is guessed.
 	cases = append(cases, accessEdges(5, rv32.LW, RegistersBase+testSome, false)[0], accessEdges(5, rv32.LW, RegistersBase+testSome, true)[1])
+	// A loop from the second instruction on, that is known as one that may wait.
+	loop := []rv32.Inst{{Code: rv32.Nop}, {Code: rv32.ADDI, Rd: 1, Rs1: 1, Imm: 1}, {Code: rv32.BNE, Rs1: 1, Rs2: 0, Imm: -1}}
+	for _, c := range []struct {
+		end  int
+		want outcome
+	}{
+		{100, outcome{1, 98, Waits, map[uint8]uint32{1: 1}, nil}},
+		{4, outcome{1, 2, Waits, map[uint8]uint32{1: 1}, nil}},
+		{3, outcome{1, 1, Jumped, map[uint8]uint32{1: 1}, nil}},
+		{2, outcome{1, 0, Jumped, map[uint8]uint32{1: 1}, nil}},
+	} {
+		cases = append(cases, entered{edge: edge{fmt.Sprintf("a loop that may wait, with %d instructions", c.end), loop, c.end, nil, c.want}, waits: []int{testFirst + 2}})
+	}
+	before := edge{"back to before the range, in a loop that may wait", []rv32.Inst{{Code: rv32.JAL, Rd: rv32.Sink, Imm: -3}}, 100, nil, outcome{-3, 96, Waits, nil, nil}}
+	cases = append(cases, entered{edge: before, waits: []int{testFirst}})
 	for _, v := range []uint32{0, 1, MostIgnored, MostIgnored + 1, 1 << 31} {
 		for _, ignores := range []bool{false, true} {
 			for i, c := range accessEdges(5, rv32.SW, testIgnored, !ignores || v-1 >= MostIgnored) {

@@ -22,6 +22,8 @@ const (
 	Fell
 	// Slow: the instruction that is next needs more than registers and plain memory.
 	Slow
+	// Waits: an instruction jumped back in a loop that may do nothing but wait.
+	Waits
 )
 
 // Code is the translation of a range of instructions.
@@ -30,6 +32,8 @@ type Code struct {
 	First, End int
 	// Ops are the instructions.
 	Ops []rv32.Op
+	// Waits are the indexes of the jumps back after which code is left, since their loops may do nothing but wait.
+	Waits []int
 
 	start  uintptr
 	bodies []int32 // offsets of instructions from start
@@ -42,6 +46,7 @@ type program struct {
 	ops   []rv32.Op
 
 	registers *Registers // that each machine has, or nil
+	waits     []int      // jumps back after which code is left
 }
 
 func (p *program) end() int { return p.first + len(p.ops) }

@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // Registers of amd64.
 const (
@@ -189,13 +193,21 @@ func (e *x86) jumpIf(condition uint8, label int) {
 	e.word(0)
 }
 
-// take jumps by off instructions: it moves the end, and leaves if the budget is used up or the target isn't here.
+// take jumps by off instructions: it moves the end, and leaves if the budget is used up, the target isn't here, or the jump
+// is one after which it is left.
 func (e *x86) take(i int, off int32) {
 	to := i + int(off)
 	if off != 1 {
 		e.immediate(0, r15, off-1)
 	}
-	if e.has(to) {
+	switch {
+	case slices.Contains(e.waits, i):
+		e.constant(rax, uint32(int32(to)))
+		e.immediate(7, r15, int32(to))
+		e.jumpIf(xG, e.waited)
+		e.jump(e.jumped)
+		return
+	case e.has(to):
 		e.immediate(7, r15, int32(to))
 		e.jumpIf(xG, e.bodies[to-e.first])
 	}
