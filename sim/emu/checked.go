@@ -24,6 +24,7 @@ func (c *core) runChecked(n int) stop {
 	st := stopSlice
 	for used < n && st == stopSlice {
 		c.base = base + used
+		from := c.pc
 		run := (*core).runOne
 		if c.profile != nil {
 			run = (*core).runProfiled
@@ -34,9 +35,26 @@ func (c *core) runChecked(n int) stop {
 			st = run(c)
 		}
 		used += c.used
+		if st == stopSlice && used < n && c.wentBack(from) {
+			st = stopWaits
+		}
 	}
 	c.used, c.base = used, base
 	return st
+}
+
+// wentBack reports whether the instruction at from, which the core has executed last, jumped back in a loop that may wait.
+func (c *core) wentBack(from uint32) bool {
+	base := from &^ (pageBytes - 1)
+	if c.pc > from || c.pc < base {
+		return false
+	}
+	pg, i := c.codePage(from), int(from%pageBytes>>2)
+	if pg == nil || !pg.decoded(i/lineWords) {
+		return false
+	}
+	head, ok := pg.back(i)
+	return ok && base+uint32(head)*4 == c.pc && c.tile.mayWait(pg, base, i)
 }
 
 func (c *core) runOne() stop {
