@@ -102,6 +102,10 @@ type core struct {
 
 	seen *seenWaits // nil before the first
 
+	again uint8 // 1 + the number of that in which it is, if it is one of them
+
+	noted uint8 // the same of that for which its polls are noted
+
 	cfg0     uint32     // CSR 0x7C0
 	predicts prediction // with RefuseRaces
 	polluted uint32     // pc of the last instruction of the sequence of prediction

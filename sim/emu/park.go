@@ -21,6 +21,7 @@ func (c *core) probe() (waiting bool, st stop) {
 	start, regs := c.pc, [32]uint32(c.X[:32])
 	c.watched, c.classes = 0, 0
 	c.wait.begin(c)
+	c.again = 0
 	var cache dataCache
 	if c.cache != nil {
 		cache = *c.cache
@@ -192,7 +193,14 @@ func (c *core) watches(line uint32) bool {
 // park stops a core until something that it read may have changed.
 func (c *core) park(s coreState) {
 	t := c.tile
-	t.polls = c.notePolls(t.polls)
+	if c.again != 0 && c.again == c.noted {
+		for _, r := range c.wait.reads[:c.wait.n] {
+			t.flags[r.word>>(lineShift-2)] |= watches(r.word)
+		}
+	} else {
+		t.polls = c.notePolls(t.polls)
+		c.noted = c.again
+	}
 	t.classes |= c.classes
 	c.state = s
 	c.probeDelay, c.probeSkip = 0, 0

@@ -315,7 +315,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 	}
 	if st == stopBlocked {
 		k.watched, k.classes = 0, classMailbox
-		k.wait.known = false // it describes a loop that the core has left
+		k.wait.known, k.again = false, 0 // it describes a loop that the core has left
 		k.park(blocked)
 	}
 	return used

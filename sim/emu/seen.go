@@ -10,8 +10,9 @@ import (
 // in all registers that the loop names, and in all that it reads, its next round is what it was then.
 
 const (
-	maxSeen     = 8 // waits of a core that are kept, a power of two
-	maxSeenRegs = 8 // registers that a loop may name for that
+	maxSeen      = 8 // waits of a core that are kept, a power of two
+	maxSeenRegs  = 8 // registers that a loop may name for that
+	maxSeenReads = 4 // places in L1 that it may read
 )
 
 // seenWaits are the last waits of a core.
@@ -21,12 +22,15 @@ type seenWaits struct {
 	all  [maxSeen]seenWait
 }
 
-// seenWait is a wait in which a core was.
+// seenWait is a wait in which a core was. What is compared first is first, and most waits fit into two lines of the host's caches.
 type seenWait struct {
-	wait   wait // if it isn't known, none
-	n      int  // of registers
-	regs   [maxSeenRegs]uint8
-	values [maxSeenRegs]uint32
+	known           bool // else none
+	n, reads, local uint8
+	lo, hi          uint32 // the loop's lines of code
+	regs            [maxSeenRegs]uint8
+	values          [maxSeenRegs]uint32
+	read            [maxSeenReads]read
+	localRead       [maxLocals]localRead
 }
 
 // names returns the registers that an instruction names, as bits.
@@ -37,7 +41,8 @@ func names(o rv32.Op) uint64 {
 
 // keep keeps the wait that the core is in, in a loop that names some registers.
 func (c *core) keep(named uint64) {
-	if !c.wait.known || c.wait.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
+	w := &c.wait
+	if !w.known || w.n > maxSeenReads || w.locals > maxLocals || bits.OnesCount64(named) > maxSeenRegs {
 		return
 	}
 	if c.seen == nil {
@@ -46,8 +51,10 @@ func (c *core) keep(named uint64) {
 	i := c.seen.next % maxSeen
 	c.seen.next++
 	c.seen.pcs[i] = c.pc
+	c.again, c.noted = i+1, 0
 	s := &c.seen.all[i]
-	*s = seenWait{wait: c.wait}
+	*s = seenWait{known: true, reads: uint8(w.n), local: uint8(w.locals), lo: w.lo, hi: w.hi, localRead: w.local}
+	copy(s.read[:], w.reads[:])
 	for ; named != 0; named &= named - 1 {
 		r := uint8(bits.TrailingZeros64(named))
 		s.regs[s.n], s.values[s.n] = r, c.X[r]
@@ -64,11 +71,15 @@ func (c *core) waitsAgain() bool {
 		if pc != c.pc {
 			continue
 		}
-		if s := &c.seen.all[i]; s.wait.known && s.holds(c) {
-			c.wait, c.classes, c.watched = s.wait, 0, 0
-			for _, r := range s.wait.reads[:s.wait.n] {
+		if s := &c.seen.all[i]; s.known && s.holds(c) {
+			w := &c.wait
+			w.known, w.lo, w.hi = true, s.lo, s.hi
+			w.n = copy(w.reads[:], s.read[:s.reads])
+			c.classes, c.watched = 0, 0
+			for _, r := range w.reads[:w.n] {
 				c.watches(r.word >> (lineShift - 2))
 			}
+			c.again = uint8(i) + 1
 			return true
 		}
 	}
@@ -79,7 +90,9 @@ func (c *core) waitsAgain() bool {
 func (c *core) overwroteSeen(line uint32) {
 	if c.seen != nil {
 		for i := range c.seen.all {
-			c.seen.all[i].wait.overwritten(line)
+			if s := &c.seen.all[i]; s.lo <= line && line <= s.hi {
+				s.known = false
+			}
 		}
 	}
 }
@@ -91,12 +104,12 @@ func (s *seenWait) holds(c *core) bool {
 			return false
 		}
 	}
-	for _, r := range s.wait.local[:s.wait.locals] {
+	for _, r := range s.localRead[:s.local] {
 		if c.local[r.word] != r.value {
 			return false
 		}
 	}
-	for _, r := range s.wait.reads[:s.wait.n] {
+	for _, r := range s.read[:s.reads] {
 		if c.tile.l1[r.word]&r.mask != r.value {
 			return false
 		}
