@@ -82,6 +82,12 @@ func TestArmEncodings(t *testing.T) {
 		{"cbnz w1, .-8", func(e *arm) { l := e.here(); e.move(1, 2); e.move(1, 2); e.to(0x35000001, l); e.resolve() }, []uint32{0x2A0203E1, 0x2A0203E1, 0x35FFFFC1}},
 		{"adr x2, .+4", func(e *arm) { l := e.label(); e.to(0x10000002, l); e.place(l); e.resolve() }, []uint32{0x10000022}},
 		{"bics wzr, w11, w3", func(e *arm) { e.op(aBICS, zr, 11, w3) }, []uint32{0x6A23017F}},
+		{"ldur w2, [x4, #-16]", func(e *arm) { e.field(w2, -16) }, []uint32{0xB85F0082}},
+		{"tst w1, #0xfffffff0; b.ne .-4; lsr w2, w12, #2; and w2, w2, #3; lsr w1, w1, w2; tst w1, #1; b.ne .-24", func(e *arm) {
+			e.slow[0] = e.here()
+			e.watched(0, 12)
+			e.resolve()
+		}, []uint32{0x721C6C3F, 0x54FFFFE1, 0x53027D82, 0x12000442, 0x1AC22421, 0x7200003F, 0x54FFFF41}},
 		{"ldur x2, [x4, #-32]", func(e *arm) { e.pointer(w2, -32) }, []uint32{0xF85E0082}},
 		{"ldrh w1, [x2, w1, uxtw #1]", func(e *arm) { e.op(aLDRH|armScaled, w1, w2, w1) }, []uint32{0x78615841}},
 		{"str w11, [x2, w1, uxtw #2]", func(e *arm) { e.op(aSTR|armScaled, 11, w2, w1) }, []uint32{0xB821584B}},

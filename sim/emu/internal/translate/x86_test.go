@@ -106,6 +106,16 @@ func TestX86Encodings(t *testing.T) {
 		{"test al,0x1", func(e *x86) { e.testLow(rax, 1) }, "f6c001"},
 		{"test r12b,0x3", func(e *x86) { e.testLow(12, 3) }, "41f6c403"},
 		{"movsxd rcx,[rdx+rcx*4]; add rcx,rdx; jmp rcx", func(e *x86) { e.jumpTable() }, "48630c8a4801d1ffe1"},
+		{"cmp r12d,0xffb20000", func(e *x86) { e.compare(6, 0xFFB20000) }, "4181fc0000b2ff"},
+		{"cmp [rdi+0x20],0x3000", func(e *x86) { e.compare(8, 0x3000) }, "817f2000300000"},
+		{"mov r13d,[r9+0x7fc]", func(e *x86) { e.at(xMOV, 13, x86Place{base: r9, index: none, disp: 0x7FC}) }, "458ba9fc070000"},
+		{"mov [rsi+0x420],bl", func(e *x86) { e.put(1, rbx, x86Place{base: rsi, index: none, disp: 0x420}) }, "889e20040000"},
+		{"mov [rdx+0x1c],r12w", func(e *x86) { e.put(2, 12, x86Place{base: rdx, index: none, disp: 0x1C}) }, "664489621c"},
+		{"movzx edx,[rdx+rcx*1]; test dl,0xf0; jne 0x0; mov ecx,r12d; shr ecx,0x2; and ecx,0x3; bt edx,ecx; jb 0x0", func(e *x86) {
+			e.slow[0] = e.here()
+			e.watched(0, 12)
+			e.resolve()
+		}, "0fb6140af6c2f00f85f3ffffff418bccc1e90283e1030fa3ca0f82e1ffffff"},
 		{"mov rdx,[rdi-0x20]; cmp [rdx+rcx*1],0x0", func(e *x86) { e.testFlag() }, "488b57e0803c0a00"},
 		{"mov ebx,0xfffff800", inst(rv32.LI, 5, 0, 0, -2048), "bb00f8ffff"},
 		{"lea r12d,[rbx+0x1]", inst(rv32.ADDI, 6, 5, 0, 1), "448d6301"},
