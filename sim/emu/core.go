@@ -94,17 +94,14 @@ type core struct {
 	queueIndex int
 
 	// What a parked core waits for.
+	seen    *seenWaits // nil before the first
+	again   uint8      // 1 + the number of that in which it is, if it is one of them
+	noted   uint8      // the same of that for which its polls are noted
 	classes class
-	watched int
-	cache   *dataCache // by option, or nil
 	wait    wait
-	watch   [maxWatch]uint32 // L1 lines
-
-	seen *seenWaits // nil before the first
-
-	again uint8 // 1 + the number of that in which it is, if it is one of them
-
-	noted uint8 // the same of that for which its polls are noted
+	watched int
+	watch   [maxWatch]uint32 // L1 lines, if the wait isn't known: see reads
+	cache   *dataCache       // by option, or nil
 
 	cfg0     uint32     // CSR 0x7C0
 	predicts prediction // with RefuseRaces

@@ -59,7 +59,7 @@ func (c *Chip) Cores() []CoreState {
 				Core: k.proc, PC: k.pc, State: k.state.String(), Retired: k.retired,
 			}
 			if k.state == parked || k.state == blocked {
-				for _, l := range k.watch[:k.watched] {
+				for _, l := range k.reads() {
 					s.Waits = append(s.Waits, l<<lineShift)
 				}
 				for n := range t.niu {

@@ -24,13 +24,13 @@ func (t *tile) direct(k *core, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	posted := b2u(ctrl&ctrlMarked == 0)
 	switch ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlVC) {
 	case 0:
-		ok = posted == 0 && c.known(noc, retXY).is(t) && t.readAtOnce(u, noc, c.known(noc, targXY), targ, ret, n)
+		ok = posted == 0 && t.hasCoord(noc, retXY) && t.readAtOnce(u, noc, c.known(noc, targXY), targ, ret, n)
 	case ctrlWrite:
-		ok = c.known(noc, targXY).is(t) && t.writeAtOnce(u, noc, id, posted, c.known(noc, retXY), targ, ret, n)
+		ok = t.hasCoord(noc, targXY) && t.writeAtOnce(u, noc, id, posted, c.known(noc, retXY), targ, ret, n)
 	case ctrlWrite | ctrlBroadcast | ctrlPathReserve:
-		ok = c.known(noc, targXY).is(t) && t.multicastAtOnce(u, noc, id, posted, [2]*endpoint{c.known(noc, retXY>>12), c.known(noc, retXY&0xFFF)}, targ, ret, n)
+		ok = t.hasCoord(noc, targXY) && t.multicastAtOnce(u, noc, id, posted, [2]*endpoint{c.known(noc, retXY>>12), c.known(noc, retXY&0xFFF)}, targ, ret, n)
 	case ctrlWrite | ctrlInline:
-		if to := c.known(noc, targXY); to != nil && to.tile != nil && to.kind == chip.Tensix && targ >= localBase && targ <= 0xFFFFFFFF && targ&3 == 0 && c.known(noc, retXY).is(t) {
+		if to := c.known(noc, targXY); to != nil && to.tile != nil && to.kind == chip.Tensix && targ >= localBase && targ <= 0xFFFFFFFF && targ&3 == 0 && t.hasCoord(noc, retXY) {
 			u.wrote(id, posted, 0, 1)
 			t.changed(classNIU0 << noc)
 			hears(&to.tile.newest, &t.newest)
@@ -57,8 +57,14 @@ func (c *Chip) known(noc int, coord uint32) *endpoint {
 	return c.routes[noc][coord].Load()
 }
 
-// is reports whether a tile is at the endpoint, if there is one.
-func (ep *endpoint) is(t *tile) bool { return ep != nil && ep.tile == t }
+// hasCoord reports whether a coordinate is known as one of the tile's, most likely that which it has in NOC_ID_LOGICAL.
+func (t *tile) hasCoord(noc int, coord uint32) bool {
+	if coord == t.id[noc] {
+		return true
+	}
+	ep := t.chip.known(noc, coord)
+	return ep != nil && ep.tile == t
+}
 
 // inL1 reports whether n bytes at addr are in the tile's L1.
 func (t *tile) inL1(addr, n uint64) bool { return addr < uint64(t.size) && addr+n <= uint64(t.size) }

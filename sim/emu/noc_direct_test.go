@@ -237,3 +237,19 @@ func (r *requester) state() (s []string) {
 	}
 	return s
 }
+
+// The coordinate that a worker finds in NOC_ID_LOGICAL is its own on both networks.
+func TestOwnCoordinates(t *testing.T) {
+	for _, arch := range arches {
+		for _, h := range []chip.Harvesting{{}, {Tensix: 5}} {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Harvesting: h})
+			for _, tl := range r.c.tiles {
+				for noc := range 2 {
+					if ep := r.c.resolve(origin{}, "", noc, tl.id[noc]); tl.kind == chip.Tensix && !r.c.grid[tl.xy.Y][tl.xy.X].harvested && (ep == nil || ep.tile != tl) {
+						t.Errorf("%v, NoC %d: %#x isn't tile %v", arch, noc, tl.id[noc], tl.xy)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"slices"
+
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
@@ -188,6 +190,19 @@ func (c *core) watches(line uint32) bool {
 	c.watch[c.watched] = line
 	c.watched++
 	return true
+}
+
+// reads returns the lines of L1 for which a parked core waits.
+func (c *core) reads() (lines []uint32) {
+	if !c.wait.known {
+		return c.watch[:c.watched]
+	}
+	for _, r := range c.wait.reads[:c.wait.n] {
+		if l := r.word >> (lineShift - 2); !slices.Contains(lines, l) {
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
 
 // park stops a core until something that it read may have changed.

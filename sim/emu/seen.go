@@ -76,9 +76,6 @@ func (c *core) waitsAgain() bool {
 			w.known, w.lo, w.hi = true, s.lo, s.hi
 			w.n = copy(w.reads[:], s.read[:s.reads])
 			c.classes, c.watched = 0, 0
-			for _, r := range w.reads[:w.n] {
-				c.watches(r.word >> (lineShift - 2))
-			}
 			c.again = uint8(i) + 1
 			return true
 		}
