@@ -46,7 +46,7 @@ func (c *core) runChecked(n int) stop {
 // wentBack reports whether the instruction at from, which the core has executed last, jumped back in a loop that may wait.
 func (c *core) wentBack(from uint32) bool {
 	base := from &^ (pageBytes - 1)
-	if c.pc > from || c.pc < base {
+	if c.pc > from {
 		return false
 	}
 	pg, i := c.codePage(from), int(from%pageBytes>>2)

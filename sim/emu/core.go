@@ -95,6 +95,7 @@ type core struct {
 
 	// What a parked core waits for.
 	seen    *seenWaits // nil before the first
+	inLoop  bool       // its last wait was found in a loop that may wait
 	again   uint8      // 1 + the number of that in which it is, if it is one of them
 	noted   uint8      // the same of that for which its polls are noted
 	classes class

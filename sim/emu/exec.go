@@ -302,7 +302,7 @@ func exec(c *core, ops []rv32.Op, plain *translate.Marks, base uint32, idx, m in
 		if m <= idx {
 			return idx, m, translate.Jumped
 		}
-		if off <= 0 && idx >= 0 && !plain.Has(idx-off) {
+		if off <= 0 && !plain.Has(idx-off) {
 			c.from = idx - off
 			return idx, m, translate.Waits
 		}
@@ -338,6 +338,11 @@ func (c *core) run(n int) stop {
 					}
 				} else {
 					idx, m, why = code.Run(&c.Machine, idx, m)
+					if from, ok := why.Back(); ok {
+						if why = translate.Jumped; c.tile.mayWait(pg, base, from) {
+							why = translate.Waits
+						}
+					}
 					if why == translate.Fell || why == translate.Jumped && idx < m {
 						continue
 					}

@@ -13,6 +13,9 @@ const probeMax = 400
 // wokenSkip is how many slices of a core that was woken end without a probe, unless they end in a loop that may wait.
 const wokenSkip = 1
 
+// seldomSkip is the same of a core whose last wait was found in such a loop.
+const seldomSkip = 7
+
 // probe executes instructions one by one until it knows whether the core waits: if it comes back to where it started
 // with the same registers, having changed nothing and read only what nothing else changed, every further iteration
 // would do the same until something that it read changes. It then fills in what the core waits for and returns true.
@@ -258,6 +261,9 @@ func (c *core) wake(look bool) {
 	c.probeFirst = look
 	c.slice = minSlice
 	c.probeSkip = wokenSkip
+	if c.inLoop {
+		c.probeSkip = seldomSkip
+	}
 	c.tile.chip.enqueue(c)
 }
 
@@ -322,7 +328,7 @@ func (t *tile) undecode(line uint32) {
 		i := addr % pageBytes / 4
 		clear(p.ops[i : i+lineWords])
 		p.stored[i/lineWords] = true
-		p.loops.changed(int(i / lineWords))
+		t.changedLoops(int(addr/pageBytes), int(i/lineWords))
 		p.forget(int(i / lineWords))
 	}
 }

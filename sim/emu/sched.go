@@ -309,6 +309,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 			pg.waited(int(at%pageBytes>>2), waiting)
 		}
 		if waiting {
+			k.inLoop = early
 			k.park(parked)
 			return used
 		}

@@ -25,18 +25,15 @@ type translations struct {
 
 // translation is the code of a range with what it was made of.
 type translation struct {
-	code    *translate.Code
-	base    uint32 // of its page
-	words   []uint32
-	outside bool  // it jumps back to before it in the page, so that other words say which loops may wait
-	busy    []int // the instructions to which it jumps back in loops that turned out to do something
+	code  *translate.Code
+	base  uint32   // of its page
+	words []uint32 // those of the range, after as many as loops that may wait have before it
+	lead  int      // that number
+	busy  []int    // the instructions to which it jumps back in loops that turned out to do something
 }
 
 // suits reports whether it is code for a page as far as loops are concerned.
 func (tr *translation) suits(p *codePage) bool {
-	if tr.outside {
-		return false
-	}
 	for _, head := range tr.busy {
 		if !p.loops.busy.Has(head) {
 			return false
@@ -45,7 +42,7 @@ func (tr *translation) suits(p *codePage) bool {
 	if p.loops.busy == (translate.Marks{}) {
 		return true
 	}
-	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.busy.Has(i + int(tr.code.Ops[i-tr.code.First].Inst().Imm)) })
+	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(i + int(tr.code.Ops[i-tr.code.First].Inst().Imm)) })
 }
 
 // interpret does what exec does where there is no translated code, and notes how much was interpreted.
@@ -93,12 +90,11 @@ func (t *tile) translate(pg *codePage, base uint32, line int) {
 	tr := &translation{base: base, words: slices.Clone(t.words(base+uint32(at)*4, len(ops)))}
 	var waits []int
 	for i := at; i < end*lineWords; i++ {
-		if head, ok := pg.back(i); ok {
+		if head, ok := pg.back(i); ok && head >= at {
 			if t.mayWait(pg, base, i) {
 				waits = append(waits, i)
-				tr.outside = tr.outside || head < at
 			}
-			if pg.loops.busy.Has(head) {
+			if pg.loops.isBusy(head) {
 				tr.busy = append(tr.busy, head)
 			}
 		}
@@ -139,7 +135,7 @@ func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 			continue
 		}
 		copy(pg.ops[tr.code.First:], tr.code.Ops)
-		for l := range uint32(len(tr.words) / lineWords) {
+		for l := range uint32(len(tr.code.Ops) / lineWords) {
 			if pc < t.size {
 				t.flags[pc>>lineShift+l] |= flagCode
 			}

@@ -27,31 +27,48 @@ var allMarks = func() (m translate.Marks) {
 	return m
 }()
 
-// changed forgets what is known of a line, which has other instructions now, and of the loops that it may be part of.
-func (l *loops) changed(line int) {
+// changedLoops forgets what is known of a line of a page, which has other instructions now, and of the loops that it may be part of. Those
+// that end in the next page are among them.
+func (t *tile) changedLoops(page int, line int) {
+	l := &t.code[page].loops
 	l.waits, l.plain = translate.Marks{}, translate.Marks{}
 	l.doubts.Clear(line*lineWords, lineWords)
 	l.busy.Clear(line*lineWords, lineWords)
+	if n := page + 1; line >= pageLines-translate.LongestWait/lineWords && n < len(t.code) && t.code[n] != nil {
+		l := &t.code[n].loops
+		l.waits, l.plain = translate.Marks{}, translate.Marks{}
+	}
 }
 
-// back returns the instruction to which that with index i jumps back by its offset, if it is a jump that does so in its page.
+// isBusy reports whether a loop that begins with an instruction turned out to do something. Of those that begin before the page that isn't noted.
+func (l *loops) isBusy(head int) bool { return head >= 0 && l.busy.Has(head) }
+
+// back returns the instruction to which that with index i jumps back by its offset, if it is a jump that does so. It may be before the page.
 func (p *codePage) back(i int) (head int, ok bool) {
 	o := p.ops[i].Inst()
 	head = i + int(o.Imm)
-	return head, (o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code == rv32.JAL) && o.Imm <= 0 && head >= 0
+	return head, (o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code == rv32.JAL) && o.Imm <= 0
 }
 
-// mayWait reports whether the jump back with index i, which is decoded, is that of a loop that may wait. Lines of the loop that aren't decoded
-// stay so: they may be data that the loop jumps over.
+// mayWait reports whether the jump back with index i, which is decoded, is that of a loop that may wait. Stores to the lines on which that depends
+// are seen, as if they were decoded; others may be data that the loop jumps over.
 func (t *tile) mayWait(p *codePage, base uint32, i int) bool {
 	l := &p.loops
 	if l.waits.Has(i) || l.plain.Has(i) {
 		return l.waits.Has(i)
 	}
-	if head, ok := p.back(i); ok && !l.busy.Has(head) {
-		if n := i + 1 - head; n <= translate.LongestWait && translate.MayWait(t.instructions(base+uint32(head)*4, n)) {
-			l.waits.Set(i)
-			return true
+	if head, ok := p.back(i); ok && !l.isBusy(head) {
+		if n, pc := i+1-head, base+uint32(head)*4; n <= translate.LongestWait {
+			may, reached := translate.MayWait(t.instructions(pc, n))
+			for k, r := range reached {
+				if at := pc + uint32(k)*4; r && at < t.size && t.chip.bare {
+					t.flags[at>>lineShift] |= flagCode
+				}
+			}
+			if may {
+				l.waits.Set(i)
+				return true
+			}
 		}
 	}
 	l.plain.Set(i)

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 )
@@ -280,18 +279,16 @@ func (e *arm) read(r, scratch uint8) uint8 {
 func (e *arm) take(i int, off int32) {
 	to := i + int(off)
 	e.add(w10, w10, off-1)
-	switch {
-	case slices.Contains(e.waits, i):
-		e.constant(w0, uint32(int32(to)))
-		e.compare(w10, int32(to))
-		e.jumpIf(aGT, e.waited)
-		e.jump(e.jumped)
-		return
-	case e.has(to):
+	back, leaves := e.goesBack(i, off)
+	if !leaves && e.has(to) {
 		e.compare(w10, int32(to))
 		e.jumpIf(aGT, e.bodies[to-e.first])
 	}
 	e.constant(w0, uint32(int32(to)))
+	if leaves {
+		e.compare(w10, int32(to))
+		e.jumpIf(aGT, back)
+	}
 	e.jump(e.jumped)
 }
 

@@ -1,6 +1,10 @@
 package translate
 
-import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+)
 
 // Registers of either host in which code returns, and which it may use before that.
 const (
@@ -46,7 +50,7 @@ type emitter struct {
 
 	guesses []value // of addresses, by instruction
 
-	table, jumped, leaveSlow, waited int
+	table, jumped, leaveSlow, waited, left int
 }
 
 // newEmitter returns an emitter that has the most used registers in homes.
@@ -62,7 +66,7 @@ func newEmitter(p *program, homes []uint8) emitter {
 	for range p.ops {
 		e.bodies = append(e.bodies, e.label())
 	}
-	e.table, e.jumped, e.leaveSlow, e.waited = e.label(), e.label(), e.label(), e.label()
+	e.table, e.jumped, e.leaveSlow, e.waited, e.left = e.label(), e.label(), e.label(), e.label(), e.label()
 	return e
 }
 
@@ -75,10 +79,9 @@ func (e *emitter) emit() ([]byte, []int32) {
 		e.place(e.bodies[k])
 		e.instruction(e.first+k, o.Inst())
 	}
-	leave := e.label()
 	e.constant(next, uint32(e.end()))
 	e.constant(why, uint32(Fell))
-	e.jump(leave)
+	e.jump(e.left)
 	for len(e.cold) > 0 {
 		c := e.cold
 		e.cold = nil
@@ -99,9 +102,9 @@ func (e *emitter) emit() ([]byte, []int32) {
 	}{{e.jumped, Jumped}, {e.leaveSlow, Slow}, {e.waited, Waits}} {
 		e.place(x.label)
 		e.constant(why, uint32(x.exit))
-		e.jump(leave)
+		e.jump(e.left)
 	}
-	e.place(leave)
+	e.place(e.left)
 	written := e.written()
 	e.homes(func(reg, r uint8) {
 		if written[r] {
@@ -134,6 +137,25 @@ func (e *emitter) homes(f func(reg, r uint8)) {
 			f(h, uint8(r))
 		}
 	}
+}
+
+// goesBack returns the label to which a jump by an offset goes that leaves the code if the budget isn't used up, and whether it is such a jump:
+// back in a loop that may wait, or in one that begins before the range, for which others have to know that.
+func (e *emitter) goesBack(i int, off int32) (label int, ok bool) {
+	to := i + int(off)
+	switch {
+	case off > 0, off < 1-LongestWait:
+		return 0, false
+	case to < e.first:
+		l := e.label()
+		e.cold = append(e.cold, func() {
+			e.place(l)
+			e.constant(why, uint32(Back)|uint32(i)<<exitBits)
+			e.jump(e.left)
+		})
+		return l, true
+	}
+	return e.waited, slices.Contains(e.waits, i)
 }
 
 // exit returns the label at which the instruction with index i is left to Slow.

@@ -24,10 +24,11 @@ const LongestWait = 128
 
 // MayWait reports whether a loop may do nothing but wait until something changes that it loads: its instructions are those from that to which
 // its last one jumps back. On some way through it there is no store, no call and nothing else that isn't translated, and each round
-// finds the registers as the one before did: what it reads of them it doesn't write, or it writes it before.
-func MayWait(loop []rv32.Op) bool {
+// finds the registers as the one before did: what it reads of them it doesn't write, or it writes it before. That depends on the
+// instructions for which reached is true: others are data that the loop jumps over.
+func MayWait(loop []rv32.Op) (may bool, reached []bool) {
 	if len(loop) == 0 || len(loop) > LongestWait {
-		return false
+		return false, nil
 	}
 	last := len(loop) - 1
 	// ways returns where an instruction goes on in the loop: to the next one, and where it jumps to. Either is last+1 if it isn't so.
@@ -50,8 +51,9 @@ func MayWait(loop []rv32.Op) bool {
 		}
 		return next, to
 	}
-	var reached, goesOn [LongestWait + 1]bool // from the first instruction, and whether it comes to the jump back
-	var live [LongestWait + 1]uint64          // registers whose values an instruction and what follows read
+	var goesOn [LongestWait + 1]bool // it comes to the jump back
+	var live [LongestWait + 1]uint64 // registers whose values an instruction and what follows read
+	reached = make([]bool, len(loop)+1)
 	reached[0] = true
 	for k := range last {
 		next, to := ways(k)
@@ -82,5 +84,5 @@ func MayWait(loop []rv32.Op) bool {
 			live[k] |= 1 << o.Rs2
 		}
 	}
-	return goesOn[0] && live[0]&written&^(1<<rv32.Sink) == 0
+	return goesOn[0] && live[0]&written&^(1<<rv32.Sink) == 0, reached[:len(loop)]
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -45,7 +46,7 @@ func TestMayWait(t *testing.T) {
 		for _, o := range tt.loop {
 			ops = append(ops, o.Op())
 		}
-		if got := MayWait(ops); got != tt.want {
+		if got, _ := MayWait(ops); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
@@ -55,9 +56,24 @@ func TestMayWait(t *testing.T) {
 	}
 	for _, n := range []int{LongestWait, LongestWait + 1} {
 		long[n-1] = back(int32(n - 1)).Op()
-		if got, want := MayWait(long[:n]), n <= LongestWait; got != want {
-			t.Errorf("%d instructions: %v, want %v", n, got, want)
+		if got, _ := MayWait(long[:n]); got != (n <= LongestWait) {
+			t.Errorf("%d instructions: %v", n, got)
 		}
+	}
+}
+
+// What a loop jumps over doesn't matter.
+func TestReached(t *testing.T) {
+	loop := []rv32.Op{
+		rv32.Inst{Code: rv32.BEQ, Rs1: 5, Imm: 3}.Op(),
+		rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: 3}.Op(),
+		0, // data
+		rv32.Inst{Code: rv32.SW, Rs1: 10, Rs2: 5}.Op(),
+		rv32.Inst{Code: rv32.JAL, Rd: rv32.Sink, Imm: -4}.Op(),
+	}
+	may, reached := MayWait(loop)
+	if want := []bool{true, true, false, true, true}; !may || !slices.Equal(reached, want) {
+		t.Errorf("%v, %v; want true, %v", may, reached, want)
 	}
 }
 

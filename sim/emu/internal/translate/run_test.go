@@ -141,7 +141,7 @@ func jumpEdges() []edge {
 		{"a branch to the next instruction as the last of a budget", []rv32.Inst{{Code: rv32.BEQ, Imm: 1}, addi(1, 1)}, 1, nil,
 			outcome{1, 1, Jumped, nil, nil}},
 		{"a branch to the end", []rv32.Inst{{Code: rv32.BEQ, Imm: 2}, nop}, 9, nil, outcome{2, 10, Jumped, nil, nil}},
-		{"a branch to before the range", []rv32.Inst{{Code: rv32.BEQ, Imm: -1}, nop}, 9, nil, outcome{-1, 7, Jumped, nil, nil}},
+		{"a branch to before the range", []rv32.Inst{{Code: rv32.BEQ, Imm: -1}, nop}, 9, nil, outcome{-1, 7, Back | testFirst<<exitBits, nil, nil}},
 		{"a branch that isn't taken", []rv32.Inst{{Code: rv32.BNE, Imm: -40}, nop}, 9, nil, outcome{2, 9, Fell, nil, nil}},
 		{"jal far away", []rv32.Inst{{Code: rv32.JAL, Rd: 1, Imm: -1 << 18}}, 9, nil,
 			outcome{-1 << 18, 8 - 1<<18, Jumped, map[uint8]uint32{1: at + 4}, nil}},
@@ -271,8 +271,19 @@ func TestEdgesOfCode(t *testing.T) {
 	} {
 		cases = append(cases, entered{edge: edge{fmt.Sprintf("a loop that may wait, with %d instructions", c.end), loop, c.end, nil, c.want}, waits: []int{testFirst + 2}})
 	}
-	before := edge{"back to before the range, in a loop that may wait", []rv32.Inst{{Code: rv32.JAL, Rd: rv32.Sink, Imm: -3}}, 100, nil, outcome{-3, 96, Waits, nil, nil}}
-	cases = append(cases, entered{edge: before, waits: []int{testFirst}})
+	for _, c := range []struct {
+		name string
+		imm  int32
+		end  int
+		want outcome
+	}{
+		{"", -3, 100, outcome{-3, 96, Back | testFirst<<exitBits, nil, nil}},
+		{", the first instruction that is near enough", 1 - LongestWait, 100, outcome{1 - LongestWait, 100 - LongestWait, Back | testFirst<<exitBits, nil, nil}},
+		{", too far", -LongestWait, 100, outcome{-LongestWait, 99 - LongestWait, Jumped, nil, nil}},
+		{", with the last instruction of a budget", -3, 1, outcome{-3, -3, Jumped, nil, nil}},
+	} {
+		cases = append(cases, entered{edge: edge{"back to before the range" + c.name, []rv32.Inst{{Code: rv32.JAL, Rd: rv32.Sink, Imm: c.imm}}, c.end, nil, c.want}})
+	}
 	for _, v := range []uint32{0, 1, MostIgnored, MostIgnored + 1, 1 << 31} {
 		for _, ignores := range []bool{false, true} {
 			for i, c := range accessEdges(5, rv32.SW, testIgnored, !ignores || v-1 >= MostIgnored) {

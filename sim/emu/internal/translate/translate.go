@@ -24,7 +24,16 @@ const (
 	Slow
 	// Waits: an instruction jumped back in a loop that may do nothing but wait.
 	Waits
+	// Back: an instruction jumped back to before the range, in a short loop of which the code doesn't know that. Its index is beside it: see
+	// Exit.Back.
+	Back
 )
+
+// exitBits are those of an exit without the index that Back has.
+const exitBits = 8
+
+// Back returns the index in its page of the instruction that jumped back, and whether the exit is such a one.
+func (e Exit) Back() (int, bool) { return int(e >> exitBits), e&(1<<exitBits-1) == Back }
 
 // Code is the translation of a range of instructions.
 type Code struct {

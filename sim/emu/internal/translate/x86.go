@@ -1,10 +1,6 @@
 package translate
 
-import (
-	"slices"
-
-	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
-)
+import "github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 
 // Registers of amd64.
 const (
@@ -200,18 +196,16 @@ func (e *x86) take(i int, off int32) {
 	if off != 1 {
 		e.immediate(0, r15, off-1)
 	}
-	switch {
-	case slices.Contains(e.waits, i):
-		e.constant(rax, uint32(int32(to)))
-		e.immediate(7, r15, int32(to))
-		e.jumpIf(xG, e.waited)
-		e.jump(e.jumped)
-		return
-	case e.has(to):
+	back, leaves := e.goesBack(i, off)
+	if !leaves && e.has(to) {
 		e.immediate(7, r15, int32(to))
 		e.jumpIf(xG, e.bodies[to-e.first])
 	}
 	e.constant(rax, uint32(int32(to)))
+	if leaves {
+		e.immediate(7, r15, int32(to))
+		e.jumpIf(xG, back)
+	}
 	e.jump(e.jumped)
 }
 
