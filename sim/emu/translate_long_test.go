@@ -3,4 +3,4 @@
 package emu
 
 // translationSeeds is how many random programs TestTranslation runs: a thousand million instructions of both chips together.
-const translationSeeds = 220_000
+const translationSeeds = 280_000
