@@ -159,8 +159,8 @@
 // Processors run in slices of a few thousand instructions in an order drawn from [Config.Seed]; a slice also ends after a jump back in a
 // loop that may do nothing but wait. A processor that waits costs nothing: when an iteration of a loop changed no register and no memory and
 // read only what didn't change, it is parked until something of what it read has changed. If it read registers, or many places, it is woken
-// when some of that may have changed, and looks. Rounds of loops that nothing changes aren't executed, so they aren't counted. A chip on which all processors are
-// parked or held in reset uses no processor time of the host.
+// when some of that may have changed, and looks. Rounds of loops that nothing changes aren't executed, so they aren't counted. A chip on
+// which all processors are parked or held in reset uses no processor time of the host.
 //
 // Tensix engines execute what cores have given them when all cores have had their slice, those of different tiles on as many
 // goroutines as [Config.Workers] says. A core that loads what they may change (semaphores, GPRs, configuration, whether
