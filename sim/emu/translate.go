@@ -26,10 +26,9 @@ type translations struct {
 // translation is the code of a range with what it was made of.
 type translation struct {
 	code  *translate.Code
-	base  uint32   // of its page
-	words []uint32 // those of the range, after as many as loops that may wait have before it
-	lead  int      // that number
-	busy  []int    // the instructions to which it jumps back in loops that turned out to do something
+	base  uint32 // of its page
+	words []uint32
+	busy  []int // the instructions to which it jumps back in loops that turned out to do something
 }
 
 // suits reports whether it is code for a page as far as loops are concerned.
