@@ -29,8 +29,8 @@ const (
 	flagTrap  = 1 << 5            // every store is checked, because reads of memory never written are refused
 )
 
-// watches returns the flag for a word of L1 that a parked core has read.
-func watches(word uint32) uint8 { return 1 << (word & 3) }
+// watchFlag returns the flag for a word of L1 that a parked core has read.
+func watchFlag(word uint32) uint8 { return 1 << (word & 3) }
 
 // codePage holds the decoded instructions of one page, and what is known of its lines. All cores of a tile share it.
 type codePage struct {

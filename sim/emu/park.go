@@ -87,8 +87,8 @@ func (c *core) probe() (waiting bool, st stop) {
 	return false, stopSlice
 }
 
-// mayWait reports whether it is worth probing if the core waits where its slice has ended: it has not been probed in vain so recently.
-func (c *core) mayWait() bool {
+// worthProbing reports whether it is worth probing if the core waits where its slice has ended: it has not been probed in vain so recently.
+func (c *core) worthProbing() bool {
 	if c.probeSkip == 0 {
 		return true
 	}
@@ -213,7 +213,7 @@ func (c *core) park(s coreState) {
 	t := c.tile
 	if c.again != 0 && c.again == c.noted {
 		for _, r := range c.wait.reads[:c.wait.n] {
-			t.flags[r.word>>(lineShift-2)] |= watches(r.word)
+			t.flags[r.word>>(lineShift-2)] |= watchFlag(r.word)
 		}
 	} else {
 		t.polls = c.notePolls(t.polls)
@@ -243,7 +243,7 @@ func (c *core) notePolls(polls []poll) []poll {
 	if w := &c.wait; w.known {
 		for _, r := range w.reads[:w.n] {
 			kept = append(kept, poll{r.word, r.mask, r.value, c.number})
-			c.tile.flags[r.word>>(lineShift-2)] |= watches(r.word)
+			c.tile.flags[r.word>>(lineShift-2)] |= watchFlag(r.word)
 		}
 	} else {
 		for _, l := range c.watch[:c.watched] {
@@ -301,7 +301,7 @@ func (t *tile) touched(line uint32) {
 			continue
 		}
 		if p.mask != 0 && t.l1[p.word]&p.mask == p.value {
-			keep |= f & watches(p.word)
+			keep |= f & watchFlag(p.word)
 		} else if c := t.cores[p.core]; c.state == parked {
 			c.wake(p.mask == 0)
 		}

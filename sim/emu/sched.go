@@ -297,7 +297,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		at, early := k.pc, st == stopWaits
 		waiting := k.waitsAgain()
 		if !waiting {
-			if !early && !k.mayWait() {
+			if !early && !k.worthProbing() {
 				return used
 			}
 			k.base = used
@@ -375,7 +375,6 @@ func (c *Chip) Close() error {
 		c.faulted.Store(true)
 	}
 	c.peers.close(c)
-
 	c.untranslate()
 	c.tok <- struct{}{}
 	if !c.cfg.Synchronous {

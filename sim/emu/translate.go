@@ -41,7 +41,7 @@ func (tr *translation) suits(p *codePage) bool {
 	if p.loops.busy == (translate.Marks{}) {
 		return true
 	}
-	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(i + int(tr.code.Ops[i-tr.code.First].Inst().Imm)) })
+	return !slices.ContainsFunc(tr.code.Waits, func(i int) bool { return p.loops.isBusy(tr.code.Target(i)) })
 }
 
 // interpret does what exec does where there is no translated code, and notes how much was interpreted.
@@ -134,7 +134,7 @@ func (t *tile) adopt(pg *codePage, base uint32, line int) bool {
 			continue
 		}
 		copy(pg.ops[tr.code.First:], tr.code.Ops)
-		for l := range uint32(len(tr.code.Ops) / lineWords) {
+		for l := range uint32(len(tr.words) / lineWords) {
 			if pc < t.size {
 				t.flags[pc>>lineShift+l] |= flagCode
 			}

@@ -48,6 +48,9 @@ type Code struct {
 	bodies []int32 // offsets of instructions from start
 }
 
+// Target returns the index of the instruction to which that with index i of the range jumps by its offset.
+func (c *Code) Target(i int) int { return i + int(c.Ops[i-c.First].Inst().Imm) }
+
 // program is a range of instructions to be translated.
 type program struct {
 	base  uint32 // address of the page

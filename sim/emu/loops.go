@@ -114,5 +114,5 @@ func (p *codePage) waited(head int, waiting bool) {
 
 // leaves reports whether code is left after a jump back to an instruction.
 func leaves(code *translate.Code, head int) bool {
-	return slices.ContainsFunc(code.Waits, func(i int) bool { return i+int(code.Ops[i-code.First].Inst().Imm) == head })
+	return slices.ContainsFunc(code.Waits, func(i int) bool { return code.Target(i) == head })
 }
