@@ -67,3 +67,46 @@ func TestWaitsAgain(t *testing.T) {
 		}
 	}
 }
+
+// A wait isn't the one that it was if a register that its loop names, or a word that it reads in L1 or in local RAM, is another one, or if its
+// code was. What the loop doesn't look at doesn't matter.
+func TestWaitsAgainAsItWas(t *testing.T) {
+	const (
+		word  = 0x30000
+		limit = localBase + 64
+	)
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(1, 2)
+		r.run(v, newAsm(0x1000).li(a0, word).li(a3, limit).li(a4, 7).sw(a4, a3, 0).li(a4, 0).li(s0, 5).
+			label("wait").lw(a1, a0, 0).lw(a2, a3, 0).beq(a1, a4, "wait").halt())
+		w := r.c.tileAt(r.raw(v))
+		k := w.core(chip.BRISC)
+		if k.state != parked || !k.waitsAgain() {
+			t.Fatalf("%v: the core is %v, and its wait isn't known", arch, k.state)
+		}
+		for _, tt := range []struct {
+			name string
+			at   *uint32
+			want bool
+		}{
+			{"a register that the loop reads", &k.X[a4], false},
+			{"a register that it writes", &k.X[a2], false},
+			{"a word of L1", &w.l1[word/4], false},
+			{"a word of local RAM", &k.local[(limit-localBase)/4], false},
+			{"another register", &k.X[s0], true},
+			{"the next word of L1", &w.l1[word/4+1], true},
+			{"the next word of local RAM", &k.local[(limit-localBase)/4+1], true},
+		} {
+			*tt.at ^= 1
+			if got := k.waitsAgain(); got != tt.want {
+				t.Errorf("%v: with %s changed the wait is the one that it was: %v, want %v", arch, tt.name, got, tt.want)
+			}
+			*tt.at ^= 1
+		}
+		w.overwritten(k.pc >> lineShift)
+		if k.waitsAgain() {
+			t.Errorf("%v: the wait is the one that it was after a store to its code", arch)
+		}
+	}
+}
