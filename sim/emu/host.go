@@ -16,19 +16,34 @@ func (c *Chip) AttachDMA(d DMA) {
 // BARLoad performs one load of width 1, 2, 4 or 8 bytes at an offset of BAR 0, 2 or 4. A chip that has stopped answers
 // all-ones.
 func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
-	ones := ^uint64(0) >> (64 - 8*uint(width))
 	if c.faulted.Load() {
-		return ones
+		return allOnes(width)
 	}
-	c.acquire()
+	select {
+	case <-c.tok:
+		c.takePosted()
+	default:
+		if v, ok := c.ask(bar, off, width); ok {
+			return v
+		}
+		c.acquire()
+	}
 	c.pace()
-	v := c.loadBAR(bar, off, width)
-	if c.fault != nil {
-		v = ones
-	}
+	v := c.load(bar, off, width)
 	c.release()
 	return v
 }
+
+// load is BARLoad; the caller holds the token.
+func (c *Chip) load(bar int, off uint64, width int) uint64 {
+	if v := c.loadBAR(bar, off, width); c.fault == nil {
+		return v
+	}
+	return allOnes(width)
+}
+
+// allOnes is what a load of a device that doesn't answer gives.
+func allOnes(width int) uint64 { return ^uint64(0) >> (64 - 8*uint(width)) }
 
 // BARStore performs one store of width 1, 2, 4 or 8 bytes. It is posted: while processors run it may return before the
 // chip has seen the store, but later accesses do not overtake it. It does not allocate.
@@ -36,14 +51,14 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
 	}
-	if c.cfg.Awake && !c.cfg.Synchronous && c.stores.push(hostStore{off, v, uint8(bar), uint8(width)}) {
+	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: uint8(width)}) {
 		return // the loop polls; not even a channel's lock is taken
 	}
 	select {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.stores.push(hostStore{off, v, uint8(bar), uint8(width)}) {
+		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: uint8(width)}) {
 			c.wakeLoop()
 			return
 		}

@@ -49,7 +49,7 @@ func (q *peerQueue) post(c *Chip, a peerAccess) {
 		a.end(c, false)
 		return
 	}
-	a.after = c.stores.tail.Load()
+	a.after = c.posted.tail.Load()
 	q.list = append(q.list, a)
 	q.waiting.Store(int32(len(q.list)))
 	q.mu.Unlock()
@@ -104,10 +104,10 @@ func (a *peerAccess) end(c *Chip, live bool) {
 // takePosted performs what the host and other cards have posted, in the order in which it came as far as that can be told.
 // What comes meanwhile is left for the next call. The caller holds the token.
 func (s *sched) takePosted() {
-	tail := s.stores.tail.Load()
+	tail := s.posted.tail.Load()
 	// Read after the tail: whatever another card did before the host's last store is counted.
 	for n := s.peers.waiting.Load(); ; {
-		head := s.stores.head.Load()
+		head := s.posted.head.Load()
 		if n > 0 {
 			if a, ok := s.peers.take(head); ok {
 				n--
@@ -118,15 +118,14 @@ func (s *sched) takePosted() {
 		if head == tail {
 			return
 		}
-		e := s.stores.take()
-		s.chip.store(int(e.bar), e.off, int(e.width), e.v)
+		s.chip.access(s.posted.take())
 	}
 }
 
 // lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself: while nothing is there it
 // touches no memory that a host writes.
 func (s *sched) lookPosted() {
-	if s.stores.pending() || s.peers.waiting.Load() > 0 {
+	if s.posted.pending() || s.peers.waiting.Load() > 0 {
 		s.takePosted()
 	}
 }

@@ -28,6 +28,8 @@ type sched struct {
 	done chan struct{}
 
 	closed bool
+	polls  bool          // a host or the goroutine that runs the chip may poll while the other works
+	spare  time.Duration // for which loop may poll before it sleeps
 
 	queue    []*core // runnable
 	pos      int     // next of the queue in this round
@@ -38,9 +40,10 @@ type sched struct {
 	order    map[orderKey]uint64
 	eventSeq uint64
 
-	stores         storeQueue
-	waitingEngines []*engines // to which cores have given something since engines last ran
-	turns          int        // of cores, since then
+	posted         accessQueue
+	answers        [maxAsked]answer // of posted loads
+	waitingEngines []*engines       // to which cores have given something since engines last ran
+	turns          int              // of cores, since then
 	crew           crew
 	boxes          []*outbox    // of the tiles of a window
 	parts          []*part      // of a window
@@ -66,6 +69,7 @@ func (s *sched) init(c *Chip) {
 		close(s.done)
 		return
 	}
+	s.polls = runtime.GOMAXPROCS(0) > 1
 	go s.loop()
 }
 
@@ -111,7 +115,7 @@ func (s *sched) release() {
 	}
 	busy := s.busy()
 	s.tok <- struct{}{}
-	if busy || s.stores.pending() {
+	if busy || s.posted.pending() {
 		s.wakeLoop()
 	}
 }
@@ -142,6 +146,7 @@ func (s *sched) settle() bool {
 // loop runs the cores of an asynchronous chip.
 func (s *sched) loop() {
 	defer close(s.done)
+	woken := time.Now()
 	for {
 		s.takeToken()
 		s.lookPosted()
@@ -165,7 +170,9 @@ func (s *sched) loop() {
 		s.tok <- struct{}{}
 		switch {
 		case !busy:
+			s.earn(time.Since(woken))
 			s.awaitKick()
+			woken = time.Now()
 		case ahead:
 			time.Sleep(breath)
 		case left <= 0:
@@ -193,7 +200,7 @@ func (s *sched) pace() {
 // Go's own turns are 10 ms: with 32 chips on two processors a packet would wait a sixth of a second for its chip.
 const turn = 20000
 
-// spins is how often a chip that is Awake polls before it lets other goroutines run.
+// spins is how often a chip polls before it lets other goroutines run, or looks at the time.
 const spins = 256
 
 // takeToken takes the token for loop.
@@ -211,22 +218,50 @@ func (s *sched) takeToken() {
 	<-s.tok
 }
 
+// A goroutine that sleeps often continues on another processor, whose caches have nothing of the chip, and waking it takes a system call
+// and on virtual machines some 50 µs. So loop polls before it sleeps, for a sixteenth of the time that it has worked, at most maxSpare.
+const (
+	spareShare = 16
+	maxSpare   = 300 * time.Microsecond
+)
+
+// earn adds to the time for which loop may poll.
+func (s *sched) earn(worked time.Duration) {
+	if s.polls {
+		s.spare = min(s.spare+worked/spareShare, maxSpare)
+	}
+}
+
 // awaitKick waits until a host has brought something.
 func (s *sched) awaitKick() {
-	for n := 1; s.chip.cfg.Awake; n++ {
-		select {
-		case <-s.kick:
+	if s.chip.cfg.Awake || s.spare > 0 {
+		begun := time.Now()
+		kicked := s.pollKick(begun)
+		if s.spare = max(0, s.spare-time.Since(begun)); kicked {
 			return
-		default:
-		}
-		if s.stores.pending() {
-			return
-		}
-		if n%spins == 0 {
-			runtime.Gosched()
 		}
 	}
 	<-s.kick
+}
+
+// pollKick polls for what awaitKick waits for: until it is there, or for as long as loop may.
+func (s *sched) pollKick(begun time.Time) bool {
+	for n := 1; ; n++ {
+		select {
+		case <-s.kick:
+			return true
+		default:
+		}
+		switch {
+		case s.posted.pending():
+			return true
+		case n%spins != 0:
+		case s.chip.cfg.Awake:
+			runtime.Gosched()
+		case time.Since(begun) >= s.spare:
+			return false
+		}
+	}
 }
 
 // step runs one slice of one core, or lets time pass until the next event. It returns the number of instructions, at
