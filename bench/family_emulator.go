@@ -155,10 +155,11 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 	var err error
 	for _, t := range []struct {
 		suffix string
+		lasts  time.Duration // a sample, at least
 		now    func() (time.Duration, bool)
 	}{
-		{"", func() (time.Duration, bool) { return time.Since(origin), true }},
-		{"_processor_time", processorTime},
+		{"", 0, func() (time.Duration, bool) { return time.Since(origin), true }},
+		{processorSuffix, sampleLasts, processorTime},
 	} {
 		if _, ok := t.now(); !ok {
 			continue
@@ -166,9 +167,12 @@ func (s *session) measureWork(ctx context.Context, chips []emulated, w workload,
 		err = errors.Join(err, s.measure(ctx, "emulator", &job{
 			name: of.name + t.suffix, params: params, per: 1, burst: 1, unit: of.unit, against: against,
 			sample: func(ctx context.Context) (float64, error) {
-				before := count()
+				before, begun := count(), time.Now()
 				start, _ := t.now()
 				err := work(ctx)
+				for err == nil && time.Since(begun) < t.lasts {
+					err = work(ctx)
+				}
 				end, _ := t.now()
 				return float64(end-start) / float64(max(1, count()-before)), err
 			},

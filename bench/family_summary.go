@@ -85,10 +85,11 @@ func (s *session) most(rounds int, do func() error) error {
 	return do()
 }
 
-// processorSuffix ends the name of a figure of processor time, which rows call onProcessors.
+// processorSuffix ends the name of a figure of processor time, of which rows have the least: what other programs on the machine add to it,
+// by the caches and cores that they share, is no part of what something costs.
 const (
 	processorSuffix = "_processor_time"
-	onProcessors    = "processor time"
+	onProcessors    = "least processor time"
 )
 
 // whole is something that is measured as a whole, of the target and of what it is compared with.
@@ -103,50 +104,133 @@ func (w whole) figure(suffix string, device ...Param) *Figure {
 	return &Figure{Family: Summarized, Name: w.name + suffix, Params: append(slices.Clone(w.params), device...), PerSample: 1}
 }
 
+// run is a whole on one device.
+type run struct {
+	do     func(context.Context) error
+	device []Param // nil for the target
+
+	wall, busy *series
+}
+
 // measureWhole measures by the clock on the wall, and, in the same rounds, by the processor time of this process and its
-// children.
-func (s *session) measureWhole(ctx context.Context, w whole, do func(context.Context) error, device ...Param) error {
-	busy, rounds, of := newSeries(), 0, cmp.Or(w.of, 1)
-	f := w.figure("", device...)
-	err := s.measure(ctx, f.Family, &job{name: f.Name, params: f.Params, per: 1, burst: 1, sample: func(ctx context.Context) (float64, error) {
-		before, ok := familyTime()
-		start := time.Now()
-		err := do(ctx)
-		took := time.Since(start)
-		after, _ := familyTime()
-		if rounds++; ok && rounds > s.runner.warmup {
-			busy.add(float64(after-before) / of)
-			busy.end()
+// children. Runs on several devices take turns, so that a machine that is slower for a while is slower for all of them; those on others
+// than the first one have fewestOfOther rounds.
+func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error {
+	for _, r := range runs {
+		r.wall, r.busy = newSeries(), newSeries()
+	}
+	round, first := -s.runner.warmup, runs[0]
+	f := w.figure("", first.device...)
+	err := s.measure(ctx, f.Family, &job{name: f.Name, params: f.Params, per: 1, burst: 1, sample: func(ctx context.Context) (ns float64, err error) {
+		for i, r := range runs {
+			if i > 0 && round >= fewestOfOther {
+				break
+			}
+			t, err := timesOf(ctx, r.do)
+			if err != nil && i > 0 {
+				return 0, fmt.Errorf("%s: %w", r.device[0].Value, err)
+			}
+			if err != nil {
+				return 0, err
+			}
+			if i == 0 {
+				ns = t.wall / cmp.Or(w.of, 1)
+			}
+			if round >= 0 {
+				r.add(t, cmp.Or(w.of, 1))
+			}
 		}
-		return float64(took) / of, err
+		round++
+		return ns, nil
 	}})
-	if err != nil || len(busy.rounds) == 0 {
+	if err != nil {
 		return err
 	}
-	f = w.figure(processorSuffix, device...)
-	busy.figure(f)
-	s.report.Figures = append(s.report.Figures, f)
+	for i, r := range runs {
+		if i > 0 { // s.measure made the first one's
+			s.addSeries(w.figure("", r.device...), r.wall)
+		}
+		s.addSeries(w.figure(processorSuffix, r.device...), r.busy)
+	}
 	return nil
 }
 
-// measureOther does the same with the device that the target is compared with, if there is one: work makes what is measured.
-func (s *session) measureOther(ctx context.Context, w whole, work func(context.Context) (func(context.Context) error, error)) error {
-	a := s.config.Against
-	if a == nil {
-		return nil
+// addSeries adds a figure to the report, if anything was measured.
+func (s *session) addSeries(f *Figure, of *series) {
+	if len(of.rounds) > 0 {
+		of.figure(f)
+		s.report.Figures = append(s.report.Figures, f)
 	}
-	defer func(arch string) { s.report.Arch = arch }(s.report.Arch)
-	err := s.open(ctx, a.Target, func() error {
-		do, err := work(ctx)
+}
+
+func (r *run) add(t times, of float64) {
+	r.wall.add(t.wall / of)
+	r.wall.end()
+	if t.counted {
+		r.busy.add(t.busy / of)
+		r.busy.end()
+	}
+}
+
+// sampleLasts is how long a sample of processor time takes at least. The kernel brings the times of threads that run on other
+// processors up to date at its ticks, so a reading may be some milliseconds behind.
+const sampleLasts = 100 * time.Millisecond
+
+// times are what something takes, in nanoseconds: by the clock on the wall, and in processor time of this process and its children, if
+// that is counted.
+type times struct {
+	wall, busy float64
+	counted    bool
+}
+
+// timesOf does something as often as a sample needs.
+func timesOf(ctx context.Context, do func(context.Context) error) (t times, err error) {
+	before, counted := familyTime()
+	n, took := 0, time.Duration(0)
+	for start := time.Now(); took < sampleLasts; took = time.Since(start) {
+		if err := do(ctx); err != nil {
+			return t, err
+		}
+		n++
+	}
+	after, _ := familyTime()
+	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
+}
+
+// inTurn measures the same work of the target and, in turn, of the device that it is compared with, if there is one. work makes what is
+// measured.
+func (s *session) inTurn(ctx context.Context, w whole, work func(context.Context) (func(context.Context) error, error)) error {
+	return s.with(ctx, func() error {
+		own, err := work(ctx)
 		if err != nil {
 			return err
 		}
-		return s.most(fewestOfOther, func() error { return s.measureWhole(ctx, w, do, param("device", a.Name)) })
-	}, []reprise.Option{reprise.WithHangTimeout(10 * time.Minute)}) // a simulator takes its time
-	if err != nil {
-		return fmt.Errorf("%s: %w", a.Name, err)
+		return s.measureOther(ctx, w, work, &run{do: own})
+	})
+}
+
+// measureOther measures the device that the target is compared with, if there is one, in turn with a run of the target, if there is one.
+func (s *session) measureOther(ctx context.Context, w whole, work func(context.Context) (func(context.Context) error, error), own ...*run) error {
+	a := s.config.Against
+	rounds := fewestOfOther
+	if len(own) > 0 {
+		rounds = fewRounds
 	}
-	return nil
+	if a == nil {
+		if own == nil {
+			return nil
+		}
+		return s.most(rounds, func() error { return s.measureWhole(ctx, w, own...) })
+	}
+	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
+	return s.open(ctx, a.Target, func() error {
+		do, err := work(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.Name, err)
+		}
+		runs := append(own, &run{do: do, device: []Param{param("device", a.Name)}})
+		return s.most(rounds, func() error { return s.measureWhole(ctx, w, runs...) })
+	}, []reprise.Option{reprise.WithHangTimeout(10 * time.Minute)}) // a simulator takes its time
 }
 
 // fillWhole gives a row what was measured of the target and of what it is compared with.
@@ -156,10 +240,10 @@ func (s *session) fillWhole(row *SummaryRow, w whole) {
 	s.fillOther(row, w)
 }
 
-// addProcessorTime adds the median of a figure, if it was measured.
+// addProcessorTime adds the least of a figure, if it was measured.
 func (s *session) addProcessorTime(row *SummaryRow, id string) {
 	if f, ok := s.report.Figure(id); ok {
-		row.More = append(row.More, Quantity{onProcessors, f.P50, unitNs})
+		row.More = append(row.More, Quantity{onProcessors, f.Min, unitNs})
 	}
 }
 
@@ -171,12 +255,11 @@ func (s *session) fillOther(row *SummaryRow, w whole) {
 	}
 	var measured []Other
 	device := param("device", a.Name)
-	for _, q := range []struct{ name, id string }{
-		{a.Name, w.figure("", device).ID()}, {onProcessors, w.figure(processorSuffix, device).ID()},
-	} {
-		if f, ok := s.report.Figure(q.id); ok {
-			measured = append(measured, Other{Quantity: Quantity{q.name, f.P50, unitNs}})
-		}
+	if f, ok := s.report.Figure(w.figure("", device).ID()); ok {
+		measured = append(measured, Other{Quantity: Quantity{a.Name, f.P50, unitNs}})
+	}
+	if f, ok := s.report.Figure(w.figure(processorSuffix, device).ID()); ok {
+		measured = append(measured, Other{Quantity: Quantity{onProcessors, f.Min, unitNs}})
 	}
 	if len(measured) > 0 {
 		row.Others = measured

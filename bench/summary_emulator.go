@@ -57,8 +57,9 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 	}
 	for i, w := range works {
 		if err := s.measureOther(ctx, w.whole, func(ctx context.Context) (func(context.Context) error, error) {
+			q := s.dev.Queue(0)
 			x, err := w.less.load(ctx, s.dev)
-			return func(ctx context.Context) error { return errors.Join(s.dev.Queue(0).Run(ctx, x), s.finish(ctx)) }, err
+			return func(ctx context.Context) error { return errors.Join(q.Run(ctx, x), q.Wait(ctx)) }, err
 		}); err != nil {
 			return err
 		}
@@ -108,24 +109,15 @@ func summarizePrograms(ctx context.Context, s *session) error {
 	const programs = 100
 	w := whole{"replay_to_end", []Param{param("programs", programs)}, 0}
 	rows := s.rows(&SummaryRow{What: "replay 100 programs, all workers"})
-	work := func(ctx context.Context) (func(context.Context) error, error) {
+	err := s.inTurn(ctx, w, func(ctx context.Context) (func(context.Context) error, error) {
+		q := s.dev.Queue(0)
 		x, err := s.load(ctx, common)
 		if err != nil {
 			return nil, err
 		}
 		t, err := s.record(ctx, x, programs)
-		return func(ctx context.Context) error { return errors.Join(t.Replay(ctx), s.finish(ctx)) }, err
-	}
-	err := s.with(ctx, func() error {
-		do, err := work(ctx)
-		if err != nil {
-			return err
-		}
-		return s.most(fewRounds, func() error { return s.measureWhole(ctx, w, do) })
+		return func(ctx context.Context) error { return errors.Join(t.Replay(ctx), q.Wait(ctx)) }, err
 	})
-	if err == nil {
-		err = s.measureOther(ctx, w, work)
-	}
 	if err != nil {
 		return err
 	}

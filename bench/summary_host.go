@@ -153,16 +153,15 @@ func summarizeDemo(ctx context.Context, s *session) error {
 		return nil
 	}
 	w := whole{name: "demo"}
-	run := func(t kmd.Target) func(context.Context) error {
-		return func(ctx context.Context) error { return s.config.Demo(ctx, t) }
+	on := func(t kmd.Target, device ...Param) *run {
+		return &run{do: func(ctx context.Context) error { return s.config.Demo(ctx, t) }, device: device}
 	}
-	if err := s.most(fewRounds, func() error { return s.measureWhole(ctx, w, run(s.config.Target)) }); err != nil {
-		return err
-	}
+	runs := []*run{on(s.config.Target)}
 	if a := s.config.Against; a != nil {
-		if err := s.most(fewestOfOther, func() error { return s.measureWhole(ctx, w, run(a.Target), param("device", a.Name)) }); err != nil {
-			return err
-		}
+		runs = append(runs, on(a.Target, param("device", a.Name)))
+	}
+	if err := s.most(fewRounds, func() error { return s.measureWhole(ctx, w, runs...) }); err != nil {
+		return err
 	}
 	if quoted := map[string]float64{chip.Wormhole.String(): 5.8e9, chip.Blackhole.String(): 9.2e9}[s.report.Arch]; quoted > 0 {
 		rows[0].Others = []Other{{Quantity{quotedSimulator, quoted, unitNs}, ttsimBeside}}
