@@ -104,12 +104,20 @@ func (w whole) figure(suffix string, device ...Param) *Figure {
 	return &Figure{Family: Summarized, Name: w.name + suffix, Params: append(slices.Clone(w.params), device...), PerSample: 1}
 }
 
+// work prepares what is measured on the session's device.
+type work func(context.Context) (do func(context.Context) error, err error)
+
 // run is a whole on one device.
 type run struct {
-	do     func(context.Context) error
 	device []Param // nil for the target
+	round  func(ctx context.Context, measure func(do func(context.Context) error) error) error
 
 	wall, busy *series
+}
+
+// always is a run that needs no preparation in a round.
+func always(do func(context.Context) error, device ...Param) *run {
+	return &run{device: device, round: func(_ context.Context, measure func(func(context.Context) error) error) error { return measure(do) }}
 }
 
 // measureWhole measures by the clock on the wall, and, in the same rounds, by the processor time of this process and its
@@ -126,10 +134,11 @@ func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error
 			if i > 0 && round >= fewestOfOther {
 				break
 			}
-			t, err := timesOf(ctx, r.do)
-			if err != nil && i > 0 {
-				return 0, fmt.Errorf("%s: %w", r.device[0].Value, err)
-			}
+			var t times
+			err := r.round(ctx, func(do func(context.Context) error) (err error) {
+				t, err = timesOf(ctx, do)
+				return err
+			})
 			if err != nil {
 				return 0, err
 			}
@@ -197,41 +206,59 @@ func timesOf(ctx context.Context, do func(context.Context) error) (t times, err 
 	return times{float64(took) / float64(n), float64(after-before) / float64(n), counted}, nil
 }
 
-// inTurn measures the same work of the target and, in turn, of the device that it is compared with, if there is one. work makes what is
-// measured.
-func (s *session) inTurn(ctx context.Context, w whole, work func(context.Context) (func(context.Context) error, error)) error {
+// inTurn measures the same work of the target and, in turn, of the device that it is compared with, if there is one. That is closed
+// in between: a simulator executes the waiting of its workers for as long as it is open.
+func (s *session) inTurn(ctx context.Context, w whole, of work) error {
 	return s.with(ctx, func() error {
-		own, err := work(ctx)
+		do, err := of(ctx)
 		if err != nil {
 			return err
 		}
-		return s.measureOther(ctx, w, work, &run{do: own})
+		runs := []*run{always(do)}
+		if a := s.config.Against; a != nil {
+			runs = append(runs, &run{device: a.params(), round: func(ctx context.Context, measure func(func(context.Context) error) error) error {
+				return s.openOther(ctx, of, func(do func(context.Context) error) error {
+					if err := do(ctx); err != nil { // which brings the kernels
+						return err
+					}
+					return measure(do)
+				})
+			}})
+		}
+		return s.most(fewRounds, func() error { return s.measureWhole(ctx, w, runs...) })
 	})
 }
 
-// measureOther measures the device that the target is compared with, if there is one, in turn with a run of the target, if there is one.
-func (s *session) measureOther(ctx context.Context, w whole, work func(context.Context) (func(context.Context) error, error), own ...*run) error {
+// measureOther measures the device that the target is compared with, if there is one.
+func (s *session) measureOther(ctx context.Context, w whole, of work) error {
 	a := s.config.Against
-	rounds := fewestOfOther
-	if len(own) > 0 {
-		rounds = fewRounds
-	}
 	if a == nil {
-		if own == nil {
-			return nil
-		}
-		return s.most(rounds, func() error { return s.measureWhole(ctx, w, own...) })
+		return nil
 	}
-	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
-	return s.open(ctx, a.Target, func() error {
-		do, err := work(ctx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", a.Name, err)
-		}
-		runs := append(own, &run{do: do, device: []Param{param("device", a.Name)}})
-		return s.most(rounds, func() error { return s.measureWhole(ctx, w, runs...) })
-	}, []reprise.Option{reprise.WithHangTimeout(10 * time.Minute)}) // a simulator takes its time
+	return s.openOther(ctx, of, func(do func(context.Context) error) error {
+		return s.most(fewestOfOther, func() error { return s.measureWhole(ctx, w, always(do, a.params()...)) })
+	})
 }
+
+// openOther opens the device that the target is compared with, for work there. The session's own device is the same afterwards.
+func (s *session) openOther(ctx context.Context, of work, then func(do func(context.Context) error) error) error {
+	a := s.config.Against
+	defer func(arch string, dev *reprise.Device) { s.report.Arch, s.dev = arch, dev }(s.report.Arch, s.dev)
+	err := s.open(ctx, a.Target, func() error {
+		do, err := of(ctx)
+		if err != nil {
+			return err
+		}
+		return then(do)
+	}, []reprise.Option{reprise.WithHangTimeout(10 * time.Minute)}) // a simulator takes its time
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	return nil
+}
+
+// params are of figures of that device.
+func (a *Against) params() []Param { return []Param{param("device", a.Name)} }
 
 // fillWhole gives a row what was measured of the target and of what it is compared with.
 func (s *session) fillWhole(row *SummaryRow, w whole) {
@@ -254,11 +281,11 @@ func (s *session) fillOther(row *SummaryRow, w whole) {
 		return
 	}
 	var measured []Other
-	device := param("device", a.Name)
-	if f, ok := s.report.Figure(w.figure("", device).ID()); ok {
+	device := a.params()
+	if f, ok := s.report.Figure(w.figure("", device...).ID()); ok {
 		measured = append(measured, Other{Quantity: Quantity{a.Name, f.P50, unitNs}})
 	}
-	if f, ok := s.report.Figure(w.figure(processorSuffix, device).ID()); ok {
+	if f, ok := s.report.Figure(w.figure(processorSuffix, device...).ID()); ok {
 		measured = append(measured, Other{Quantity: Quantity{onProcessors, f.Min, unitNs}})
 	}
 	if len(measured) > 0 {

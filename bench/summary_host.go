@@ -153,12 +153,12 @@ func summarizeDemo(ctx context.Context, s *session) error {
 		return nil
 	}
 	w := whole{name: "demo"}
-	on := func(t kmd.Target, device ...Param) *run {
-		return &run{do: func(ctx context.Context) error { return s.config.Demo(ctx, t) }, device: device}
+	on := func(t kmd.Target) func(context.Context) error {
+		return func(ctx context.Context) error { return s.config.Demo(ctx, t) }
 	}
-	runs := []*run{on(s.config.Target)}
+	runs := []*run{always(on(s.config.Target))}
 	if a := s.config.Against; a != nil {
-		runs = append(runs, on(a.Target, param("device", a.Name)))
+		runs = append(runs, always(on(a.Target), a.params()...))
 	}
 	if err := s.most(fewRounds, func() error { return s.measureWhole(ctx, w, runs...) }); err != nil {
 		return err
