@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -56,25 +58,31 @@ func many(n int, d time.Duration) (out []time.Duration) {
 	return out
 }
 
-// A wait whose end is expected sleeps until shortly before it, but no longer than it may be late, looks often around it, and then as
-// one of which nothing is known.
+// A wait whose end is expected sleeps until shortly before it, but no longer than it may be late, looks often around it, without a sleep
+// if it is well known, and then as one of which nothing is known.
 func TestNaps(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
-	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us} // from 3.8 to 4.2 ms
+	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us}   // from 3.8 to 4.2 ms
+	well := forecast{seen: 2, mean: 4 * ms, spread: 75 * us} // from 3.85 to 4.15 ms
 	for _, c := range []struct {
 		name          string
+		forecast      forecast
 		gone, longest time.Duration
 		want          time.Duration
 	}{
-		{"at first", 0, 10 * ms, 3800 * us},
-		{"at first, with little patience", 0, ms, ms},
-		{"before", 3700 * us, ms, 100 * us},
-		{"around", 3800 * us, ms, 25 * us},
-		{"around, with very little patience", 4 * ms, 10 * us, 10 * us},
-		{"after", 4200 * us, ms, minSleep},
+		{"at first", f, 0, 10 * ms, 3800 * us},
+		{"at first, with little patience", f, 0, ms, ms},
+		{"before", f, 3700 * us, ms, 100 * us},
+		{"around", f, 3800 * us, ms, 25 * us},
+		{"around, with very little patience", f, 4 * ms, 10 * us, 10 * us},
+		{"after", f, 4200 * us, ms, minSleep},
+		{"before, well known", well, 3800 * us, ms, 50 * us},
+		{"around, well known", well, 3850 * us, ms, 0},
+		{"still around, well known", well, 4149 * us, ms, 0},
+		{"after, well known", well, 4150 * us, ms, minSleep},
 	} {
 		w := newWaiter(time.Hour, Pace{Longest: c.longest})
-		w.expect(f)
+		w.expect(c.forecast)
 		w.grown = min(minSleep, w.pace.Longest)
 		if got := w.nap(w.begun.Add(c.gone)); got != c.want {
 			t.Errorf("%s: sleeps %v, want %v", c.name, got, c.want)
@@ -94,6 +102,29 @@ func TestNaps(t *testing.T) {
 	}
 	if naps > 75 {
 		t.Errorf("16 ms are %d sleeps", naps)
+	}
+}
+
+// A wait that polls around its expected end without sleeping still ends with its context, and if nothing moves for the limit.
+func TestPollsAroundEnd(t *testing.T) {
+	for _, c := range []struct {
+		limit time.Duration
+		want  error
+	}{{time.Hour, context.DeadlineExceeded}, {20 * time.Millisecond, ErrTimeout}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		w := newWaiter(c.limit, Pace{})
+		w.expect(forecast{seen: 2, mean: time.Hour})
+		w.begun = w.begun.Add(-time.Hour)
+		var err error
+		for err == nil {
+			if err = w.pause(ctx); w.rounds > yieldRounds && err == nil && w.sleep != 1 {
+				t.Fatalf("slept %v", w.sleep)
+			}
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("ended with %v, want %v", err, c.want)
+		}
 	}
 }
 

@@ -50,6 +50,8 @@ const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
+	// spinShare is what part of a wait its expected end may be off at most for the wait to poll around it without sleeping.
+	spinShare = 24
 	// lateness is how much longer than asked a sleep and the poll after it may take without counting as a process that was
 	// stopped: the time slice of a scheduler, or the tick of a kernel without fine timers.
 	lateness = 10 * time.Millisecond
@@ -148,12 +150,17 @@ func (w *waiter) pause(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	w.asleep, w.looked = now, now
-	w.sleep = w.nap(now)
-	w.pace.Sleepers.sleep(w.sleep)
+	nap := w.nap(now)
+	if w.sleep = max(nap, 1); nap == 0 {
+		runtime.Gosched()
+	} else {
+		w.pace.Sleepers.sleep(nap)
+	}
 	return nil
 }
 
-// nap returns how long to sleep: until shortly before the end that is expected, briefly around it, else longer and longer.
+// nap returns how long to sleep: until shortly before the end that is expected, briefly around it, else longer and longer. Around an
+// end that is well known it is 0: polling for that time then costs a small part of a processor, and a sleep is late by more.
 func (w *waiter) nap(now time.Time) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
 		gone, margin := now.Sub(w.begun), f.margin()
@@ -161,6 +168,9 @@ func (w *waiter) nap(now time.Time) time.Duration {
 			return max(min(f.mean-margin-gone, w.pace.Longest), 1)
 		}
 		if gone < f.mean+margin {
+			if margin <= f.mean/spinShare {
+				return 0
+			}
 			return min(max(margin/8, minSleep), w.pace.Longest)
 		}
 	}
