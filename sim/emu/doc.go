@@ -185,8 +185,10 @@
 // Of a NoC request the tile's own part is done in the store that starts it: it has its virtual channel, is counted as sent, and
 // the data of a write are read. It takes effect and is answered at the end of the window. A processor that loads a counter of
 // answers to its own requests waits for that, so that programs seldom see that a request takes time, and so does one that stores
-// to a register while the outbox is full. Reads of DRAM, which only requests change, are answered at once, unless the outbox
-// holds something that they might overtake.
+// to a register while the outbox is full. DRAM, which only requests change, is read at once, but for what the tile has written in the
+// window, and writes to it are answered at once: at the end of the window they take effect before all other requests, so that whoever
+// hears of one finds it there. Neither is so if it might overtake another request of the tile. A tile whose processors don't wait leaves
+// the window when they have executed some ten thousand instructions.
 //
 // While fewer tiles have something to do, processors run one after another, as without windows: tiles that wait for each other gain
 // nothing. Ethernet tiles never take part. With [Config.Delay], [Config.RefuseCounters] and the checks that make processors slower

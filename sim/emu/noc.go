@@ -64,7 +64,6 @@ type request struct {
 	flight   *flight // with Config.RefuseRaces
 	by       *stamp  // the same
 	pc       uint32  // in a window: where it was started
-	early    bool    // in a window: its data are where they go
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.

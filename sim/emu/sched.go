@@ -296,7 +296,7 @@ func (s *sched) step() int {
 	}
 	k := s.queue[s.pos]
 	s.pos++
-	n := s.slice(k, &s.rng)
+	n, _ := s.slice(k, &s.rng)
 	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1
 }
@@ -307,9 +307,9 @@ func (s *sched) swap(i, j int) {
 	q[i].queueIndex, q[j].queueIndex = i, j
 }
 
-// slice runs core k for a while, which it draws, and finds out whether it waits.
-func (s *sched) slice(k *core, draw *splitmix) int {
-	used := 0
+// slice runs core k for a while, which it draws, and finds out whether it waits. It returns how many instructions that were, and whether
+// the core could go on at once.
+func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 	k.ahead = 0
 	limit := maxSlice
 	if s.chip.cfg.Delay > 0 {
@@ -333,7 +333,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		waiting := k.waitsAgain()
 		if !waiting {
 			if !early && !k.worthProbing() {
-				return used
+				return used, true
 			}
 			k.base = used
 			waiting, st = k.probe()
@@ -346,7 +346,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		if waiting {
 			k.inLoop = early
 			k.park(parked)
-			return used
+			return used, false
 		}
 	}
 	if st == stopBlocked {
@@ -354,7 +354,7 @@ func (s *sched) slice(k *core, draw *splitmix) int {
 		k.wait.known, k.again = false, 0 // it describes a loop that the core has left
 		k.park(blocked)
 	}
-	return used
+	return used, k.state == runnable && st != stopAgain
 }
 
 // enqueue makes a core runnable in this round.

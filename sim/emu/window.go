@@ -16,11 +16,12 @@ const (
 	// minTiles is how many tiles make a window. Cores of fewer have their slices one after another: they mostly wait for each other.
 	minTiles = 4
 	// maxWindow is how many instructions a window has, roughly. The host waits for its end.
-	maxWindow = 1 << 19
+	maxWindow = 1 << 21
 	// worthWaking is how many instructions of a window are worth waking another goroutine.
 	worthWaking = 20000
-	// maxTileTurns is how many slices cores of a tile have in a window, which wake each other.
+	// maxTileTurns is how many slices cores of a tile have in a window, and maxTileUsed after how many instructions none has another one.
 	maxTileTurns = 64
+	maxTileUsed  = 1 << 14
 	// A core waits for the end of the window if its tile's outbox has so many requests or words of data: fewer than the 8 bits of a
 	// counter of unanswered requests hold.
 	maxOutbox      = 128
@@ -49,8 +50,8 @@ type outbox struct {
 	ran   int     // of turns
 
 	requests  []request
-	stores    []dramStore // of requests
-	data      []uint32    // of requests
+	stores    []dramStore // that come before all requests
+	data      []uint32    // of both
 	words     int         // of data, in all
 	readsDRAM bool        // one of requests does
 	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
@@ -61,8 +62,12 @@ type outbox struct {
 	fault         error
 }
 
-// dramStore is the write to DRAM that a request of an outbox is.
-type dramStore struct{ bank, request int }
+// dramStore is a write to DRAM that was answered at once.
+type dramStore struct {
+	bank, n int
+	addr    uint64
+	data    []uint32
+}
 
 // hotLine is a line to be translated when no code runs.
 type hotLine struct {
@@ -202,9 +207,11 @@ func (b *outbox) run(s *sched, h *hand) {
 		if k.state != runnable { // another one has put it into reset
 			continue
 		}
-		n := s.slice(k, &b.draw)
+		n, more := s.slice(k, &b.draw)
 		b.longest = max(b.longest, n+int(k.ahead))
-		b.used += n
+		if b.used += n; more && b.used < maxTileUsed {
+			b.enqueue(k)
+		}
 	}
 }
 
@@ -244,34 +251,57 @@ func (s *sched) rejoin(b *outbox) {
 	b.turns, b.ran, b.used, b.longest, b.moved, b.hot = b.turns[:0], 0, 0, 0, 0, b.hot[:0]
 }
 
-// post puts a request that has its virtual channel into the outbox. What of it is the tile's own is done; and a read of DRAM, which
-// nothing changes in a window, ends at once unless it might overtake a write.
+// post puts a request that has its virtual channel into the outbox. What of it is the tile's own is done. Reads and writes of DRAM, which
+// nothing changes in a window, end at once unless they might overtake another one of the tile's.
 func (b *outbox) post(q *request) slowResult {
-	c := b.tile.chip
-	if q.kind == reqRead && q.from.kind == chip.DRAM && len(b.requests) == 0 {
-		if d := c.drams[q.from.bank]; q.fromAddr < d.size {
-			q.leave()
-			hears(&b.tile.newest, &d.newest)
-			d.read(q.fromAddr, q.n, q.buffer())
-			b.moved += uint64(q.n)
-			q.respond()
-			return slowDone
-		}
+	if q.kind == reqRead && b.readsNow(q) {
+		d := b.tile.chip.drams[q.from.bank]
+		q.leave()
+		hears(&b.tile.newest, &d.newest)
+		d.read(q.fromAddr, q.n, q.buffer())
+		b.moved += uint64(q.n)
+		q.respond()
+		return slowDone
 	}
 	if !q.leave() || !q.drain() {
 		return slowHalt
+	}
+	if b.storesSoon(q) {
+		b.stores = append(b.stores, dramStore{q.to.bank, q.n, q.toAddr, q.data})
+		b.moved += uint64(q.n)
+		q.acks++
+		q.respond()
+		return slowDone
 	}
 	k := q.o.core
 	if q.kind == reqRead || q.marked {
 		b.awaited[q.noc][k.hw] |= 1 << q.kind
 	}
 	q.pc = k.pc
-	if q.early = b.storesDRAM(q); q.early {
-		b.stores = append(b.stores, dramStore{q.to.bank, len(b.requests)})
-	}
 	b.readsDRAM = b.readsDRAM || q.kind == reqRead && q.from.kind == chip.DRAM
 	b.requests = append(b.requests, *q)
 	return slowDone
+}
+
+// readsNow reports whether a read is of DRAM, in which everything is that the tile has written to where it reads.
+func (b *outbox) readsNow(q *request) bool {
+	if q.from.kind != chip.DRAM || len(b.requests) > 0 || q.fromAddr >= b.tile.chip.drams[q.from.bank].size {
+		return false
+	}
+	end := q.fromAddr + uint64(q.n)
+	for i := range b.stores {
+		if s := &b.stores[i]; s.bank == q.from.bank && s.addr < end && q.fromAddr < s.addr+uint64(s.n) {
+			return false
+		}
+	}
+	return true
+}
+
+// storesSoon reports whether a request is a write to DRAM that may come before all requests in outboxes: none that the tile has started
+// earlier reads DRAM. So whoever is told of it finds it there, and its answer needn't wait.
+func (b *outbox) storesSoon(q *request) bool {
+	c := b.tile.chip
+	return q.kind == reqWrite && !q.multicast && q.to.kind == chip.DRAM && q.toAddr < c.drams[q.to.bank].size && !b.readsDRAM
 }
 
 // room returns room for n words of a request's data, until the end of the window.
@@ -285,13 +315,6 @@ func (b *outbox) room(n int) []uint32 {
 	return b.data[at : at+n : at+n]
 }
 
-// storesDRAM reports whether a request is a write to DRAM that may come before all other requests in outboxes: none that the tile
-// has started earlier reads DRAM.
-func (b *outbox) storesDRAM(q *request) bool {
-	c := b.tile.chip
-	return q.kind == reqWrite && !q.multicast && q.to.kind == chip.DRAM && q.toAddr < c.drams[q.to.bank].size && !b.readsDRAM
-}
-
 // storeDRAM does the writes to DRAM of all outboxes, which take most of the time of delivering requests, to one lane of banks after the
 // other until others do all the rest.
 func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
@@ -301,11 +324,11 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 			return
 		}
 		for _, b := range boxes {
-			for _, w := range b.stores {
-				if w.bank%lanes == lane {
-					q, d := &b.requests[w.request], s.chip.drams[w.bank]
+			for i := range b.stores {
+				if w := &b.stores[i]; w.bank%lanes == lane {
+					d := s.chip.drams[w.bank]
 					hears(&d.newest, &b.tile.newest)
-					d.write(q.toAddr, q.n, q.data)
+					d.write(w.addr, w.n, w.data)
 				}
 			}
 		}
@@ -314,7 +337,7 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 
 // full reports whether no further request may be posted. A tile that isn't in a window has no outbox.
 func (b *outbox) full() bool {
-	return b != nil && (len(b.requests) >= maxOutbox || b.words >= maxOutboxWords)
+	return b != nil && (len(b.requests) >= maxOutbox || len(b.stores) >= maxOutbox || b.words >= maxOutboxWords)
 }
 
 // awaits reports whether a counter will count responses to requests of core k when the window ends, so that k waits for that.
@@ -345,11 +368,6 @@ func (b *outbox) deliver(c *Chip) {
 		q := &b.requests[i]
 		if c.fault != nil {
 			break
-		}
-		if q.early {
-			q.delivered(q.to)
-			q.respond()
-			continue
 		}
 		ok := q.arrive() && (q.away || q.respond())
 		if r := (*Refusal)(nil); !ok && errors.As(c.fault, &r) && r.HasCore {

@@ -241,3 +241,85 @@ func TestOutboxesFill(t *testing.T) {
 		}
 	}
 }
+
+// A tile that writes to DRAM and waits for the answer goes on in the same window, up to the instructions of its share, and what it then
+// reads from DRAM is what it has written.
+func TestDRAMAnswersInWindow(t *testing.T) {
+	const laps, from, back, bad = 16, 0x50000, 0x60000, 0x70000
+	for _, arch := range arches {
+		for _, c := range []struct {
+			name  string
+			apart uint64 // from what is written to what is read
+			most  int    // windows
+		}{
+			{"reads elsewhere", 0x800, laps / 2},
+			{"reads the same", 0, 3 * laps},
+			{"reads its end", 48, 3 * laps},
+		} {
+			r := newRig(t, Config{Arch: arch, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
+			banks := r.topo.DRAMBanks()
+			i := 0
+			busyUntil(r, 6, func(a *asm, v, next chip.XY) {
+				b := banks[0]
+				at := b.Offset + 0x1000*uint64(i)
+				i++
+				r.st(v, bad, 0)
+				r.write(b.HostEndpoint, at+0x800, make([]byte, 64))
+				a.li(s0, 0).li(s1, laps).label("lap").addi(s0, s0, 1).
+					li(a0, from).sw(s0, a0, 0).sw(s0, a0, 48).
+					request(arch, nocRequest{targ: from, targXY: v, ret: at, retXY: b.Endpoint[0], ctrl: ctrlWriteNP, len: 64}).
+					waitCounter(0, cntWriteAck, s0, "ack").
+					request(arch, nocRequest{buf: 1, targ: at + c.apart, targXY: b.Endpoint[0], ret: back + c.apart, retXY: v, ctrl: ctrlRead, len: 16}).
+					waitCounter(0, cntReadResp, s0, "read").
+					li(a0, back).lw(a1, a0, int32(c.apart))
+				want := s0
+				if c.apart == 0x800 {
+					want = x0
+				}
+				a.li(a0, bad).beq(a1, want, "right").sw(s0, a0, 0).label("right").bne(s0, s1, "lap").li(a1, 1).sw(a1, a0, 4)
+			})
+			windows := 0
+			for r.c.busy() {
+				if r.c.wideNext() {
+					windows++
+				}
+				r.c.step()
+			}
+			r.healthy()
+			for v := range r.topo.Workers() {
+				if i--; i < 0 {
+					break
+				}
+				if lap, done := r.ld(r.worker(v.X, v.Y), bad), r.ld(r.worker(v.X, v.Y), bad+4); lap != 0 || done != 1 {
+					t.Errorf("%v, %s: worker %v read something else in lap %d; ended %d", arch, c.name, v, lap, done)
+				}
+			}
+			if windows > c.most {
+				t.Errorf("%v, %s: %d windows for %d laps, want %d at most", arch, c.name, windows, laps, c.most)
+			}
+			r.c.Close()
+		}
+	}
+}
+
+// A tile whose processors never wait leaves a window when it has had its share, so that the host gets its turn.
+func TestShareOfWindow(t *testing.T) {
+	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
+	busyUntil(r, 6, func(a *asm, v, next chip.XY) { a.label("on").addi(a1, a1, 1).j("on") })
+	for range 20 {
+		if wide, n := r.c.wideNext(), r.c.step(); wide && (n < 6*maxTileUsed || n > 6*(maxTileUsed+maxSlice)+1) {
+			t.Fatalf("a window of 6 tiles has %d instructions", n)
+		} else if !wide && n > maxSlice+1 {
+			t.Fatalf("%d instructions without a window", n)
+		}
+	}
+}
+
+// wideNext reports whether the next step is a window.
+func (s *sched) wideNext() bool {
+	defer func(pos int) { s.pos = pos }(s.pos)
+	if s.pos >= len(s.queue) {
+		s.pos = 0
+	}
+	return s.wide()
+}
