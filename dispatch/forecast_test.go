@@ -63,7 +63,7 @@ func many(n int, d time.Duration) (out []time.Duration) {
 func TestNaps(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us}   // from 3.8 to 4.2 ms
-	well := forecast{seen: 2, mean: 4 * ms, spread: 75 * us} // from 3.85 to 4.15 ms
+	well := forecast{seen: 2, mean: 4 * ms, spread: 60 * us} // from 3.88 to 4.12 ms
 	for _, c := range []struct {
 		name          string
 		forecast      forecast
@@ -76,10 +76,10 @@ func TestNaps(t *testing.T) {
 		{"around", f, 3800 * us, ms, 25 * us},
 		{"around, with very little patience", f, 4 * ms, 10 * us, 10 * us},
 		{"after", f, 4200 * us, ms, minSleep},
-		{"before, well known", well, 3800 * us, ms, 50 * us},
-		{"around, well known", well, 3850 * us, ms, 0},
-		{"still around, well known", well, 4149 * us, ms, 0},
-		{"after, well known", well, 4150 * us, ms, minSleep},
+		{"before, well known", well, 3800 * us, ms, 80 * us},
+		{"around, well known", well, 3880 * us, ms, 0},
+		{"still around, well known", well, 4119 * us, ms, 0},
+		{"after, well known", well, 4120 * us, ms, minSleep},
 	} {
 		w := newWaiter(time.Hour, Pace{Longest: c.longest})
 		w.expect(c.forecast)

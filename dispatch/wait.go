@@ -51,7 +51,7 @@ const (
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
 	// spinShare is what part of a wait its expected end may be off at most for the wait to poll around it without sleeping.
-	spinShare = 24
+	spinShare = 32
 	// lateness is how much longer than asked a sleep and the poll after it may take without counting as a process that was
 	// stopped: the time slice of a scheduler, or the tick of a kernel without fine timers.
 	lateness = 10 * time.Millisecond
