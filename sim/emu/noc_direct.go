@@ -11,7 +11,7 @@ import "github.com/reprise-tt/reprise/chip"
 func (t *tile) direct(k *core, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	c, u := t.chip, &t.niu[noc]
 	id := b[bufTag] >> 10 & 15
-	if !c.atOnce || t.outbox != nil || t.kind != chip.Tensix || u.unfinished || u.open[id] >= 255 {
+	if !c.atOnce || t.kind != chip.Tensix || u.unfinished || u.open[id] >= 255 {
 		return 0, false
 	}
 	targ, ret := uint64(b[bufTargMid])<<32|uint64(b[bufTargLo]), uint64(b[bufRetMid])<<32|uint64(b[bufRetLo])
@@ -22,7 +22,11 @@ func (t *tile) direct(k *core, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	}
 	ctrl, n := b[bufCtrl], uint64(b[bufLenBE])
 	posted := b2u(ctrl&ctrlMarked == 0)
-	switch ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlVC) {
+	kind := ctrl &^ (ctrlMarked | ctrlStaticVC | ctrlVC)
+	if t.outbox != nil && kind&^ctrlWrite != 0 { // it leaves the tile when the window ends
+		return 0, false
+	}
+	switch kind {
 	case 0:
 		ok = posted == 0 && t.hasCoord(noc, retXY) && t.readAtOnce(u, noc, c.known(noc, targXY), targ, ret, n)
 	case ctrlWrite:
@@ -81,6 +85,7 @@ func (t *tile) readAtOnce(u *niu, noc int, from *endpoint, at, to, n uint64) boo
 		mask   = uint64(15)
 	)
 	switch {
+	case t.outbox != nil && !t.outbox.readsNow(from, at, n):
 	case from.kind == chip.DRAM:
 		d := c.drams[from.bank]
 		mask = uint64(c.params.Align.DRAMRead) - 1
@@ -99,7 +104,7 @@ func (t *tile) readAtOnce(u *niu, noc int, from *endpoint, at, to, n uint64) boo
 	s[cntReadResp]++
 	s[cntReadWords] += flits
 	t.changed(classNIU0 << noc)
-	c.moved += n
+	t.moved(n)
 	if f := from.tile; f != nil {
 		s := &f.niuWords[noc].count
 		s[cntSlaveAccepted]++
@@ -111,6 +116,15 @@ func (t *tile) readAtOnce(u *niu, noc int, from *endpoint, at, to, n uint64) boo
 	hears(&t.newest, newest)
 	t.take(uint32(to), int(n), data)
 	return true
+}
+
+// moved counts bytes over NoCs.
+func (t *tile) moved(n uint64) {
+	if b := t.outbox; b != nil {
+		b.moved += n
+	} else {
+		t.chip.moved += n
+	}
 }
 
 // wrote counts a write at the tile that started it.
@@ -135,6 +149,15 @@ func (t *tile) writeAtOnce(u *niu, noc int, id, posted uint32, to *endpoint, fro
 	flits := c.flits(int(n))
 	data := t.memory(uint32(from + n))[from>>2:][:span(from, int(n))]
 	switch {
+	case t.outbox != nil:
+		b := t.outbox
+		if !b.storesSoon(to, at) || at+n > c.drams[to.bank].size {
+			return false
+		}
+		u.wrote(id, posted, flits, 1)
+		t.changed(classNIU0 << noc)
+		b.store(to.bank, at, int(n), append(b.room(len(data))[:0], data...))
+		return true
 	case to.kind == chip.DRAM && at < c.drams[to.bank].size && at+n <= c.drams[to.bank].size:
 		d := c.drams[to.bank]
 		u.wrote(id, posted, flits, 1)

@@ -254,7 +254,7 @@ func (s *sched) rejoin(b *outbox) {
 // post puts a request that has its virtual channel into the outbox. What of it is the tile's own is done. Reads and writes of DRAM, which
 // nothing changes in a window, end at once unless they might overtake another one of the tile's.
 func (b *outbox) post(q *request) slowResult {
-	if q.kind == reqRead && b.readsNow(q) {
+	if q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)) {
 		d := b.tile.chip.drams[q.from.bank]
 		q.leave()
 		hears(&b.tile.newest, &d.newest)
@@ -266,9 +266,8 @@ func (b *outbox) post(q *request) slowResult {
 	if !q.leave() || !q.drain() {
 		return slowHalt
 	}
-	if b.storesSoon(q) {
-		b.stores = append(b.stores, dramStore{q.to.bank, q.n, q.toAddr, q.data})
-		b.moved += uint64(q.n)
+	if q.kind == reqWrite && !q.multicast && b.storesSoon(q.to, q.toAddr) {
+		b.store(q.to.bank, q.toAddr, q.n, q.data)
 		q.acks++
 		q.respond()
 		return slowDone
@@ -283,25 +282,29 @@ func (b *outbox) post(q *request) slowResult {
 	return slowDone
 }
 
-// readsNow reports whether a read is of DRAM, in which everything is that the tile has written to where it reads.
-func (b *outbox) readsNow(q *request) bool {
-	if q.from.kind != chip.DRAM || len(b.requests) > 0 || q.fromAddr >= b.tile.chip.drams[q.from.bank].size {
+// readsNow reports whether n bytes are of DRAM, in which everything is that the tile has written to where they are.
+func (b *outbox) readsNow(from *endpoint, addr, n uint64) bool {
+	if from.kind != chip.DRAM || len(b.requests) > 0 || addr >= b.tile.chip.drams[from.bank].size {
 		return false
 	}
-	end := q.fromAddr + uint64(q.n)
 	for i := range b.stores {
-		if s := &b.stores[i]; s.bank == q.from.bank && s.addr < end && q.fromAddr < s.addr+uint64(s.n) {
+		if s := &b.stores[i]; s.bank == from.bank && s.addr < addr+n && addr < s.addr+uint64(s.n) {
 			return false
 		}
 	}
 	return true
 }
 
-// storesSoon reports whether a request is a write to DRAM that may come before all requests in outboxes: none that the tile has started
+// storesSoon reports whether a write to an address is to DRAM and may come before all requests in outboxes: none that the tile has started
 // earlier reads DRAM. So whoever is told of it finds it there, and its answer needn't wait.
-func (b *outbox) storesSoon(q *request) bool {
-	c := b.tile.chip
-	return q.kind == reqWrite && !q.multicast && q.to.kind == chip.DRAM && q.toAddr < c.drams[q.to.bank].size && !b.readsDRAM
+func (b *outbox) storesSoon(to *endpoint, addr uint64) bool {
+	return to.kind == chip.DRAM && addr < b.tile.chip.drams[to.bank].size && !b.readsDRAM
+}
+
+// store puts such a write into the outbox.
+func (b *outbox) store(bank int, addr uint64, n int, data []uint32) {
+	b.stores = append(b.stores, dramStore{bank, n, addr, data})
+	b.moved += uint64(n)
 }
 
 // room returns room for n words of a request's data, until the end of the window.
