@@ -73,7 +73,7 @@ type core struct {
 
 	budget, left, used int
 	from               int    // the index of the jump back after which it was last interpreted no further
-	base               int    // executed in this slice before the current budget
+	base               int    // executed in this slice, and in earlier ones of the window, before the current budget
 	ahead              uint64 // of the clock of its slice, what it reads of wall clocks
 	retired            uint64
 

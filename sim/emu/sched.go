@@ -335,9 +335,9 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 			if !early && !k.worthProbing() {
 				return used, true
 			}
-			k.base = used
+			k.base += used
 			waiting, st = k.probe()
-			k.base = 0
+			k.base -= used
 			used += k.used
 		}
 		if pg := k.codePage(at); early && pg != nil {

@@ -56,7 +56,7 @@ type outbox struct {
 	readsDRAM bool        // one of requests does
 	awaited   [2][5]uint8 // responses that cores wait for, by NoC and core: a bit for each requestKind
 
-	used, longest int    // instructions in all, and of one slice
+	used, longest int    // instructions in all, and of one core
 	moved         uint64 // bytes, over NoCs
 	hot           []hotLine
 	fault         error
@@ -208,7 +208,8 @@ func (b *outbox) run(s *sched, h *hand) {
 			continue
 		}
 		n, more := s.slice(k, &b.draw)
-		b.longest = max(b.longest, n+int(k.ahead))
+		k.base += n
+		b.longest = max(b.longest, k.base+int(k.ahead))
 		if b.used += n; more && b.used < maxTileUsed {
 			b.enqueue(k)
 		}
@@ -220,7 +221,7 @@ func (s *sched) rejoin(b *outbox) {
 	t := b.tile
 	t.outbox = nil
 	for i, k := range b.turns {
-		k.listed = false
+		k.listed, k.base = false, 0
 		switch {
 		case k.state != runnable:
 			s.dequeue(k)

@@ -302,13 +302,15 @@ func TestDRAMAnswersInWindow(t *testing.T) {
 	}
 }
 
-// A tile whose processors never wait leaves a window when it has had its share, so that the host gets its turn.
+// A tile whose processors never wait leaves a window when it has had its share, so that the host gets its turn, and a clock for each instruction.
 func TestShareOfWindow(t *testing.T) {
 	r := newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, Parallel: true, Workers: 2, MaxRun: 1})
 	busyUntil(r, 6, func(a *asm, v, next chip.XY) { a.label("on").addi(a1, a1, 1).j("on") })
 	for range 20 {
 		if wide, n := r.c.wideNext(), r.c.step(); wide && (n < 6*maxTileUsed || n > 6*(maxTileUsed+maxSlice)+1) {
 			t.Fatalf("a window of 6 tiles has %d instructions", n)
+		} else if wide && r.c.longest < maxTileUsed {
+			t.Fatalf("cores have executed %d instructions in %d clocks", n/6, r.c.longest)
 		} else if !wide && n > maxSlice+1 {
 			t.Fatalf("%d instructions without a window", n)
 		}
