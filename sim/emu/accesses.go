@@ -148,6 +148,8 @@ func (c *Chip) awaitAnswer(a *answer) {
 			if time.Since(begun) > patience {
 				c.acquire()
 				c.release()
+			} else {
+				runtime.Gosched() // the chip's goroutine may wait for a processor
 			}
 		}
 	}

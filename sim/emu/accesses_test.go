@@ -128,7 +128,7 @@ func TestLoadOfStoppedChip(t *testing.T) {
 	}
 }
 
-// The goroutine that runs a chip polls for a sixteenth of what it has worked, and not at all with one processor.
+// The goroutine that runs a chip polls for a 32nd of what it has worked, and not at all with one processor.
 func TestSpareTime(t *testing.T) {
 	var s sched
 	s.earn(time.Hour)
@@ -137,7 +137,7 @@ func TestSpareTime(t *testing.T) {
 	}
 	s.polls = true
 	for _, c := range []struct{ worked, want time.Duration }{
-		{1600 * time.Microsecond, 100 * time.Microsecond}, {160 * time.Microsecond, 110 * time.Microsecond}, {time.Hour, maxSpare},
+		{1600 * time.Microsecond, 50 * time.Microsecond}, {320 * time.Microsecond, 60 * time.Microsecond}, {time.Hour, maxSpare},
 	} {
 		if s.earn(c.worked); s.spare != c.want {
 			t.Errorf("%v to spare after %v more of work, want %v", s.spare, c.worked, c.want)

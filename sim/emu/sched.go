@@ -219,10 +219,10 @@ func (s *sched) takeToken() {
 }
 
 // A goroutine that sleeps often continues on another processor, whose caches have nothing of the chip, and waking it takes a system call
-// and on virtual machines some 50 µs. So loop polls before it sleeps, for a sixteenth of the time that it has worked, at most maxSpare.
+// and on virtual machines some 50 µs. So loop polls before it sleeps, for a 32nd of the time that it has worked, at most maxSpare.
 const (
-	spareShare = 16
-	maxSpare   = 300 * time.Microsecond
+	spareShare = 32
+	maxSpare   = 100 * time.Microsecond
 )
 
 // earn adds to the time for which loop may poll.
