@@ -142,3 +142,17 @@ func TestSummaryAlone(t *testing.T) {
 		}
 	}
 }
+
+// What is soon done is done again until that can be measured, and a sample is what it takes once.
+func TestSamplesLast(t *testing.T) {
+	n, begun := 0, time.Now()
+	got, err := timesOf(t.Context(), func(context.Context) error { n++; time.Sleep(5 * time.Millisecond); return nil })
+	all := time.Since(begun)
+	if err != nil || all < sampleLasts || n < 2 || got.wall < 5e6 || got.wall > float64(all)/float64(n) {
+		t.Errorf("%d times in %v, a sample of %v ns, %v; want %v at least", n, all, got.wall, err, sampleLasts)
+	}
+	failed := errors.New("failed")
+	if _, err := timesOf(t.Context(), func(context.Context) error { return failed }); !errors.Is(err, failed) {
+		t.Errorf("of what fails: %v", err)
+	}
+}

@@ -188,7 +188,7 @@
 // to a register while the outbox is full. DRAM, which only requests change, is read at once, but for what the tile has written in the
 // window, and writes to it are answered at once: at the end of the window they take effect before all other requests, so that whoever
 // hears of one finds it there. Neither is so if it might overtake another request of the tile. A tile whose processors don't wait leaves
-// the window when they have executed some ten thousand instructions.
+// the window when they have executed 16,000 instructions.
 //
 // While fewer tiles have something to do, processors run one after another, as without windows: tiles that wait for each other gain
 // nothing. Ethernet tiles never take part. With [Config.Delay], [Config.RefuseCounters] and the checks that make processors slower

@@ -275,3 +275,43 @@ func TestIdleChipSleeps(t *testing.T) {
 		t.Errorf("closing again: %v", err)
 	}
 }
+
+// The goroutine that runs a chip polls for a 32nd of what it has worked, and not at all with one processor.
+func TestSpareTime(t *testing.T) {
+	var s sched
+	s.earn(time.Hour)
+	if s.spare != 0 {
+		t.Errorf("%v to spare with one processor", s.spare)
+	}
+	s.polls = true
+	for _, c := range []struct{ worked, want time.Duration }{
+		{1600 * time.Microsecond, 50 * time.Microsecond}, {320 * time.Microsecond, 60 * time.Microsecond}, {time.Hour, maxSpare},
+	} {
+		if s.earn(c.worked); s.spare != c.want {
+			t.Errorf("%v to spare after %v more of work, want %v", s.spare, c.worked, c.want)
+		}
+	}
+	s.chip, s.kick, s.spare = new(Chip), make(chan struct{}, 1), time.Microsecond
+	time.AfterFunc(5*time.Millisecond, func() { s.kick <- struct{}{} })
+	if s.awaitKick(); s.spare != 0 {
+		t.Errorf("%v to spare after more than that without work", s.spare)
+	}
+	s.spare = time.Hour
+	s.kick <- struct{}{}
+	if s.awaitKick(); s.spare == 0 || s.spare == time.Hour {
+		t.Errorf("%v of an hour to spare after a moment without work", s.spare)
+	}
+	s.spare = time.Microsecond
+	if s.pollKick(time.Now()) {
+		t.Error("polling for nothing found something")
+	}
+	s.spare = time.Hour
+	s.kick <- struct{}{}
+	if !s.pollKick(time.Now()) {
+		t.Error("polling didn't find a kick")
+	}
+	s.posted.push(hostAccess{})
+	if !s.pollKick(time.Now()) {
+		t.Error("polling didn't find what a host has posted")
+	}
+}
