@@ -1,16 +1,24 @@
 package emu
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
 )
 
+// processors makes a chip that the test opens one with that many processors: with one nobody polls.
+func processors(t *testing.T, n int) {
+	t.Helper()
+	was := runtime.GOMAXPROCS(n)
+	t.Cleanup(func() { runtime.GOMAXPROCS(was) })
+}
+
 // A host that loads while the chip runs doesn't get the token: whoever has it answers, after the stores that came before.
 func TestLoadIsAnswered(t *testing.T) {
+	processors(t, 2)
 	r := newRig(t, Config{Arch: chip.Blackhole})
-	r.c.polls = true // as with several processors
 	v := r.worker(3, 3)
 	at := r.point(v, 0x50000)
 	r.c.acquire()
@@ -33,9 +41,9 @@ func TestLoadIsAnswered(t *testing.T) {
 // Hosts load at the same time, more of them than there are answers, while a core counts: each gets the value of its own word, and what it
 // has stored itself.
 func TestHostsLoadWhileChipRuns(t *testing.T) {
-	for _, polls := range []bool{true, false} {
+	for _, n := range []int{2, 1} {
+		processors(t, n)
 		r := newRig(t, Config{Arch: chip.Wormhole})
-		r.c.polls = polls
 		v := r.worker(0, 0)
 		r.run(v, newAsm(0x1000).li(a0, 0x40000).label("loop").addi(a1, a1, 1).sw(a1, a0, 0).j("loop"))
 		at := r.point(v, 0x50000)
@@ -63,8 +71,8 @@ func TestHostsLoadWhileChipRuns(t *testing.T) {
 
 // Loads that were posted to a chip that stops meanwhile find all ones, of their width.
 func TestLoadOfStoppedChip(t *testing.T) {
+	processors(t, 2)
 	r := newRig(t, Config{Arch: chip.Blackhole})
-	r.c.polls = true
 	at := r.point(r.worker(3, 3), 0x50000)
 	r.c.acquire()
 	got := make(chan uint64)
