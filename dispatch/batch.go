@@ -238,13 +238,22 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 	}
 	q := b.queue
 	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
-		if err := q.submittableLocked(p, nil); err != nil {
-			return err
+	before, left := debug.SetPanicOnFault(true), false
+	defer func() {
+		if !left { // else not even recover is called
+			q.leaveBy(recover(), &err, before)
 		}
+	}()
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
+		err = q.submittableLocked(p, nil)
 	}
-	return q.submitLocked(ctx, p)
+	if err == nil {
+		err = q.submitLocked(ctx, p)
+	}
+	debug.SetPanicOnFault(before)
+	q.mu.Unlock()
+	left = true
+	return err
 }
 
 // SubmitReserved is Submit for queues that are reserved, by rs.

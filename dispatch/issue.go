@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/prefetch"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -85,6 +86,9 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 	f.put++
 }
 
+// roomy reports whether a batch of n bytes is known to have room where the issue ring's last one ends.
+func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.full() }
+
 // issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each keep their own
 // pointer and follow the same rule: a batch that doesn't fit before the end starts again at the base.
 type issueRing struct {
@@ -127,7 +131,7 @@ const prefetchAhead = 1024
 // prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
 	if at := int(r.wr) + prefetchAhead; at < len(r.mem) {
-		kmd.PrefetchWrite(r.mem[at:])
+		prefetch.Write(&r.mem[at])
 	}
 }
 

@@ -138,14 +138,15 @@ func (q *Queue) usable(op string) error {
 
 // leave unlocks mu after commands were put into the queue. A fault of the memory of a device that was removed becomes an
 // error. before is what debug.SetPanicOnFault returned when mu was taken.
-func (q *Queue) leave(err *error, before bool) {
+func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
+
+// leaveBy is leave after the panic e, nil if there was none.
+func (q *Queue) leaveBy(e any, err *error, before bool) {
 	debug.SetPanicOnFault(before)
-	if e := recover(); e != nil {
-		defer q.mu.Unlock()
+	defer q.mu.Unlock()
+	if e != nil {
 		*err = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e)))
-		return
 	}
-	q.mu.Unlock()
 }
 
 // fail closes the queue to further commands, because host and device may disagree about where they are.
@@ -298,13 +299,17 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 // submitLocked sends prepared commands. Shared workers have been acquired.
 func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 	p.count(q.stream.state.Expected)
-	off, err := q.roomLocked(ctx, uint32(len(p.Bytes)))
-	if err != nil {
-		q.rollbackLocked()
-		return err
+	n := uint32(len(p.Bytes))
+	off := q.rings.issue.wr
+	if !q.rings.roomy(n) {
+		var err error
+		if off, err = q.findRoomLocked(ctx, n); err != nil {
+			q.rollbackLocked()
+			return err
+		}
 	}
 	copy(q.rings.issue.mem[off:], p.Bytes)
-	q.publishLocked(off, uint32(len(p.Bytes)), true)
+	q.publishLocked(off, n, true)
 	q.stream.replays++
 	if q.stream.lastPrepared != p {
 		q.submittedLocked(p)
@@ -342,8 +347,8 @@ func (q *Queue) sendLocked(ctx context.Context, p []byte, stall bool) error {
 
 // roomLocked waits until the issue ring has room for a batch of n bytes, and returns its offset.
 func (q *Queue) roomLocked(ctx context.Context, n uint32) (uint32, error) {
-	if r := &q.rings; r.issue.roomy(n) && !r.fetch.full() {
-		return r.issue.wr, nil
+	if q.rings.roomy(n) {
+		return q.rings.issue.wr, nil
 	}
 	return q.findRoomLocked(ctx, n)
 }

@@ -68,7 +68,7 @@ allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi debug/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd internal/release chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd internal/release internal/prefetch chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
@@ -89,7 +89,7 @@ kmd/session                -> kmd internal/seam internal/kabi  # records and pla
 sim                        -> chip internal/seam sim/driver sim/emu  # emulated cards as targets
 sim/driver                 -> chip internal/seam internal/kabi  # a model of tt-kmd
 sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the model beside a real driver
-sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/rv32 sim/emu/internal/translate internal/release  # the emulator
+sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/rv32 sim/emu/internal/translate internal/release internal/prefetch  # the emulator
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
 sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/internal/lanes  # the engines of one tile
@@ -116,6 +116,7 @@ internal/promtext/promtest -> nothing  # reads that format strictly, for tests
 internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/release           -> nothing  # a store that releases what a goroutine has written
+internal/prefetch          -> nothing  # memory that is written soon
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed

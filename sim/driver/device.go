@@ -185,7 +185,7 @@ func (d *device) remove() error {
 func (d *device) zapLocked() {
 	for f := range d.files {
 		for m := range f.maps {
-			m.zapped.Store(true)
+			m.zap()
 			delete(f.maps, m)
 			if m.window >= 0 {
 				f.tlbs[uint32(m.window)]--

@@ -138,7 +138,7 @@ func (p *Process) take() (files []*file) {
 				continue // another's, or on its way
 			}
 			for m := range f.maps {
-				m.zapped.Store(true)
+				m.zap()
 			}
 			clear(f.maps)
 			for id := range f.tlbs {

@@ -4,15 +4,23 @@ import (
 	"runtime"
 	"sync/atomic"
 
+	"github.com/reprise-tt/reprise/internal/prefetch"
 	"github.com/reprise-tt/reprise/internal/release"
 )
 
 // hostAccess is a store of the host to a BAR, or a load.
-type hostAccess struct {
-	off        uint64
-	v          uint64 // what to store; of a load the number of its answer
-	bar, width uint8
-	load       bool
+type hostAccess struct { // the compiler keeps four fields in registers
+	off   uint64
+	v     uint64 // what to store; of a load the number of its answer
+	bar   uint8
+	width int8 // bytes; of a load negative
+}
+
+// exchange is where hosts leave accesses for a chip that runs, and find the answers. An object of this size begins with a page,
+// so all that should have cache lines of its own does.
+type exchange struct {
+	answers [maxAsked]answer
+	posted  accessQueue
 }
 
 // accessQueue holds accesses of the host that came while the chip was running, in order. A host takes a place with one atomic
@@ -33,6 +41,10 @@ type accessQueue struct {
 // accessPlaces is a power of two: more than the doorbells that a host rings while a core has its longest slice.
 const accessPlaces = 1024
 
+// placesAhead is how far ahead a host fetches places. The chip has read them, so that another processor has them in its cache: a host would
+// wait at its next atomic instruction until its store has taken the line away.
+const placesAhead = 8
+
 // accessPlace takes half a cache line.
 type accessPlace struct {
 	hostAccess
@@ -52,21 +64,30 @@ func (q *accessQueue) pending() bool {
 // push reports whether there was room.
 func (q *accessQueue) push(a hostAccess) bool {
 	for {
-		place := q.tail.Load()
-		// Negative if the place was loaded long ago.
-		if int32(place-q.taken.Load()) >= accessPlaces {
-			head := q.head.Load()
-			if q.taken.Store(head); int32(place-head) >= accessPlaces {
-				return false
-			}
-		}
-		if q.tail.CompareAndSwap(place, place+1) {
-			p := q.at(place)
-			p.hostAccess = a
-			release.Store(&p.filled, place+1)
+		if place, ok := q.reserve(); ok {
+			q.fill(place, a)
 			return true
 		}
+		head := q.head.Load()
+		if q.taken.Store(head); int32(q.tail.Load()-head) >= accessPlaces {
+			return false
+		}
 	}
+}
+
+// reserve takes a place, which the caller fills at once. It may fail although there is room: if another host takes a place, or if hosts
+// haven't looked for long at what was taken.
+func (q *accessQueue) reserve() (place uint32, ok bool) {
+	place = q.tail.Load()
+	return place, int32(place-q.taken.Load()) < accessPlaces && q.tail.CompareAndSwap(place, place+1)
+}
+
+// fill fills a place that was reserved.
+func (q *accessQueue) fill(place uint32, a hostAccess) {
+	p := q.at(place)
+	p.hostAccess = a
+	release.Store(&p.filled, place+1)
+	prefetch.Write(q.at(place + placesAhead))
 }
 
 // take returns the oldest access, whose place a host has taken. Only one goroutine may take.
@@ -85,11 +106,11 @@ func (q *accessQueue) take() hostAccess {
 
 // access performs what a host has posted. The caller holds the token.
 func (c *Chip) access(a hostAccess) {
-	if !a.load {
+	if a.width > 0 {
 		c.store(int(a.bar), a.off, int(a.width), a.v)
 		return
 	}
 	to := &c.answers[a.v]
-	to.value = c.load(int(a.bar), a.off, int(a.width))
+	to.value = c.load(int(a.bar), a.off, -int(a.width))
 	to.state.Store(answerGiven)
 }

@@ -1,9 +1,12 @@
 package emu
 
 import (
+	"reflect"
 	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
 )
 
 // Hosts push at the same time, and more than there are places: each host's stores stay in order, and none is lost.
@@ -52,5 +55,24 @@ func TestAccessQueueIsFull(t *testing.T) {
 		t.Error("a full queue took a store")
 	} else if s := q.take(); s.v != 0 || !q.push(last) {
 		t.Errorf("took store %d, want 0, and room for one more", s.v)
+	}
+}
+
+// What host and chip store lies in cache lines as the comments say, whatever else is allocated.
+func TestAccessesLieInLines(t *testing.T) {
+	const line = 64
+	address := func(p any) uintptr { return reflect.ValueOf(p).Pointer() }
+	for range 5 {
+		r := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true})
+		q := &r.c.posted
+		if a := address(q); a%line != 0 || address(&q.head)-a != line || address(&q.places)-a != 2*line {
+			t.Errorf("queue at %#x, its head at %#x, its places at %#x: each should begin a line of %d bytes", a, address(&q.head), address(&q.places), line)
+		}
+		if a, size := address(&r.c.answers), reflect.TypeFor[answer]().Size(); a%line != 0 || size != line {
+			t.Errorf("answers of %d bytes at %#x: each should have a line of %d bytes", size, a, line)
+		}
+		if size := reflect.TypeFor[accessPlace]().Size(); line%size != 0 {
+			t.Errorf("a place of %d bytes lies in two lines of %d", size, line)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *Chip) ask(bar int, off uint64, width int) (value uint64, ok bool) {
 		return 0, false
 	}
 	a := &c.answers[i]
-	if ok = c.posted.push(hostAccess{off: off, v: uint64(i), bar: uint8(bar), width: uint8(width), load: true}); ok {
+	if ok = c.posted.push(hostAccess{off: off, v: uint64(i), bar: uint8(bar), width: -int8(width)}); ok {
 		c.awaitAnswer(a)
 		value = a.value
 	}

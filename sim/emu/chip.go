@@ -107,7 +107,11 @@ type Config struct {
 
 // Chip is an emulated chip, a PCI function. Its methods may be called from any goroutine.
 type Chip struct {
-	cfg      Config
+	// What hosts load at each access lies among what nobody stores.
+	cfg     Config
+	faulted atomic.Bool // fault isn't nil
+	*exchange
+
 	ports    []port  // by channel, of the working Ethernet tiles; nil without a machine
 	others   []*Chip // of the machine, this one too; nil without one
 	eths     []*tile // by channel
@@ -141,8 +145,7 @@ type Chip struct {
 	hostBytes [8]byte
 
 	sched
-	fault   error
-	faulted atomic.Bool
+	fault error
 }
 
 // New returns a chip with all processors held in reset and zeroed memory, and, unless it is Synchronous, a goroutine
@@ -171,7 +174,8 @@ func newChip(cfg Config) (*Chip, error) {
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24
 	}
-	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers}
+	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
+		exchange: new(exchange)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}

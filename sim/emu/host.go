@@ -51,14 +51,25 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	if c.faulted.Load() {
 		return
 	}
-	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: uint8(width)}) {
-		return // the loop polls; not even a channel's lock is taken
+	if c.cfg.Awake && !c.cfg.Synchronous { // the loop polls: not even a channel's lock is taken
+		if place, ok := c.posted.reserve(); ok {
+			c.posted.fill(place, hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)})
+			return
+		}
+	}
+	c.storeOrPost(bar, off, width, v)
+}
+
+// storeOrPost is BARStore where reserve had no place, or can't be asked.
+func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
+	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
+		return
 	}
 	select {
 	case <-c.tok:
 		c.takePosted()
 	default:
-		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: uint8(width)}) {
+		if !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
 			c.wakeLoop()
 			return
 		}

@@ -104,10 +104,10 @@ func (a *peerAccess) end(c *Chip, live bool) {
 // takePosted performs what the host and other cards have posted, in the order in which it came as far as that can be told.
 // What comes meanwhile is left for the next call. The caller holds the token.
 func (s *sched) takePosted() {
-	tail := s.posted.tail.Load()
+	tail := s.chip.posted.tail.Load()
 	// Read after the tail: whatever another card did before the host's last store is counted.
 	for n := s.peers.waiting.Load(); ; {
-		head := s.posted.head.Load()
+		head := s.chip.posted.head.Load()
 		if n > 0 {
 			if a, ok := s.peers.take(head); ok {
 				n--
@@ -118,14 +118,14 @@ func (s *sched) takePosted() {
 		if head == tail {
 			return
 		}
-		s.chip.access(s.posted.take())
+		s.chip.access(s.chip.posted.take())
 	}
 }
 
 // lookPosted is takePosted for the goroutine that runs the cores, which has posted nothing itself: while nothing is there it
 // touches no memory that a host writes.
 func (s *sched) lookPosted() {
-	if s.posted.pending() || s.peers.waiting.Load() > 0 {
+	if s.chip.posted.pending() || s.peers.waiting.Load() > 0 {
 		s.takePosted()
 	}
 }

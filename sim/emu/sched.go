@@ -40,10 +40,8 @@ type sched struct {
 	order    map[orderKey]uint64
 	eventSeq uint64
 
-	posted         accessQueue
-	answers        [maxAsked]answer // of posted loads
-	waitingEngines []*engines       // to which cores have given something since engines last ran
-	turns          int              // of cores, since then
+	waitingEngines []*engines // to which cores have given something since engines last ran
+	turns          int        // of cores, since then
 	crew           crew
 	boxes          []*outbox    // of the tiles of a window
 	parts          []*part      // of a window
@@ -115,7 +113,7 @@ func (s *sched) release() {
 	}
 	busy := s.busy()
 	s.tok <- struct{}{}
-	if busy || s.posted.pending() {
+	if busy || s.chip.posted.pending() {
 		s.wakeLoop()
 	}
 }
@@ -253,7 +251,7 @@ func (s *sched) pollKick(begun time.Time) bool {
 		default:
 		}
 		switch {
-		case s.posted.pending():
+		case s.chip.posted.pending():
 			return true
 		case n%spins != 0:
 		case s.chip.cfg.Awake:

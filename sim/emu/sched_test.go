@@ -291,7 +291,7 @@ func TestSpareTime(t *testing.T) {
 			t.Errorf("%v to spare after %v more of work, want %v", s.spare, c.worked, c.want)
 		}
 	}
-	s.chip, s.kick, s.spare = new(Chip), make(chan struct{}, 1), time.Microsecond
+	s.chip, s.kick, s.spare = &Chip{exchange: new(exchange)}, make(chan struct{}, 1), time.Microsecond
 	time.AfterFunc(5*time.Millisecond, func() { s.kick <- struct{}{} })
 	if s.awaitKick(); s.spare != 0 {
 		t.Errorf("%v to spare after more than that without work", s.spare)
@@ -310,7 +310,7 @@ func TestSpareTime(t *testing.T) {
 	if !s.pollKick(time.Now()) {
 		t.Error("polling didn't find a kick")
 	}
-	s.posted.push(hostAccess{})
+	s.chip.posted.push(hostAccess{})
 	if !s.pollKick(time.Now()) {
 		t.Error("polling didn't find what a host has posted")
 	}

@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// func prefetchWrite(p unsafe.Pointer)
-TEXT ·prefetchWrite(SB), NOSPLIT, $0-8
+// func write(p unsafe.Pointer)
+TEXT ·write(SB), NOSPLIT, $0-8
 	MOVD p+0(FP), R0
 	PRFM (R0), PSTL1KEEP
 	PRFM 64(R0), PSTL1KEEP
