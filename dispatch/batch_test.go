@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -350,6 +351,43 @@ func TestBatchesBesideEachOther(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatal("they wait for each other")
 		}
+	}
+}
+
+// What one queue submits to a card that is gone ends with that error. Its lock is free then, and faults of the caller's goroutine are
+// handled as before.
+func TestSubmitToALostDevice(t *testing.T) {
+	card := sim.Blackhole()
+	drv, err := card.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kd, err := kmd.Open(t.Context(), card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kd.Close()
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close(t.Context())
+	q := d.queues[0]
+	batch := batched(t, q)
+	if err := drv.Unplug(0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds a queue that has failed
+		if err := batch.Submit(t.Context()); !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("error %v, want %v", err, kmd.ErrDeviceLost)
+		}
+		if debug.SetPanicOnFault(false) {
+			t.Error("faults of the caller panic")
+		}
+		if !q.mu.TryLock() {
+			t.Fatal("the queue is locked")
+		}
+		q.mu.Unlock()
 	}
 }
 

@@ -379,6 +379,18 @@ func TestAssertion43_ZappedMappingsFault(t *testing.T) {
 	if raisesFault(func() { m.IO.Load(0, 4) }) {
 		t.Error("a good mapping faults")
 	}
+	for name, access := range map[string]func(){
+		"load":             func() { m.IO.Load(1<<20-2, 4) },
+		"store":            func() { m.IO.Store(1<<20-2, 4, 1) },
+		"store far beyond": func() { m.IO.Store(1<<64-2, 4, 1) },
+	} {
+		if !raisesFault(access) {
+			t.Errorf("%s across the end of a mapping", name)
+		}
+	}
+	if raisesFault(func() { m.IO.Store(1<<20-4, 4, 1) }) {
+		t.Error("the last word of a mapping faults")
+	}
 	if res, err := reset(f, kabi.ResetPCIeLink); res != 0 || err != nil {
 		t.Fatalf("reset: %d, %v", res, err)
 	}

@@ -58,6 +58,25 @@ func TestAccessQueueIsFull(t *testing.T) {
 	}
 }
 
+// An awake chip never makes a host take its token for a store, however many came before: each takes a place of the queue.
+func TestAwakeChipTakesPostedStores(t *testing.T) {
+	r := newRig(t, Config{Arch: chip.Wormhole, Awake: true})
+	at := r.point(r.worker(0, 0), 0x50000)
+	r.c.BARLoad(0, at, 4)
+	before := r.c.posted.tail.Load()
+	const stores = 2*accessPlaces + 1
+	for n := range uint64(stores) {
+		r.c.BARStore(0, at, 4, n)
+		r.eventually("a store that is taken", func() bool { return !r.c.posted.pending() })
+	}
+	if n := r.c.posted.tail.Load() - before; n < stores {
+		t.Errorf("%d of %d stores took a place", n, stores)
+	}
+	if v := r.c.BARLoad(0, at, 4); v != stores-1 {
+		t.Errorf("found store %d, want %d", v, stores-1)
+	}
+}
+
 // What host and chip store lies in cache lines as the comments say, whatever else is allocated.
 func TestAccessesLieInLines(t *testing.T) {
 	const line = 64
