@@ -68,6 +68,8 @@ type core struct {
 	pc                uint32
 	pageBase          uint32
 	page              *codePage // of L1 in which it was last, at pageBase
+	otherBase         uint32
+	other             *codePage // in which it was before: it goes from firmware to a kernel and back
 	tile              *tile
 	local             []uint32
 
@@ -146,7 +148,12 @@ func (c *core) refuse(cat Category, addr uint64, format string, args ...any) {
 
 // codePage returns the decoded page around pc, or nil after refusing to fetch from there.
 func (c *core) codePage(pc uint32) *codePage {
-	if c.pageBase == pc&^(pageBytes-1) && c.page != nil {
+	base := pc &^ (pageBytes - 1)
+	if c.pageBase == base && c.page != nil {
+		return c.page
+	}
+	if c.otherBase == base && c.other != nil {
+		c.page, c.pageBase, c.other, c.otherBase = c.other, c.otherBase, c.page, c.pageBase
 		return c.page
 	}
 	t := c.tile
@@ -157,7 +164,7 @@ func (c *core) codePage(pc uint32) *codePage {
 			p = new(codePage)
 			t.code[pc/pageBytes] = p
 		}
-		c.page, c.pageBase = p, pc&^(pageBytes-1)
+		c.page, c.pageBase, c.other, c.otherBase = p, base, c.page, c.pageBase
 		return p
 	}
 	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {

@@ -17,10 +17,14 @@ type tile struct {
 	kind     chip.TileKind
 	xy       chip.XY // raw NoC 0 coordinate
 
+	// What waking a core looks at is, too.
 	chip   *Chip
-	polls  []poll    // of parked cores; also some of cores that no longer wait
-	number int       // of the chip's tiles
-	id     [2]uint32 // NOC_ID_LOGICAL by NoC: y<<6 | x
+	outbox *outbox                   // while the tile runs in a window
+	polls  []poll                    // of parked cores; also some of cores that no longer wait
+	cores  []*core                   // B, T0, T1, T2, NC
+	five   [chip.NumProcessors]*core // what cores is a slice of
+	number int                       // of the chip's tiles
+	id     [2]uint32                 // NOC_ID_LOGICAL by NoC: y<<6 | x
 	code   []*codePage
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
@@ -32,13 +36,10 @@ type tile struct {
 	iramCode  []codePage // the same
 	iramKnown []uint64   // with RefuseUnwritten: one bit per word that was ever filled with memory that was
 
-	cores []*core // B, T0, T1, T2, NC
-
 	niu     [2]niu
 	streams []stream
 	slots   *translate.Registers
 	data    []uint32 // room for those of a request that is being performed
-	outbox  *outbox  // while the tile runs in a window
 	debug   debugRegs
 	tensix  coprocessor
 	eth     ethRegs
@@ -54,6 +55,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		size, streams = c.params.EthernetL1Size, leastStreams
 	}
 	t.size = size
+	t.cores = t.five[:0]
 	t.code = make([]*codePage, size/pageBytes)
 	words := new(tileWords)
 	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
