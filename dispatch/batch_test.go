@@ -11,7 +11,6 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/sim"
 )
 
 // prepared returns commands of a replay for a queue.
@@ -357,21 +356,7 @@ func TestBatchesBesideEachOther(t *testing.T) {
 // What one queue submits to a card that is gone ends with that error. Its lock is free then, and faults of the caller's goroutine are
 // handled as before.
 func TestSubmitToALostDevice(t *testing.T) {
-	card := sim.Blackhole()
-	drv, err := card.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kd, err := kmd.Open(t.Context(), card)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kd.Close()
-	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close(t.Context())
+	d, drv := unpluggable(t, 1)
 	q := d.queues[0]
 	batch := batched(t, q)
 	if err := drv.Unplug(0); err != nil {
@@ -394,21 +379,7 @@ func TestSubmitToALostDevice(t *testing.T) {
 // A device that is gone in the middle has no part, and all its queues are closed; the other devices have theirs.
 func TestBatchToALostDevice(t *testing.T) {
 	stays := hostOnlyDevice(t, 1).queues[0]
-	card := sim.Blackhole()
-	drv, err := card.Driver()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kd, err := kmd.Open(t.Context(), card)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kd.Close()
-	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close(t.Context())
+	d, drv := unpluggable(t, 2)
 	for _, q := range d.queues {
 		q.shared = false // as if they had workers of their own
 		q.stream.end = partEnd{start: q.status.starts.Load()}
@@ -417,7 +388,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	if err := drv.Unplug(0); err != nil {
 		t.Fatal(err)
 	}
-	err = batch.Submit(t.Context())
+	err := batch.Submit(t.Context())
 	var e *BatchError
 	if !errors.As(err, &e) || e.Errs[1] != nil || !errors.Is(e.Errs[0], kmd.ErrDeviceLost) || !errors.Is(e.Errs[2], kmd.ErrDeviceLost) {
 		t.Errorf("error %v, want one of both parts of the device that is lost", err)

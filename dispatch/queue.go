@@ -301,7 +301,7 @@ func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 	p.count(q.stream.state.Expected)
 	n := uint32(len(p.Bytes))
 	off := q.rings.issue.wr
-	if !q.rings.roomy(n) {
+	if !q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
 		var err error
 		if off, err = q.findRoomLocked(ctx, n); err != nil {
 			q.rollbackLocked()

@@ -1,13 +1,36 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
 )
+
+// unpluggable starts a device of an emulated card that its driver can take out. Both are closed at the end of the test.
+func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
+	t.Helper()
+	card := sim.Blackhole()
+	drv, err := card.Driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kd, err := kmd.Open(t.Context(), card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kd.Close() })
+	d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: queues})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close(context.Background()) }) // what can't be released belongs to a lost card
+	return d, drv
+}
 
 // A wait polls the other queues too. When the card is gone and that faults, the other queues' locks are free again, so that
 // they can be closed.
@@ -18,19 +41,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 		"a dump":         func(q *Queue) { q.collectLocked("nothing", ErrTimeout, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			card := sim.Blackhole()
-			drv, err := card.Driver()
-			if err != nil {
-				t.Fatal(err)
-			}
-			kd, err := kmd.Open(t.Context(), card)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d, err := Start(t.Context(), kd, Options{QueueMemory: 1 << 20, Queues: 2})
-			if err != nil {
-				t.Fatal(errors.Join(err, kd.Close()))
-			}
+			d, drv := unpluggable(t, 2)
 			q, other := d.Queue(0), d.Queue(1)
 			if _, _, err := other.record(t.Context(), "something", false); err != nil {
 				t.Fatal(err)
@@ -43,7 +54,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 			if err := drv.Unplug(0); err != nil {
 				t.Fatal(err)
 			}
-			err = kd.Guard(func() error { look(q); return nil })
+			err := d.kd.Guard(func() error { look(q); return nil })
 			if err != nil && !errors.Is(err, kmd.ErrDeviceLost) {
 				t.Error(err)
 			}
@@ -54,7 +65,7 @@ func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 				q.life.mu.Unlock()
 			}
 			_ = d.Close(t.Context()) // what can't be released belongs to a lost card
-			_ = kd.Close()
+			_ = d.kd.Close()
 			if n := drv.Node(0).OpenFiles(); n != 0 {
 				t.Errorf("%d files are open", n)
 			}

@@ -60,7 +60,8 @@ func (c *Chip) BARStore(bar int, off uint64, width int, v uint64) {
 	c.storeOrPost(bar, off, width, v)
 }
 
-// storeOrPost is BARStore where reserve had no place, or can't be asked.
+// storeOrPost is BARStore where reserve had no place, or can't be asked. An awake chip's hosts push all the same: that tells reserve what
+// was taken.
 func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
 		return

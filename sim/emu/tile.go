@@ -22,7 +22,7 @@ type tile struct {
 	outbox *outbox                   // while the tile runs in a window
 	polls  []poll                    // of parked cores; also some of cores that no longer wait
 	cores  []*core                   // B, T0, T1, T2, NC
-	five   [chip.NumProcessors]*core // what cores is a slice of
+	room   [chip.NumProcessors]*core // what cores is a slice of
 	number int                       // of the chip's tiles
 	id     [2]uint32                 // NOC_ID_LOGICAL by NoC: y<<6 | x
 	code   []*codePage
@@ -55,7 +55,7 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 		size, streams = c.params.EthernetL1Size, leastStreams
 	}
 	t.size = size
-	t.cores = t.five[:0]
+	t.cores = t.room[:0]
 	t.code = make([]*codePage, size/pageBytes)
 	words := new(tileWords)
 	t.niuWords, t.streams, t.slots = &words.niu, words.streams[:streams], c.slotsFor(streams)
