@@ -77,11 +77,9 @@ func WithHangTimeout(t time.Duration) Option { return func(o *options) { o.dispa
 // WithPace sets how long waits on the host spin before they sleep, and how long they sleep at most between polls. Longer
 // spinning sees results earlier and costs processor time. 0 stands for the defaults, some microseconds and 1 ms. A sleep is about
 // a sixteenth of the wait so far, unless what is waited for has been before and took as long each time: then a wait sleeps until
-// shortly before its end and polls often around it. Nothing polls while no call waits. Devices that are opened with the same Option count together how many waits sleep in the kernel,
-// so that one of GOMAXPROCS stays free for other goroutines; those of a mesh do so anyway.
+// shortly before its end and polls often around it. Nothing polls while no call waits.
 func WithPace(spin, longest time.Duration) Option {
-	pace := dispatch.Pace{Spin: spin, Longest: longest, Sleepers: new(dispatch.Sleepers)}
-	return func(o *options) { o.dispatch.Pace = pace }
+	return func(o *options) { o.dispatch.Pace = dispatch.Pace{Spin: spin, Longest: longest} }
 }
 
 // WithStockWireFormat makes queues send programs and replays in the wire form of tt-metal alone, of the revision that this

@@ -4,7 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"runtime"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -34,27 +35,37 @@ type arrival struct {
 	name   string
 	after  time.Duration
 	repeat bool // each time, as work does that repeats; else up to as long again after that
+	busy   bool // a processor is busy until then, as with an emulated chip
+}
+
+// mean is after how long it comes on average.
+func (a arrival) mean() time.Duration {
+	if a.repeat {
+		return a.after
+	}
+	return a.after * 3 / 2
 }
 
 var (
-	comesOnce  = arrival{"4ms", 4 * time.Millisecond, false}
-	comesAgain = arrival{"4ms-again", 4 * time.Millisecond, true}
+	comesOnce  = arrival{name: "4ms", after: 4 * time.Millisecond}
+	comesAgain = arrival{name: "4ms-again", after: 4 * time.Millisecond, repeat: true}
+	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
 )
 
 // arrivals are while a wait still spins, when its sleeps are short, when they are as long as they get, and when it can know.
 var arrivals = []arrival{
-	{"soon", 5 * time.Microsecond, false}, {"200us", 200 * time.Microsecond, false}, comesOnce,
-	comesAgain, {"40ms-again", 40 * time.Millisecond, true},
+	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
+	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
 }
 
-// measureWake measures how late a wait notices: from when the word that it waits for has changed in host memory to when the
-// waiter runs again. The wait is a queue's own, with everything that it polls between pauses. The word is the measurement's:
-// a goroutine changes it in place of the device, and unlike the device knows when. Its figure "processor" is how much processor time
-// a wait takes, without that goroutine's.
+// measureWake measures how late a wait notices: from when what it waits for has come to when the waiter runs again. The wait is a
+// queue's own, with everything that it polls between pauses. What comes is a point in time, in place of a word that a device
+// changes, and unlike the device the clock tells when. While nothing else runs, the figure "processor" is how much processor time a wait takes.
 func measureWake(ctx context.Context, s *session) error {
+	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
-		s.leaveOut("wake", "", "the waiter and the goroutine that wakes it need a processor each, and the machine has one")
-		return nil
+		s.leaveOut("wake", "/comes="+comesBusy.name, "the waiter and the goroutine that is busy need a processor each, and the machine has one")
+		arrivals = slices.DeleteFunc(slices.Clone(arrivals), func(a arrival) bool { return a.busy })
 	}
 	for _, p := range paces {
 		if err := s.measurePace(ctx, p, arrivals...); err != nil {
@@ -73,7 +84,7 @@ func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) 
 			if err := s.measure(ctx, "wake", late); err != nil {
 				return err
 			}
-			if _, ok := processorTime(); !ok || a.after < time.Millisecond { // else it is mostly the goroutine's
+			if _, ok := processorTime(); !ok || a.busy || a.after < time.Millisecond { // else it is mostly the measurement's
 				continue
 			}
 			if err := s.measure(ctx, "wake", busy); err != nil {
@@ -86,42 +97,33 @@ func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) 
 
 // wakeJobs measure how late waits notice, and the processor time that they take.
 func wakeJobs(c clock, q *reprise.Queue, params []Param, a arrival) (late, busy *job) {
-	var came atomic.Int64 // when; 0 until then
-	done := func() bool { return came.Load() != 0 }
-	wait := func(ctx context.Context) (late float64, waker time.Duration, err error) {
-		least := a.after
+	var start int64
+	var least float64 // ns after start
+	came := func() bool { return c.ns(start, ticks()) >= least }
+	wait := func(ctx context.Context) (late float64, err error) {
+		after := a.after
 		if !a.repeat {
-			least += rand.N(a.after) // so that it doesn't keep step with the sleeps
+			after += rand.N(a.after) // so that it doesn't keep step with the sleeps
 		}
-		came.Store(0)
-		took := make(chan time.Duration, 1)
-		start := time.Now()
-		go func() {
-			if least > time.Millisecond {
-				runtime.LockOSThread() // whose time is this goroutine's; the thread ends with it
-				sleepUntil(start.Add(least - 100*time.Microsecond))
-			}
-			for time.Since(start) < least {
-			}
-			came.Store(ticks())
-			took <- threadTime()
-		}()
-		err = q.WaitFunc(ctx, done)
-		seen := ticks()
-		if err == nil {
-			late = c.ns(came.Load(), seen)
+		start, least = ticks(), float64(after)
+		var others sync.WaitGroup
+		if a.busy {
+			others.Go(func() {
+				for !came() {
+				}
+			})
 		}
-		return late, <-took, err
+		err = q.WaitFunc(ctx, came)
+		late = c.ns(start, ticks()) - least
+		others.Wait()
+		return late, err
 	}
-	late = &job{name: "wait", params: params, per: 1, burst: 8, sample: func(ctx context.Context) (float64, error) {
-		ns, _, err := wait(ctx)
-		return ns, err
-	}}
+	late = &job{name: "wait", params: params, per: 1, burst: 8, sample: wait}
 	busy = &job{name: "processor", params: params, per: 1, burst: 8, sample: func(ctx context.Context) (float64, error) {
 		before, _ := processorTime()
-		_, waker, err := wait(ctx)
+		_, err := wait(ctx)
 		after, _ := processorTime()
-		return float64(max(0, after-before-waker)), err
+		return float64(after - before), err
 	}}
 	return late, busy
 }

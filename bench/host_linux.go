@@ -37,23 +37,6 @@ func processorTime() (time.Duration, bool) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
 }
 
-// threadTime is how long this thread has been on processors.
-func threadTime() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// sleepUntil sleeps until a time, and some tens of microseconds longer: Go's timers may be a millisecond late.
-func sleepUntil(t time.Time) {
-	if d := time.Until(t); d > 0 {
-		ts := unix.NsecToTimespec(int64(d))
-		_ = unix.Nanosleep(&ts, nil) // a signal ends it early
-	}
-}
-
 // familyTime returns how much processor time this process and its children have taken, also those that have ended: simulators may be
 // processes of their own.
 func familyTime() (time.Duration, bool) {

@@ -11,7 +11,3 @@ func machine() (cpu, kernel string) { return "", "" }
 func processorTime() (time.Duration, bool) { return 0, false }
 
 func familyTime() (time.Duration, bool) { return 0, false }
-
-func threadTime() time.Duration { return 0 }
-
-func sleepUntil(t time.Time) { time.Sleep(time.Until(t)) }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"runtime"
-	"time"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
@@ -118,25 +117,25 @@ func summarizeWaits(ctx context.Context, s *session) error {
 		&SummaryRow{What: "a wait's lateness, change after 4 ms each time", Goals: []Quantity{
 			{"p50", 20_000, unitNs}, {"p90", 100_000, unitNs}, {"processor", 0.1, unitShare},
 		}},
+		&SummaryRow{What: "the same beside a busy processor"},
 	)
+	arrivals := []arrival{comesOnce, comesAgain}
 	if runtime.GOMAXPROCS(0) < 2 {
-		missing(rows, "the waiter and the goroutine that wakes it need a processor each")
-		return nil
+		missing(rows[2:], "the waiter and the busy goroutine need a processor each")
+	} else {
+		arrivals = append(arrivals, comesBusy)
 	}
-	if err := s.measurePace(ctx, defaultPace, comesOnce, comesAgain); err != nil {
+	if err := s.measurePace(ctx, defaultPace, arrivals...); err != nil {
 		return err
 	}
 	if err := s.measurePace(ctx, spinningPace, comesAgain); err != nil {
 		return err
 	}
-	for i, w := range []struct {
-		arrival
-		lasts time.Duration
-	}{{comesOnce, comesOnce.after * 3 / 2}, {comesAgain, comesAgain.after}} {
+	for i, w := range arrivals {
 		of := "/pace=" + defaultPace.name + "/comes=" + w.name
 		s.fill(rows[i], "wake/wait"+of, "p90")
 		if f, ok := s.report.Figure("wake/processor" + of); ok {
-			rows[i].More = append(rows[i].More, Quantity{"processor", f.Mean / float64(w.lasts), unitShare})
+			rows[i].More = append(rows[i].More, Quantity{"processor", f.Mean / float64(w.mean()), unitShare})
 		}
 		if f, ok := s.report.Figure("wake/wait/pace=" + spinningPace.name + "/comes=" + comesAgain.name); ok {
 			rows[i].Others = append(rows[i].Others, Other{Quantity: Quantity{"spinning", f.P50, unitNs}})

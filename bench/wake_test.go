@@ -19,7 +19,7 @@ func TestWakeReport(t *testing.T) {
 	}
 	want := len(paces) * len(arrivals)
 	for _, a := range arrivals {
-		if a.after >= time.Millisecond {
+		if a.after >= time.Millisecond && !a.busy {
 			want += len(paces) // the processor's time
 		}
 	}
@@ -33,16 +33,23 @@ func TestWakeReport(t *testing.T) {
 	}
 }
 
-// With one processor the waiter and the goroutine that ends the wait would wait for each other: nothing is measured, and that is said. All else
-// that was asked for is measured.
-func TestWakeNeedsTwoProcessors(t *testing.T) {
+// With one processor a goroutine that is busy and the waiter would wait for each other: only that isn't measured, and that is said.
+func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake", "open"}, Rounds: 1})
+	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake" || len(r.Figures) == 0 || r.Figures[0].Family != "open" {
-		t.Errorf("left out: %+v, %d figures", r.LeftOut, len(r.Figures))
+	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake/comes=4ms-again-busy" {
+		t.Errorf("left out: %+v", r.LeftOut)
+	}
+	if want := (5 + 3) * len(paces); len(r.Figures) != want { // waits, and the processor's time of the longer ones
+		t.Errorf("%d figures, want %d", len(r.Figures), want)
+	}
+	for _, f := range r.Figures {
+		if slices.ContainsFunc(f.Params, func(p Param) bool { return p.Value == comesBusy.name }) {
+			t.Errorf("%s is measured", f.ID())
+		}
 	}
 }
 

@@ -251,7 +251,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 	if err != nil {
 		return err
 	}
-	w := newWaiter(limit, Pace{Sleepers: d.opts.Pace.Sleepers})
+	w := newWaiter(limit, Pace{}, &d.naps)
 	for {
 		v, err := d.kd.Read32(xy, uint64(d.layoutOf(c).L1.Go))
 		if err != nil {

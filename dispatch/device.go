@@ -18,6 +18,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/nap"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -82,6 +83,7 @@ type Device struct {
 	hosts  map[*HostBuffer]struct{} // pinned, beside sysmem
 
 	restarts atomic.Uint64
+	naps     nap.Sleeper
 
 	printing *printing
 
@@ -118,9 +120,6 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	}
 	if o.QueueFirmware != nil {
 		o.StockWireFormat = true
-	}
-	if o.Pace.Sleepers == nil {
-		o.Pace.Sleepers = new(Sleepers)
 	}
 	h, err := kd.Harvesting(ctx)
 	if err != nil {
@@ -351,6 +350,7 @@ func (d *Device) Close(ctx context.Context) error {
 		errs = append(errs, d.sysmem.Close())
 		d.sysmem = nil
 	}
+	d.naps.Close()
 	return errors.Join(errs...)
 }
 

@@ -67,6 +67,14 @@ func (f *forecast) margin() time.Duration { return max(2*f.spread, f.mean/64) }
 // A period is between two times after the begin of a wait: it had not ended then, and had now.
 type period struct{ then, now time.Duration }
 
+func (p period) middle() time.Duration { return (p.then + p.now) / 2 }
+
+// unseen is how far from the middle the end was at most.
+func (p period) unseen() time.Duration { return (p.now - p.then) / 2 }
+
+// from is how far it is from d, negative if it was before. It is 0 if d is in it.
+func (p period) from(d time.Duration) time.Duration { return max(p.then-d, 0) + min(p.now-d, 0) }
+
 // learn takes in when a wait for a task ended.
 func (f *forecasts) learn(t task, in period) {
 	if t == (task{}) {
@@ -78,15 +86,24 @@ func (f *forecasts) learn(t task, in period) {
 	if c.task != t {
 		*c = forecast{task: t}
 	}
-	took, unseen := (in.then+in.now)/2, (in.now-in.then)/2
-	off := took - c.mean
-	switch c.seen++; c.seen {
-	case 1:
-		c.mean, c.spread = took, unseen
-	case 2:
-		c.mean, c.spread = c.mean+off/2, max(off.Abs(), unseen)
+	c.seen++
+	switch early := c.mean - c.margin(); {
+	case c.seen == 1:
+		c.mean, c.spread = in.middle(), in.unseen()
+	case c.seen == 2:
+		off := in.middle() - c.mean
+		c.mean, c.spread = c.mean+off/2, max(off.Abs(), in.unseen())
+	case in.unseen() > c.margin() && in.then < early && early < in.now:
+		// The last sleep was to end before the time in which the end is expected, and was too long, so where in it the end was isn't
+		// known. If it is before that time, the next wait that looks earlier says so.
+		c.mean -= c.margin() / 8
 	default:
+		off := in.from(c.mean)
+		if most := 2 * c.margin(); off.Abs() < c.mean/4 {
+			// A single end far from the others, such as one that came while other programs had the processor, says little of the next.
+			off = min(max(off, -most), most)
+		}
 		c.mean += off / 4
-		c.spread += (max(off.Abs(), unseen) - c.spread) / 4
+		c.spread += (max(off.Abs(), in.unseen()/2) - c.spread) / 4
 	}
 }

@@ -3,9 +3,11 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/internal/nap"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -65,35 +67,38 @@ func TestNaps(t *testing.T) {
 	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us}   // from 3.8 to 4.2 ms
 	well := forecast{seen: 2, mean: 4 * ms, spread: 60 * us} // from 3.88 to 4.12 ms
 	for _, c := range []struct {
-		name          string
-		forecast      forecast
-		gone, longest time.Duration
-		want          time.Duration
+		name                string
+		forecast            forecast
+		gone, late, longest time.Duration
+		want                time.Duration
 	}{
-		{"at first", f, 0, 10 * ms, 3800 * us},
-		{"at first, with little patience", f, 0, ms, ms},
-		{"before", f, 3700 * us, ms, 100 * us},
-		{"around", f, 3800 * us, ms, 25 * us},
-		{"around, with very little patience", f, 4 * ms, 10 * us, 10 * us},
-		{"after", f, 4200 * us, ms, minSleep},
-		{"before, well known", well, 3800 * us, ms, 80 * us},
-		{"around, well known", well, 3880 * us, ms, 0},
-		{"still around, well known", well, 4119 * us, ms, 0},
-		{"after, well known", well, 4120 * us, ms, minSleep},
+		{"at first", f, 0, 0, 10 * ms, 3800 * us},
+		{"at first, sleeps are late", f, 0, 50 * us, 10 * ms, 3750 * us},
+		{"at first, sleeps are very late", f, 0, ms, 10 * ms, 3675 * us},
+		{"at first, with little patience", f, 0, 50 * us, ms, ms},
+		{"before", f, 3700 * us, 0, ms, 100 * us},
+		{"just before, sleeps are late", f, 3770 * us, 50 * us, ms, 0},
+		{"around", f, 3800 * us, 50 * us, ms, 25 * us},
+		{"around, with very little patience", f, 4 * ms, 0, 10 * us, 10 * us},
+		{"after", f, 4200 * us, 50 * us, ms, minSleep},
+		{"before, well known", well, 3800 * us, 0, ms, 80 * us},
+		{"around, well known", well, 3880 * us, 50 * us, ms, 0},
+		{"still around, well known", well, 4119 * us, 0, ms, 0},
+		{"after, well known", well, 4120 * us, 0, ms, minSleep},
 	} {
-		w := newWaiter(time.Hour, Pace{Longest: c.longest})
+		w := newWaiter(time.Hour, Pace{Longest: c.longest}, new(nap.Sleeper))
 		w.expect(c.forecast)
 		w.grown = min(minSleep, w.pace.Longest)
-		if got := w.nap(w.begun.Add(c.gone)); got != c.want {
+		if got := w.nap(w.begun.Add(c.gone), c.late); got != c.want {
 			t.Errorf("%s: sleeps %v, want %v", c.name, got, c.want)
 		}
 	}
-	w := newWaiter(time.Hour, Pace{})
+	w := newWaiter(time.Hour, Pace{}, new(nap.Sleeper))
 	w.expect(forecast{})
 	w.grown = minSleep
 	sum, naps := time.Duration(0), 0
 	for sum < 16*ms {
-		d := w.nap(w.begun.Add(sum))
+		d := w.nap(w.begun.Add(sum), ms)
 		if d > minSleep+sum/16+us {
 			t.Fatalf("a wait that lasts for %v sleeps %v", sum, d)
 		}
@@ -105,6 +110,65 @@ func TestNaps(t *testing.T) {
 	}
 }
 
+// Waits for work that repeats see its end within 20 µs mostly, and nine of ten within 100 µs, while they poll for a twelfth of the time at
+// most, however late sleeps end, and also when single ends or sleeps are late or the work has changed.
+func TestWaitsLearn(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+	sometimes := func(usually, else_ time.Duration) func(int) time.Duration {
+		return func(i int) time.Duration {
+			if i%13 == 12 {
+				return else_
+			}
+			return usually
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		took, late func(int) time.Duration // by wait, and by sleep
+	}{
+		{"4 ms", always(4 * ms), always(0)},
+		{"4 ms, late sleeps", always(4 * ms), always(50 * us)},
+		{"4 ms, very late sleeps", always(4 * ms), always(120 * us)},
+		{"4 ms, some very late sleeps", always(4 * ms), sometimes(30*us, 300*us)},
+		{"4 ms, nearly", func(i int) time.Duration { return 4*ms + time.Duration(i*7%11-5)*4*us }, always(30 * us)},
+		{"4 ms, some later", sometimes(4*ms, 4200*us), always(30 * us)},
+		{"4 ms, some much later", sometimes(4*ms, 4900*us), always(30 * us)},
+		{"4 ms, once 5", func(i int) time.Duration { return 4*ms + ms*time.Duration(i/200%2) }, always(30 * us)},
+		{"40 ms", always(40 * ms), always(50 * us)},
+		{"40 ms, once 4", func(i int) time.Duration { return 4*ms + 36*ms*time.Duration(i/200%2) }, always(50 * us)},
+	} {
+		var f forecasts
+		task := task{last: 1, n: 1}
+		var late []time.Duration
+		var took, polled time.Duration
+		naps := 0
+		for i := range 400 {
+			w := newWaiter(time.Hour, Pace{}, nil)
+			w.expect(f.get(task))
+			w.grown = minSleep
+			end, now, looked := c.took(i), time.Duration(0), time.Duration(0)
+			for now < end {
+				looked = now
+				if d := w.nap(w.begun.Add(now), c.late(0)); d > 0 {
+					now += d + c.late(naps)
+					naps++
+				} else {
+					now += us
+					polled += us
+				}
+			}
+			f.learn(task, period{looked, now})
+			late = append(late, now-end)
+			took += now
+		}
+		slices.Sort(late)
+		if p50, p90 := late[len(late)/2], late[len(late)*9/10]; p50 > 20*us || p90 > 100*us || polled > took/12 {
+			t.Errorf("%s: late by %v, nine of ten by at most %v, polled for %.1f %%", c.name, p50, p90, 100*polled.Seconds()/took.Seconds())
+		}
+	}
+}
+
 // A wait that polls around its expected end without sleeping still ends with its context, and if nothing moves for the limit.
 func TestPollsAroundEnd(t *testing.T) {
 	for _, c := range []struct {
@@ -113,7 +177,7 @@ func TestPollsAroundEnd(t *testing.T) {
 	}{{time.Hour, context.DeadlineExceeded}, {20 * time.Millisecond, ErrTimeout}} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		w := newWaiter(c.limit, Pace{})
+		w := newWaiter(c.limit, Pace{}, new(nap.Sleeper))
 		w.expect(forecast{seen: 2, mean: time.Hour})
 		w.begun = w.begun.Add(-time.Hour)
 		var err error

@@ -400,7 +400,7 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 // WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
 // queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
-	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
+	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps)
 	t := task{last: reflect.ValueOf(done).Pointer()}
 	w.expect(q.forecasts.get(t))
 	var seen movement
@@ -438,7 +438,7 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 // It fails with a *HangError when nothing moves for the device's hang timeout. locked says whether the caller holds mu. Of a task it
 // learns how long it takes.
 func (q *Queue) await(ctx context.Context, what string, done func() bool, locked bool, t task) error {
-	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace)
+	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps)
 	w.expect(q.forecasts.get(t))
 	var seen movement
 	for {

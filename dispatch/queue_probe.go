@@ -40,7 +40,7 @@ func (q *Queue) probe(ctx context.Context) error {
 	if err := q.sendLocked(ctx, cmds, false); err != nil {
 		return err
 	}
-	w := newWaiter(d.opts.HangTimeout, Pace{Sleepers: d.opts.Pace.Sleepers})
+	w := newWaiter(d.opts.HangTimeout, Pace{}, &d.naps)
 	for q.tiles.dispatchL1.Load32(uint64(word)) != probeAnswer {
 		if err := d.kd.Fault(); err != nil {
 			return err

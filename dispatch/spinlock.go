@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/reprise-tt/reprise/internal/nap"
 	"github.com/reprise-tt/reprise/internal/release"
 )
 
@@ -17,9 +18,8 @@ import (
 type spinLock struct {
 	held    uint32
 	waiting atomic.Int32
-	turn    sync.Mutex // held by the waiter whose turn it is
-	// sleepers are set before the first use.
-	sleepers *Sleepers
+	turn    sync.Mutex   // held by the waiter whose turn it is
+	naps    *nap.Sleeper // set before the first use
 }
 
 // Lock locks l.
@@ -46,7 +46,7 @@ func (l *spinLock) wait() {
 		case n < lockSpins+lockYields:
 			runtime.Gosched()
 		default:
-			l.sleepers.sleep(lockSleep)
+			l.naps.Sleep(lockSleep)
 		}
 	}
 	l.turn.Unlock()

@@ -4,11 +4,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/nap"
 )
 
 // One goroutine at a time is inside, all get in, and what one has written the next one sees.
 func TestSpinLockExcludes(t *testing.T) {
-	g := spinLock{sleepers: new(Sleepers)}
+	g := spinLock{naps: new(nap.Sleeper)}
 	var group sync.WaitGroup
 	n, inside := 0, 0
 	const goroutines, times = 8, 2000
@@ -42,7 +44,7 @@ func TestSpinLockExcludes(t *testing.T) {
 
 // A waiter gets in, although another one takes the spinLock again and again without a pause.
 func TestSpinLockIsFair(t *testing.T) {
-	g := spinLock{sleepers: new(Sleepers)}
+	g := spinLock{naps: new(nap.Sleeper)}
 	done := make(chan struct{})
 	var busy sync.WaitGroup
 	for range 3 {
@@ -70,7 +72,7 @@ func TestSpinLockIsFair(t *testing.T) {
 
 // A spinLock that is held for long keeps others waiting, and TryLock out.
 func TestSpinLockHeldForLong(t *testing.T) {
-	g := spinLock{sleepers: new(Sleepers)}
+	g := spinLock{naps: new(nap.Sleeper)}
 	g.Lock()
 	if g.TryLock() {
 		t.Fatal("taken twice")

@@ -26,7 +26,7 @@ type hostKernel struct {
 // startQueue starts a queue on its cores.
 func (d *Device) startQueue(id int) (*Queue, error) {
 	set := d.sets[id]
-	q := &Queue{d: d, id: id, set: set, shared: set.shared, dialect: d.dialect(set), mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
+	q := &Queue{d: d, id: id, set: set, shared: set.shared, dialect: d.dialect(set), mu: spinLock{naps: &d.naps}}
 	q.translates = q.dialect != dialect{}
 	return q, q.start()
 }

@@ -53,7 +53,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), opts: Options{HangTimeout: defaultHangTimeout, Pace: Pace{Sleepers: new(Sleepers)}, Queues: queues, QueueMemory: defaultQueueMemory}, kernels: new(sync.Map), printing: newPrinting()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory}, kernels: new(sync.Map), printing: newPrinting()}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 		tb.Fatal(err)
 	}
 	for id := range queues {
-		q := &Queue{d: d, id: id, set: &workers{}, mu: spinLock{sleepers: d.opts.Pace.Sleepers}}
+		q := &Queue{d: d, id: id, set: &workers{}, mu: spinLock{naps: &d.naps}}
 		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
 			tb.Fatal(err)
 		}

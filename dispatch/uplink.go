@@ -205,7 +205,7 @@ type end struct {
 func (u *uplink) ends() []end { return []end{{false, u.d.kd, u.Link.Far}, {true, u.Near, u.Link.Near}} }
 
 func (u *uplink) await(e *end, want uint32) error {
-	w := newWaiter(linkTimeout, Pace{Sleepers: u.d.opts.Pace.Sleepers})
+	w := newWaiter(linkTimeout, Pace{}, &u.d.naps)
 	for {
 		v, err := e.kd.Read32(e.xy, relay.State)
 		if err != nil || v == want {

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/nap"
 )
 
 // ErrTimeout is the cause of a wait that ended because nothing moved for the hang timeout. A *HangError wraps it where the
@@ -21,19 +22,13 @@ type Pace struct {
 	// Longest is the longest sleep between two polls, and so how late a wait may see its end or that of its context; 0
 	// means 1 ms. It is at most a quarter of the hang timeout.
 	Longest time.Duration
-	// Sleepers counts the waits that sleep. Devices of one process that are waited for at the same time should share one;
-	// nil stands for the device's own.
-	Sleepers *Sleepers
 }
-
-// Sleepers counts goroutines that sleep between polls. A sleep in the kernel keeps one of Go's processors for itself, so one
-// of GOMAXPROCS is left to other goroutines. The zero value is ready to use, by several devices and goroutines.
-type Sleepers struct{ n atomic.Int32 }
 
 // waiter paces a polling loop.
 type waiter struct {
 	limit    time.Duration // without progress, after which it is a hang
 	pace     Pace
+	naps     *nap.Sleeper
 	begun    time.Time
 	looked   time.Time // when the last pause began: what is waited for wasn't there
 	forecast forecast
@@ -57,21 +52,18 @@ const (
 	lateness = 10 * time.Millisecond
 )
 
-func newWaiter(limit time.Duration, pace Pace) waiter {
+func newWaiter(limit time.Duration, pace Pace, naps *nap.Sleeper) waiter {
 	pace.Spin = min(pace.Spin, limit/2)
 	if pace.Longest <= 0 {
 		pace.Longest = maxSleep
 	}
-	if pace.Sleepers == nil {
-		pace.Sleepers = new(Sleepers)
-	}
 	pace.Longest = max(min(pace.Longest, limit/4), 1) // 0 would be a wait that never sleeps, which is never a hang
-	return waiter{limit: limit, pace: pace}
+	return waiter{limit: limit, pace: pace, naps: naps}
 }
 
 // progress restarts the clock.
 func (w *waiter) progress() {
-	*w = waiter{limit: w.limit, pace: w.pace, begun: w.begun, looked: w.looked, forecast: w.forecast}
+	*w = waiter{limit: w.limit, pace: w.pace, naps: w.naps, begun: w.begun, looked: w.looked, forecast: w.forecast}
 }
 
 // spins returns whether the next pause is without a sleep.
@@ -150,25 +142,27 @@ func (w *waiter) pause(ctx context.Context) error {
 		return fmt.Errorf("%w for %v", ErrTimeout, w.limit)
 	}
 	w.asleep, w.looked = now, now
-	nap := w.nap(now)
+	nap := w.nap(now, w.naps.Late())
 	if w.sleep = max(nap, 1); nap == 0 {
 		runtime.Gosched()
 	} else {
-		w.pace.Sleepers.sleep(nap)
+		w.naps.Sleep(nap)
 	}
 	return nil
 }
 
 // nap returns how long to sleep: until shortly before the end that is expected, briefly around it, else longer and longer. Around an
-// end that is well known it is 0: polling for that time then costs a small part of a processor, and a sleep is late by more.
-func (w *waiter) nap(now time.Time) time.Duration {
+// end that is well known it is 0: polling for that time then costs a small part of a processor, and a sleep is late by more. late is
+// what sleeps are late by. The last one before polls are to begin is asked to end earlier by that, but not by so much that more would be
+// polled than around an end that is just well known.
+func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
-		gone, margin := now.Sub(w.begun), f.margin()
-		if gone < f.mean-margin {
-			return max(min(f.mean-margin-gone, w.pace.Longest), 1)
+		gone, margin, most := now.Sub(w.begun), f.margin(), f.mean/spinShare
+		if left := f.mean - margin - gone; left > 0 {
+			return max(min(left-min(late, most), w.pace.Longest), 0)
 		}
 		if gone < f.mean+margin {
-			if margin <= f.mean/spinShare {
+			if margin <= most {
 				return 0
 			}
 			return min(max(margin/8, minSleep), w.pace.Longest)
@@ -195,7 +189,9 @@ const forever = 100 * 365 * 24 * time.Hour
 // Poll calls done, paced like the waits for queues, until it returns true or an error, and returns that error, or the cause of the
 // context's end. It has no hang timeout.
 func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
-	w := newWaiter(forever, p)
+	var naps nap.Sleeper
+	defer naps.Close()
+	w := newWaiter(forever, p, &naps)
 	for {
 		if ok, err := done(); ok || err != nil {
 			return err

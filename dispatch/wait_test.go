@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/nap"
 )
 
 // A look at the whole device that takes longer than a wait without progress may is no reason to give the wait up, and another
@@ -11,7 +13,7 @@ import (
 func TestLongLooksAreNoHang(t *testing.T) {
 	const limit = time.Hour // so long that what the test takes is nothing
 	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
-		w := newWaiter(limit, Pace{})
+		w := newWaiter(limit, Pace{}, new(nap.Sleeper))
 		for w.sleep == 0 {
 			if err := w.pause(t.Context()); err != nil {
 				t.Fatal(err)
@@ -42,7 +44,7 @@ func TestLongLooksAreNoHang(t *testing.T) {
 
 // However short the timeout is, a wait ends.
 func TestShortestTimeoutEnds(t *testing.T) {
-	w := newWaiter(time.Nanosecond, Pace{})
+	w := newWaiter(time.Nanosecond, Pace{}, new(nap.Sleeper))
 	for range yieldRounds + 1<<10 {
 		if err := w.pause(t.Context()); err != nil {
 			if !errors.Is(err, ErrTimeout) {
@@ -58,7 +60,7 @@ func TestShortestTimeoutEnds(t *testing.T) {
 // ends all the same.
 func TestStoppedWaitsAreNoHang(t *testing.T) {
 	const limit = time.Hour
-	w := newWaiter(limit, Pace{})
+	w := newWaiter(limit, Pace{}, new(nap.Sleeper))
 	for w.sleep == 0 {
 		if err := w.pause(t.Context()); err != nil {
 			t.Fatal(err)

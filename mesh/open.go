@@ -274,8 +274,6 @@ func (m *Mesh) bringUp(ctx context.Context, targets Machine, opts []reprise.Opti
 	var wg sync.WaitGroup
 	var once sync.Once
 	first := -1
-	// One Option for all chips, so that their waits count together how many of them sleep; one of the caller's comes after it.
-	opts = append([]reprise.Option{reprise.WithPace(0, 0)}, opts...)
 	for i, c := range m.chips {
 		if c.target < 0 {
 			continue

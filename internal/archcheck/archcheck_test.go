@@ -68,7 +68,7 @@ allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi debug/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd internal/release internal/prefetch chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
@@ -117,6 +117,7 @@ internal/kabi              -> nothing  # the structs of the driver
 internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/release           -> nothing  # a store that releases what a goroutine has written
 internal/prefetch          -> nothing  # memory that is written soon
+internal/nap               -> nothing  # short sleeps
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed

@@ -133,9 +133,6 @@ func newEngine(c communicator, pace dispatch.Pace) (*Engine, error) {
 	if pace.Spin == 0 {
 		pace.Spin = defaultSpin
 	}
-	if pace.Sleepers == nil {
-		pace.Sleepers = new(dispatch.Sleepers)
-	}
 	frames, err := c.alloc(frameSize * (c.size() + 1))
 	if err != nil {
 		return nil, fmt.Errorf("memory for %d hosts: %w", c.size(), err)

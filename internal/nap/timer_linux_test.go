@@ -1,0 +1,87 @@
+package nap
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// timers is how many descriptors of timers this process has.
+func timers(t *testing.T) (n int) {
+	t.Helper()
+	l, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, e := range l {
+		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err == nil && to == "anon_inode:[timerfd]" {
+			n++
+		}
+	}
+	return n
+}
+
+// Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends after it.
+func TestCloseFreesDescriptors(t *testing.T) {
+	before := timers(t)
+	var s Sleeper
+	for range 10 {
+		s.Sleep(time.Microsecond)
+	}
+	if n := timers(t) - before; n != 1 {
+		t.Errorf("%d descriptors for sleeps one after the other", n)
+	}
+	s.Close()
+	s.Sleep(time.Microsecond)
+	if n := timers(t) - before; n != 0 {
+		t.Errorf("%d descriptors after Close", n)
+	}
+}
+
+// Without a free descriptor sleeps are Go's.
+func TestSleepWithoutDescriptors(t *testing.T) {
+	var with unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &with); err != nil {
+		t.Fatal(err)
+	}
+	without := with
+	without.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &without); err != nil {
+		t.Skip(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &with)
+	if newTimer() != nil {
+		t.Error("made a timer without a descriptor")
+	}
+	var s Sleeper
+	begun := time.Now()
+	s.Sleep(time.Millisecond)
+	if took := time.Since(begun); took < time.Millisecond {
+		t.Errorf("slept %v", took)
+	}
+	if s.free != nil {
+		t.Error("keeps a timer")
+	}
+}
+
+// A timer's sleep ends by itself, also if Go's runtime looked first and the kernel's timer ended later.
+func TestTimersSleepAgain(t *testing.T) {
+	tm := newTimer()
+	if tm == nil {
+		t.Skip("no timer here")
+	}
+	defer tm.close()
+	for i := range 200 {
+		d := time.Duration(1+i%50) * time.Microsecond
+		begun := time.Now()
+		tm.sleep(begun, d)
+		if took := time.Since(begun); took < d {
+			t.Fatalf("a sleep of %v took %v", d, took)
+		}
+		for i%2 == 0 && time.Since(begun) < d+30*time.Microsecond { // so that nothing of this sleep is left, or something
+		}
+	}
+}
