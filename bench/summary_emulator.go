@@ -151,7 +151,7 @@ func summarizeProcessors(ctx context.Context, s *session) error {
 	return s.emulateOn(ctx, s.config.Parallel, 1, func(chips []emulated) error {
 		d := chips[0].Device
 		w := busyWorkers(d.Queue(0).Workers().Size())
-		w.pages *= 10 // so that most of the time isn't the launch
+		w.pages *= 40 // so that most of the time isn't the launch
 		x, err := w.load(ctx, d)
 		if err != nil {
 			return err

@@ -112,9 +112,10 @@ func (w *crew) run(n, jobs int, do func(job int)) {
 	w.do = nil
 }
 
-// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep: some 20 µs. Waking one that sleeps
-// may take as long as the next jobs, which often come soon.
-const jobPolls = 200
+// jobPolls is how often goroutines look for others' end, or for further jobs, before they sleep: some 0.3 ms. The next jobs often come
+// sooner, and waking one that sleeps may take as long as they do: some kernels of virtual machines have it wait for the
+// processor of the one that woke it.
+const jobPolls = 3000
 
 // heavy reports whether what was given to engines is worth waking another goroutine.
 func heavy(list []*engines) bool {
