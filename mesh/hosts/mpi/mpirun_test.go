@@ -214,7 +214,7 @@ func roleSignals() error {
 // not live to say.
 func TestKilled(t *testing.T) {
 	t.Run("job ends", func(t *testing.T) {
-		out, err := run(t, "killed")
+		out, err := run(t, "killed") // whom mpirun ends first, others may find gone too
 		if err == nil || strings.Contains(out, "failed:") {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -224,7 +224,7 @@ func TestKilled(t *testing.T) {
 			t.Skip("this Open MPI has no fault tolerance: version 5 has")
 		}
 		out, err := run(t, "killed", "--with-ft", "ulfm")
-		if strings.Count(out, "host 2 is gone") != 3 { // mpirun's own status is that of the killed one
+		if strings.Count(out, "gone: [2]") != 3 { // mpirun's own status is that of the killed one
 			t.Errorf("%v\n%s", err, out)
 		}
 	})
@@ -332,13 +332,13 @@ func roleKilled() error {
 		}
 	}
 	var lost *hosts.LostError
-	if !errors.As(err, &lost) || len(lost.Ranks) != 1 || lost.Ranks[0] != 2 {
+	if !errors.As(err, &lost) || !slices.Contains(lost.Ranks, 2) {
 		return fmt.Errorf("exchange with a killed process: %v", err)
 	}
 	if _, err := e.Exchange(ctx, "step", nil); !errors.Is(err, hosts.ErrBroken) {
 		return fmt.Errorf("afterwards: %v", err)
 	}
-	fmt.Println("host 2 is gone")
+	fmt.Println("gone:", lost.Ranks)
 	return e.Close(ctx)
 }
 
