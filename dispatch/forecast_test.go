@@ -115,10 +115,10 @@ func TestNaps(t *testing.T) {
 func TestWaitsLearn(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
-	sometimes := func(usually, else_ time.Duration) func(int) time.Duration {
+	sometimes := func(usually, seldom time.Duration) func(int) time.Duration {
 		return func(i int) time.Duration {
 			if i%13 == 12 {
-				return else_
+				return seldom
 			}
 			return usually
 		}
@@ -147,20 +147,20 @@ func TestWaitsLearn(t *testing.T) {
 			w := newWaiter(time.Hour, Pace{}, nil)
 			w.expect(f.get(task))
 			w.grown = minSleep
-			end, now, looked := c.took(i), time.Duration(0), time.Duration(0)
-			for now < end {
-				looked = now
-				if d := w.nap(w.begun.Add(now), c.late(0)); d > 0 {
-					now += d + c.late(naps)
+			end, at, looked := c.took(i), time.Duration(0), time.Duration(0)
+			for at < end {
+				looked = at
+				if d := w.nap(w.begun.Add(at), c.late(0)); d > 0 {
+					at += d + c.late(naps)
 					naps++
 				} else {
-					now += us
+					at += us
 					polled += us
 				}
 			}
-			f.learn(task, period{looked, now})
-			late = append(late, now-end)
-			took += now
+			f.learn(task, period{looked, at})
+			late = append(late, at-end)
+			took += at
 		}
 		slices.Sort(late)
 		if p50, p90 := late[len(late)/2], late[len(late)*9/10]; p50 > 20*us || p90 > 100*us || polled > took/12 {

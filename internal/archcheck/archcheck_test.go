@@ -118,6 +118,7 @@ internal/seam              -> nothing  # open, ioctl, mmap, close
 internal/release           -> nothing  # a store that releases what a goroutine has written
 internal/prefetch          -> nothing  # memory that is written soon
 internal/nap               -> nothing  # short sleeps
+internal/nap/naptest       -> nothing  # counts its timers, for tests
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed

@@ -1,42 +1,27 @@
 package nap
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// timers is how many descriptors of timers this process has.
-func timers(t *testing.T) (n int) {
-	t.Helper()
-	l, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, e := range l {
-		if to, err := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); err == nil && to == "anon_inode:[timerfd]" {
-			n++
-		}
-	}
-	return n
-}
+	"github.com/reprise-tt/reprise/internal/nap/naptest"
+)
 
 // Sleeps one after the other share a descriptor, and none is left after Close, also if a sleep ends after it.
 func TestCloseFreesDescriptors(t *testing.T) {
-	before := timers(t)
+	before := naptest.Timers(t)
 	var s Sleeper
 	for range 10 {
 		s.Sleep(time.Microsecond)
 	}
-	if n := timers(t) - before; n != 1 {
+	if n := naptest.Timers(t) - before; n != 1 {
 		t.Errorf("%d descriptors for sleeps one after the other", n)
 	}
 	s.Close()
 	s.Sleep(time.Microsecond)
-	if n := timers(t) - before; n != 0 {
+	if n := naptest.Timers(t) - before; n != 0 {
 		t.Errorf("%d descriptors after Close", n)
 	}
 }
