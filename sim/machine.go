@@ -58,6 +58,11 @@ func GalaxyBlackhole(opts ...Option) *Machine { return NewMachine(chip.GalaxyBla
 // LinkFault makes a link of a machine misbehave from the start: see Machine.Inject.
 func LinkFault(name string) Option { return func(c *config) { c.links = append(c.links, name) } }
 
+// UsedBy gives the chips of a machine to a host other than the programs that open its cards. That host accesses them as
+// [Machine.Chip], and memory returns its memory as chip i reaches it. The cards are for tools that look inside meanwhile:
+// each is an [emu.Observer].
+func UsedBy(memory func(i int) driver.DMA) Option { return func(c *config) { c.host = memory } }
+
 // NewMachine returns an emulated machine as it is described, running until Close. Options are for all of its chips; each
 // has a seed of its own, and what its product has fused off unless Harvesting says something else. A machine that can't
 // exist fails when a card is opened, and Err says why.
@@ -140,8 +145,13 @@ func (m *Machine) start(c *config) error {
 	}
 	m.links.run(m.emu)
 	for i, s := range m.spec.Chips {
-		if s.PCI {
-			c.driver.Functions = append(c.driver.Functions, m.emu.Chip(i))
+		switch ch := m.emu.Chip(i); {
+		case !s.PCI:
+		case c.host != nil:
+			ch.AttachDMA(c.host(i))
+			c.driver.Functions = append(c.driver.Functions, ch.Observe())
+		default:
+			c.driver.Functions = append(c.driver.Functions, ch)
 		}
 	}
 	if m.drv, err = driver.New(c.driver); err == nil {

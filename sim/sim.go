@@ -37,6 +37,7 @@ type config struct {
 	stays  bool
 	links  []string // faults of links
 	part   *Part    // of a machine
+	host   func(chip int) driver.DMA
 }
 
 // Harvesting says which units of the chip are fused off; none by default. One that no product has makes opening the

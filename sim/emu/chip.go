@@ -145,7 +145,9 @@ type Chip struct {
 	hostBytes [8]byte
 
 	sched
-	fault error
+	fault    error
+	stopped  chan struct{} // has one element once fault isn't nil
+	observer *Observer     // whose access is performed now, or nil
 }
 
 // New returns a chip with all processors held in reset and zeroed memory, and, unless it is Synchronous, a goroutine
@@ -175,7 +177,7 @@ func newChip(cfg Config) (*Chip, error) {
 		cfg.MaxRun = 1 << 24
 	}
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
-		exchange: new(exchange)}
+		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
 	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
@@ -311,6 +313,9 @@ func (c *Chip) Fault() error {
 	defer c.release()
 	return c.fault
 }
+
+// Stopped receives once when the chip stops; [Chip.Fault] says why.
+func (c *Chip) Stopped() <-chan struct{} { return c.stopped }
 
 // tileAt returns the tile at a raw NoC 0 coordinate, or nil.
 func (c *Chip) tileAt(xy chip.XY) *tile {

@@ -116,7 +116,10 @@ func (o origin) mine() *core {
 // refuse stops the chip. The first refusal wins: what follows it is its consequence.
 func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format string, args ...any) {
 	fault := &c.fault
-	if o.tile != nil {
+	switch {
+	case c.observer != nil:
+		fault = &c.observer.refused
+	case o.tile != nil:
 		fault = o.tile.fault()
 	}
 	if *fault != nil {
@@ -134,7 +137,16 @@ func (c *Chip) refuse(o origin, cat Category, where string, addr uint64, format 
 	}
 	*fault = r
 	if fault == &c.fault {
-		c.faulted.Store(true)
+		c.announceFault()
+	}
+}
+
+// announceFault makes c.fault known to hosts. The caller holds the token.
+func (c *Chip) announceFault() {
+	c.faulted.Store(true)
+	select {
+	case c.stopped <- struct{}{}:
+	default:
 	}
 }
 

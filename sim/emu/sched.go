@@ -405,7 +405,7 @@ func (c *Chip) Close() error {
 	c.crew.close()
 	if c.fault == nil {
 		c.fault = ErrClosed
-		c.faulted.Store(true)
+		c.announceFault()
 	}
 	c.peers.close(c)
 	c.untranslate()

@@ -380,7 +380,7 @@ func (b *outbox) deliver(c *Chip) {
 	}
 	if c.fault == nil && b.fault != nil {
 		c.fault = b.fault
-		c.faulted.Store(true)
+		c.announceFault()
 	}
 	b.requests, b.stores, b.data, b.words, b.readsDRAM, b.fault = b.requests[:0], b.stores[:0], b.data[:0], 0, false, nil
 	b.awaited = [2][5]uint8{}

@@ -1,0 +1,124 @@
+package emu
+
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/driver"
+)
+
+// Observer is a second PCI function of a chip, for tools that look inside while a host uses the chip. It has TLB windows of its own, so
+// that neither host sees the other's. What the chip would refuse to the observer gives all ones and stops nothing. A chip that has
+// stopped still answers an observer. Host memory, the PCIe controller and configuration space stay the first host's: stores to them do
+// nothing.
+type Observer struct {
+	chip    *Chip
+	tlb     []uint32
+	half    []uint8
+	refused error // why the access that is performed now can't be
+}
+
+var _ driver.Function = (*Observer)(nil)
+
+// Observe returns a new observer of the chip.
+func (c *Chip) Observe() *Observer {
+	return &Observer{chip: c, tlb: make([]uint32, len(c.tlb)), half: make([]uint8, len(c.half))}
+}
+
+// access performs an access of the observer and reports whether the chip answered.
+func (o *Observer) access(perform func(c *Chip)) bool {
+	c := o.chip
+	c.acquire()
+	defer c.release()
+	if c.closed {
+		return false
+	}
+	fault := c.fault
+	c.fault, c.observer = nil, o
+	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
+	o.refused = nil
+	perform(c)
+	c.tlb, o.tlb, c.half, o.half = o.tlb, c.tlb, o.half, c.half
+	c.fault, c.observer = fault, nil
+	return o.refused == nil
+}
+
+// ConfigRead implements driver.Function.
+func (o *Observer) ConfigRead(off uint32) uint32 { return o.chip.ConfigRead(off) }
+
+// ConfigWrite does nothing.
+func (o *Observer) ConfigWrite(uint32, uint32) {}
+
+// BARLoad implements driver.Function.
+func (o *Observer) BARLoad(bar int, off uint64, width int) (v uint64) {
+	if !o.access(func(c *Chip) { v = c.loadBAR(bar, off, width) }) {
+		return allOnes(width)
+	}
+	return v
+}
+
+// BARStore implements driver.Function.
+func (o *Observer) BARStore(bar int, off uint64, width int, v uint64) {
+	if bar != 2 {
+		o.access(func(c *Chip) { c.store(bar, off, width, v) })
+	}
+}
+
+// BARRead implements driver.Function.
+func (o *Observer) BARRead(bar int, off uint64, p []byte) {
+	if len(p) > 0 && !o.access(func(c *Chip) { c.readBAR(bar, off, p) }) {
+		fill(p, 0xFF)
+	}
+}
+
+// BARWrite implements driver.Function.
+func (o *Observer) BARWrite(bar int, off uint64, p []byte) {
+	if len(p) > 0 && bar != 2 {
+		o.access(func(c *Chip) { c.writeBAR(bar, off, p) })
+	}
+}
+
+// AttachDMA does nothing: the chip keeps its way to host memory.
+func (o *Observer) AttachDMA(driver.DMA) {}
+
+// Fault is always nil: the observer outlives what stops the chip.
+func (o *Observer) Fault() error { return nil }
+
+// Close does nothing. The chip goes on.
+func (o *Observer) Close() error { return nil }
+
+// ReadTile reads memory or registers of the tile at a coordinate of NoC 0, raw or translated. The error is a *Refusal.
+func (o *Observer) ReadTile(at chip.XY, addr uint64, p []byte) error {
+	return o.tile(at, addr, p, func(c *Chip, ep *endpoint, buf []uint32) bool {
+		if !c.readTile(origin{loads: true}, "tile", 0, ep, addr, len(p), buf) {
+			return false
+		}
+		unpack(p, addr, buf)
+		return true
+	})
+}
+
+// WriteTile writes p as ReadTile reads.
+func (o *Observer) WriteTile(at chip.XY, addr uint64, p []byte) error {
+	return o.tile(at, addr, p, func(c *Chip, ep *endpoint, buf []uint32) bool {
+		pack(buf, addr, p)
+		return c.writeTile(origin{}, "tile", 0, ep, addr, len(p), buf)
+	})
+}
+
+// tile performs an access to a tile. The words of buf hold the bytes of p as they lie in memory at addr.
+func (o *Observer) tile(at chip.XY, addr uint64, p []byte, perform func(*Chip, *endpoint, []uint32) bool) error {
+	if len(p) == 0 {
+		return nil
+	}
+	ok := o.access(func(c *Chip) {
+		if ep := c.resolve(origin{}, "tile", 0, uint32(at.X)|uint32(at.Y)<<6); ep != nil {
+			perform(c, ep, c.words(span(addr, len(p))))
+		}
+	})
+	switch {
+	case o.refused != nil:
+		return o.refused
+	case !ok:
+		return ErrClosed
+	}
+	return nil
+}

@@ -1,0 +1,196 @@
+// Command cshared is the shared library libttsim.so with the emulated machine of package libttsim behind it: the C interface of ttsim
+// docs/libttsim_api.md. Build it with
+//
+//	go build -buildmode=c-shared -o libttsim.so
+//
+// The environment variable REPRISE_LIBTTSIM says which machine it has (libttsim.Settings). Without it there is one chip, of the
+// architecture in the soc_descriptor.yaml beside the library that TT_METAL_SIMULATOR names. On what the vendor's library treats as
+// fatal this one prints a report on standard error and ends the process with _exit(1), too.
+package main
+
+/*
+#include <stdint.h>
+#include <unistd.h>
+
+typedef void (*read_memory)(uint64_t address, void *p, uint32_t n);
+typedef void (*write_memory)(uint64_t address, const void *p, uint32_t n);
+
+static void call_read(read_memory f, uint64_t address, void *p, uint32_t n) { f(address, p, n); }
+static void call_write(write_memory f, uint64_t address, const void *p, uint32_t n) { f(address, p, n); }
+
+void print_python_stacks(int fd);
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+)
+
+var (
+	life    sync.Mutex // held while a machine starts or ends
+	current atomic.Pointer[libttsim.Machine]
+	memory  hostMemory
+
+	endOnce sync.Once
+)
+
+// hostMemory is the host's memory behind the callbacks.
+type hostMemory struct {
+	read  C.read_memory
+	write C.write_memory
+}
+
+var errNoCallbacks = errors.New("the host has installed no callbacks (libttsim_set_pci_dma_mem_callbacks)")
+
+func (m *hostMemory) ReadHost(bus uint64, p []byte) error {
+	if m.read == nil {
+		return errNoCallbacks
+	}
+	C.call_read(m.read, C.uint64_t(bus), unsafe.Pointer(unsafe.SliceData(p)), C.uint32_t(len(p)))
+	return nil
+}
+
+func (m *hostMemory) WriteHost(bus uint64, p []byte) error {
+	if m.write == nil {
+		return errNoCallbacks
+	}
+	C.call_write(m.write, C.uint64_t(bus), unsafe.Pointer(unsafe.SliceData(p)), C.uint32_t(len(p)))
+	return nil
+}
+
+// end ends the process with a report. It doesn't return: whoever would go on has nothing to go on with.
+func end(err error) {
+	endOnce.Do(func() {
+		var b []byte
+		if m := current.Load(); m != nil && errors.Is(err, libttsim.ErrStopped) {
+			b = report(m, err)
+		} else {
+			b = fmt.Appendf(nil, "ERROR: %v\n", err)
+		}
+		_, _ = os.Stderr.Write(b) // there is nowhere else to say it
+		if errors.Is(err, libttsim.ErrStopped) {
+			C.print_python_stacks(2)
+		}
+		C._exit(1)
+	})
+	select {}
+}
+
+// machine returns the running machine. Without one it ends the process.
+func machine(function string) *libttsim.Machine {
+	m := current.Load()
+	if m == nil {
+		end(fmt.Errorf("%s: %w: libttsim_init has not been called, or libttsim_exit has", function, libttsim.ErrMisuse))
+	}
+	return m
+}
+
+//export reprise_set_callbacks
+func reprise_set_callbacks(read C.read_memory, write C.write_memory) {
+	if current.Load() != nil {
+		end(fmt.Errorf("libttsim_set_pci_dma_mem_callbacks: %w: it must come before libttsim_init", libttsim.ErrMisuse))
+	}
+	memory = hostMemory{read, write}
+}
+
+//export reprise_init
+func reprise_init() {
+	life.Lock()
+	defer life.Unlock()
+	if current.Load() != nil {
+		end(fmt.Errorf("libttsim_init: %w: the simulator is running already", libttsim.ErrMisuse))
+	}
+	s, err := settings()
+	var m *libttsim.Machine
+	if err == nil {
+		m, err = libttsim.Start(s, &memory, end)
+	}
+	if err != nil {
+		end(err)
+	}
+	current.Store(m)
+}
+
+//export reprise_exit
+func reprise_exit() {
+	life.Lock()
+	defer life.Unlock()
+	m := machine("libttsim_exit")
+	current.Store(nil)
+	if err := m.Close(); err != nil {
+		end(err)
+	}
+}
+
+// reprise_at_exit ends the machine of a process that ends without libttsim_exit: its chips must not access host memory that is freed.
+//
+//export reprise_at_exit
+func reprise_at_exit() {
+	life.Lock()
+	defer life.Unlock()
+	if m := current.Swap(nil); m != nil {
+		_ = m.Close() // the process ends anyway
+	}
+}
+
+//export reprise_config_read
+func reprise_config_read(bdf, off C.uint32_t) C.uint32_t {
+	v, err := machine("libttsim_pci_config_rd32").ConfigRead(uint32(bdf), uint32(off))
+	if err != nil {
+		end(err)
+	}
+	return C.uint32_t(v)
+}
+
+//export reprise_config_write
+func reprise_config_write(bdf, off C.uint32_t) {
+	end(fmt.Errorf("libttsim_pci_config_wr32: %w: configuration space can't be written (word %#x of device %#x)", libttsim.ErrMisuse, uint32(off), uint32(bdf)>>3))
+}
+
+//export reprise_read
+func reprise_read(address C.uint64_t, p unsafe.Pointer, n C.uint32_t) {
+	if err := machine("libttsim_pci_mem_rd_bytes").Read(uint64(address), unsafe.Slice((*byte)(p), int(n))); err != nil {
+		end(err)
+	}
+}
+
+//export reprise_write
+func reprise_write(address C.uint64_t, p unsafe.Pointer, n C.uint32_t) {
+	if err := machine("libttsim_pci_mem_wr_bytes").Write(uint64(address), unsafe.Slice((*byte)(p), int(n))); err != nil {
+		end(err)
+	}
+}
+
+//export reprise_tile_read
+func reprise_tile_read(x, y C.uint32_t, address C.uint64_t, p unsafe.Pointer, n C.uint32_t) {
+	tile("libttsim_tile_rd_bytes", x, y, func(m *libttsim.Machine, at chip.XY) error {
+		return m.ReadTile(at, uint64(address), unsafe.Slice((*byte)(p), int(n)))
+	})
+}
+
+//export reprise_tile_write
+func reprise_tile_write(x, y C.uint32_t, address C.uint64_t, p unsafe.Pointer, n C.uint32_t) {
+	tile("libttsim_tile_wr_bytes", x, y, func(m *libttsim.Machine, at chip.XY) error {
+		return m.WriteTile(at, uint64(address), unsafe.Slice((*byte)(p), int(n)))
+	})
+}
+
+func tile(function string, x, y C.uint32_t, access func(*libttsim.Machine, chip.XY) error) {
+	m := machine(function)
+	if x > 63 || y > 63 {
+		end(fmt.Errorf("%s: %w: coordinate (%d, %d)", function, libttsim.ErrMisuse, x, y))
+	}
+	if err := access(m, chip.XY{X: uint8(x), Y: uint8(y)}); err != nil {
+		end(err)
+	}
+}
+
+func main() {}

@@ -1,0 +1,105 @@
+// The entry points of ttsim docs/libttsim_api.md. What needs no Go runtime is here: a forked child has none.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "_cgo_export.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+// A child gets the forking thread alone: neither the chip nor Go's runtime goes on in it.
+static volatile int forked;
+
+static void in_child(void) { forked = 1; }
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+static void check_fork(const char *function) {
+  if (!forked)
+    return;
+  dprintf(2,
+          "ERROR: libttsim: %s in a forked process: the chip stays with the process that opened it; open the device in the child alone "
+          "(Python: multiprocessing.set_start_method('spawn'))\n",
+          function);
+  _exit(1);
+}
+
+static void at_exit(void) {
+  if (!forked)
+    reprise_at_exit();
+}
+
+EXPORT void libttsim_init(void) {
+  static int registered;
+  check_fork(__func__);
+  if (!registered) {
+    registered = 1;
+    atexit(at_exit);
+  }
+  reprise_init();
+}
+
+EXPORT void libttsim_exit(void) {
+  if (!forked) // a child that ends closes what it inherited
+    reprise_exit();
+}
+
+EXPORT void libttsim_set_pci_dma_mem_callbacks(read_memory read, write_memory write) {
+  check_fork(__func__);
+  reprise_set_callbacks(read, write);
+}
+
+EXPORT uint32_t libttsim_pci_config_rd32(uint32_t bdf, uint32_t off) {
+  check_fork(__func__);
+  return reprise_config_read(bdf, off);
+}
+
+EXPORT void libttsim_pci_config_wr32(uint32_t bdf, uint32_t off, uint32_t data) {
+  check_fork(__func__);
+  (void)data;
+  reprise_config_write(bdf, off);
+}
+
+static unsigned idle; // calls of libttsim_clock since the last access
+
+EXPORT void libttsim_pci_mem_rd_bytes(uint64_t address, void *p, uint32_t n) {
+  check_fork(__func__);
+  idle = 0;
+  reprise_read(address, p, n);
+}
+
+EXPORT void libttsim_pci_mem_wr_bytes(uint64_t address, const void *p, uint32_t n) {
+  check_fork(__func__);
+  idle = 0;
+  reprise_write(address, (void *)p, n);
+}
+
+EXPORT void libttsim_tile_rd_bytes(uint32_t x, uint32_t y, uint64_t address, void *p, uint32_t n) {
+  check_fork(__func__);
+  reprise_tile_read(x, y, address, p, n);
+}
+
+EXPORT void libttsim_tile_wr_bytes(uint32_t x, uint32_t y, uint64_t address, const void *p, uint32_t n) {
+  check_fork(__func__);
+  reprise_tile_write(x, y, address, (void *)p, n);
+}
+
+// The chip runs beside its host. A host that calls this again and again polls host memory: let others have the processor.
+EXPORT void libttsim_clock(uint32_t clocks) {
+  (void)clocks;
+  check_fork(__func__);
+  if (++idle % 64 == 0)
+    sched_yield();
+}
+
+// print_python_stacks prints what the threads of a Python process execute, as faulthandler does. Other processes print nothing.
+void print_python_stacks(int fd) {
+  const char *(*dump)(int, void *, void *) = dlsym(RTLD_DEFAULT, "_Py_DumpTracebackAllThreads");
+  if (dump != NULL)
+    dump(fd, NULL, NULL);
+}

@@ -1,0 +1,305 @@
+package libttsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/sim/serve/cards"
+)
+
+// Errors of a Machine's methods.
+var (
+	// ErrMisuse is wrapped by errors about accesses that no host of the interface may do.
+	ErrMisuse = errors.New("misuse of the simulator interface")
+	// ErrStopped is wrapped by the error of an access to a chip that has stopped; its fault is wrapped too.
+	ErrStopped = errors.New("the chip has stopped")
+)
+
+// deviceStride is the distance in bytes of the same BAR of consecutive PCI devices. It exceeds where BAR 4 of a Blackhole ends, 64 GiB.
+const deviceStride = 1 << 40
+
+// Machine is an emulated machine with its PCI functions. Its methods may be called from any goroutine, but Close only after all others
+// returned.
+type Machine struct {
+	settings  Settings
+	emulated  *sim.Machine
+	chips     []*emu.Chip
+	functions []*emu.Chip // of them, by PCI device number
+	bars      [3]barRange // of device 0
+	last      [2]atomic.Uint64
+
+	closed  chan struct{}
+	running sync.WaitGroup
+	sockets []*net.UnixListener
+	stop    context.CancelFunc
+}
+
+type barRange struct {
+	bar        int
+	start, end uint64 // physical addresses
+}
+
+// Start starts a machine. Its chips access host memory through memory, from goroutines of their own and at any time until Close
+// returns. When a chip stops, stopped is called once, from another goroutine, with the error that the next access would have. Errors
+// wrap ErrSettings, emu.ErrConfig, or are those of listening at Settings.Serve.
+func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error) {
+	spec, opts, err := s.machine()
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{settings: s, closed: make(chan struct{})}
+	m.emulated = sim.NewMachine(spec, append(opts, sim.UsedBy(func(int) driver.DMA { return memory }))...)
+	if err := m.emulated.Err(); err != nil {
+		return nil, fmt.Errorf("libttsim: start: %w", err)
+	}
+	for i, s := range spec.Chips {
+		c := m.emulated.Chip(i)
+		m.chips = append(m.chips, c)
+		if s.PCI {
+			m.functions = append(m.functions, c)
+		}
+	}
+	params := spec.Arch.Params()
+	for i, bar := range []int{0, 2, 4} {
+		start := m.address(0, bar)
+		m.bars[i] = barRange{bar: bar, start: start, end: start + params.PCI.BARSize[bar]}
+	}
+	if err := m.serve(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	var once sync.Once
+	for i := range m.chips {
+		go m.watch(i, func(err error) { once.Do(func() { stopped(err) }) })
+	}
+	return m, nil
+}
+
+// watch reports that a chip stopped.
+func (m *Machine) watch(i int, report func(error)) {
+	select {
+	case <-m.chips[i].Stopped():
+	case <-m.closed:
+		return
+	}
+	select {
+	case <-m.closed: // closing stops the chips
+	default:
+		report(m.fault())
+	}
+}
+
+// address is where a BAR of device 0 begins, as the chip says in its configuration space.
+func (m *Machine) address(device int, bar int) uint64 {
+	c := m.functions[device]
+	lo, hi := c.ConfigRead(0x10+4*uint32(bar)), c.ConfigRead(0x14+4*uint32(bar))
+	return uint64(hi)<<32 | uint64(lo&^0xF)
+}
+
+// serve offers the cards at sockets.
+func (m *Machine) serve() error {
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	if m.settings.Serve == "" {
+		return nil
+	}
+	d, err := m.emulated.Driver()
+	if err != nil {
+		return err
+	}
+	for i := range m.functions {
+		path := m.settings.Serve
+		if i > 0 {
+			path = fmt.Sprintf("%s.%d", path, i)
+		}
+		l, err := listen(path)
+		if err != nil {
+			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
+		}
+		m.running.Add(1)
+		go func() {
+			defer m.running.Done()
+			_ = cards.Serve(ctx, l, d, i) // of tools that ended badly; the host isn't concerned
+		}()
+	}
+	return nil
+}
+
+// listen listens at a path. It replaces the socket of a process that was killed, to which no connection succeeds.
+func listen(path string) (*net.UnixListener, error) {
+	at := &net.UnixAddr{Name: path, Net: "unix"}
+	l, err := net.ListenUnix("unix", at)
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	if info, statErr := os.Lstat(path); statErr != nil || info.Mode()&fs.ModeSocket == 0 {
+		return nil, err
+	}
+	c, dialErr := net.DialUnix("unix", nil, at)
+	if dialErr == nil {
+		return nil, errors.Join(fmt.Errorf("another process serves there: %w", err), c.Close())
+	}
+	if !errors.Is(dialErr, syscall.ECONNREFUSED) {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, err
+	}
+	return net.ListenUnix("unix", at)
+}
+
+// Settings returns what the machine was started with.
+func (m *Machine) Settings() Settings { return m.settings }
+
+// Spec returns what the machine consists of.
+func (m *Machine) Spec() chip.Machine { return m.emulated.Spec() }
+
+// Cards returns the machine's cards for tools that look inside.
+func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }
+
+// ConfigRead reads the 32-bit word at off of a function's configuration space. bdf is bus<<8 | device<<3 | function. Devices beyond the
+// machine's last card answer all ones. The error wraps ErrMisuse for another bus or function than 0, or an offset that isn't a
+// multiple of 4.
+func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
+	device := bdf >> 3
+	switch {
+	case bdf&7 != 0 || device > 31:
+		return 0, fmt.Errorf("libttsim: configuration of %02x:%02x.%x: %w: only bus 0 and function 0 have cards", bdf>>8, bdf>>3&31, bdf&7, ErrMisuse)
+	case off&3 != 0 || off >= 4096:
+		return 0, fmt.Errorf("libttsim: configuration word at %#x: %w: want a multiple of 4 below 4096", off, ErrMisuse)
+	case int(device) >= len(m.functions):
+		return 0xFFFF_FFFF, nil
+	}
+	v := m.functions[device].ConfigRead(off)
+	if off == 0x14 || off == 0x1C || off == 0x24 { // the upper half of a BAR
+		v += device * (deviceStride >> 32)
+	}
+	return v, m.fault()
+}
+
+// locate returns the function and BAR offset of a physical address.
+func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint64, err error) {
+	device, at := address/deviceStride, address%deviceStride
+	if device < uint64(len(m.functions)) {
+		for _, r := range m.bars {
+			if at >= r.start && at < r.end && uint64(n) <= r.end-at {
+				return m.functions[device], r.bar, at - r.start, nil
+			}
+		}
+	}
+	return nil, 0, 0, fmt.Errorf("libttsim: %d bytes at physical address %#x: %w: they are in no BAR of the %d cards", n, address, ErrMisuse, len(m.functions))
+}
+
+// Read reads len(p) bytes at a physical address in a BAR. Naturally aligned accesses of 4 and 8 bytes are one load. The error wraps
+// ErrMisuse or ErrStopped.
+func (m *Machine) Read(address uint64, p []byte) error {
+	c, bar, off, err := m.locate(address, len(p))
+	if err != nil {
+		return err
+	}
+	m.note(address, len(p), 0)
+	if n := len(p); (n == 4 || n == 8) && off%uint64(n) == 0 {
+		put(p, c.BARLoad(bar, off, n))
+	} else {
+		c.BARRead(bar, off, p)
+	}
+	return m.fault()
+}
+
+// Write writes p at a physical address in a BAR, as Read reads. A store may be performed after Write has returned, before any later
+// access.
+func (m *Machine) Write(address uint64, p []byte) error {
+	c, bar, off, err := m.locate(address, len(p))
+	if err != nil {
+		return err
+	}
+	m.note(address, len(p), 1)
+	if n := len(p); (n == 4 || n == 8) && off%uint64(n) == 0 {
+		c.BARStore(bar, off, n, get(p))
+	} else {
+		c.BARWrite(bar, off, p)
+	}
+	return m.fault()
+}
+
+func put(p []byte, v uint64) {
+	for i := range p {
+		p[i] = byte(v >> (8 * i))
+	}
+}
+
+func get(p []byte) (v uint64) {
+	for i, b := range p {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+// ReadTile reads memory or registers of a tile of the first card, by its NoC 0 coordinate as software writes it. The error wraps
+// emu.ErrRefused or ErrStopped.
+func (m *Machine) ReadTile(at chip.XY, address uint64, p []byte) error {
+	if err := m.functions[0].Observe().ReadTile(at, address, p); err != nil {
+		return fmt.Errorf("libttsim: %w", err)
+	}
+	return m.fault()
+}
+
+// WriteTile writes p as ReadTile reads.
+func (m *Machine) WriteTile(at chip.XY, address uint64, p []byte) error {
+	if err := m.functions[0].Observe().WriteTile(at, address, p); err != nil {
+		return fmt.Errorf("libttsim: %w", err)
+	}
+	return m.fault()
+}
+
+// fault returns why a chip stopped, nil while all of them work.
+func (m *Machine) fault() error {
+	for i, c := range m.chips {
+		if err := c.Fault(); err != nil {
+			return &StoppedError{Chip: i, Fault: err}
+		}
+	}
+	return nil
+}
+
+// StoppedError says which chip stopped, and why. It wraps ErrStopped.
+type StoppedError struct {
+	Chip  int // of the machine's Spec
+	Fault error
+}
+
+// Error implements error.
+func (e *StoppedError) Error() string { return fmt.Sprintf("libttsim: chip %d: %v", e.Chip, e.Fault) }
+
+// Unwrap returns ErrStopped and the fault.
+func (e *StoppedError) Unwrap() []error { return []error{ErrStopped, e.Fault} }
+
+// LastAccess returns the host's newest access to a BAR: the physical address, the number of bytes, and whether it was a write. ok is
+// false before the first one. While another access begins, its parts may be of two accesses.
+func (m *Machine) LastAccess() (address uint64, n int, write, ok bool) {
+	what := m.last[1].Load()
+	return m.last[0].Load(), int(what >> 1), what&1 != 0, what != 0
+}
+
+func (m *Machine) note(address uint64, n int, write uint64) {
+	m.last[0].Store(address)
+	m.last[1].Store(uint64(n)<<1 | write)
+}
+
+// Close ends the machine. It returns when no chip accesses host memory any more and no socket is left.
+func (m *Machine) Close() error {
+	close(m.closed)
+	m.stop()
+	m.running.Wait()
+	return m.emulated.Close()
+}

@@ -1,0 +1,93 @@
+package libttsim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// Variable is the environment variable in which the shared library finds its Settings, as JSON.
+const Variable = "REPRISE_LIBTTSIM"
+
+// ErrSettings is wrapped by errors about Settings that name no machine or no check.
+var ErrSettings = errors.New("unusable settings of the simulator library")
+
+// Settings say which machine is emulated, and how.
+type Settings struct {
+	// Machine is the name of a machine that package chip describes, such as "n150" or "p300".
+	Machine string `json:"machine"`
+	// Seed chooses the order in which processors run.
+	Seed uint64 `json:"seed,omitempty"`
+	// Checks are names of [Checks].
+	Checks []string `json:"checks,omitempty"`
+	// Serve is the path of a UNIX socket at which the first card is offered to other processes, or empty. Further cards have their
+	// number appended: PATH.1.
+	Serve string `json:"serve,omitempty"`
+	// KernelCache is the folder with the kernels that the host compiled, for reports; may be empty.
+	KernelCache string `json:"kernelCache,omitempty"`
+}
+
+var checks = map[string]sim.Option{
+	"counters":  sim.RefuseCounters(),
+	"delays":    sim.Delay(100),
+	"races":     sim.RefuseRaces(),
+	"stack":     sim.RefuseOverflow(),
+	"stalecode": sim.RefuseStaleCode(),
+	"datacache": sim.DataCache(),
+	"unwritten": sim.RefuseUnwritten(),
+}
+
+// Checks returns the names of the emulator's checks, sorted.
+func Checks() []string { return slices.Sorted(maps.Keys(checks)) }
+
+// ParseSettings reads Settings as JSON. The error wraps ErrSettings.
+func ParseSettings(text string) (Settings, error) {
+	var s Settings
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return s, fmt.Errorf("libttsim: %s=%q: %w: %w", Variable, text, ErrSettings, err)
+	}
+	_, _, err := s.machine()
+	return s, err
+}
+
+// machine returns what the settings name.
+func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
+	spec, ok := chip.MachineNamed(s.Machine)
+	if !ok {
+		var names []string
+		for _, m := range chip.Machines() {
+			names = append(names, m.Name)
+		}
+		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
+	}
+	opts := []sim.Option{sim.Seed(s.Seed), sim.Paced()}
+	for _, name := range s.Checks {
+		o, ok := checks[name]
+		if !ok {
+			return spec, nil, fmt.Errorf("libttsim: check %q: %w: use some of %s", name, ErrSettings, strings.Join(Checks(), ", "))
+		}
+		opts = append(opts, o)
+	}
+	spec.Chips = slices.Clone(spec.Chips)
+	for i := range spec.Chips {
+		spec.Chips[i].Harvesting = harvesting(spec.Arch)
+	}
+	return spec, opts, nil
+}
+
+// harvesting returns which tiles TT-NN takes a simulated chip to lack: none but two of the Ethernet tiles that every Blackhole lacks
+// (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask 0x120).
+func harvesting(a chip.Arch) chip.Harvesting {
+	if a == chip.Blackhole {
+		return chip.Harvesting{Ethernet: 0x120}
+	}
+	return chip.Harvesting{}
+}
