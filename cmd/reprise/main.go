@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/usage"
+	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
 // Exit codes.
@@ -50,6 +51,7 @@ type cli struct {
 	Metal    metalCmd    `cmd:"" help:"Inspect kernels and base firmware that tt-metal built."`
 	Sim      simCmd      `cmd:"" help:"Serve emulated cards to other processes."`
 	VM       vmCmd       `cmd:"" name:"vm" help:"Run a program in a virtual machine with emulated cards and the vendor's driver."`
+	TTNN     ttnnCmd     `cmd:"" name:"ttnn" help:"Run TT-NN, unmodified, on emulated chips."`
 	Version  versionCmd  `cmd:"" help:"Print the version, and which firmware, trace files and drivers it is for."`
 
 	VersionFlag versionFlag `help:"Print the version." name:"version"`
@@ -110,7 +112,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Name("reprise"),
 		kong.Description("Record a Tenstorrent command stream once and play it again for almost nothing."),
 		kong.Writers(s.out, s.err),
-		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "machine_help": target.MachineHelp, "temp_dir": os.TempDir(), "usage_dir": usage.Dir},
+		kong.Vars{"device_help": deviceHelp, "source_help": sourceHelp, "revisions": revisionNames(), "card_help": cardHelp, "machine_help": target.MachineHelp, "ttnn_checks": strings.Join(libttsim.Checks(), ", "), "temp_dir": os.TempDir(), "usage_dir": usage.Dir},
 		kong.Exit(func(code int) { exit = code }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),

@@ -58,6 +58,12 @@ func ParseSettings(text string) (Settings, error) {
 	return s, err
 }
 
+// Spec returns the machine that the settings name. The error wraps ErrSettings.
+func (s *Settings) Spec() (chip.Machine, error) {
+	spec, _, err := s.machine()
+	return spec, err
+}
+
 // machine returns what the settings name.
 func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	spec, ok := chip.MachineNamed(s.Machine)

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package main
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return nil }
+
+func inForeground() bool { return true }

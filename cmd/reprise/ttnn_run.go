@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/reprise-tt/reprise/kmd"
+	servecards "github.com/reprise-tt/reprise/sim/serve/cards"
+	"github.com/reprise-tt/reprise/ttnn"
+)
+
+// endPatience is how long a program may take to end after it was told to.
+const endPatience = 5 * time.Second
+
+// start runs the program and waits for it. What this process is told by signals, the program is told.
+func (c *ttnnRunCmd) start(ctx context.Context, s streams, r *ttnn.Run) error {
+	if r.Settings.Serve == "" {
+		r.Settings.Serve = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // without a file
+	}
+	env, err := r.Prepare(os.Environ())
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(r.Installation.Python, c.Args...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, s.out, s.err
+	cmd.SysProcAttr = childAttributes()
+
+	// The program ignores SIGQUIT, which a terminal sends to both: this process answers it.
+	signal.Ignore(syscall.SIGQUIT)
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, append(endings(), syscall.SIGUSR1, syscall.SIGUSR2)...)
+	defer signal.Stop(signals)
+	ended := make(chan error, 1)
+	begun := make(chan error, 1)
+	go func() {
+		// Linux ends the program with this process: with the thread that started it, to be exact.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		begun <- err
+		if err == nil {
+			ended <- cmd.Wait()
+		}
+	}()
+	if err := <-begun; err != nil {
+		return &ttnn.Error{Kind: ttnn.ErrNoPython, Found: r.Installation.Python, Fix: "name a Python with --python", Err: err}
+	}
+	signal.Notify(signals, syscall.SIGQUIT)
+
+	var timeout <-chan time.Time
+	if c.Timeout > 0 {
+		t := time.NewTimer(c.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	for {
+		select {
+		case err := <-ended:
+			return programStatus(err)
+		case sig := <-signals:
+			switch {
+			case sig == syscall.SIGQUIT:
+				return c.abandon(ctx, s, r, cmd.Process, ended, "reprise: SIGQUIT: what the program waits for:")
+			case sig == os.Interrupt && inForeground(): // the terminal told the program, too
+			default:
+				_ = cmd.Process.Signal(sig) // unless it has ended just now
+			}
+		case <-timeout:
+			return c.abandon(ctx, s, r, cmd.Process, ended, fmt.Sprintf("reprise: the program took longer than %v:", c.Timeout))
+		}
+	}
+}
+
+// abandon prints what each core does and ends the program.
+func (c *ttnnRunCmd) abandon(ctx context.Context, s streams, r *ttnn.Run, p *os.Process, ended <-chan error, why string) error {
+	fmt.Fprintln(s.err, why)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 2*endPatience)
+	defer stop()
+	if err := printCores(ctx, s.err, r); err != nil {
+		fmt.Fprintln(s.err, "reprise: the cores can't be read:", err)
+	}
+	_ = p.Signal(syscall.SIGABRT) // Python prints where it is
+	select {
+	case err := <-ended:
+		return programStatus(err)
+	case <-time.After(endPatience):
+		_ = p.Kill()
+		return programStatus(<-ended)
+	}
+}
+
+// printCores prints the call stacks of all chips that the program has open.
+func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
+	known, err := ttnn.OpenKernels(ctx, r.Settings.KernelCache)
+	if err != nil {
+		return err
+	}
+	spec, err := r.Settings.Spec()
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, chip := range spec.Chips {
+		if !chip.PCI {
+			continue
+		}
+		path := r.Settings.Serve
+		if n > 0 {
+			path = fmt.Sprintf("%s.%d", path, n)
+		}
+		if len(spec.Chips) > 1 {
+			fmt.Fprintf(w, "card %d\n", n)
+		}
+		n++
+		if err := printCard(ctx, w, path, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printCard(ctx context.Context, w io.Writer, path string, known *ttnn.Kernels) error {
+	dev, err := kmd.Open(ctx, servecards.Socket(path), kmd.WithoutPower())
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	all, err := ttnn.Stacks(ctx, dev, known)
+	if err != nil {
+		return err
+	}
+	return ttnn.PrintStacks(w, all)
+}
+
+// programStatus turns how a program ended into the command's exit code, as shells do.
+func programStatus(err error) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	if w, ok := exit.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return exitStatus(128 + int(w.Signal()))
+	}
+	return exitStatus(exit.ExitCode())
+}
+
+// builtFrom returns the folder of the checkout that the command was built from; empty if that isn't known.
+func builtFrom() string {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok || !filepath.IsAbs(file) {
+		return ""
+	}
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,182 @@
+package ttnn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// Errors that a caller can act on. Each is wrapped in an *Error, whose Fix says how.
+var (
+	// ErrNoPython means that no Python interpreter can be run.
+	ErrNoPython = errors.New("no Python")
+	// ErrNotInstalled means that the Python interpreter doesn't find the package ttnn.
+	ErrNotInstalled = errors.New("ttnn is not installed")
+	// ErrNoLibrary means that there is no simulator library, and none can be built.
+	ErrNoLibrary = errors.New("no simulator library")
+	// ErrUnusable means that files of an installation or of the cache are missing or can't be written.
+	ErrUnusable = errors.New("unusable installation")
+)
+
+// Error says what is missing and how to get it.
+type Error struct {
+	Kind  error  // one of the above
+	Found string // what was found instead, or where it was looked for
+	Fix   string // one command or step
+	Err   error  // the cause, may be nil
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := "ttnn: " + e.Kind.Error()
+	if e.Found != "" {
+		s += ": " + e.Found
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s + ": " + e.Fix
+}
+
+// Unwrap returns Kind and Err.
+func (e *Error) Unwrap() []error { return []error{e.Kind, e.Err} }
+
+// Version is the version of a ttnn wheel.
+type Version struct{ Major, Minor, Patch int }
+
+// String returns "0.77.0".
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }
+
+// Less reports whether v is older than w.
+func (v Version) Less(w Version) bool {
+	return cmp.Or(cmp.Compare(v.Major, w.Major), cmp.Compare(v.Minor, w.Minor), cmp.Compare(v.Patch, w.Patch)) < 0
+}
+
+// ParseVersion reads a version such as "0.77.0" or "0.77.0rc3"; what follows the numbers is ignored. A part that is absent is 0.
+func ParseVersion(s string) (v Version, err error) {
+	for i, part := range strings.SplitN(s, ".", 4) {
+		digits := len(part) - len(strings.TrimLeft(part, "0123456789"))
+		n, err := strconv.Atoi(part[:digits])
+		if i < 2 && err != nil {
+			return Version{}, fmt.Errorf("ttnn: version %q: want numbers such as 0.77.0", s)
+		}
+		if i < 3 {
+			*[]*int{&v.Major, &v.Minor, &v.Patch}[i] = n
+		}
+	}
+	return v, nil
+}
+
+// An Installation is a Python interpreter that has TT-NN.
+type Installation struct {
+	Python        string // executable
+	PythonVersion string // "3.10.13"
+	Dir           string // of the package ttnn
+	Text          string // the wheel's version as it is installed, such as "0.77.0"
+	Version       Version
+}
+
+// probe is a Python program that prints what Find wants to know, as JSON. It doesn't import ttnn, which takes seconds.
+const probe = `
+import importlib.metadata as m, importlib.util as u, json, platform, sys
+s = u.find_spec("ttnn")
+d = list(s.submodule_search_locations or []) if s else []
+try: v = m.version("ttnn")
+except m.PackageNotFoundError: v = ""
+print("reprise:" + json.dumps({"python": sys.executable, "pythonVersion": platform.python_version(), "dir": d[0] if d else "", "version": v}))
+`
+
+// probePatience is how long a Python interpreter may take to start.
+const probePatience = 30 * time.Second
+
+// Find finds TT-NN. python is an interpreter's name or path; if it is empty, Find takes that of the virtual environment whose folder is
+// environment, unless that is empty too, or python3 in PATH. The error is an *Error of ErrNoPython or ErrNotInstalled, or the context's.
+func Find(ctx context.Context, python, environment string) (*Installation, error) {
+	in := python
+	switch {
+	case in != "":
+	case environment != "":
+		in = filepath.Join(environment, "bin", "python")
+	default:
+		in = "python3"
+	}
+	ctx, stop := context.WithTimeout(ctx, probePatience)
+	defer stop()
+	cmd := exec.CommandContext(ctx, in, "-c", probe)
+	cmd.Stderr = new(strings.Builder)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		if context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, ctx.Err()
+		}
+		return nil, &Error{Kind: ErrNoPython, Found: in, Fix: "name a Python 3.10 or newer with --python", Err: err}
+	}
+	_, text, _ := strings.Cut(string(out), "reprise:")
+	var found struct{ Python, PythonVersion, Dir, Version string }
+	if err := json.Unmarshal([]byte(text), &found); err != nil {
+		return nil, &Error{Kind: ErrNoPython, Found: in + " printed " + strconv.Quote(string(out)), Fix: "name a Python 3.10 or newer with --python", Err: err}
+	}
+	i := &Installation{Python: cmp.Or(found.Python, in), PythonVersion: found.PythonVersion, Dir: found.Dir, Text: found.Version}
+	if i.Dir == "" || i.Text == "" {
+		return nil, &Error{Kind: ErrNotInstalled, Found: fmt.Sprintf("%s, Python %s", i.Python, i.PythonVersion), Fix: i.Python + " -m pip install ttnn"}
+	}
+	if i.Version, err = ParseVersion(i.Text); err != nil {
+		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+	}
+	return i, nil
+}
+
+// Tried are the versions of the wheel that are known to run: see docs/ttnn.md.
+func Tried() []Version {
+	return []Version{{0, 68, 0}, {0, 70, 1}, {0, 72, 0}, {0, 76, 0}, {0, 77, 0}, {0, 80, 0}, {0, 81, 1}}
+}
+
+// socFiles are the wheel's descriptions of chips.
+var socFiles = map[chip.Arch]string{
+	chip.Wormhole:  "wormhole_b0_80_arch.yaml",
+	chip.Blackhole: "blackhole_140_arch.yaml",
+}
+
+// socDescriptor reads the wheel's description of a chip.
+func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
+	path := filepath.Join(i.Dir, "tt_metal", "soc_descriptors", socFiles[a])
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &Error{Kind: ErrUnusable, Found: "ttnn " + i.Text + " has no description of a " + a.String(), Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+	}
+	return b, nil
+}
+
+// Compiler returns the path of the compiler of kernels, sfpi, that this installation would use; empty if there is none.
+func (i *Installation) Compiler() string {
+	for _, root := range []string{filepath.Join(i.Dir, "runtime", "sfpi"), "/opt/tenstorrent/sfpi"} {
+		path := filepath.Join(root, "compiler", "bin", "riscv-tt-elf-g++")
+		if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 && info.Mode()&fs.ModeType == 0 {
+			return path
+		}
+	}
+	return ""
+}
+
+// KernelCache returns the folder where TT-NN keeps the kernels that it compiled, by variables of its environment.
+func KernelCache(getenv func(string) string) string {
+	if dir := getenv("TT_METAL_CACHE"); dir != "" {
+		return dir
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".cache", "tt-metal-cache")
+	}
+	return filepath.Join(os.TempDir(), "tt-metal-cache")
+}

@@ -1,0 +1,158 @@
+package ttnn
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/debug/live"
+	"github.com/reprise-tt/reprise/debug/stack"
+	"github.com/reprise-tt/reprise/kernels/metal"
+)
+
+// Kernels are the kernels and base firmware that TT-NN compiled. They are known by their bytes in L1, whatever the wheel's version.
+type Kernels struct {
+	files map[chip.Processor][]*kernelFile
+}
+
+type kernelFile struct {
+	name, path string
+	firmware   bool
+
+	read bool
+	elf  []byte
+	text []byte // as it is in L1
+	at   uint32 // where base firmware is
+}
+
+// OpenKernels lists the files of TT-NN's kernel cache. A cache that doesn't exist has none. The error is the context's or one of package
+// io/fs.
+func OpenKernels(ctx context.Context, dir string) (*Kernels, error) {
+	processors := map[string]chip.Processor{}
+	for p := range chip.NumProcessors {
+		processors[metal.FileName(chip.Processor(p))] = chip.Processor(p)
+	}
+	k := &Kernels{files: map[chip.Processor][]*kernelFile{}}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			if d == nil || d.IsDir() {
+				return fs.SkipDir // it is gone, or not ours to read
+			}
+			return nil
+		}
+		p, ok := processors[d.Name()]
+		if !ok {
+			return nil
+		}
+		// <build>/firmware/<processor>/<file>, <build>/kernels/<name>/<hash>/<processor>/<file>
+		parts := strings.Split(filepath.ToSlash(path), "/")
+		f := &kernelFile{path: path}
+		switch n := len(parts); {
+		case n >= 5 && parts[n-5] == "kernels":
+			f.name = parts[n-4]
+		case n >= 3 && parts[n-3] == "firmware":
+			f.name, f.firmware = "firmware", true
+		default:
+			return nil
+		}
+		k.files[p] = append(k.files[p], f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// load reads the file once.
+func (f *kernelFile) load() bool {
+	if f.read {
+		return len(f.text) > 0
+	}
+	f.read = true
+	data, err := os.ReadFile(f.path)
+	if err != nil {
+		return false
+	}
+	text, at := textOf(data)
+	// tt-metal rewrites a kernel so that it runs at any address, and keeps what it made.
+	if moved, err := os.ReadFile(f.path + ".xip.elf"); err == nil && !f.firmware {
+		text, _ = textOf(moved)
+	}
+	f.elf, f.text, f.at = data, text, at
+	return len(text) > 0
+}
+
+// textOf returns the bytes of an ELF file's section .text, and its address; none if there is none.
+func textOf(file []byte) ([]byte, uint32) {
+	e, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		return nil, 0
+	}
+	s := e.Section(".text")
+	if s == nil {
+		return nil, 0
+	}
+	text, err := s.Data()
+	if err != nil {
+		return nil, 0
+	}
+	return text, uint32(s.Addr)
+}
+
+// maxText is how many bytes of L1 before and after pc are searched for a kernel.
+const maxText = 72 << 10
+
+// Space returns what of a processor's code in L1 is known: its base firmware, and the kernel around pc. read reads L1, which has so many
+// bytes.
+func (k *Kernels) Space(p chip.Processor, pc, l1 uint32, read live.Reader) stack.Space {
+	var space stack.Space
+	files := k.files[p]
+	for _, f := range files {
+		if !f.firmware || !f.load() {
+			continue
+		}
+		memory := make([]byte, len(f.text))
+		if read(f.at, memory) != nil || !bytes.Equal(memory, f.text) {
+			continue
+		}
+		if m, err := stack.Load(f.name, f.elf, f.at); err == nil {
+			space = append(space, m)
+			break
+		}
+	}
+	if pc >= l1 || space.Find(pc) != nil {
+		return space
+	}
+	start := uint32(max(0, int64(pc)-maxText)) &^ 3
+	memory := make([]byte, min(l1, pc+maxText)-start)
+	if read(start, memory) != nil {
+		return space
+	}
+	for _, f := range files {
+		if f.firmware || !f.load() {
+			continue
+		}
+		for off := 0; ; off++ {
+			i := bytes.Index(memory[off:], f.text)
+			if i < 0 {
+				break
+			}
+			off += i
+			if at := start + uint32(off); pc >= at && pc-at < uint32(len(f.text)) {
+				if m, err := stack.Load(f.name, f.elf, at); err == nil {
+					return append(space, m)
+				}
+			}
+		}
+	}
+	return space
+}

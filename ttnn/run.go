@@ -1,0 +1,143 @@
+package ttnn
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+)
+
+// Variables of TT-NN's environment.
+const (
+	variableSimulator = "TT_METAL_SIMULATOR"
+	variableCluster   = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
+	variableSlow      = "TT_METAL_SLOW_DISPATCH_MODE"
+	variableLoadMacro = "TT_METAL_DISABLE_SFPLOADMACRO"
+)
+
+// Run is how a Python program is started on an emulated machine.
+type Run struct {
+	Installation *Installation
+	Library      string // path of the simulator library
+	Cache        string // folder for descriptions of machines; it is made when it is needed
+	Settings     libttsim.Settings
+}
+
+// Prepare writes what TT-NN reads about the machine into the cache, and returns the environment of a Python process that uses it:
+// environ with what has to be set. Variables that environ sets for TT-NN stay, other than those that name the simulator. Files of the
+// cache are named by what is in them, never changed, and shared by all runs, so a run that is killed leaves nothing of its own. The error
+// is an *Error of ErrUnusable, or wraps libttsim.ErrSettings.
+func (r *Run) Prepare(environ []string) ([]string, error) {
+	spec, err := r.Settings.Spec()
+	if err != nil {
+		return nil, err
+	}
+	library, err := filepath.Abs(r.Library)
+	if err != nil {
+		return nil, err
+	}
+	soc, err := r.Installation.socDescriptor(spec.Arch)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := r.folder(library, map[string][]byte{"soc_descriptor.yaml": soc})
+	if err != nil {
+		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made", Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
+	}
+	settings, err := json.Marshal(r.Settings)
+	if err != nil {
+		return nil, err
+	}
+	env := environment(environ)
+	env.set(variableSimulator, filepath.Join(dir, LibraryName))
+	env.set(libttsim.Variable, string(settings))
+	// Python then prints where it was when a signal ends it.
+	env.preset("PYTHONFAULTHANDLER", "1")
+	// Neither simulator has SFPLOADMACRO, which silicon has; with the variable TT-NN's kernels do without.
+	env.preset(variableLoadMacro, "1")
+	if r.Installation.Version.Less(Version{0, 70, 0}) {
+		env.preset(variableSlow, "1") // older wheels have no queues on a simulator
+	}
+	return env, nil
+}
+
+// folder returns a folder of the cache with the library and other files, by name.
+func (r *Run) folder(library string, files map[string][]byte) (string, error) {
+	names := slices.Sorted(maps.Keys(files))
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", library)
+	for _, name := range names {
+		fmt.Fprintf(h, "%q%q", name, files[name])
+	}
+	dir := filepath.Join(r.Cache, hex.EncodeToString(h.Sum(nil)[:12]))
+	if _, err := os.Stat(filepath.Join(dir, LibraryName)); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(r.Cache, 0o755); err != nil {
+		return "", err
+	}
+	temp, err := os.MkdirTemp(r.Cache, ".new")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(temp)
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(temp, name), files[name], 0o644); err != nil {
+			return "", err
+		}
+	}
+	if err := errors.Join(os.Symlink(library, filepath.Join(temp, LibraryName)), os.Chmod(temp, 0o755)); err != nil {
+		return "", err
+	}
+	if err := os.Rename(temp, dir); err != nil && !errors.Is(err, fs.ErrExist) { // another run was first
+		if _, there := os.Stat(filepath.Join(dir, LibraryName)); there != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// MachineOf returns the machine with one chip of an architecture.
+func MachineOf(a chip.Arch) string {
+	if a == chip.Wormhole {
+		return "n150"
+	}
+	return "p150"
+}
+
+// environment is a list of variables, NAME=VALUE.
+type environment []string
+
+func (e environment) index(name string) int {
+	for i, v := range e {
+		if n, _, _ := strings.Cut(v, "="); n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// set sets a variable.
+func (e *environment) set(name, value string) {
+	if i := e.index(name); i >= 0 {
+		*e = append((*e)[:i:i], (*e)[i+1:]...)
+	}
+	*e = append(*e, name+"="+value)
+}
+
+// preset sets a variable that isn't set.
+func (e *environment) preset(name, value string) {
+	if e.index(name) < 0 {
+		e.set(name, value)
+	}
+}
