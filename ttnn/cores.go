@@ -2,78 +2,50 @@ package ttnn
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/live"
-	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/debug/stack"
+	"github.com/reprise-tt/reprise/sim/emu"
 )
 
-// pausePatience is how long the processors of a chip may take altogether to pause.
-const pausePatience = 2 * time.Second
+var errNoMemory = errors.New("there is no memory")
 
-// Stacks returns the call stacks of a chip's processors while TT-NN uses it. They pause for as long as it takes to read them.
-func Stacks(ctx context.Context, dev *kmd.Device, known *Kernels) ([]live.Snapshot, error) {
-	h, err := dev.Harvesting(ctx)
-	if err != nil {
-		return nil, err
-	}
-	topology, err := chip.New(dev.Arch(), h)
-	if err != nil {
-		return nil, err
-	}
-	var places []live.Place
-	for at := range topology.Workers() {
-		xy, err := topology.Virtual(at)
-		if err != nil {
-			return nil, err
+// coreFrames returns the call stack of a processor.
+func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
+	read := func(addr uint32, p []byte) error {
+		if !c.ReadCore(s.Tile, s.Core, addr, p) {
+			return errNoMemory
 		}
-		for p := range chip.NumProcessors {
-			places = append(places, live.Place{Core: at, XY: xy, Processor: chip.Processor(p)})
-		}
+		return nil
 	}
-	all, err := live.Take(ctx, dev, places, pausePatience)
-	if err != nil {
-		return nil, err
-	}
-	l1 := uint32(topology.Params().L1Size)
-	for i := range all {
-		s := &all[i]
-		if s.PC == 0 && s.Registers == nil {
-			continue
-		}
-		read := func(addr uint32, b []byte) error { return dev.Read(places[i].XY, uint64(addr), b) }
-		s.UnwindIn(known.Space(s.Processor, s.PC, l1, read), l1, read)
-	}
-	return all, nil
+	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
 }
 
-// PrintStacks prints call stacks. Processors with the same one are printed together, the rarest first: what a program waits for is seldom
-// what most cores do.
-func PrintStacks(w io.Writer, all []live.Snapshot) error {
+// PrintCores prints what each processor of a chip does that isn't in reset: its call stack, and what it waits for. Those that do the same
+// are printed together, the rarest first: what a program waits for is seldom what most cores do.
+func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
 	type group struct {
 		text  string
 		cores []string
 	}
 	var groups []*group
 	byText := map[string]*group{}
-	for _, s := range all {
-		if s.Note == "in reset" {
-			continue
-		}
-		text := describe(s)
+	states := c.Cores()
+	for i := range states {
+		s := &states[i]
+		text := describe(c, s, known)
 		g := byText[text]
 		if g == nil {
 			g = &group{text: text}
 			byText[text] = g
 			groups = append(groups, g)
 		}
-		g.cores = append(g.cores, s.Core.String())
+		g.cores = append(g.cores, tileName(c, s.Tile))
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(a.cores), len(b.cores)) })
 	if len(groups) == 0 {
@@ -88,30 +60,68 @@ func PrintStacks(w io.Writer, all []live.Snapshot) error {
 	return nil
 }
 
+// tileName is how TT-NN's users call a tile: a worker by its logical coordinate.
+func tileName(c *emu.Chip, xy chip.XY) string {
+	if at, ok := c.Topology().LogicalOf(xy); ok {
+		return "core " + at.String()
+	}
+	return "tile " + xy.String()
+}
+
 // maxNames is how many cores are named of a group.
 const maxNames = 6
 
 func names(cores []string) string {
 	if len(cores) <= maxNames {
-		return "core " + strings.Join(cores, ", ")
+		return strings.Join(cores, ", ")
 	}
-	return fmt.Sprintf("core %s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
+	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
 }
 
-// describe returns a processor's call stack as text, without what differs between processors that do the same.
-func describe(s live.Snapshot) string {
+// describe returns what a processor does as text, without what differs between processors that do the same.
+func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
 	var b strings.Builder
-	fmt.Fprint(&b, s.Processor)
-	if s.Note != "" {
-		fmt.Fprintf(&b, " (%s)", s.Note)
+	fmt.Fprintf(&b, "%v %s", s.Core, s.State)
+	if len(s.Registers) > 0 {
+		fmt.Fprintf(&b, " on %s", strings.Join(s.Registers, ", "))
+	}
+	for i, at := range s.Waits {
+		sep := ", "
+		if i == 0 {
+			sep = " on L1 at "
+		}
+		fmt.Fprintf(&b, "%s%#x", sep, at)
 	}
 	b.WriteByte('\n')
-	if len(s.Frames) == 0 {
+	if s.Engine != "" {
+		fmt.Fprintf(&b, "    engines: %s\n", s.Engine)
+	}
+	frames := coreFrames(c, s, known)
+	if len(frames) == 0 {
 		fmt.Fprintf(&b, "    pc %#x, in no kernel that is known\n", s.PC)
 	}
-	for i, f := range s.Frames {
+	for i, f := range frames {
 		f.Args = nil
 		fmt.Fprintf(&b, "    #%d %v\n", i, f)
 	}
 	return b.String()
+}
+
+// PrintFault prints why a chip stopped: the refusal and, if a processor asked for it, its call stack, the kernel and line first.
+func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
+	if _, err := fmt.Fprintf(w, "ERROR: %v\n", fault); err != nil {
+		return err
+	}
+	r := (*emu.Refusal)(nil)
+	if !errors.As(fault, &r) || !r.HasCore {
+		return nil
+	}
+	states := c.Cores()
+	i := slices.IndexFunc(states, func(s emu.CoreState) bool { return s.Tile == r.Tile && s.Core == r.Core })
+	if i < 0 {
+		return nil
+	}
+	states[i].PC = r.PC
+	_, err := fmt.Fprintf(w, "%s: %s", tileName(c, r.Tile), describe(c, &states[i], known))
+	return err
 }

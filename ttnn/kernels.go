@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
@@ -108,35 +108,24 @@ func textOf(file []byte) ([]byte, uint32) {
 	return text, uint32(s.Addr)
 }
 
-// maxText is how many bytes of L1 before and after pc are searched for a kernel.
+// maxText is how many bytes of memory before and after pc are searched for a kernel.
 const maxText = 72 << 10
 
-// Space returns what of a processor's code in L1 is known: its base firmware, and the kernel around pc. read reads L1, which has so many
-// bytes.
-func (k *Kernels) Space(p chip.Processor, pc, l1 uint32, read live.Reader) stack.Space {
+// space returns what of a processor's code is known: its base firmware, and the kernel around pc. read reads memory as the processor sees
+// it.
+func (k *Kernels) space(p chip.Processor, pc uint32, read stack.Memory) stack.Space {
 	var space stack.Space
 	files := k.files[p]
 	for _, f := range files {
-		if !f.firmware || !f.load() {
-			continue
-		}
-		memory := make([]byte, len(f.text))
-		if read(f.at, memory) != nil || !bytes.Equal(memory, f.text) {
-			continue
-		}
-		if m, err := stack.Load(f.name, f.elf, f.at); err == nil {
-			space = append(space, m)
+		if f.firmware && f.load() && f.isAt(f.at, read) {
+			space = append(space, f.module(f.at))
 			break
 		}
 	}
-	if pc >= l1 || space.Find(pc) != nil {
+	if space.Find(pc) != nil {
 		return space
 	}
-	start := uint32(max(0, int64(pc)-maxText)) &^ 3
-	memory := make([]byte, min(l1, pc+maxText)-start)
-	if read(start, memory) != nil {
-		return space
-	}
+	memory, start := around(pc, read)
 	for _, f := range files {
 		if f.firmware || !f.load() {
 			continue
@@ -148,11 +137,43 @@ func (k *Kernels) Space(p chip.Processor, pc, l1 uint32, read live.Reader) stack
 			}
 			off += i
 			if at := start + uint32(off); pc >= at && pc-at < uint32(len(f.text)) {
-				if m, err := stack.Load(f.name, f.elf, at); err == nil {
-					return append(space, m)
-				}
+				return append(space, f.module(at))
 			}
 		}
 	}
 	return space
+}
+
+// around reads memory around an address, as much as there is.
+func around(pc uint32, read stack.Memory) (memory []byte, start uint32) {
+	const piece = 4 << 10
+	start = pc &^ (piece - 1)
+	buf := make([]byte, piece)
+	if read(start, buf) != nil {
+		return nil, start
+	}
+	memory = slices.Clone(buf)
+	for start >= piece && len(memory) < maxText && read(start-piece, buf) == nil {
+		start -= piece
+		memory = append(slices.Clone(buf), memory...)
+	}
+	for end := start + uint32(len(memory)); len(memory) < 2*maxText && read(end, buf) == nil; end += piece {
+		memory = append(memory, buf...)
+	}
+	return memory, start
+}
+
+// isAt reports whether memory has the file's text at an address.
+func (f *kernelFile) isAt(at uint32, read stack.Memory) bool {
+	memory := make([]byte, len(f.text))
+	return read(at, memory) == nil && bytes.Equal(memory, f.text)
+}
+
+// module returns the file at an address.
+func (f *kernelFile) module(at uint32) *stack.Module {
+	m, err := stack.Load(f.name, f.elf, at)
+	if err != nil {
+		return stack.Region(f.name, at, at+uint32(len(f.text)))
+	}
+	return m
 }

@@ -91,6 +91,9 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s streams) error {
 		return err
 	}
 	r := &ttnn.Run{Installation: in, Library: library, Cache: filepath.Join(cache, "machines"), Settings: settings}
+	if len(c.Args) > 1 && c.Args[0] == "--" {
+		c.Args = c.Args[1:]
+	}
 	return c.start(ctx, s, r)
 }
 

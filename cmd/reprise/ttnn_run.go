@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/reprise-tt/reprise/kmd"
-	servecards "github.com/reprise-tt/reprise/sim/serve/cards"
 	"github.com/reprise-tt/reprise/ttnn"
 )
 
@@ -23,9 +22,7 @@ const endPatience = 5 * time.Second
 
 // start runs the program and waits for it. What this process is told by signals, the program is told.
 func (c *ttnnRunCmd) start(ctx context.Context, s streams, r *ttnn.Run) error {
-	if r.Settings.Serve == "" {
-		r.Settings.Serve = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // without a file
-	}
+	r.Settings.Report = fmt.Sprintf("@reprise-ttnn-%d", os.Getpid()) // in Linux's namespace without files
 	env, err := r.Prepare(os.Environ())
 	if err != nil {
 		return err
@@ -98,47 +95,21 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s streams, r *ttnn.Run, p *os.
 	}
 }
 
-// printCores prints the call stacks of all chips that the program has open.
+// printCores prints what the program's chips do, as the library in it says. Before TT-NN has opened a device there is none.
 func printCores(ctx context.Context, w io.Writer, r *ttnn.Run) error {
-	known, err := ttnn.OpenKernels(ctx, r.Settings.KernelCache)
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", r.Settings.Report)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		_, err := fmt.Fprintln(w, "it has no device open")
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	spec, err := r.Settings.Spec()
-	if err != nil {
-		return err
-	}
-	n := 0
-	for _, chip := range spec.Chips {
-		if !chip.PCI {
-			continue
-		}
-		path := r.Settings.Serve
-		if n > 0 {
-			path = fmt.Sprintf("%s.%d", path, n)
-		}
-		if len(spec.Chips) > 1 {
-			fmt.Fprintf(w, "card %d\n", n)
-		}
-		n++
-		if err := printCard(ctx, w, path, known); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func printCard(ctx context.Context, w io.Writer, path string, known *ttnn.Kernels) error {
-	dev, err := kmd.Open(ctx, servecards.Socket(path), kmd.WithoutPower())
-	if err != nil {
-		return err
-	}
-	defer dev.Close()
-	all, err := ttnn.Stacks(ctx, dev, known)
-	if err != nil {
-		return err
-	}
-	return ttnn.PrintStacks(w, all)
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+	_, err = io.Copy(w, c)
+	stop()
+	return errors.Join(err, c.Close())
 }
 
 // programStatus turns how a program ended into the command's exit code, as shells do.

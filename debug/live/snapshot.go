@@ -171,18 +171,12 @@ func (c *Catalogue) Unwind(s *Snapshot, l *abi.Layout, read Reader) (known bool,
 	if err != nil {
 		return false, fmt.Errorf("live: core %v %v: %w", s.Core, s.Processor, err)
 	}
-	s.UnwindIn(space, l.L1.Size, read)
-	return known, nil
-}
-
-// UnwindIn makes the frames of a snapshot with what the processor can execute. read reads the tile's L1, which has so many bytes.
-func (s *Snapshot) UnwindIn(space stack.Space, l1 uint32, read Reader) {
 	if len(s.Registers) != 32 {
 		var ok bool
 		if s.Frames, ok = space.Search(s.PC, s.Start, s.Memory, outermost, entry); !ok {
 			s.Frames = space.Unwind(stack.Registers{PC: s.PC}, nil)
 		}
-		return
+		return known, nil
 	}
 	s.Frames = space.Unwind(stack.All([32]uint32(s.Registers), s.PC), func(addr uint32, p []byte) error {
 		sp := s.Registers[2]
@@ -190,11 +184,12 @@ func (s *Snapshot) UnwindIn(space stack.Space, l1 uint32, read Reader) {
 			copy(p, s.Memory[off:])
 			return nil
 		}
-		if uint64(addr)+uint64(len(p)) <= uint64(l1) {
+		if uint64(addr)+uint64(len(p)) <= uint64(l.L1.Size) {
 			return read(addr, p)
 		}
 		return errNotKept
 	})
+	return known, nil
 }
 
 // MemoryOf returns a Reader of memory that was kept: pieces of L1 at their addresses.

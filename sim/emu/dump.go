@@ -28,6 +28,8 @@ type CoreState struct {
 	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
 	// executed.
 	Engine string
+	// X are the general registers.
+	X [32]uint32
 	// Executed is how many instructions the engines have executed for a T core, after expansion of MOP and REPLAY.
 	Executed uint64
 }
@@ -56,7 +58,7 @@ func (c *Chip) Cores() []CoreState {
 			}
 			s := CoreState{
 				Tile: t.xy, Virtual: chip.XY{X: uint8(t.id[0] & 63), Y: uint8(t.id[0] >> 6)},
-				Core: k.proc, PC: k.pc, State: k.state.String(), Retired: k.retired,
+				Core: k.proc, PC: k.pc, State: k.state.String(), Retired: k.retired, X: [32]uint32(k.X[:32]),
 			}
 			if k.state == parked || k.state == blocked {
 				for _, l := range k.reads() {
@@ -83,6 +85,42 @@ func (c *Chip) Cores() []CoreState {
 		}
 	}
 	return out
+}
+
+// ReadCore reads memory as a processor of the tile at a raw NoC 0 coordinate sees it: its local RAM, its instruction RAM, or L1. Nothing
+// is checked, and a chip that has stopped answers. It reports whether such memory is there.
+func (c *Chip) ReadCore(xy chip.XY, p chip.Processor, addr uint32, b []byte) bool {
+	c.acquire()
+	defer c.release()
+	t := c.tileAt(xy)
+	if t == nil {
+		return false
+	}
+	k := t.core(p)
+	if k == nil {
+		return false
+	}
+	var words []uint32
+	off := addr
+	switch {
+	case addr < t.size:
+		if uint64(len(b)) > uint64(t.size-addr) {
+			return false
+		}
+		words = t.memory(addr + uint32(len(b)))
+	case addr-localBase < 4*uint32(len(k.local)):
+		words, off = k.local, addr-localBase
+	case addr-iramBase < 4*uint32(len(t.iram)):
+		words, off = t.iram, addr-iramBase
+	}
+	if uint64(off)+uint64(len(b)) > 4*uint64(len(words)) {
+		return false
+	}
+	for i := range b {
+		at := off + uint32(i)
+		b[i] = byte(words[at>>2] >> (8 * (at & 3)))
+	}
+	return true
 }
 
 // EngineWait returns what the first instruction waits for that T core thread, 0 to 2, of the tile at a virtual coordinate has

@@ -41,7 +41,6 @@ type Machine struct {
 
 	closed  chan struct{}
 	running sync.WaitGroup
-	sockets []*net.UnixListener
 	stop    context.CancelFunc
 }
 
@@ -122,7 +121,7 @@ func (m *Machine) serve() error {
 		if i > 0 {
 			path = fmt.Sprintf("%s.%d", path, i)
 		}
-		l, err := listen(path)
+		l, err := Listen(path)
 		if err != nil {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
@@ -135,8 +134,8 @@ func (m *Machine) serve() error {
 	return nil
 }
 
-// listen listens at a path. It replaces the socket of a process that was killed, to which no connection succeeds.
-func listen(path string) (*net.UnixListener, error) {
+// Listen listens at the path of a UNIX socket. It replaces the socket of a process that was killed, to which no connection succeeds.
+func Listen(path string) (*net.UnixListener, error) {
 	at := &net.UnixAddr{Name: path, Net: "unix"}
 	l, err := net.ListenUnix("unix", at)
 	if !errors.Is(err, syscall.EADDRINUSE) {
@@ -163,6 +162,9 @@ func (m *Machine) Settings() Settings { return m.settings }
 
 // Spec returns what the machine consists of.
 func (m *Machine) Spec() chip.Machine { return m.emulated.Spec() }
+
+// Chips returns the emulated chips, in the order of Spec.
+func (m *Machine) Chips() []*emu.Chip { return m.chips }
 
 // Cards returns the machine's cards for tools that look inside.
 func (m *Machine) Cards() []*sim.Card { return m.emulated.Cards() }

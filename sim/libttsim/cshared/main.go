@@ -25,6 +25,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -36,6 +37,7 @@ import (
 
 var (
 	life    sync.Mutex // held while a machine starts or ends
+	reports *net.UnixListener
 	current atomic.Pointer[libttsim.Machine]
 	memory  hostMemory
 
@@ -113,8 +115,14 @@ func reprise_init() {
 	if err == nil {
 		m, err = libttsim.Start(s, &memory, end)
 	}
+	if err == nil && s.Report != "" {
+		reports, err = libttsim.Listen(s.Report)
+	}
 	if err != nil {
 		end(err)
+	}
+	if reports != nil {
+		go serveReports(m, reports)
 	}
 	current.Store(m)
 }
@@ -125,9 +133,18 @@ func reprise_exit() {
 	defer life.Unlock()
 	m := machine("libttsim_exit")
 	current.Store(nil)
-	if err := m.Close(); err != nil {
+	if err := finish(m); err != nil {
 		end(err)
 	}
+}
+
+// finish ends a machine. The caller holds life.
+func finish(m *libttsim.Machine) error {
+	if reports != nil {
+		_ = reports.Close() // serveReports sees it
+		reports = nil
+	}
+	return m.Close()
 }
 
 // reprise_at_exit ends the machine of a process that ends without libttsim_exit: its chips must not access host memory that is freed.
@@ -137,7 +154,7 @@ func reprise_at_exit() {
 	life.Lock()
 	defer life.Unlock()
 	if m := current.Swap(nil); m != nil {
-		_ = m.Close() // the process ends anyway
+		_ = finish(m) // the process ends anyway
 	}
 }
 

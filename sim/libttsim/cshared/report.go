@@ -1,12 +1,71 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/ttnn"
 )
 
-// report describes why a chip stopped.
+// report describes why a chip stopped, and what the host was doing.
 func report(m *libttsim.Machine, err error) []byte {
-	return fmt.Appendf(nil, "ERROR: %v\n", err)
+	var b bytes.Buffer
+	var stopped *libttsim.StoppedError
+	if !errors.As(err, &stopped) {
+		return fmt.Appendf(nil, "ERROR: %v\n", err)
+	}
+	if len(m.Chips()) > 1 {
+		fmt.Fprintf(&b, "chip %d:\n", stopped.Chip)
+	}
+	// Writing to a buffer doesn't fail.
+	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
+	if address, n, write, ok := m.LastAccess(); ok {
+		verb := "reading"
+		if write {
+			verb = "writing"
+		}
+		fmt.Fprintf(&b, "the host's newest access to the card: %s %d bytes at physical address %#x\n", verb, n, address)
+	}
+	return b.Bytes()
+}
+
+// compiled returns the kernels that TT-NN compiled; none if its cache can't be read.
+func compiled(m *libttsim.Machine) *ttnn.Kernels {
+	known, err := ttnn.OpenKernels(context.Background(), m.Settings().KernelCache)
+	if err != nil {
+		return &ttnn.Kernels{}
+	}
+	return known
+}
+
+// serveReports prints what each core does to whoever connects, until the listener is closed.
+func serveReports(m *libttsim.Machine, l *net.UnixListener) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		_ = printReport(c, m) // to a reader that has gone
+		_ = c.Close()
+	}
+}
+
+func printReport(w io.Writer, m *libttsim.Machine) error {
+	known := compiled(m)
+	for i, c := range m.Chips() {
+		if len(m.Chips()) > 1 {
+			if _, err := fmt.Fprintf(w, "chip %d\n", i); err != nil {
+				return err
+			}
+		}
+		if err := ttnn.PrintCores(w, c, known); err != nil {
+			return err
+		}
+	}
+	return nil
 }
