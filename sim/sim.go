@@ -68,6 +68,10 @@ func Awake() Option { return func(c *config) { c.chip.Awake = true } }
 // is for hosts in virtual machines: what they have just started has begun when they look.
 func Paced() Option { return func(c *config) { c.chip.Paced = true } }
 
+// EasesIdle keeps processors that only count, as some firmware does, from taking the host's: they have few turns while others work, and
+// a chip on which all only count rests most of the time.
+func EasesIdle() Option { return func(c *config) { c.chip.EasesIdle = true } }
+
 // Delay makes requests on the networks take up to so many clocks from step to step, so that responses come in any
 // order that the hardware allows.
 func Delay(clocks int) Option { return func(c *config) { c.chip.Delay = clocks } }

@@ -37,6 +37,10 @@ type Libraries struct {
 	Source string
 }
 
+// linkerFlags leave out symbols, and turn off the signals by which Go preempts goroutines: Python's faulthandler takes the signal stack
+// away that such a signal needs.
+const linkerFlags = "-s -w -X=runtime.godebugDefault=asyncpreemptoff=1"
+
 // CheckLibrary returns an error unless a file is a simulator library that Reprise made.
 func CheckLibrary(path string) error {
 	info, err := buildinfo.ReadFile(path)
@@ -127,7 +131,7 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
-	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags=-s -w", "-o", made, "."); err != nil {
+	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags, "-o", made, "."); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -50,6 +50,10 @@ type Config struct {
 	// in virtual machines, whose own instructions are slow; Synchronous chips run between all accesses anyway.
 	Paced bool
 
+	// EasesIdle keeps processors that only count from taking the host's: see Idle in the package's documentation. A Synchronous chip
+	// doesn't need it.
+	EasesIdle bool
+
 	// Delay makes NoC requests take up to so many clocks between their steps (virtual channel, packet sent, arrival,
 	// response), each drawn from Seed, so that responses come in any order that the NoC allows. 0 completes a request
 	// inside the store that starts it.

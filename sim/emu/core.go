@@ -94,6 +94,7 @@ type core struct {
 	probeDelay int32
 	slice      int
 	queueIndex int
+	quiet      int // slices since it was woken, or stored to a register
 
 	// What a parked core waits for.
 	seen    *seenWaits // nil before the first

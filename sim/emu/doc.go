@@ -173,6 +173,13 @@
 // that the NoC's rules allow (tt-isa-documentation WormholeB0/NoC/Ordering.md), drawn from the seed. A packet's bytes still move
 // at once: that units of 16 bytes may be seen in any order is not modelled.
 //
+// # Idle
+//
+// Some programs never wait for anything: firmware of idle Ethernet tiles counts in L1, so that a host sees it alive. A processor that
+// wasn't woken and stored to no register for 64 slices is quiet. With [Config.EasesIdle] quiet processors have a turn in every 16th round
+// while others aren't quiet. A chip on which all processors are quiet for 20 ms executes for a twentieth of the time, until a host
+// accesses it.
+//
 // # Windows
 //
 // With [Config.Parallel] processors of different tiles execute at the same time, on as many goroutines as [Config.Workers] says,

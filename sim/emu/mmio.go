@@ -306,6 +306,9 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 
 // store writes the register at addr, a multiple of 4, for o.
 func (t *tile) store(o origin, addr, v uint32) slowResult {
+	if o.core != nil {
+		o.core.quiet = 0
+	}
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
 		return t.niuStore(o, 0, addr-niu0Base, v)

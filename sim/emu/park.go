@@ -260,6 +260,7 @@ func (c *core) wake(look bool) {
 	c.state = runnable
 	c.probeFirst = look
 	c.slice = minSlice
+	c.quiet = 0
 	c.probeSkip = wokenSkip
 	if c.inLoop {
 		c.probeSkip = seldomSkip

@@ -51,8 +51,9 @@ type sched struct {
 	inbox   inbox     // what other chips have sent
 	peers   peerQueue // what other cards have asked for
 	group   *group    // of a Synchronous chip with others: they run together
-	steps   int       // since the host's last load
-	skipped bool      // loop last released the token because a host wanted it
+	idle    idle
+	steps   int  // since the host's last load
+	skipped bool // loop last released the token because a host wanted it
 }
 
 func (s *sched) init(c *Chip) {
@@ -67,6 +68,7 @@ func (s *sched) init(c *Chip) {
 		close(s.done)
 		return
 	}
+	s.idle.on = c.cfg.EasesIdle
 	s.polls = runtime.GOMAXPROCS(0) > 1
 	go s.loop()
 }
@@ -154,7 +156,7 @@ func (s *sched) loop() {
 		}
 		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
 		left := turn
-		for ran := false; s.busy() && left > 0 && !s.ahead() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
+		for ran := false; s.busy() && left > 0 && !s.ahead() && !s.idle.rests() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
 			s.steps++
 			if s.chip.linked() {
@@ -173,6 +175,8 @@ func (s *sched) loop() {
 			woken = time.Now()
 		case ahead:
 			time.Sleep(breath)
+		case s.idle.rests():
+			s.idle.rest(s.kick)
 		case left <= 0:
 			runtime.Gosched()
 		}
@@ -271,6 +275,7 @@ func (s *sched) step() int {
 		s.pos = 0
 		s.clock += uint64(s.longest)
 		s.longest = 0
+		s.idle.endRound()
 		s.runEngines()
 	}
 	if s.turns++; s.turns > maxTurns {
@@ -294,6 +299,9 @@ func (s *sched) step() int {
 	}
 	k := s.queue[s.pos]
 	s.pos++
+	if s.idle.skips(k) {
+		return 1
+	}
 	n, _ := s.slice(k, &s.rng)
 	s.longest = max(s.longest, n+int(k.ahead))
 	return n + 1

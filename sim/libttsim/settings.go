@@ -76,7 +76,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		}
 		return spec, nil, fmt.Errorf("libttsim: machine %q: %w: use one of %s", s.Machine, ErrSettings, strings.Join(names, ", "))
 	}
-	opts := []sim.Option{sim.Seed(s.Seed), sim.Paced()}
+	opts := []sim.Option{sim.Seed(s.Seed), sim.Paced(), sim.EasesIdle()}
 	for _, name := range s.Checks {
 		o, ok := checks[name]
 		if !ok {
