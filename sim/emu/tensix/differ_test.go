@@ -74,9 +74,9 @@ func (t *testTile) stray() bool {
 // straysIn reports whether an UNPACR would read outside of the data: there lies what only the simulator has.
 func (r *rig) straysIn(n int, w uint32) bool {
 	t, a := &r.e.threads[n], r.e.decodeUNPACR(w)
-	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.field(thUnpackContext + threadField(a.unit))}
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.unpackContext(&a)}
 	defer func() { r.e.fault = nil }()
-	if u.context > 1 || !r.e.unpackFormats(t, &u) || !r.e.unpackFrom(t, &u) || !r.e.unpackTo(t, &u) || !r.e.unpackExtras(t, &u) {
+	if u.context >= numContexts || !r.e.unpackFormats(t, &u) || !r.e.unpackFrom(t, &u) || !r.e.unpackTo(t, &u) || !r.e.unpackExtras(t, &u) {
 		return false // it is refused
 	}
 	out := func(addr uint32) bool { return addr < dataBase || addr >= dataBase+dataSize }
@@ -148,6 +148,11 @@ func (r *rig) apply(a access) bool {
 	return false
 }
 
+// oursAlone reports whether the vendor's simulator refuses an instruction that the engine takes.
+func (r *rig) oursAlone(w uint32) bool {
+	return w>>24 == opUNPACR && r.arch == chip.Wormhole && (r.e.decodeUNPACR(w).zero != 0 || r.e.decodeUNPACR(w).context != 0)
+}
+
 // pushTo pushes an instruction, and lets the engine execute what it stands for.
 func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 	if w>>24 != opUNPACR && !Expands(w) {
@@ -158,7 +163,7 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 		return false
 	}
 	for t := &r.e.threads[n]; ; {
-		if t.queue.n != 0 && t.queue.peek()>>24 == opUNPACR && r.straysIn(n, t.queue.peek()) {
+		if t.queue.n != 0 && t.queue.peek()>>24 == opUNPACR && (r.oursAlone(t.queue.peek()) || r.straysIn(n, t.queue.peek())) {
 			return false
 		}
 		if r.e.Step() == 0 {
@@ -437,14 +442,14 @@ func gprReads() []access {
 	return list
 }
 
-// oursAlone are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its own arrays.
-var oursAlone = []string{"UndefinedBehavior PACR: row N of Dst"}
+// refusedByUs are kinds of refusal that the vendor's simulator doesn't share: it reads beyond its own arrays.
+var refusedByUs = []string{"UndefinedBehavior PACR: row N of Dst"}
 
 // refusedAlike checks that the vendor's simulator refuses what the engine refused last, for the same kind of reason.
 func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 	_, err := o.do(append(slices.Clone(r.pending), a))
 	var e *ttsim.Error
-	if err == nil && slices.Contains(oursAlone, kind(why)) {
+	if err == nil && slices.Contains(refusedByUs, kind(why)) {
 		return nil
 	}
 	if err == nil {

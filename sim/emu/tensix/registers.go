@@ -81,23 +81,23 @@ const (
 	cfgUnpackForceExponent  configField = 199 // THCON_SEC0_REG2_Force_shared_exp
 	cfgUnpackFP8E4          configField = 201 // THCON_SEC0_REG1_Unp_LF8_4b_exp
 	cfgUnpackUncompressed   configField = 203 // THCON_SEC0_REG2_Disable_zero_compress_cntx0
-	cfgUnpackToDstContext   configField = 207 // THCON_SEC0_REG2_Unpack_if_sel_cntx0
-	cfgUnpackBase           configField = 211 // THCON_SEC0_REG3_Base_address
-	cfgUnpackOffset         configField = 215 // THCON_SEC0_REG7_Offset_address
-	cfgUnpackDst            configField = 219 // THCON_SEC0_REG5_Dest_cntx0_address
-	cfgUnpackXDim           configField = 221 // THCON_SEC0_REG5_Tile_x_dim_cntx0
-	cfgUnpackYStride        configField = 223 // UNP0_ADDR_CTRL_XY_REG_1_Ystride
-	cfgUnpackZStride        configField = 225 // UNP0_ADDR_CTRL_ZW_REG_1_Zstride
-	cfgUnpackWStride        configField = 227 // UNP0_ADDR_CTRL_ZW_REG_1_Wstride
-	cfgUnpackExponent       configField = 229 // UNP0_FORCED_SHARED_EXP_shared_exp
-	cfgUnpackAddDst         configField = 231 // UNP0_ADD_DEST_ADDR_CNTR_add_dest_addr_cntr
-	cfgUnpackOwnThrottle    configField = 232 // THCON_SEC0_REG1_ovrd_default_throttle_mode
-	cfgScratch              configField = 233 // SCRATCH_SEC0_val
-	cfgDstSwizzle           configField = 236 // DEST_ACCESS_CFG_swizzle_32b
-	cfgDstRemap             configField = 237 // DEST_ACCESS_CFG_remap_addrs
-	cfgZeroAbsolute         configField = 238 // DEST_ACCESS_CFG_zeroacc_absolute_tile_mode
+	cfgUnpackToDstContext   configField = 208 // THCON_SEC0_REG2_Unpack_if_sel_cntx0
+	cfgUnpackBase           configField = 213 // THCON_SEC0_REG3_Base_address
+	cfgUnpackOffset         configField = 218 // THCON_SEC0_REG7_Offset_address
+	cfgUnpackDst            configField = 223 // THCON_SEC0_REG5_Dest_cntx0_address
+	cfgUnpackXDim           configField = 226 // THCON_SEC0_REG5_Tile_x_dim_cntx0
+	cfgUnpackYStride        configField = 229 // UNP0_ADDR_CTRL_XY_REG_1_Ystride
+	cfgUnpackZStride        configField = 231 // UNP0_ADDR_CTRL_ZW_REG_1_Zstride
+	cfgUnpackWStride        configField = 233 // UNP0_ADDR_CTRL_ZW_REG_1_Wstride
+	cfgUnpackExponent       configField = 235 // UNP0_FORCED_SHARED_EXP_shared_exp
+	cfgUnpackAddDst         configField = 237 // UNP0_ADD_DEST_ADDR_CNTR_add_dest_addr_cntr
+	cfgUnpackOwnThrottle    configField = 238 // THCON_SEC0_REG1_ovrd_default_throttle_mode
+	cfgScratch              configField = 239 // SCRATCH_SEC0_val
+	cfgDstSwizzle           configField = 242 // DEST_ACCESS_CFG_swizzle_32b
+	cfgDstRemap             configField = 243 // DEST_ACCESS_CFG_remap_addrs
+	cfgZeroAbsolute         configField = 244 // DEST_ACCESS_CFG_zeroacc_absolute_tile_mode
 
-	configFields = 239
+	configFields = 245
 )
 
 // configFieldPlaces says where the fields are: Wormhole, Blackhole. One that doesn't exist has no bits.
@@ -179,12 +179,12 @@ var configFieldPlaces = [2][configFields]bitField{
 		cfgUnpackShift2: {60, 24, 0xf}, {100, 24, 0xf},
 		cfgUnpackForceExponent: {61, 8, 0x1}, {101, 8, 0x1},
 		cfgUnpackFP8E4: {0, 0, 0x0}, {0, 0, 0x0},
-		cfgUnpackUncompressed: {61, 0, 0x1}, {61, 1, 0x1}, {101, 0, 0x1}, {101, 1, 0x1},
-		cfgUnpackToDstContext: {61, 4, 0x1}, {61, 5, 0x1}, {101, 4, 0x1}, {101, 5, 0x1},
-		cfgUnpackBase: {64, 0, 0xffffffff}, {65, 0, 0xffffffff}, {104, 0, 0xffffffff}, {105, 0, 0xffffffff},
-		cfgUnpackOffset: {80, 0, 0xffff}, {81, 0, 0xffff}, {0, 0, 0x0}, {0, 0, 0x0},
-		cfgUnpackDst: {72, 0, 0xffff}, {72, 16, 0xffff},
-		cfgUnpackXDim: {74, 0, 0xffff}, {74, 16, 0xffff},
+		cfgUnpackUncompressed: {61, 0, 0x1}, {61, 1, 0x1}, {101, 0, 0x1}, {101, 1, 0x1}, {61, 2, 0x1},
+		cfgUnpackToDstContext: {61, 4, 0x1}, {61, 5, 0x1}, {101, 4, 0x1}, {101, 5, 0x1}, {61, 6, 0x1},
+		cfgUnpackBase: {64, 0, 0xffffffff}, {65, 0, 0xffffffff}, {104, 0, 0xffffffff}, {105, 0, 0xffffffff}, {0, 0, 0x0},
+		cfgUnpackOffset: {80, 0, 0xffff}, {81, 0, 0xffff}, {0, 0, 0x0}, {0, 0, 0x0}, {0, 0, 0x0},
+		cfgUnpackDst: {72, 0, 0xffff}, {72, 16, 0xffff}, {0, 0, 0x0},
+		cfgUnpackXDim: {74, 0, 0xffff}, {74, 16, 0xffff}, {0, 0, 0x0},
 		cfgUnpackYStride: {44, 12, 0xfff}, {0, 0, 0x0},
 		cfgUnpackZStride: {45, 0, 0xfff}, {47, 0, 0xfff},
 		cfgUnpackWStride: {45, 12, 0xffff}, {47, 12, 0xffff},
@@ -273,12 +273,12 @@ var configFieldPlaces = [2][configFields]bitField{
 		cfgUnpackShift2: {72, 24, 0xf}, {120, 24, 0xf},
 		cfgUnpackForceExponent: {73, 8, 0x1}, {121, 8, 0x1},
 		cfgUnpackFP8E4: {71, 22, 0x1}, {119, 22, 0x1},
-		cfgUnpackUncompressed: {73, 0, 0x1}, {73, 1, 0x1}, {121, 0, 0x1}, {121, 1, 0x1},
-		cfgUnpackToDstContext: {73, 4, 0x1}, {73, 5, 0x1}, {121, 4, 0x1}, {121, 5, 0x1},
-		cfgUnpackBase: {76, 0, 0xffffffff}, {77, 0, 0xffffffff}, {124, 0, 0xffffffff}, {125, 0, 0xffffffff},
-		cfgUnpackOffset: {92, 0, 0xffff}, {93, 0, 0xffff}, {0, 0, 0x0}, {0, 0, 0x0},
-		cfgUnpackDst: {84, 0, 0xffff}, {84, 16, 0xffff},
-		cfgUnpackXDim: {86, 0, 0xffff}, {86, 16, 0xffff},
+		cfgUnpackUncompressed: {73, 0, 0x1}, {73, 1, 0x1}, {121, 0, 0x1}, {121, 1, 0x1}, {0, 0, 0x0},
+		cfgUnpackToDstContext: {73, 4, 0x1}, {73, 5, 0x1}, {121, 4, 0x1}, {121, 5, 0x1}, {0, 0, 0x0},
+		cfgUnpackBase: {76, 0, 0xffffffff}, {77, 0, 0xffffffff}, {124, 0, 0xffffffff}, {125, 0, 0xffffffff}, {0, 0, 0x0},
+		cfgUnpackOffset: {92, 0, 0xffff}, {93, 0, 0xffff}, {0, 0, 0x0}, {0, 0, 0x0}, {0, 0, 0x0},
+		cfgUnpackDst: {84, 0, 0xffff}, {84, 16, 0xffff}, {0, 0, 0x0},
+		cfgUnpackXDim: {86, 0, 0xffff}, {86, 16, 0xffff}, {0, 0, 0x0},
 		cfgUnpackYStride: {56, 16, 0xffff}, {0, 0, 0x0},
 		cfgUnpackZStride: {57, 0, 0xffff}, {59, 0, 0xffff},
 		cfgUnpackWStride: {57, 16, 0xffff}, {59, 16, 0xffff},

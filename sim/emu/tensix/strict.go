@@ -333,7 +333,7 @@ var (
 	}
 	contextFields   = []configField{cfgUnpackUncompressed, cfgUnpackBase, cfgUnpackOffset}
 	unpacker0Fields = []configField{cfgUnpackShift0, cfgUnpackShift1, cfgUnpackShift2, cfgUnpackAddDst}
-	context0Fields  = []configField{cfgUnpackToDstContext, cfgUnpackDst, cfgUnpackXDim}
+	context0Fields  = []configField{cfgUnpackDst, cfgUnpackXDim}
 )
 
 const (
@@ -352,7 +352,7 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 		word := e.decodeRDCFG(w).word
 		return r.first <= word && word < r.end
 	case op == opUNPACR:
-		return e.unpackerUses(t, configField(w>>23&1), in)
+		return e.unpackerUses(t, e.decodeUNPACR(w), in)
 	case op == opPACR:
 		for f := configField(firstPackField); f <= lastPackField; f++ {
 			if in(f) {
@@ -372,9 +372,10 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	return false
 }
 
-// unpackerUses reports whether an unpacker uses a field for which in holds.
-func (e *Engine) unpackerUses(t *thread, unit configField, in func(configField) bool) bool {
-	context := configField(t.field(thUnpackContext+threadField(unit)) & 1)
+// unpackerUses reports whether an UNPACR uses a field for which in holds. One that is refused for its context may use any.
+func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(configField) bool) bool {
+	unit, context := configField(a.unit), min(t.unpackContext(&a), zerosContext)
+	index := contextIndex(a.unit, context)
 	any := func(list []configField, at configField) bool {
 		for _, f := range list {
 			if in(f + at) {
@@ -383,8 +384,8 @@ func (e *Engine) unpackerUses(t *thread, unit configField, in func(configField) 
 		}
 		return false
 	}
-	return any(unpackerFields, unit) || any(contextFields, 2*unit+context) || in(cfgSrcUnsigned+unit) ||
-		unit == 0 && (any(unpacker0Fields, 0) || any(context0Fields, context))
+	return any(unpackerFields, unit) || any(contextFields, index) || in(cfgSrcUnsigned+unit) ||
+		unit == 0 && (any(unpacker0Fields, 0) || in(cfgUnpackToDstContext+index) || any(context0Fields, configField(context)))
 }
 
 // done notes an instruction that has been done.

@@ -40,6 +40,7 @@ type unpacking struct {
 	inBits, outBits uint32
 	bfp, forced     bool // block format; with an exponent from the configuration
 
+	zero                   bool // zeros instead of data
 	toDst, haloize, tilize bool
 
 	first     uint32 // bit of L1 where the data start
@@ -48,6 +49,37 @@ type unpacking struct {
 	exponents uint32 // of the first datum, in sixteenths of a byte of L1
 	to        uint32 // datum of the register where they go
 	count     uint32
+	dropped   uint32 // of them that go nowhere, the first ones
+}
+
+// Contexts of the configuration: those that software fills, and those that unpacker 0 has.
+const (
+	numContexts     = 2
+	unpack0Contexts = 8
+)
+
+// zerosContext is a context of Wormhole's unpacker 0 whose addresses nothing sets, so that it only gives zeros. It exists for
+// what tt-llk does after a tile that has gone to Dst (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug
+// TEN-3868): it unpacks zeros to SrcA, with the context that it has used as the instruction's own, which counts from the
+// thread's. After context 1 that is context 2. Its zeros go to the first rows of SrcA, which are none. Where a tile has been
+// tilized, the counters have gone on to row 64 of SrcA, of which the documents say nothing: it is row 0, as on Blackhole.
+const zerosContext = 2
+
+// unpackContext returns the context that an UNPACR uses: its own operand counts from the thread's.
+func (t *thread) unpackContext(a *unpacrArgs) uint32 {
+	c := t.field(thUnpackContext + threadField(a.unit))
+	if a.context != 0 {
+		c = (c + a.context) % unpack0Contexts
+	}
+	return c
+}
+
+// contextIndex returns where in an array of fields that of a context of an unpacker is: two of each come first.
+func contextIndex(unit, context uint32) configField {
+	if context == zerosContext {
+		return 2 * numContexts
+	}
+	return configField(numContexts*unit + context)
 }
 
 func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
@@ -58,12 +90,9 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	if s.unpackValid() {
 		return false
 	}
-	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.field(thUnpackContext + threadField(a.unit))}
-	if u.context > 1 {
-		return e.refuse(UnimplementedFunctionality, "context %d: want 0 or 1", u.context)
-	}
-	if !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
-		!e.unpackBursts(t, &u) || !e.unpackData(t, &u, a.zero != 0) {
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.unpackContext(&a), zero: a.zero != 0}
+	if !e.knownContext(&u) || !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
+		!e.unpackBursts(t, &u) || !e.unpackData(t, &u) {
 		return false
 	}
 	in, out := &u.adc.channel[0], &u.adc.channel[1]
@@ -88,17 +117,30 @@ func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "not the last of a tile")
 	case a.override == 0:
 		return e.refuse(UnsupportedFunctionality, "counters of another thread")
-	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.counters|a.context|a.contextIncrement != 0:
-		return e.refuse(UnsupportedFunctionality, "search, broadcast, or a context of the instruction's own: want 0")
+	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.counters|a.contextIncrement != 0:
+		return e.refuse(UnsupportedFunctionality, "search, broadcast, or counters of the instruction's own: want 0")
+	case a.context != 0 && !e.wormhole: // no document describes Blackhole's contexts
+		return e.refuse(UnsupportedFunctionality, "a context of the instruction's own: want 0")
 	}
 	return true
+}
+
+// knownContext refuses contexts that nothing uses.
+func (e *Engine) knownContext(u *unpacking) bool {
+	switch {
+	case u.context < numContexts, u.context == zerosContext && e.wormhole && u.unit == 0 && u.zero:
+		return true
+	case e.wormhole && u.unit == 1:
+		return e.refuse(UndefinedBehavior, "context %d of unpacker 1: want 0 or 1", u.context)
+	}
+	return e.refuse(UnimplementedFunctionality, "context %d: want 0 or 1", u.context)
 }
 
 // unpackFormats finds formats and refuses those that don't go together.
 func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
 	unit := configField(u.unit)
 	switch {
-	case !e.on(t, cfgUnpackUncompressed+2*unit+configField(u.context)):
+	case !e.on(t, cfgUnpackUncompressed+contextIndex(u.unit, u.context)):
 		return e.refuse(UnsupportedFunctionality, "compressed data")
 	case e.on(t, cfgUnpackOverrideFormat+unit):
 		return e.refuse(UnsupportedFunctionality, "a format of the context's own")
@@ -157,7 +199,7 @@ func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 	if z == 0 {
 		z = 1
 	}
-	context := 2*unit + configField(u.context)
+	context := contextIndex(u.unit, u.context)
 	base := (e.cfg(t, cfgUnpackBase+context) + e.cfg(t, cfgUnpackOffset+context) + 1) << 4
 	u.exponents = base << 4
 	if u.bfp && !u.forced {
@@ -183,7 +225,7 @@ const firstRows = 4 * rowSize
 func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	unit := configField(u.unit)
 	if u.unit == 0 {
-		u.toDst = e.on(t, cfgUnpackToDstContext+configField(u.context))
+		u.toDst = e.on(t, cfgUnpackToDstContext+contextIndex(0, u.context))
 	}
 	out := &u.adc.channel[1]
 	switch {
@@ -200,12 +242,16 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 		} else {
 			u.to = at
 		}
-		if u.to < firstRows {
+		switch {
+		case u.to >= firstRows:
+			u.to -= firstRows
+		case u.zero && !u.toDst && e.wormhole:
+			u.dropped, u.to = firstRows-u.to, 0
+		default:
 			return e.refuse(UnsupportedFunctionality, "data at %d: the first %d are none", u.to, firstRows)
 		}
-		u.to -= firstRows
 	}
-	if u.to%rowSize != 0 {
+	if (u.to|u.dropped)%rowSize != 0 {
 		return e.refuse(UnsupportedFunctionality, "data at %d: want the start of a row", u.to)
 	}
 	return true
@@ -217,8 +263,11 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 	shift := uint32(0)
 	if !u.tilize && u.unit == 0 {
 		shift = e.cfg(t, cfgUnpackShift0)
-		if u.context == 1 {
+		switch u.context {
+		case 1:
 			shift = e.cfg(t, cfgUnpackShift1)
+		case 2:
+			shift = e.cfg(t, cfgUnpackShift2)
 		}
 	}
 	first, last := u.adc.channel[0].x.value, u.adc.channel[1].x.value
@@ -238,6 +287,7 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 		return e.refuse(UndefinedBehavior, "throttle mode %d", e.cfg(t, cfgUnpackThrottle+unit))
 	}
 	u.count = last - first + 1
+	u.dropped = min(u.dropped, u.count)
 	return true
 }
 
@@ -278,8 +328,12 @@ const (
 	toDstFP32     formats = 1<<arith.FP32 | 1<<arith.TF32
 )
 
-// convertible refuses conversions that don't exist, or not to that register.
+// convertible refuses conversions that don't exist, or not to that register. Zeros are not converted: the documents convert
+// data before they replace them, but tt-llk replaces data whose format SrcA can't have (see zerosContext).
 func (e *Engine) convertible(u *unpacking) bool {
+	if u.zero && e.wormhole {
+		return true
+	}
 	cat, ok := UnimplementedFunctionality, false
 	switch {
 	case u.in == uint32(arith.FP32):
@@ -314,24 +368,24 @@ func (u *unpacking) fits(size uint32) bool {
 }
 
 // unpackLimit refuses data outside of L1 and of the register, 16 at a time.
-func (e *Engine) unpackLimit(u *unpacking, zero bool) bool {
-	if !zero && u.fits(e.tile.L1Size()) {
+func (e *Engine) unpackLimit(u *unpacking) bool {
+	if !u.zero && u.fits(e.tile.L1Size()) {
 		return e.convertible(u)
 	}
 	for i := uint32(0); i < u.count; i += rowSize {
 		if !e.unpackInside(u, i) {
 			return false
 		}
-		switch row := (u.to + i) / rowSize; {
+		switch row := (u.to + i - min(i, u.dropped)) / rowSize; {
 		case i == 0 && !e.convertible(u):
 			return false
-		case zero:
+		case u.zero && !e.wormhole:
 			return e.refuse(UntestedFunctionality, "zeros instead of data")
 		case u.toDst && row >= dstRows:
 			return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
 		case !u.toDst && u.unit == 1 && row >= srcRows:
 			return e.refuse(UndefinedBehavior, "row %d of SrcB", row)
-		case !u.toDst && u.unit == 0 && row >= srcRows && e.wormhole:
+		case !u.toDst && u.unit == 0 && row >= srcRows && e.wormhole && !u.zero:
 			return e.refuse(UnsupportedFunctionality, "row %d of SrcA", row)
 		}
 		if !e.unpackInside(u, min(i+rowSize, u.count)-1) {
@@ -371,9 +425,13 @@ func (u *unpacking) end(size uint32) uint32 {
 const unpackChunk = srcRows * rowSize
 
 // unpackData moves the data.
-func (e *Engine) unpackData(t *thread, u *unpacking, zero bool) bool {
-	if !e.unpackLimit(u, zero) {
+func (e *Engine) unpackData(t *thread, u *unpacking) bool {
+	if !e.unpackLimit(u) {
 		return false
+	}
+	if u.zero {
+		e.unpackZeros(u)
+		return true
 	}
 	unit := configField(u.unit)
 	conversion := arith.Unpack{
@@ -394,14 +452,28 @@ func (e *Engine) unpackData(t *thread, u *unpacking, zero bool) bool {
 			e.chunk(&conversion, u, words, i, to)
 			continue
 		}
-		values := e.chunk(&conversion, u, words, i, e.buffer().values[:n])
-		if u.toDst {
-			e.unpackDst(u, u.to+i, values)
-		} else {
-			e.unpackSource(u, u.to+i, values)
-		}
+		e.unpackValues(u, u.to+i, e.chunk(&conversion, u, words, i, e.buffer().values[:n]))
 	}
 	return true
+}
+
+// unpackZeros writes zeros where data would go.
+func (e *Engine) unpackZeros(u *unpacking) {
+	n := u.count - u.dropped
+	for i := uint32(0); i < n; i += unpackChunk {
+		values := e.buffer().values[:min(unpackChunk, n-i)]
+		clear(values)
+		e.unpackValues(u, u.to+i, values)
+	}
+}
+
+// unpackValues writes data as the register has them.
+func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
+	if u.toDst {
+		e.unpackDst(u, to, values)
+	} else {
+		e.unpackSource(u, to, values)
+	}
 }
 
 // buffers hold data on their way through an unpacker or packer.

@@ -81,23 +81,23 @@ const (
 	UnpackForceExponent  Config = 199 // THCON_SEC0_REG2_Force_shared_exp
 	UnpackFP8E4          Config = 201 // THCON_SEC0_REG1_Unp_LF8_4b_exp
 	UnpackUncompressed   Config = 203 // THCON_SEC0_REG2_Disable_zero_compress_cntx0
-	UnpackToDstContext   Config = 207 // THCON_SEC0_REG2_Unpack_if_sel_cntx0
-	UnpackBase           Config = 211 // THCON_SEC0_REG3_Base_address
-	UnpackOffset         Config = 215 // THCON_SEC0_REG7_Offset_address
-	UnpackDst            Config = 219 // THCON_SEC0_REG5_Dest_cntx0_address
-	UnpackXDim           Config = 221 // THCON_SEC0_REG5_Tile_x_dim_cntx0
-	UnpackYStride        Config = 223 // UNP0_ADDR_CTRL_XY_REG_1_Ystride
-	UnpackZStride        Config = 225 // UNP0_ADDR_CTRL_ZW_REG_1_Zstride
-	UnpackWStride        Config = 227 // UNP0_ADDR_CTRL_ZW_REG_1_Wstride
-	UnpackExponent       Config = 229 // UNP0_FORCED_SHARED_EXP_shared_exp
-	UnpackAddDst         Config = 231 // UNP0_ADD_DEST_ADDR_CNTR_add_dest_addr_cntr
-	UnpackOwnThrottle    Config = 232 // THCON_SEC0_REG1_ovrd_default_throttle_mode
-	Scratch              Config = 233 // SCRATCH_SEC0_val
-	DstSwizzle           Config = 236 // DEST_ACCESS_CFG_swizzle_32b
-	DstRemap             Config = 237 // DEST_ACCESS_CFG_remap_addrs
-	ZeroAbsolute         Config = 238 // DEST_ACCESS_CFG_zeroacc_absolute_tile_mode
+	UnpackToDstContext   Config = 208 // THCON_SEC0_REG2_Unpack_if_sel_cntx0
+	UnpackBase           Config = 213 // THCON_SEC0_REG3_Base_address
+	UnpackOffset         Config = 218 // THCON_SEC0_REG7_Offset_address
+	UnpackDst            Config = 223 // THCON_SEC0_REG5_Dest_cntx0_address
+	UnpackXDim           Config = 226 // THCON_SEC0_REG5_Tile_x_dim_cntx0
+	UnpackYStride        Config = 229 // UNP0_ADDR_CTRL_XY_REG_1_Ystride
+	UnpackZStride        Config = 231 // UNP0_ADDR_CTRL_ZW_REG_1_Zstride
+	UnpackWStride        Config = 233 // UNP0_ADDR_CTRL_ZW_REG_1_Wstride
+	UnpackExponent       Config = 235 // UNP0_FORCED_SHARED_EXP_shared_exp
+	UnpackAddDst         Config = 237 // UNP0_ADD_DEST_ADDR_CNTR_add_dest_addr_cntr
+	UnpackOwnThrottle    Config = 238 // THCON_SEC0_REG1_ovrd_default_throttle_mode
+	Scratch              Config = 239 // SCRATCH_SEC0_val
+	DstSwizzle           Config = 242 // DEST_ACCESS_CFG_swizzle_32b
+	DstRemap             Config = 243 // DEST_ACCESS_CFG_remap_addrs
+	ZeroAbsolute         Config = 244 // DEST_ACCESS_CFG_zeroacc_absolute_tile_mode
 
-	numConfig = 239
+	numConfig = 245
 )
 
 var configPlaces = [2][numConfig]bits{
@@ -178,12 +178,12 @@ var configPlaces = [2][numConfig]bits{
 		UnpackShift2: {60, 24, 4}, {100, 24, 4},
 		UnpackForceExponent: {61, 8, 1}, {101, 8, 1},
 		UnpackFP8E4: {}, {},
-		UnpackUncompressed: {61, 0, 1}, {61, 1, 1}, {101, 0, 1}, {101, 1, 1},
-		UnpackToDstContext: {61, 4, 1}, {61, 5, 1}, {101, 4, 1}, {101, 5, 1},
-		UnpackBase: {64, 0, 32}, {65, 0, 32}, {104, 0, 32}, {105, 0, 32},
-		UnpackOffset: {80, 0, 16}, {81, 0, 16}, {}, {},
-		UnpackDst: {72, 0, 16}, {72, 16, 16},
-		UnpackXDim: {74, 0, 16}, {74, 16, 16},
+		UnpackUncompressed: {61, 0, 1}, {61, 1, 1}, {101, 0, 1}, {101, 1, 1}, {61, 2, 1},
+		UnpackToDstContext: {61, 4, 1}, {61, 5, 1}, {101, 4, 1}, {101, 5, 1}, {61, 6, 1},
+		UnpackBase: {64, 0, 32}, {65, 0, 32}, {104, 0, 32}, {105, 0, 32}, {},
+		UnpackOffset: {80, 0, 16}, {81, 0, 16}, {}, {}, {},
+		UnpackDst: {72, 0, 16}, {72, 16, 16}, {},
+		UnpackXDim: {74, 0, 16}, {74, 16, 16}, {},
 		UnpackYStride: {44, 12, 12}, {},
 		UnpackZStride: {45, 0, 12}, {47, 0, 12},
 		UnpackWStride: {45, 12, 16}, {47, 12, 16},
@@ -272,12 +272,12 @@ var configPlaces = [2][numConfig]bits{
 		UnpackShift2: {72, 24, 4}, {120, 24, 4},
 		UnpackForceExponent: {73, 8, 1}, {121, 8, 1},
 		UnpackFP8E4: {71, 22, 1}, {119, 22, 1},
-		UnpackUncompressed: {73, 0, 1}, {73, 1, 1}, {121, 0, 1}, {121, 1, 1},
-		UnpackToDstContext: {73, 4, 1}, {73, 5, 1}, {121, 4, 1}, {121, 5, 1},
-		UnpackBase: {76, 0, 32}, {77, 0, 32}, {124, 0, 32}, {125, 0, 32},
-		UnpackOffset: {92, 0, 16}, {93, 0, 16}, {}, {},
-		UnpackDst: {84, 0, 16}, {84, 16, 16},
-		UnpackXDim: {86, 0, 16}, {86, 16, 16},
+		UnpackUncompressed: {73, 0, 1}, {73, 1, 1}, {121, 0, 1}, {121, 1, 1}, {},
+		UnpackToDstContext: {73, 4, 1}, {73, 5, 1}, {121, 4, 1}, {121, 5, 1}, {},
+		UnpackBase: {76, 0, 32}, {77, 0, 32}, {124, 0, 32}, {125, 0, 32}, {},
+		UnpackOffset: {92, 0, 16}, {93, 0, 16}, {}, {}, {},
+		UnpackDst: {84, 0, 16}, {84, 16, 16}, {},
+		UnpackXDim: {86, 0, 16}, {86, 16, 16}, {},
 		UnpackYStride: {56, 16, 16}, {},
 		UnpackZStride: {57, 0, 16}, {59, 0, 16},
 		UnpackWStride: {57, 16, 16}, {59, 16, 16},

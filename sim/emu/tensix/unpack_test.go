@@ -1,0 +1,225 @@
+package tensix
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// fieldValue is a value of a field of the configuration.
+type fieldValue struct {
+	field configField
+	value uint32
+}
+
+// unpackState is what unpackers change, by the numbers that name data of the test below.
+type unpackState struct {
+	SrcA, SrcB map[uint32]uint32 // by row of the unpacker's bank: the datum in each of its columns, unless it is old
+	Dst        map[uint32]uint32 // the same by row of 32-bit data
+	Valid      [2]bool           // banks 0
+}
+
+// Data of the test: what rows hold before, and what L1 holds at the places of two contexts. All are numbers of fp32 that TF32 has too.
+const (
+	oldDatum    = 0x40400000
+	firstDatum  = 0x3F800000
+	secondDatum = 0x40000000
+)
+
+// Rows of data that each UNPACR of the test moves.
+const unpackRows = 2
+
+// unpackEngine returns an engine whose registers hold old data and whose thread 0 unpacks rows of fp32, with a context of its own,
+// to row 8 of SrcA and SrcB with context 0 and to row 16 of SrcA with context 1.
+func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldValue) *Engine {
+	t.Helper()
+	e := New(arch, newTestTile(arch))
+	e.allocate()
+	for bank := range 2 {
+		for row := range srcRows {
+			for c := range rowSize {
+				e.srcA.rows[bank][row][c], e.srcB.rows[bank][row][c] = oldDatum, oldDatum
+			}
+		}
+	}
+	for row := range uint32(dstRows / 2) {
+		for c := range uint32(rowSize) {
+			e.dst.write32(row, c, oldDatum)
+		}
+	}
+	l1 := e.tile.L1(0)
+	for i, v := range []uint32{firstDatum, secondDatum} {
+		for j := range unpackRows * rowSize {
+			l1[(dataBase+i*dataSize/2)/4+j] = v
+		}
+	}
+	set := func(f configField, v uint32) {
+		p := e.places[f]
+		if !e.StoreConfig(uint32(p.word), e.config[0][p.word]&^(p.mask<<p.shift)|v<<p.shift) {
+			t.Fatalf("field %d: %v", f, e.fault)
+		}
+	}
+	for unit := range uint32(2) {
+		u := configField(unit)
+		set(cfgUnpackDescriptor+u, 256<<16|0x10|uint32(arith.FP32))
+		set(cfgUnpackDescriptor1+u, 4<<16|1)
+		set(cfgUnpackOutFormat+u, uint32(arith.TF32))
+		set(cfgUnpackZStride+u, 1024)
+		for c := range uint32(numContexts) {
+			set(cfgUnpackUncompressed+contextIndex(unit, c), 1)
+			set(cfgUnpackBase+contextIndex(unit, c), (dataBase+c*dataSize/2)/16-1)
+		}
+	}
+	set(cfgUnpackDst, firstRows+8*rowSize)
+	set(cfgUnpackDst+1, firstRows+16*rowSize)
+	if arch == chip.Wormhole {
+		set(cfgUnpackUncompressed+contextIndex(0, zerosContext), 1)
+	}
+	for _, f := range fields {
+		set(f.field, f.value)
+	}
+	toDst := e.on(&e.threads[0], cfgUnpackToDstContext)
+	p := e.threads[0].places[thUnpackContext]
+	byAddress := e.threads[0].places[thSrcASetByAddress]
+	for _, w := range []uint32{
+		opSETC16<<24 | uint32(byAddress.word)<<16 | uint32(b2i(!toDst))<<byAddress.shift,
+		opSETC16<<24 | uint32(p.word)<<16 | context<<8 | context,
+		opSETADCXX<<24 | 3<<21 | (unpackRows*rowSize-1)<<10,
+	} {
+		if e.PushRun(0, w, true); e.fault != nil {
+			t.Fatal(e.fault)
+		}
+	}
+	return e
+}
+
+// changed returns the rows that no longer hold old data. All columns of a row hold the same.
+func changed(t *testing.T, rows uint32, datum func(row, column uint32) uint32) map[uint32]uint32 {
+	t.Helper()
+	m := map[uint32]uint32{}
+	for row := range rows {
+		v := datum(row, 0)
+		for c := range uint32(rowSize) {
+			if datum(row, c) != v {
+				t.Errorf("row %d holds %#x and %#x", row, v, datum(row, c))
+			}
+		}
+		if v != oldDatum {
+			m[row] = v
+		}
+	}
+	return m
+}
+
+func TestZerosAndContextsOfUNPACR(t *testing.T) {
+	none := map[uint32]uint32{}
+	toDst := []fieldValue{{cfgUnpackToDstContext, 1}}
+	ints := []fieldValue{{cfgUnpackDescriptor, 256<<16 | 0x10 | uint32(arith.INT32)}, {cfgUnpackOutFormat, uint32(arith.INT32)}}
+	for _, tt := range []struct {
+		name    string
+		arch    chip.Arch
+		context uint32 // of the thread
+		fields  []fieldValue
+		word    uint32
+		want    unpackState
+		refused Category
+	}{
+		{name: "data by the thread's context", arch: chip.Wormhole, word: 0x42000081,
+			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
+		{name: "data by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000481,
+			want: unpackState{SrcA: map[uint32]uint32{16: secondDatum, 17: secondDatum}}},
+		{name: "contexts are added modulo 8", arch: chip.Wormhole, context: 1, word: 0x42001C81,
+			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
+		{name: "data for SrcB by a context of the instruction's own", arch: chip.Wormhole, word: 0x42800481,
+			want: unpackState{SrcB: map[uint32]uint32{0: secondDatum, 1: secondDatum}}},
+		{name: "zeros", arch: chip.Wormhole, word: 0x42000091,
+			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}}},
+		{name: "zeros in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000091,
+			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}}},
+		{name: "zeros that make the bank valid", arch: chip.Wormhole, word: 0x420000D1,
+			want: unpackState{SrcA: map[uint32]uint32{8: 0, 9: 0}, Valid: [2]bool{true, false}}},
+		{name: "zeros for SrcB", arch: chip.Wormhole, word: 0x42800091,
+			want: unpackState{SrcB: map[uint32]uint32{0: 0, 1: 0}}},
+		{name: "zeros for Dst", arch: chip.Wormhole, fields: toDst, word: 0x42000091,
+			want: unpackState{Dst: map[uint32]uint32{8: 0, 9: 0}}},
+		{name: "zeros by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000491,
+			want: unpackState{SrcA: map[uint32]uint32{16: 0, 17: 0}}},
+		{name: "zeros by context 2 go nowhere", arch: chip.Wormhole, context: 1, word: 0x42000491},
+		{name: "zeros of which the first row is none", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, 3 * rowSize}}, word: 0x42000091,
+			want: unpackState{SrcA: map[uint32]uint32{0: 0}}},
+		{name: "zeros beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, firstRows + 63*rowSize}}, word: 0x42000091,
+			want: unpackState{SrcA: map[uint32]uint32{63: 0, 0: 0}}},
+
+		{name: "data by context 2", arch: chip.Wormhole, context: 1, word: 0x42000481, refused: UnimplementedFunctionality},
+		{name: "zeros by context 3", arch: chip.Wormhole, context: 1, word: 0x42000891, refused: UnimplementedFunctionality},
+		{name: "zeros for SrcB by context 2", arch: chip.Wormhole, context: 1, word: 0x42800491, refused: UndefinedBehavior},
+		{name: "data beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, firstRows + 63*rowSize}}, word: 0x42000081,
+			refused: UnsupportedFunctionality},
+		{name: "data in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000081, refused: UndefinedBehavior},
+		{name: "zeros on Blackhole", arch: chip.Blackhole, word: 0x42000091, refused: UntestedFunctionality},
+		{name: "a context of the instruction's own on Blackhole", arch: chip.Blackhole, word: 0x42000481, refused: UnsupportedFunctionality},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := unpackEngine(t, tt.arch, tt.context, tt.fields)
+			a, b := e.srcA.unpack, e.srcB.unpack
+			e.PushRun(0, tt.word, true)
+			if tt.refused != 0 {
+				if e.fault == nil || e.fault.Category != tt.refused {
+					t.Errorf("refused as %v, want %v", e.fault, tt.refused)
+				}
+				return
+			}
+			if e.fault != nil {
+				t.Fatal(e.fault)
+			}
+			got := unpackState{
+				SrcA:  changed(t, srcRows, func(row, c uint32) uint32 { return e.srcA.rows[a][row][c] }),
+				SrcB:  changed(t, srcRows, func(row, c uint32) uint32 { return e.srcB.rows[b][row][c] }),
+				Dst:   changed(t, dstRows/2, e.dst.read32),
+				Valid: [2]bool{e.srcA.valid[0], e.srcB.valid[0]},
+			}
+			for _, m := range []*map[uint32]uint32{&tt.want.SrcA, &tt.want.SrcB, &tt.want.Dst} {
+				if *m == nil {
+					*m = none
+				}
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+// The strict engine knows which context an UNPACR uses.
+func TestContextsThatUNPACRUses(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		context uint32
+		word    uint32
+		uses    []configField
+		not     []configField
+	}{
+		{"the thread's", 1, 0x42000081, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
+		{"the instruction's own", 0, 0x42000481, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
+		{"both", 1, 0x42000491, []configField{cfgUnpackUncompressed + contextIndex(0, zerosContext)}, []configField{cfgUnpackBase, cfgUnpackBase + 1}},
+	} {
+		e := unpackEngine(t, chip.Wormhole, tt.context, nil)
+		uses := func(f configField) bool {
+			word := uint32(e.places[f].word)
+			return e.uses(&e.threads[0], tt.word, wordRange{word, word + 1})
+		}
+		for _, f := range tt.uses {
+			if !uses(f) {
+				t.Errorf("%s: field %d is not used", tt.name, f)
+			}
+		}
+		for _, f := range tt.not {
+			if uses(f) {
+				t.Errorf("%s: field %d is used", tt.name, f)
+			}
+		}
+	}
+}
