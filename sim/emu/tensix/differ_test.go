@@ -150,11 +150,21 @@ func (r *rig) apply(a access) bool {
 
 // oursAlone reports whether the vendor's simulator refuses an instruction that the engine takes.
 func (r *rig) oursAlone(w uint32) bool {
-	return w>>24 == opUNPACR && r.arch == chip.Wormhole && (r.e.decodeUNPACR(w).zero != 0 || r.e.decodeUNPACR(w).context != 0)
+	switch w >> 24 {
+	case opSFPLOADMACRO:
+		return true
+	case opUNPACR:
+		a := r.e.decodeUNPACR(w)
+		return r.arch == chip.Wormhole && (a.zero != 0 || a.context != 0)
+	}
+	return false
 }
 
 // pushTo pushes an instruction, and lets the engine execute what it stands for.
 func (r *rig) pushTo(n int, w uint32, expand bool) bool {
+	if r.oursAlone(w) {
+		return false
+	}
 	if w>>24 != opUNPACR && !Expands(w) {
 		r.e.PushRun(n, w, expand)
 		return r.e.fault == nil && r.e.Idle()
@@ -163,8 +173,10 @@ func (r *rig) pushTo(n int, w uint32, expand bool) bool {
 		return false
 	}
 	for t := &r.e.threads[n]; ; {
-		if t.queue.n != 0 && t.queue.peek()>>24 == opUNPACR && (r.oursAlone(t.queue.peek()) || r.straysIn(n, t.queue.peek())) {
-			return false
+		if t.queue.n != 0 {
+			if next := t.queue.peek(); r.oursAlone(next) || next>>24 == opUNPACR && r.straysIn(n, next) {
+				return false
+			}
 		}
 		if r.e.Step() == 0 {
 			return r.e.fault == nil && r.e.Idle()

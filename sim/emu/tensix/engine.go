@@ -293,6 +293,9 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 	if op := w >> 24; op >= opSFPLOAD && op <= lastSFPU {
 		return e.vector(t, w)
 	}
+	if e.sfpu.busy && e.sfpu.macros.thread == t && !e.macroOther(t, w) {
+		return false
+	}
 	return e.decoded(t, w)
 }
 

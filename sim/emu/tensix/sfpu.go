@@ -44,10 +44,12 @@ type sfpu struct {
 	// random is a shift register for each lane.
 	random     lreg
 	laneConfig uint32
-	// Instruction templates, sequences and options of SFPLOADMACRO, which isn't executed.
+	// Instruction templates, sequences and options of SFPLOADMACRO.
 	templates [templates]uint32
 	sequences [4]uint32
 	macro     uint32
+	macros    *macros // nil until there has been one
+	busy      bool    // instructions are scheduled
 
 	scratch lreg // for what instructions don't keep
 }
@@ -205,7 +207,3 @@ func corruptible(op uint32) bool {
 }
 
 func (e *Engine) sfpnop(t *thread) bool { return true }
-
-func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
-	return e.refuse(UnsupportedFunctionality, "macros are not emulated")
-}

@@ -42,8 +42,11 @@ func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
 	}
 }
 
-// loadFormats are formats of SrcB by which Dst holds bf16.
-const loadFormats modeSet = 1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.INT16
+// loadFormats are formats of SrcB by which Dst holds bf16, for SFPLOAD, and storeFormats for SFPSTORE.
+const (
+	loadFormats  modeSet = 1<<arith.FP32 | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.BFP4 | 1<<arith.INT16
+	storeFormats         = loadFormats | 1<<arith.BFP2
+)
 
 // place says where the data of the lanes stand: a row of lanes in every second column of a row of Dst.
 type place struct{ row, column uint32 }
@@ -334,7 +337,7 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 	}
 	ok := true
 	if a.mod == sfpuConfigured {
-		if a.mod, ok = e.sfpuMode(t, loadFormats|1<<arith.BFP2); !ok {
+		if a.mod, ok = e.sfpuMode(t, storeFormats); !ok {
 			return false
 		}
 	}
@@ -342,12 +345,17 @@ func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
 	if !ok {
 		return false
 	}
-	if !e.storeBlock(p, a.mod, a.lreg) {
-		values := e.sfpu.l[a.lreg]
-		e.encodeLanes(a.mod, &values)
-		e.scatter(p, wideMode(a.mod), &values, e.sfpu.enabled())
-	}
+	e.storeLanes(p, a.mod, a.lreg)
 	return e.advance(t, a.mode, false)
+}
+
+// storeLanes stores a register.
+func (e *Engine) storeLanes(p place, mode, lreg uint32) {
+	if !e.storeBlock(p, mode, lreg) {
+		values := e.sfpu.l[lreg]
+		e.encodeLanes(mode, &values)
+		e.scatter(p, wideMode(mode), &values, e.sfpu.enabled())
+	}
 }
 
 // encodeLanes turns what lanes hold to data of Dst.

@@ -47,22 +47,29 @@ func (e *Engine) planOf(w uint32) *plan {
 // planned executes an instruction that has a plan. It reports whether it has.
 func (e *Engine) planned(t *thread, w uint32) bool {
 	p := e.planOf(w)
-	return p.word == w && e.sfpu.laneConfig == 0 && p.do(e, t, p)
+	return p.word == w && e.sfpu.laneConfig == 0 && !e.sfpu.busy && p.do(e, t, p)
 }
 
 // vector executes an instruction of the vector unit.
 func (e *Engine) vector(t *thread, w uint32) bool {
-	p := e.planOf(w)
 	if e.planned(t, w) {
 		return true
 	}
+	if e.sfpu.busy {
+		return e.macroVector(t, w)
+	}
+	return e.direct(t, w)
+}
+
+// direct executes an instruction of the vector unit that has no plan, at once.
+func (e *Engine) direct(t *thread, w uint32) bool {
 	if taken := e.sfpuTemplate(w); taken || e.fault != nil {
 		return e.fault == nil
 	}
 	if !e.decoded(t, w) {
 		return false
 	}
-	if do := planners[w>>24]; do != nil && p.word != w {
+	if p, do := e.planOf(w), planners[w>>24]; do != nil && p.word != w {
 		if next := (plan{word: w}); do(e, &next, w) && next.dst < writable {
 			*p = next
 		}

@@ -66,6 +66,9 @@ type sfpuCase struct {
 func sfpuCases() (cases []sfpuCase) {
 	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
+			if op == opSFPLOADMACRO { // ttsim doesn't have it
+				continue
+			}
 			for n := range uint64(32) {
 				s := bitSource{goldentest.Bits(uint64(op)<<32 | n)}
 				cases = append(cases, sfpuCase{chip: c, word: op<<24 | goldenFields(&s, op, uint32(n)), number: n})
@@ -91,8 +94,6 @@ func goldenFields(s *bitSource, op, n uint32) uint32 {
 		return s.below(1<<16) | mode<<16 | dst<<20
 	case opSFPLUT:
 		return mode%8<<16 | dst<<20
-	case opSFPLOADMACRO:
-		return mode<<16 | dst<<20
 	case opSFPMULI, opSFPADDI:
 		return mode%2 | dst<<4 | s.below(1<<16)<<8
 	case opSFPCONFIG:

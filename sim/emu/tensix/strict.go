@@ -253,7 +253,7 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked", h.tells(t, op))
 	case h.busy&reads(w) != 0:
 		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
-	case op == opSFPLOAD && h.overlaps(t.dstRow(w&0x3FF)):
+	case (op == opSFPLOAD || op == opSFPLOADMACRO) && h.overlaps(t.dstRow(w&0x3FF)):
 		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
 	}
 	if late := h.results & e.lateReads(w); u == unitVector && late != 0 { // SFPMAD.md, SFPLUT.md and so on
@@ -366,7 +366,7 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 				return true
 			}
 		}
-	case op == opSFPLOAD, op == opSFPSTORE:
+	case op == opSFPLOAD, op == opSFPSTORE, op == opSFPLOADMACRO:
 		return in(cfgFp32SFPU) || in(cfgSrcBFormat)
 	}
 	return false
