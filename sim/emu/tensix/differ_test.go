@@ -74,7 +74,7 @@ func (t *testTile) stray() bool {
 // straysIn reports whether an UNPACR would read outside of the data: there lies what only the simulator has.
 func (r *rig) straysIn(n int, w uint32) bool {
 	t, a := &r.e.threads[n], r.e.decodeUNPACR(w)
-	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.unpackContext(&a)}
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], xy: &t.adc[a.unit], context: t.unpackContext(&a)}
 	defer func() { r.e.fault = nil }()
 	if u.context >= numContexts || !r.e.unpackFormats(t, &u) || !r.e.unpackFrom(t, &u) || !r.e.unpackTo(t, &u) || !r.e.unpackExtras(t, &u) {
 		return false // it is refused
@@ -155,7 +155,7 @@ func (r *rig) oursAlone(w uint32) bool {
 		return true
 	case opUNPACR:
 		a := r.e.decodeUNPACR(w)
-		return r.arch == chip.Wormhole && (a.zero != 0 || a.context != 0)
+		return r.arch == chip.Wormhole && a.zero != 0 || a.context != 0 || a.counters != 0
 	}
 	return false
 }

@@ -10,7 +10,7 @@
 //	dst.go        Dst; source.go: SrcA and SrcB
 //	unpack.go     unpackers
 //	matrix.go     products, elementwise operations and pooling; move.go: moves, transposes and clears
-//	sfpu*.go      the vector unit
+//	sfpu*.go      the vector unit; sfpu_macro.go: what it does while instructions are scheduled
 //	pack.go       packers
 //	strict.go     hazards: what only works if a unit is quick enough
 //	debug.go      what debug registers show; wait.go: what an instruction waits for, in words
@@ -19,7 +19,8 @@
 //
 // Behaviour follows tenstorrent/tt-isa-documentation and, where that says little, tenstorrent/ttsim 1.10.0, to which results
 // are equal bit for bit. What the architecture leaves undefined and what is not emulated is refused, with the category that
-// ttsim gives it. Every instruction completes at once, in the order of its thread; the threads take turns.
+// ttsim gives it. Of what ttsim refuses, the engine has what TT-NN's kernels use and the documentation describes:
+// SFPLOADMACRO, UNPACR with a context and counters of its own, and on Wormhole UNPACR of zeros. Every instruction completes at once, in the order of its thread; the threads take turns.
 package tensix
 
 //go:generate go run ./internal/tablegen

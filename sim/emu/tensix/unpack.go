@@ -35,6 +35,7 @@ func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 type unpacking struct {
 	unit, context uint32
 	adc           *adc
+	xy            *adc // whose X and Y say what is read
 
 	in, out         uint32 // formats
 	inBits, outBits uint32
@@ -62,7 +63,8 @@ const (
 // what tt-llk does after a tile that has gone to Dst (unpack_to_dest_tile_done in cunpack_common.h, a workaround of hardware bug
 // TEN-3868): it unpacks zeros to SrcA, with the context that it has used as the instruction's own, which counts from the
 // thread's. After context 1 that is context 2. Its zeros go to the first rows of SrcA, which are none. Where a tile has been
-// tilized, the counters have gone on to row 64 of SrcA, of which the documents say nothing: it is row 0, as on Blackhole.
+// tilized, the counters have gone on to row 64 of SrcA, which the documents leave undefined: it is row 0, as on Blackhole. Nothing
+// can depend on that, because the tile has clobbered the bank.
 const zerosContext = 2
 
 // unpackContext returns the context that an UNPACR uses: its own operand counts from the thread's.
@@ -90,16 +92,18 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	if s.unpackValid() {
 		return false
 	}
-	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], context: t.unpackContext(&a), zero: a.zero != 0}
-	if !e.knownContext(&u) || !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
+	u := unpacking{unit: a.unit, adc: &t.adc[a.unit], xy: &t.adc[a.unit], context: t.unpackContext(&a), zero: a.zero != 0}
+	if a.counters != 0 {
+		u.xy = &e.threads[a.counters].adc[a.unit]
+	}
+	if !e.knownContext(&u, a.context != 0) || !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
 		!e.unpackBursts(t, &u) || !e.unpackData(t, &u) {
 		return false
 	}
-	in, out := &u.adc.channel[0], &u.adc.channel[1]
-	in.z.value = (in.z.value + a.mode&3) % sizeZ
-	in.y.value = (in.y.value + a.mode>>2&3) % sizeY
-	out.z.value = (out.z.value + a.mode>>4&3) % sizeZ
-	out.y.value = (out.y.value + a.mode>>6&3) % sizeY
+	u.adc.advance(a.mode)
+	if u.xy != u.adc {
+		u.xy.advance(a.mode)
+	}
 	if a.valid == 0 {
 		if e.on(t, cfgUnpackSetUpdate) || e.on(t, cfgUnpackSetUpdate+1) {
 			return e.refuse(UnsupportedFunctionality, "a bank that changes without becoming valid")
@@ -110,6 +114,15 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	return e.fillSource(t, a.unit)
 }
 
+// advance adds what an UNPACR adds to the counters.
+func (c *adc) advance(mode uint32) {
+	in, out := &c.channel[0], &c.channel[1]
+	in.z.value = (in.z.value + mode&3) % sizeZ
+	in.y.value = (in.y.value + mode>>2&3) % sizeY
+	out.z.value = (out.z.value + mode>>4&3) % sizeZ
+	out.y.value = (out.y.value + mode>>6&3) % sizeY
+}
+
 // unpacrOperands refuses what nothing uses.
 func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 	switch {
@@ -117,20 +130,20 @@ func (e *Engine) unpacrOperands(a *unpacrArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "not the last of a tile")
 	case a.override == 0:
 		return e.refuse(UnsupportedFunctionality, "counters of another thread")
-	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.counters|a.contextIncrement != 0:
-		return e.refuse(UnsupportedFunctionality, "search, broadcast, or counters of the instruction's own: want 0")
-	case a.context != 0 && !e.wormhole: // no document describes Blackhole's contexts
-		return e.refuse(UnsupportedFunctionality, "a context of the instruction's own: want 0")
+	case a.flush|a.search|a.autoIncrement|a.broadcast|a.rareb|a.contextIncrement != 0:
+		return e.refuse(UnsupportedFunctionality, "search, broadcast, or contexts that count: want 0")
+	case a.counters >= numThreads:
+		return e.refuse(UndefinedBehavior, "counters of thread %d: there are %d", a.counters, numThreads)
 	}
 	return true
 }
 
-// knownContext refuses contexts that nothing uses.
-func (e *Engine) knownContext(u *unpacking) bool {
+// knownContext refuses contexts that nothing uses; own is set if the instruction has one of its own.
+func (e *Engine) knownContext(u *unpacking, own bool) bool {
 	switch {
 	case u.context < numContexts, u.context == zerosContext && e.wormhole && u.unit == 0 && u.zero:
 		return true
-	case e.wormhole && u.unit == 1:
+	case u.unit == 1 && own: // the vendor's simulator doesn't get here
 		return e.refuse(UndefinedBehavior, "context %d of unpacker 1: want 0 or 1", u.context)
 	}
 	return e.refuse(UnimplementedFunctionality, "context %d: want 0 or 1", u.context)
@@ -208,8 +221,8 @@ func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
 		}
 		base += ((x*y*z+15)/16 + 15) &^ 15
 	}
-	c := &u.adc.channel[0]
-	datum := c.x.value + c.y.value*x + c.z.value*x*y + c.w.value*x*y*z
+	c, xy := &u.adc.channel[0], &u.xy.channel[0]
+	datum := xy.x.value + xy.y.value*x + c.z.value*x*y + c.w.value*x*y*z
 	u.exponents += datum
 	u.first = base<<3 + datum*u.inBits
 	if (u.haloize || u.tilize) && u.first%128 != 0 {
@@ -270,7 +283,7 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 			shift = e.cfg(t, cfgUnpackShift2)
 		}
 	}
-	first, last := u.adc.channel[0].x.value, u.adc.channel[1].x.value
+	first, last := u.xy.channel[0].x.value, u.xy.channel[1].x.value
 	byAddress := t.field(thSrcASetByAddress) != 0
 	switch {
 	case e.on(t, cfgUnpackUpsample+unit), e.on(t, cfgUnpackInterleave+unit):

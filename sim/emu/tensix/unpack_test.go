@@ -93,6 +93,9 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 			t.Fatal(e.fault)
 		}
 	}
+	for unit := range e.threads[1].adc[:2] { // thread 1 counts one row
+		e.threads[1].adc[unit].channel[1].x.value = rowSize - 1
+	}
 	return e
 }
 
@@ -131,6 +134,10 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
 		{name: "data by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000481,
 			want: unpackState{SrcA: map[uint32]uint32{16: secondDatum, 17: secondDatum}}},
+		{name: "data by a context of the instruction's own on Blackhole", arch: chip.Blackhole, word: 0x42000481,
+			want: unpackState{SrcA: map[uint32]uint32{16: secondDatum, 17: secondDatum}}},
+		{name: "data by the counters of another thread", arch: chip.Blackhole, word: 0x42000181,
+			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum}}},
 		{name: "contexts are added modulo 8", arch: chip.Wormhole, context: 1, word: 0x42001C81,
 			want: unpackState{SrcA: map[uint32]uint32{8: firstDatum, 9: firstDatum}}},
 		{name: "data for SrcB by a context of the instruction's own", arch: chip.Wormhole, word: 0x42800481,
@@ -160,7 +167,7 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 			refused: UnsupportedFunctionality},
 		{name: "data in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000081, refused: UndefinedBehavior},
 		{name: "zeros on Blackhole", arch: chip.Blackhole, word: 0x42000091, refused: UntestedFunctionality},
-		{name: "a context of the instruction's own on Blackhole", arch: chip.Blackhole, word: 0x42000481, refused: UnsupportedFunctionality},
+		{name: "counters of a fourth thread", arch: chip.Blackhole, word: 0x42000381, refused: UndefinedBehavior},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := unpackEngine(t, tt.arch, tt.context, tt.fields)
@@ -204,7 +211,7 @@ func TestContextsThatUNPACRUses(t *testing.T) {
 	}{
 		{"the thread's", 1, 0x42000081, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
 		{"the instruction's own", 0, 0x42000481, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
-		{"both", 1, 0x42000491, []configField{cfgUnpackUncompressed + contextIndex(0, zerosContext)}, []configField{cfgUnpackBase, cfgUnpackBase + 1}},
+		{"both's sum", 1, 0x42000491, []configField{cfgUnpackUncompressed + contextIndex(0, zerosContext)}, []configField{cfgUnpackBase, cfgUnpackBase + 1}},
 	} {
 		e := unpackEngine(t, chip.Wormhole, tt.context, nil)
 		uses := func(f configField) bool {
@@ -219,6 +226,35 @@ func TestContextsThatUNPACRUses(t *testing.T) {
 		for _, f := range tt.not {
 			if uses(f) {
 				t.Errorf("%s: field %d is used", tt.name, f)
+			}
+		}
+	}
+}
+
+// Counters of another thread say what is read, and go on with the thread's own.
+func TestUNPACRAdvancesBothCounters(t *testing.T) {
+	const step = 1<<6 | 2<<4 | 3<<2 | 1 // Y and Z of channel 1, Y and Z of channel 0
+	for _, tt := range []struct {
+		name     string
+		counters uint32
+		advanced [numThreads]bool
+	}{
+		{"the thread's own", 0, [numThreads]bool{true, false, false}},
+		{"those of thread 2", 2, [numThreads]bool{true, false, true}},
+	} {
+		e := unpackEngine(t, chip.Blackhole, 0, nil)
+		e.threads[2].adc[0] = e.threads[0].adc[0]
+		if e.PushRun(0, 0x42000081|tt.counters<<8|step<<15, true); e.fault != nil {
+			t.Fatalf("%s: %v", tt.name, e.fault)
+		}
+		for n := range e.threads {
+			var want [4]uint32
+			if tt.advanced[n] {
+				want = [4]uint32{3, 1, 1, 2}
+			}
+			c := &e.threads[n].adc[0].channel
+			if got := [4]uint32{c[0].y.value, c[0].z.value, c[1].y.value, c[1].z.value}; got != want {
+				t.Errorf("%s: counters of thread %d are %d, want %d", tt.name, n, got, want)
 			}
 		}
 	}
