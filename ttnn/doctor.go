@@ -46,14 +46,13 @@ type addCheck func(name string, status kmd.Status, found, fix string)
 
 func checkVersion(in *Installation, add addCheck) {
 	tried := Tried()
-	oldest, newest := tried[0], tried[len(tried)-1]
 	switch v := in.Version; {
 	case slices.Contains(tried, v):
 		add("version", kmd.StatusOK, in.Text, "")
-	case v.Less(oldest):
-		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried", fmt.Sprintf("%s -m pip install ttnn==%v", in.Python, newest))
+	case v.Less(tried[0]):
+		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried", fmt.Sprintf("%s -m pip install ttnn==%v", in.Python, newest()))
 	default:
-		add("version", kmd.StatusWarning, in.Text+" was not tried", fmt.Sprintf("if it fails: %s -m pip install ttnn==%v", in.Python, newest))
+		add("version", kmd.StatusWarning, in.Text+" was not tried", fmt.Sprintf("if it fails: %s -m pip install ttnn==%v", in.Python, newest()))
 	}
 }
 

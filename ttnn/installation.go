@@ -143,6 +143,12 @@ func Tried() []Version {
 	return []Version{{0, 68, 0}, {0, 70, 1}, {0, 72, 0}, {0, 76, 0}, {0, 77, 0}, {0, 80, 0}, {0, 81, 1}}
 }
 
+// newest is the newest version that is known to run.
+func newest() Version {
+	all := Tried()
+	return all[len(all)-1]
+}
+
 // socFiles are the wheel's descriptions of chips.
 var socFiles = map[chip.Arch]string{
 	chip.Wormhole:  "wormhole_b0_80_arch.yaml",

@@ -17,12 +17,17 @@ import (
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
 
+// The first wheels that can do something with a simulated chip.
+var (
+	firstQueues     = Version{0, 70, 0} // have command queues, if the library helps
+	firstHostMemory = Version{0, 72, 0} // by themselves
+	firstLinked     = Version{0, 76, 0} // have several chips: they read cluster_descriptor.yaml beside the simulator
+)
+
 // Variables of TT-NN's environment.
 const (
 	variableSimulator = "TT_METAL_SIMULATOR"
-	variableCluster   = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
 	variableSlow      = "TT_METAL_SLOW_DISPATCH_MODE"
-	variableLoadMacro = "TT_METAL_DISABLE_SFPLOADMACRO"
 )
 
 // Run is how a Python program is started on an emulated machine.
@@ -50,7 +55,15 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := r.folder(library, map[string][]byte{"soc_descriptor.yaml": soc})
+	files := map[string][]byte{"soc_descriptor.yaml": soc}
+	if len(spec.Chips) > 1 {
+		if r.Installation.Version.Less(firstLinked) {
+			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s knows no simulated machine of several chips such as %s", r.Installation.Text, spec.Name),
+				Fix: fmt.Sprintf("%s -m pip install ttnn==%v", r.Installation.Python, newest())}
+		}
+		files["cluster_descriptor.yaml"] = clusterDescriptor(&spec)
+	}
+	dir, err := r.folder(library, files)
 	if err != nil {
 		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made", Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
@@ -63,10 +76,11 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env.set(libttsim.Variable, string(settings))
 	// Python then prints where it was when a signal ends it.
 	env.preset("PYTHONFAULTHANDLER", "1")
-	// Neither simulator has SFPLOADMACRO, which silicon has; with the variable TT-NN's kernels do without.
-	env.preset(variableLoadMacro, "1")
-	if r.Installation.Version.Less(Version{0, 70, 0}) {
-		env.preset(variableSlow, "1") // older wheels have no queues on a simulator
+	switch v := r.Installation.Version; {
+	case v.Less(firstQueues):
+		env.preset(variableSlow, "1")
+	case v.Less(firstHostMemory):
+		env.set("LD_PRELOAD", filepath.Join(dir, LibraryName)) // see old_wheels.c of the library
 	}
 	return env, nil
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,4 +21,31 @@ func inForeground() bool {
 	defer tty.Close()
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
+}
+
+// adoptOrphans makes this process the parent of processes whose own parent, started by this one, has ended.
+func adoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// killOrphans ends the processes that this one has started or adopted.
+func killOrphans() {
+	for range 100 { // each round may leave this process the children of those that it ended
+		children := 0
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		for _, t := range tasks {
+			list, _ := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+			for _, word := range strings.Fields(string(list)) {
+				if pid, err := strconv.Atoi(word); err == nil {
+					children++
+					_ = unix.Kill(pid, unix.SIGKILL)
+					_, _ = unix.Wait4(pid, nil, 0, nil)
+				}
+			}
+		}
+		if children == 0 {
+			return
+		}
+	}
 }

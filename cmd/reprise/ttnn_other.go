@@ -7,3 +7,7 @@ import "syscall"
 func childAttributes() *syscall.SysProcAttr { return nil }
 
 func inForeground() bool { return true }
+
+func adoptOrphans() {}
+
+func killOrphans() {}

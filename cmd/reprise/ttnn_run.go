@@ -31,6 +31,7 @@ func (c *ttnnRunCmd) start(ctx context.Context, s streams, r *ttnn.Run) error {
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = env, os.Stdin, s.out, s.err
 	cmd.SysProcAttr = childAttributes()
 
+	adoptOrphans()
 	// The program ignores SIGQUIT, which a terminal sends to both: this process answers it.
 	signal.Ignore(syscall.SIGQUIT)
 	signals := make(chan os.Signal, 8)
@@ -86,13 +87,15 @@ func (c *ttnnRunCmd) abandon(ctx context.Context, s streams, r *ttnn.Run, p *os.
 		fmt.Fprintln(s.err, "reprise: the cores can't be read:", err)
 	}
 	_ = p.Signal(syscall.SIGABRT) // Python prints where it is
+	var err error
 	select {
-	case err := <-ended:
-		return programStatus(err)
+	case err = <-ended:
 	case <-time.After(endPatience):
 		_ = p.Kill()
-		return programStatus(<-ended)
+		err = <-ended
 	}
+	killOrphans() // what the program has started may wait for it
+	return programStatus(err)
 }
 
 // printCores prints what the program's chips do, as the library in it says. Before TT-NN has opened a device there is none.
