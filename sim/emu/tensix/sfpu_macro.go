@@ -79,6 +79,8 @@ func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 			return false
 		}
 		if i.word == 0 {
+			// The documents drop even so what is scheduled for the next cycle. But tt-llk's product of 16-bit integers
+			// (ckernel_sfpu_mul_int.h) would lose its stores then.
 			continue
 		}
 		if u == storeUnit {
