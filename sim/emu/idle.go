@@ -55,6 +55,7 @@ func (i *idle) endRound() {
 	if i.since.IsZero() {
 		i.since, i.worked = now, now
 	}
+	// A Synchronous chip never asks.
 	i.due = now.Sub(i.since) >= restAfter && now.Sub(i.worked) >= restTime/restShare
 }
 

@@ -186,6 +186,7 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 
 // afterStore returns what a core does after a store to a register, which may have stopped it or the chip.
 func (c *core) afterStore(st slowResult) slowResult {
+	c.quiet = 0
 	if st == slowDone && (c.state != runnable || *c.tile.fault() != nil) {
 		return slowHalt
 	}
@@ -306,9 +307,6 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 
 // store writes the register at addr, a multiple of 4, for o.
 func (t *tile) store(o origin, addr, v uint32) slowResult {
-	if o.core != nil {
-		o.core.quiet = 0
-	}
 	switch {
 	case addr >= niu0Base && addr < niu1Base:
 		return t.niuStore(o, 0, addr-niu0Base, v)

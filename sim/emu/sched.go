@@ -64,11 +64,11 @@ func (s *sched) init(c *Chip) {
 	s.rng = splitmix(c.cfg.Seed*0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D)
 	s.order = map[orderKey]uint64{}
 	s.tok <- struct{}{}
+	s.idle.on = c.cfg.EasesIdle
 	if c.cfg.Synchronous {
 		close(s.done)
 		return
 	}
-	s.idle.on = c.cfg.EasesIdle
 	s.polls = runtime.GOMAXPROCS(0) > 1
 	go s.loop()
 }

@@ -355,6 +355,7 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	if t.chip.cfg.RefuseRaces {
 		op.assume = tensix.Assumptions(o.core.waived() >> engineAssumptions)
 	}
+	o.core.quiet = 0
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
 		t.release(o, pcBufBase)

@@ -1,0 +1,116 @@
+package emu
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+)
+
+// observing returns a rig that accesses r's chip as an observer.
+func observing(r *rig) *rig {
+	o := *r
+	o.c, o.dev = nil, r.c.Observe()
+	return &o
+}
+
+// A host and an observer don't see each other's windows.
+func TestObserverHasItsOwnWindows(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		o := observing(r)
+		a, b := r.worker(1, 1), r.worker(2, 2)
+		r.st(a, 0x20000, 1)
+		r.st(b, 0x20000, 2)
+		mine := r.point(a, 0x20000)
+		if got := o.ld(b, 0x20000); got != 2 { // aims the observer's window
+			t.Errorf("%v: the observer loaded %d, want 2", arch, got)
+		}
+		if got := r.dev.BARLoad(0, mine, 4); got != 1 {
+			t.Errorf("%v: then the host's window loaded %d, want 1", arch, got)
+		}
+		o.st(b, 0x20000, 3)
+		if got := r.ld(b, 0x20000); got != 3 {
+			t.Errorf("%v: the host loaded %d after the observer's store, want 3", arch, got)
+		}
+		r.healthy()
+	}
+}
+
+// What is refused to an observer doesn't stop the chip, and the observer goes on.
+func TestObserverCanBeRefused(t *testing.T) {
+	for _, arch := range arches {
+		r := newRig(t, Config{Arch: arch, Synchronous: true, RefuseUnwritten: true})
+		o := observing(r)
+		v := r.worker(1, 1)
+		if got := o.ld(v, 0x30000); got != 0xFFFF_FFFF {
+			t.Errorf("%v: memory never written: %#x, want all ones", arch, got)
+		}
+		observer := r.c.Observe()
+		err := observer.ReadTile(r.raw(v), 1<<40, make([]byte, 4))
+		if !errors.Is(err, ErrRefused) {
+			t.Errorf("%v: ReadTile of a wild address: %v", arch, err)
+		}
+		r.st(v, 0x30000, 5)
+		if got := o.ld(v, 0x30000); got != 5 {
+			t.Errorf("%v: the observer loaded %d after a refusal, want 5", arch, got)
+		}
+		r.healthy()
+	}
+}
+
+// A chip that has stopped says so once, answers its host with all ones, and an observer as before.
+func TestObserverOfStoppedChip(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(1, 1)
+		r.write(v, 0x20000, []byte("what was there"))
+		select {
+		case <-r.c.Stopped():
+			t.Fatalf("%v: it has not stopped", arch)
+		default:
+		}
+		r.dev.BARLoad(0, 1<<40, 4)
+		select {
+		case <-r.c.Stopped():
+		default:
+			t.Errorf("%v: Stopped received nothing", arch)
+		}
+		if err := r.c.Fault(); !errors.Is(err, ErrRefused) {
+			t.Errorf("%v: fault %v", arch, err)
+		}
+		if got := r.ld(v, 0x20000); got != 0xFFFF_FFFF {
+			t.Errorf("%v: the host loaded %#x, want all ones", arch, got)
+		}
+		p := make([]byte, 14)
+		if err := r.c.Observe().ReadTile(r.raw(v), 0x20000, p); err != nil || !bytes.Equal(p, []byte("what was there")) {
+			t.Errorf("%v: the observer read %q, %v", arch, p, err)
+		}
+		if !r.c.ReadCore(r.raw(v), chip.BRISC, 0x20000, p) || !bytes.Equal(p, []byte("what was there")) {
+			t.Errorf("%v: ReadCore read %q", arch, p)
+		}
+	}
+}
+
+// ReadCore reads what a processor sees, to the byte, and says where there is nothing.
+func TestReadCore(t *testing.T) {
+	for _, arch := range arches {
+		r := syncRig(t, arch)
+		v := r.worker(1, 1)
+		r.run(v, newAsm(0x1000).li(a0, localBase).li(a1, 0x04030201).sw(a1, a0, 8).label("l").j("l"))
+		p := make([]byte, 3)
+		if !r.c.ReadCore(r.raw(v), chip.BRISC, localBase+9, p) || !bytes.Equal(p, []byte{2, 3, 4}) {
+			t.Errorf("%v: local RAM: % x", arch, p)
+		}
+		for _, addr := range []uint32{localBase + 1<<20, r.params.L1Size - 1, 0xFFFF_FFFF} {
+			if r.c.ReadCore(r.raw(v), chip.BRISC, addr, p) {
+				t.Errorf("%v: there is memory at %#x", arch, addr)
+			}
+		}
+		if r.c.ReadCore(chip.XY{X: 60, Y: 60}, chip.BRISC, 0, p) || r.c.ReadCore(r.raw(v), chip.ERISC0, 0, p) {
+			t.Errorf("%v: there is a processor that the chip doesn't have", arch)
+		}
+		r.healthy()
+	}
+}
