@@ -1,11 +1,12 @@
 """Gradients, and the operations made for training."""
+import numpy as np
 import ttnn
 
 from programs.corpus import group
 
 case = group("backward")
-UNARY = "relu exp tanh sigmoid gelu silu sqrt abs neg square log rsqrt reciprocal sin softplus"
-BINARY = "add mul sub div"
+UNARY = "relu tanh gelu sqrt log"
+BINARY = "add mul"
 
 
 def unary(name):
@@ -38,28 +39,10 @@ def _(t):
     return lambda: ttnn.moreh_softmax(x, 3)
 
 
-@moreh("softmax_backward")
-def _(t):
-    y, gradient = t.normal(64, 64), t.normal(64, 64)
-    return lambda: ttnn.moreh_softmax_backward(y, gradient, 3)
-
-
-@moreh("logsoftmax")
-def _(t):
-    x = t.normal(64, 64)
-    return lambda: ttnn.moreh_logsoftmax(x, 3)
-
-
 @moreh("sum")
 def _(t):
     x = t.normal(2, 3, 64, 64)
     return lambda: [ttnn.moreh_sum(x, dim=d, keepdim=True) for d in (0, 2, 3)]
-
-
-@moreh("mean")
-def _(t):
-    x = t.normal(2, 3, 64, 64)
-    return lambda: ttnn.moreh_mean(x, dim=[2], keepdim=True)
 
 
 @moreh("norm")
@@ -74,12 +57,6 @@ def _(t):
     return lambda: ttnn.moreh_matmul(x, y)
 
 
-@moreh("dot")
-def _(t):
-    x, y = t.normal(1, 64), t.normal(1, 64)
-    return lambda: ttnn.moreh_dot(x, y)
-
-
 @moreh("layer_norm")
 def _(t):
     x, gamma, beta = t.normal(64, 64), t.normal(1, 64), t.normal(1, 64)
@@ -92,13 +69,6 @@ def _(t):
     return lambda: ttnn.moreh_cumsum(x, 1)
 
 
-@moreh("sgd")
-def _(t):
-    p, g = t.normal(32, 64), t.normal(32, 64)
-    out = t.normal(32, 64)
-    return lambda: ttnn.moreh_sgd(p, g, None, out, None, lr=0.1, momentum=0.0, dampening=0.0, weight_decay=0.01, nesterov=False, momentum_initialized=False)[0]
-
-
 @moreh("adam")
 def _(t):
     p, g, m, v = t.normal(32, 64), t.normal(32, 64), t.normal(32, 64), t.tensor(abs(t.array(32, 64)))
@@ -107,5 +77,5 @@ def _(t):
 
 @moreh("getitem")
 def _(t):
-    x, i = t.normal(8, 64, layout=ttnn.ROW_MAJOR_LAYOUT), t.tensor([3, 1, 6], ttnn.int32, ttnn.ROW_MAJOR_LAYOUT)
+    x, i = t.normal(8, 64, layout=ttnn.ROW_MAJOR_LAYOUT), t.tensor(np.array([3, 1, 6], np.int32), ttnn.int32, ttnn.ROW_MAJOR_LAYOUT)
     return lambda: ttnn.moreh_getitem(x, [i], [2])

@@ -9,8 +9,7 @@ BF16, BFP8, BFP4, FP32, INT32, UINT32, UINT16 = ttnn.bfloat16, ttnn.bfloat8_b, t
 
 BINARY = """add subtract multiply divide maximum minimum gt lt eq ne ge le pow logical_and logical_or logical_xor squared_difference atan2 hypot
 remainder fmod floor_div xlogy logaddexp logaddexp2 ldexp rsub div_no_nan isclose bias_gelu nextafter prelu"""
-INTEGERS = """add subtract multiply bitwise_and bitwise_or bitwise_xor maximum minimum gt lt eq ne ge le logical_and logical_or logical_xor
-gcd lcm squared_difference"""
+INTEGERS = "add subtract multiply bitwise_and bitwise_xor maximum minimum lt eq logical_and gcd lcm"
 
 
 def fast_multiply(a, b):
@@ -64,14 +63,15 @@ def extremes(name, low, high, dtype=BF16):
 
 for name in BINARY.split():
     case(name + "_bf16", short=name in ("add", "subtract"))(pair(name))
+for name in "add subtract multiply divide maximum gt pow remainder".split():
     case(name + "_f32")(pair_float32(name))
 for name in INTEGERS.split():
     case(name + "_i32")(pair_integers(name))
-for name in ("add", "subtract", "multiply", "bitwise_and", "maximum", "gt", "eq"):
+for name in ("add", "multiply", "bitwise_or", "gt"):
     case(name + "_u32")(pair_integers(name, UINT32, 0, 2**16))
-for name in ("add", "subtract", "multiply", "bitwise_or", "lt"):
+for name in ("add", "multiply", "lt"):
     case(name + "_u16")(pair_integers(name, UINT16, 0, 2**8))
-for kind, low, high in (("bits", 0, 256), ("moderate", 90, 165), ("denormal", 0, 4), ("huge", 250, 256)):
+for kind, low, high in (("bits", 0, 256), ("denormal", 0, 4), ("huge", 250, 256)):
     for name in ("add", "subtract", "fast_multiply"):
         case("%s_%s" % (name, kind))(extremes(name, low, high))
     case("add_bfp8_" + kind)(extremes("add", low, high, BFP8))

@@ -83,11 +83,11 @@ void kernel_main() {  // each core of a ring waits for the one before, adds its 
     volatile tt_l1_ptr uint32_t* turn = reinterpret_cast<volatile tt_l1_ptr uint32_t*>(get_semaphore(0));
     for (uint32_t round = 0; round < rounds; round++) {
         if (me != 0 || round != 0) noc_semaphore_wait_min(turn, round + (me != 0));
-        else for (uint32_t i = 0; i < 8; i++) sum[i] = 0;
+        else for (uint32_t i = 0; i < 32; i++) sum[i] = 0;
         sum[0] += me + 1;
         sum[1 + me % 7] += round;
         if (me != 0 || round + 1 < rounds || true) {
-            noc_async_write(l1, get_noc_addr(x, y, l1), 32);
+            noc_async_write(l1, get_noc_addr(x, y, l1), 128);
             noc_async_write_barrier();
             noc_semaphore_inc(get_noc_addr(x, y, get_semaphore(0)), 1);
             noc_async_atomic_barrier();

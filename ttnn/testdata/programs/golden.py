@@ -7,8 +7,8 @@ golden.json: {"ttsim": its version, "first": wheel, "wheels": {wheel: {chip: {ca
 further one has only those whose entry differs. An entry has either
   "sha256": the digest on ttsim; or
   "ttsim":  why there is none: ttsim refuses the program or doesn't end it; or "wheel": why TT-NN itself, or the compiler, refuses.
-With "ttsim" may be "ours", the digest on this project's emulator, and "why", the reason to believe it. --ours fills in "ours" where it is
-missing and "why" is given, from libraries of this project in FOLDER."""
+With "ttsim" may be "ours", the digest on this project's emulator, and "why", the reason to believe it: --ours WHY runs the cases that
+ttsim refuses, with libraries of this project in FOLDER, and writes both."""
 import argparse
 import json
 import os
@@ -126,6 +126,7 @@ def main():
     parser.add_argument("--chips", default="wormhole,blackhole")
     parser.add_argument("--cache", default=os.path.join(tempfile.gettempdir(), "programs-cache"))
     parser.add_argument("--missing", action="store_true", help="only cases without an entry")
+    parser.add_argument("--ours", metavar="WHY", help="write the digests of what ttsim refuses, from this project's emulator")
     parser.add_argument("--compare", action="store_true", help="print what differs from golden.json instead of writing it")
     a = parser.parse_intermixed_args()
     golden = json.load(open(GOLDEN)) if os.path.exists(GOLDEN) else {"ttsim": a.ttsim, "wheels": {}}
@@ -150,9 +151,12 @@ def main():
                     if expected(chip, name) != e:
                         print("DIFFERS %s %s golden %s" % (chip, name, expected(chip, name)), flush=True)
                     return
-                if first in (None, wheel) or golden["wheels"][first][chip].get(name) != e:
+                if a.ours:
+                    if "sha256" in e:
+                        entries.setdefault(chip, {})[name] = {**expected(chip, name), "ours": e["sha256"], "why": a.ours}
+                elif first in (None, wheel) or golden["wheels"][first][chip].get(name) != e:
                     old = entries.setdefault(chip, {}).get(name, {})
-                    entries[chip][name] = {**{k: v for k, v in old.items() if k in ("ours", "why") and "ttsim" in e}, **e}
+                    entries[chip][name] = {**e, **{k: v for k, v in old.items() if k in ("ours", "why") and "ttsim" in e}}
                 else:
                     entries.setdefault(chip, {}).pop(name, None)
                 write(golden)
@@ -163,9 +167,13 @@ def main():
     for chip in a.chips.split(","):
         simulator = os.path.join(os.path.abspath(a.folder), chip, "libttsim.so")
         cases = list_cases(simulator, a.patterns)
+        if a.compare:
+            cases = [n for n in cases if expected(chip, n) is not None]
+        if a.ours:
+            cases = [n for n in cases if "ttsim" in (expected(chip, n) or {})]
         if a.missing:
             cases = [n for n in cases if expected(chip, n) is None]
-        if not a.patterns and not a.compare and not a.missing:
+        if not (a.patterns or a.compare or a.missing or a.ours):
             entries[chip] = {n: e for n, e in entries.get(chip, {}).items() if n in cases}
         threads.append(threading.Thread(target=run_chip, args=(simulator, os.path.join(a.cache, chip), cases, report_for(chip))))
     for t in threads:

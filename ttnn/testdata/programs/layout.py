@@ -42,9 +42,6 @@ for name, dtype in (("u32", ttnn.uint32), ("i32", ttnn.int32), ("u16", ttnn.uint
     case("tilize_" + name)(of_integers(tilize, dtype, ROWS, 64, 64))
     case("untilize_" + name)(of_integers(untilize, dtype, TILE, 64, 64))
 case("untilize_bfp8")(of(ttnn.untilize, 64, 64, dtype=ttnn.bfloat8_b))
-case("tilize_wide")(of(tilize, 32, 1024, layout=ROWS))
-case("untilize_wide")(of(untilize, 32, 1024))
-case("tilize_tall")(of(tilize, 512, 32, layout=ROWS))
 case("tilize_value")(of(lambda x: ttnn.tilize_with_val_padding(x, [1, 1, 64, 64], 2.5), 33, 50, layout=ROWS))
 case("tilize_zero")(of(ttnn.tilize_with_zero_padding, 33, 50, layout=ROWS))
 case("untilize_unpadding")(of(lambda x: ttnn.untilize_with_unpadding(x, [0, 0, 40, 70])))
@@ -196,9 +193,10 @@ def typecast(source, target):
     return program
 
 
+FURTHER = {("f32", "i32"), ("i32", "f32"), ("f32", "u32"), ("u32", "f32"), ("f32", "bfp8"), ("u16", "u32"), ("u32", "u16"), ("bfp8", "bfp4"), ("i32", "u32")}
 for source in NAMES:
     for target in NAMES:
-        if source != target and (source in ("bf16", "f32") or target in ("bf16", "f32", "i32", "u32")):
+        if source != target and "bf16" in (source, target) or (source, target) in FURTHER:
             cast("%s_%s" % (source, target), short=(source, target) == ("bf16", "bfp8"))(typecast(NAMES[source], NAMES[target]))
 
 

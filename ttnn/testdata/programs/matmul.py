@@ -62,11 +62,8 @@ case("to_bfp8_fp32")(to(BFP8, fp32=True))
 
 # Linear layers.
 case("linear", short=True)(product((64, 128), (128, 64), bias=(1, 64)))
-case("linear_batch")(product((2, 1, 64, 128), (128, 64), bias=(1, 64)))
 case("linear_relu")(product((64, 128), (128, 64), bias=(1, 64), activation="relu"))
 case("linear_gelu")(product((64, 64), (64, 64), bias=(1, 64), activation="gelu"))
-case("linear_silu")(product((64, 64), (64, 64), bias=(1, 64), activation="silu"))
-case("linear_fp32")(product((64, 128), (128, 64), bias=(1, 64), kernel={"fp32": True, "l1": True}))
 
 
 @case("addmm")
@@ -196,7 +193,7 @@ def extremes(low, high, dtype=BF16, other=None, out=None, kernel=None):
     return program
 
 
-for kind, low, high in (("bits", 0, 256), ("moderate", 90, 165), ("denormal", 0, 4), ("huge", 250, 256)):
+for kind, low, high in (("bits", 0, 256), ("denormal", 0, 4), ("huge", 250, 256)):
     case(kind)(extremes(low, high))
     case(kind + "_hifi4_fp32")(extremes(low, high, kernel={"fp32": True}))
     case(kind + "_lofi")(extremes(low, high, kernel={"fidelity": LOFI}))

@@ -1,4 +1,5 @@
 """Data movement: transposes, permutations, shapes, slices, padding, concatenation, repetition."""
+import numpy as np
 import ttnn
 
 from programs.corpus import BLOCK, HEIGHT, L1, ROWS, TILE, WIDTH, group
@@ -83,7 +84,6 @@ case("slice_rows_step_width")(of(lambda x: ttnn.slice(x, [0, 0, 0, 0], [1, 1, 64
 case("slice_batch")(of(lambda x: ttnn.slice(x, [1, 0, 0, 0], [3, 2, 32, 32]), 4, 2, 32, 64))
 case("slice_f32")(of(lambda x: ttnn.slice(x, [0, 0, 32, 0], [1, 1, 64, 64]), 96, 64, dtype=ttnn.float32))
 case("slice_subscript")(of(lambda x: x[:, :, 32:64, :32], 96, 64))
-case("narrow")(of(lambda x: ttnn.narrow(x, 2, 32, 32), 96, 64))
 case("pad")(of(lambda x: ttnn.pad(x, [(0, 0), (0, 1), (0, 32), (0, 32)], 0.5), 32, 64))
 case("pad_odd")(of(lambda x: ttnn.pad(x, [(0, 0), (0, 0), (0, 7), (0, 14)], 2.0), 25, 50))
 case("pad_rows")(of(lambda x: ttnn.pad(x, [(0, 0), (0, 0), (2, 3), (0, 16)], -1.0), 32, 64, layout=ROWS))
@@ -110,7 +110,7 @@ case("indexed_fill")(
         t.integers(0, 4, 1, 2, dtype=ttnn.uint32, layout=ROWS), t.normal(4, 1, 32, 32, layout=ROWS), t.normal(2, 1, 32, 32, layout=ROWS)
     )
 )
-case("index_fill")(lambda t: (lambda i, x: lambda: ttnn.index_fill(x, 2, i, 5.0))(t.tensor([3, 7, 9], ttnn.uint32, ROWS), t.normal(16, 32, layout=ROWS)))
+case("index_fill")(lambda t: (lambda i, x: lambda: ttnn.index_fill(x, 2, i, 5.0))(t.tensor(np.array([3, 7, 9], np.uint32), ttnn.uint32, ROWS), t.normal(16, 32, layout=ROWS)))
 case("plus_one", replay=False)(lambda t: ttnn.plus_one(t.integers(0, 100, 1, 32, layout=ROWS)))
 
 # Values chosen by indices.
@@ -156,7 +156,7 @@ def scatter(function, dtype=ttnn.bfloat16):
 index("scatter")(scatter(ttnn.scatter))
 index("scatter_f32")(scatter(ttnn.scatter, ttnn.float32))
 index("scatter_add")(scatter(ttnn.scatter_add))
-index("tosa_gather")(lambda t: (lambda x, i: lambda: ttnn.tosa_gather(x, i))(t.normal(2, 32, 32), t.integers(0, 32, 2, 32, dtype=ttnn.uint32)))
+index("tosa_gather")(lambda t: (lambda x, i: lambda: ttnn.tosa_gather(x, i))(t.normal(2, 32, 32), t.tensor(t.random.integers(0, 32, (2, 32)).astype("uint32"), ttnn.uint32)))
 
 
 @index("embedding_backward")
@@ -169,9 +169,8 @@ def _(t):
 @index("sampling", replay=False)
 def _(t):
     x = t.normal(32, 64)
-    i = t.tensor([list(range(64))] * 32, ttnn.int32, ROWS)
-    i = ttnn.reshape(i, (1, 1, 32, 64))
-    k, p, temperature = t.tensor([8] * 32, ttnn.uint32, ROWS), t.tensor([0.9] * 32, layout=ROWS), t.tensor([1.0] * 32, layout=ROWS)
+    i = t.tensor(np.tile(np.arange(64, dtype=np.int32), (1, 1, 32, 1)), ttnn.int32, ROWS)
+    k, p, temperature = t.tensor(np.full(32, 8, np.uint32), ttnn.uint32, ROWS), t.tensor(np.full(32, 0.9, np.float32), layout=ROWS), t.tensor(np.ones(32, np.float32), layout=ROWS)
     return ttnn.sampling(x, i, k=k, p=p, temp=temperature, seed=7)
 
 

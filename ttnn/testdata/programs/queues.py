@@ -106,6 +106,8 @@ case("transfers_beside_trace")(transfers_beside(True))
 @case("operations_on_both")
 def _(t):
     a, b = t.normal(64, 64), t.normal(64, 64)
+    ttnn.add(a, b), ttnn.matmul(a, b)
+    t.wait()  # kernels that one queue writes to DRAM, the other's prefetcher may read before an event that it waits for
     results = []
     for i in range(8):
         with ttnn.command_queue(i % 2):
@@ -126,6 +128,8 @@ def _(t):
 @case("many_events")
 def _(t):
     x = t.normal(32, 64)
+    ttnn.add(x, 0.125)
+    t.wait()
     for i in range(40):
         with ttnn.command_queue(i % 2):
             x = ttnn.add(x, 0.125)

@@ -13,8 +13,8 @@ hardsigmoid hardswish hardtanh hardmish mish softsign sign isnan isinf isfinite 
 digamma cbrt rad2deg deg2rad tanhshrink softshrink hardshrink threshold:0.5:2.0 log_sigmoid sigmoid_accurate swish identity fill:3.0
 clamp:-1.0:1.0 clip:-2.0:0.5 pow:2.0 pow:0.5 pow:-1.3 rdiv:2.0 rsub:1.0 remainder:1.5 fmod:1.5 gt:0.5 lt:0.5 eq:0.5 ne:0.5 ge:0.5 le:0.5
 polygamma:2 multigammaln xielu:alpha_p=0.8:alpha_n=0.8 logit relu_max:1.0 relu_min:0.5 prelu:0.3 rpow:2.0 normalize_hw"""
-FLOAT32 = "exp log sqrt rsqrt sigmoid tanh gelu erf sin cos reciprocal silu relu neg abs floor round softplus atan expm1 log1p"
-INTEGER = "abs neg relu bitwise_not square gtz ltz eqz nez sign logical_not"
+FLOAT32 = "exp log sqrt tanh gelu sin reciprocal relu round"
+INTEGER = "abs neg bitwise_not gtz eqz sign logical_not"
 SHORT = ("exp", "gelu", "sqrt")
 
 
