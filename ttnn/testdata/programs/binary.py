@@ -8,7 +8,7 @@ case = group("binary")
 BF16, BFP8, BFP4, FP32, INT32, UINT32, UINT16 = ttnn.bfloat16, ttnn.bfloat8_b, ttnn.bfloat4_b, ttnn.float32, ttnn.int32, ttnn.uint32, ttnn.uint16
 
 BINARY = """add subtract multiply divide maximum minimum gt lt eq ne ge le pow logical_and logical_or logical_xor squared_difference atan2 hypot
-remainder fmod floor_div xlogy logaddexp logaddexp2 ldexp rsub div_no_nan isclose bias_gelu nextafter prelu"""
+remainder fmod floor_div xlogy logaddexp logaddexp2 ldexp rsub div_no_nan bias_gelu nextafter"""
 INTEGERS = "add subtract multiply bitwise_and bitwise_xor maximum minimum lt eq logical_and gcd lcm"
 
 

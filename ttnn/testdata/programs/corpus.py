@@ -67,7 +67,7 @@ class Bench:
         return self.device
 
     def host(self, array, dtype=ttnn.bfloat16, layout=TILE):
-        return ttnn.Tensor(np.ascontiguousarray(array), dtype, None, layout)
+        return ttnn.Tensor(np.array(array, order="C"), dtype, None, layout)  # a copy: TT-NN wants it writable
 
     def tensor(self, array, dtype=ttnn.bfloat16, layout=TILE, memory=None):
         return self.host(array, dtype, layout).to(self.device, memory or DRAM)

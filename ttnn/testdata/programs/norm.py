@@ -29,14 +29,8 @@ softmax("fp32_accumulation")(lambda t: (lambda x, k: lambda: ttnn.softmax(x, dim
 
 @softmax("scale_mask")
 def _(t):
-    x, mask = t.normal(1, 2, 64, 64), t.normal(1, 1, 64, 64)
+    x, mask = t.normal(1, 2, 64, 64), t.normal(1, 1, 1, 64)
     return lambda: ttnn.scale_mask_softmax(x, 0.125, mask)
-
-
-@softmax("scale_causal_mask")
-def _(t):
-    x, mask = t.normal(1, 2, 64, 64), t.normal(1, 1, 64, 64)
-    return lambda: ttnn.scale_mask_softmax(x, 0.125, mask, is_causal_mask=True)
 
 
 @softmax("attention")
@@ -96,9 +90,10 @@ def _(t):
 @case("group_norm")
 def _(t):
     grid = ttnn.CoreGrid(y=1, x=1)
-    x = t.normal(1, 1, 64, 64, layout=ROWS, memory=t.shards((64, 64), 1, 1, HEIGHT))
+    m = t.shards((64, 64), 1, 1, HEIGHT)
+    x = t.normal(64, 64, layout=ROWS, memory=m)
     mask = ttnn.create_group_norm_input_mask(64, 2, 1, ttnn.bfloat16).to(t.device)
-    return lambda: ttnn.group_norm(x, num_groups=2, input_mask=mask, core_grid=grid, inplace=False)
+    return lambda: ttnn.group_norm(x, num_groups=2, input_mask=mask, core_grid=grid, memory_config=m, inplace=False)
 
 
 @case("batch_norm")

@@ -47,7 +47,8 @@ def _(t):
 @case("attention_decode")
 def _(t):
     q, k, v = t.normal(1, 1, 32, 64), t.normal(1, 1, 128, 64), t.normal(1, 1, 128, 64)
-    return lambda: ttnn.transformer.scaled_dot_product_attention_decode(q, k, v, cur_pos=[70])
+    config = ttnn.SDPAProgramConfig(compute_with_storage_grid_size=(4, 2), q_chunk_size=32, k_chunk_size=32)
+    return lambda: ttnn.transformer.scaled_dot_product_attention_decode(q, k, v, cur_pos=[70], program_config=config)
 
 
 @case("rotary_embedding")
