@@ -69,12 +69,6 @@ def _(t):
     return lambda: ttnn.moreh_cumsum(x, 1)
 
 
-@moreh("adam")
-def _(t):
-    p, g, m, v = t.normal(32, 64), t.normal(32, 64), t.normal(32, 64), t.tensor(abs(t.array(32, 64)))
-    return lambda: ttnn.moreh_adam(p, g, m, v, lr=0.01, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, step=3, amsgrad=False)[:3]
-
-
 @moreh("getitem")
 def _(t):
     x, i = t.normal(8, 64, layout=ttnn.ROW_MAJOR_LAYOUT), t.tensor(np.array([3, 1, 6], np.int32), ttnn.int32, ttnn.ROW_MAJOR_LAYOUT)

@@ -11,6 +11,7 @@ A function is given a Bench, which holds the open device and makes inputs. It re
 dictionaries of them. If it returns a function, that is called once at once, and once captured in a trace that is then replayed; the results
 of both are the case's."""
 import hashlib
+import re
 import zlib
 from typing import Callable, NamedTuple
 
@@ -158,7 +159,8 @@ NUMPY = {
 
 
 def error_text(e):
-    return type(e).__name__ + ": " + str(e).split("backtrace:")[0].strip()
+    """The error without the call stack, which has addresses."""
+    return type(e).__name__ + ": " + re.split(r"backtrace:|\n *1\. ", str(e))[0].strip()
 
 
 def read(value):

@@ -71,7 +71,7 @@ CASES = {
         stride=(1, 1),
         padding=(1, 1),
     ),
-    "trace_id": lambda t: ttnn.execute_trace(t.device, 7, cq_id=0),
+    "trace_id": lambda t: ttnn.execute_trace(t.device, 123456, cq_id=0),
     "dtype_of_bitwise": lambda t: ttnn.bitwise_and(t.normal(32, 64), t.normal(32, 64)),
     "gather_dimensions": lambda t: ttnn.gather(t.normal(32, 64), -1, t.integers(0, 9, 1, 2, 32, 32, dtype=ttnn.uint16)),
     "topk_k": lambda t: ttnn.topk(t.normal(32, 64), 100, dim=-1),

@@ -22,8 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "golden.json")
-SHARD = 20  # cases in a process
-SECONDS = 150  # for a case, with the compilation of its kernels
+SECONDS = 300  # for a case, with the compilation of its kernels
 
 
 class Shard:
@@ -60,11 +59,11 @@ class Shard:
         self.errors.close()
 
 
-def run_chip(simulator, cache, cases, report):
-    """Runs cases in processes of SHARD each. A case that ends its process is the one whose line is missing; the next process goes on behind it."""
+def run_chip(simulator, cache, cases, report, size):
+    """Runs cases in processes of size each. A case that ends its process is the one whose line is missing; the next process goes on behind it."""
     cases = list(cases)
     while cases:
-        part = cases[:SHARD]
+        part = cases[:size]
         shard = Shard(simulator, cache, part)
         done = 0
         while done < len(part):
@@ -125,6 +124,7 @@ def main():
     parser.add_argument("--ttsim", help="the simulator's version, for golden.json")
     parser.add_argument("--chips", default="wormhole,blackhole")
     parser.add_argument("--cache", default=os.path.join(tempfile.gettempdir(), "programs-cache"))
+    parser.add_argument("--shard", type=int, default=20, help="cases in a process; a result doesn't depend on it")
     parser.add_argument("--missing", action="store_true", help="only cases without an entry")
     parser.add_argument("--ours", metavar="WHY", help="write the digests of what ttsim refuses, from this project's emulator")
     parser.add_argument("--compare", action="store_true", help="print what differs from golden.json instead of writing it")
@@ -148,8 +148,9 @@ def main():
                 e = entry(line)
                 print("%s %d %s %.1f s %s" % (chip, counter[0], name, seconds, e.get("sha256", str(e))[:200]), flush=True)
                 if a.compare:
-                    if expected(chip, name) != e:
-                        print("DIFFERS %s %s golden %s" % (chip, name, expected(chip, name)), flush=True)
+                    want = expected(chip, name)
+                    if want != e and not ("ttsim" in want and "ttsim" in e):
+                        print("DIFFERS %s %s golden %s" % (chip, name, want), flush=True)
                     return
                 if a.ours:
                     if "sha256" in e:
@@ -175,7 +176,7 @@ def main():
             cases = [n for n in cases if expected(chip, n) is None]
         if not (a.patterns or a.compare or a.missing or a.ours):
             entries[chip] = {n: e for n, e in entries.get(chip, {}).items() if n in cases}
-        threads.append(threading.Thread(target=run_chip, args=(simulator, os.path.join(a.cache, chip), cases, report_for(chip))))
+        threads.append(threading.Thread(target=run_chip, args=(simulator, os.path.join(a.cache, chip), cases, report_for(chip), a.shard)))
     for t in threads:
         t.start()
     for t in threads:

@@ -2,7 +2,7 @@
 import numpy as np
 import ttnn
 
-from programs.corpus import BLOCK, HEIGHT, L1, ROWS, TILE, WIDTH, group
+from programs.corpus import BLOCK, HEIGHT, L1, ROWS, TILE, WIDTH, group, read
 
 case = group("move")
 
@@ -104,7 +104,15 @@ case("assign")(of(lambda x: ttnn.assign(x, memory_config=L1), 32, 64))
 case("copy")(of_two(lambda x, y: (ttnn.copy(x, y), y)[1], (32, 64)))
 case("move", replay=False)(of(ttnn.move, 32, 64, memory=L1))
 case("bcast_h")(of_two(lambda x, y: ttnn.bcast(x, y, ttnn.BcastOpMath.ADD, ttnn.BcastOpDim.H), (64, 96), (1, 96)))
-case("nonzero", replay=False)(lambda t: ttnn.nonzero(t.integers(0, 2, 1, 64, dtype=ttnn.uint32, layout=ROWS)))
+
+
+@case("nonzero")
+def _(t):
+    count, indices = read(list(ttnn.nonzero(t.integers(0, 2, 1, 64, dtype=ttnn.uint32, layout=ROWS))))
+    count = int(count.flat[0])
+    return [count, indices[..., :count]]  # nothing is written behind them
+
+
 case("indexed_fill")(
     lambda t: (lambda i, x, y: lambda: ttnn.indexed_fill(i, x, y))(
         t.integers(0, 4, 1, 2, dtype=ttnn.uint32, layout=ROWS), t.normal(4, 1, 32, 32, layout=ROWS), t.normal(2, 1, 32, 32, layout=ROWS)
