@@ -3,6 +3,7 @@ package ttnn_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,31 +16,51 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/ttnn"
 )
 
-// TestPrograms runs the corpus of TT-NN programs in testdata/programs on this project's emulator, by its library with the C interface of the
-// vendor's simulator, and compares with what they give on the vendor's simulator (golden.json, made by golden.py).
+// TestPrograms runs the corpus of TT-NN programs in testdata/programs on emulated chips and compares with what they give on the vendor's
+// simulator (golden.json, made by golden.py).
 //
-// REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel, REPRISE_LIBTTSIM a folder with
-// wormhole/libttsim.so and blackhole/libttsim.so, each with its soc_descriptor.yaml. REPRISE_TTNN_PROGRAMS may have patterns of names, such as
-// "trace/* binary/add_*"; with -short some 40 representatives run. TT_METAL_CACHE, if set, keeps compiled kernels: without them most
-// of the time is the compiler's.
+// REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel; a Go and a C compiler build the simulator library.
+// REPRISE_TTNN_PROGRAMS may have patterns of names, such as "trace/* binary/add_*", and REPRISE_TTNN_CHIPS some of the chips; with -short
+// some 40 representatives run. TT_METAL_CACHE, if set, keeps compiled kernels: without them most of the time is the compiler's.
 func TestPrograms(t *testing.T) {
-	python, library := os.Getenv("REPRISE_TTNN_PYTHON"), os.Getenv("REPRISE_LIBTTSIM")
-	if python == "" || library == "" {
-		t.Skip("REPRISE_TTNN_PYTHON (a Python with a ttnn wheel) and REPRISE_LIBTTSIM (a folder with wormhole/libttsim.so and blackhole/libttsim.so) are not both set")
-	}
-	c := &corpus{python: python, library: library}
+	installation, library := prepared(t)
+	c := &corpus{installation: installation, library: library, cache: t.TempDir()}
 	if testing.Short() {
 		c.flags = append(c.flags, "--short")
 	}
 	golden := readGolden(t)
-	for _, chip := range []string{"wormhole", "blackhole"} {
+	chips := strings.Fields(cmp.Or(os.Getenv("REPRISE_TTNN_CHIPS"), "wormhole blackhole"))
+	for _, chip := range chips {
 		t.Run(chip, func(t *testing.T) {
 			t.Parallel()
 			c.test(t, chip, golden)
 		})
 	}
+}
+
+// prepared returns the installation of TT-NN that REPRISE_TTNN_PYTHON names, and a simulator library that it has built. It skips the
+// test where either can't be had.
+func prepared(t *testing.T) (*ttnn.Installation, string) {
+	t.Helper()
+	python := os.Getenv("REPRISE_TTNN_PYTHON")
+	if python == "" {
+		t.Skip("REPRISE_TTNN_PYTHON names no Python with a ttnn wheel")
+	}
+	in, err := ttnn.Find(t.Context(), python, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), ttnn.LibraryName)
+	if err := (&ttnn.Libraries{Source: ".."}).Build(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	return in, path
 }
 
 const (
@@ -105,17 +126,32 @@ const programsFolder = "testdata/programs"
 
 // corpus runs main.py.
 type corpus struct {
-	python, library string
-	flags           []string
+	installation *ttnn.Installation
+	library      string // path of the simulator library
+	cache        string
+	flags        []string
 }
 
-// command is a process that runs main.py on a chip. The only place that knows how TT-NN is brought to the emulator.
-func (c *corpus) command(ctx context.Context, chip string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, c.python, append([]string{filepath.Join(programsFolder, "main.py")}, args...)...)
-	cmd.Env = append(os.Environ(), "TT_METAL_SIMULATOR="+filepath.Join(c.library, chip, "libttsim.so"))
-	if chip == "blackhole" {
-		cmd.Env = append(cmd.Env, "SHIM_ARCH=bh")
+// command is a process that runs main.py on a chip.
+func (c *corpus) command(ctx context.Context, t *testing.T, chipName string, args ...string) *exec.Cmd {
+	t.Helper()
+	arch, err := chip.ParseArch(chipName)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return pythonOn(ctx, t, c.installation, c.library, c.cache, ttnn.MachineOf(arch), append([]string{filepath.Join(programsFolder, "main.py")}, args...)...)
+}
+
+// pythonOn is a Python process on an emulated machine.
+func pythonOn(ctx context.Context, t *testing.T, in *ttnn.Installation, library, cache, machine string, args ...string) *exec.Cmd {
+	t.Helper()
+	r := &ttnn.Run{Installation: in, Library: library, Cache: cache, Settings: libttsim.Settings{Machine: machine, KernelCache: ttnn.KernelCache(os.Getenv)}}
+	env, err := r.Prepare(os.Environ())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, in.Python, args...)
+	cmd.Env = env
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
@@ -123,7 +159,7 @@ func (c *corpus) command(ctx context.Context, chip string, args ...string) *exec
 // output is what main.py prints with args.
 func (c *corpus) output(t *testing.T, chip string, args ...string) []string {
 	t.Helper()
-	cmd := c.command(t.Context(), chip, args...)
+	cmd := c.command(t.Context(), t, chip, args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -152,7 +188,7 @@ func (c *corpus) test(t *testing.T, chip string, golden *goldenFile) {
 func (c *corpus) runPart(t *testing.T, chip string, names []string, entries map[string]programEntry) int {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	cmd := c.command(ctx, chip, names...)
+	cmd := c.command(ctx, t, chip, names...)
 	stderr := new(strings.Builder)
 	cmd.Stderr = stderr
 	stdout, err := cmd.StdoutPipe()
