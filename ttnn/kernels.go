@@ -91,21 +91,22 @@ func (f *kernelFile) load() bool {
 	return len(text) > 0
 }
 
-// textOf returns the bytes of an ELF file's section .text, and its address; none if there is none.
+// textOf returns the executable segment of an ELF file, and its address; none if there is none.
 func textOf(file []byte) ([]byte, uint32) {
 	e, err := elf.NewFile(bytes.NewReader(file))
 	if err != nil {
 		return nil, 0
 	}
-	s := e.Section(".text")
-	if s == nil {
-		return nil, 0
+	for _, p := range e.Progs {
+		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxText {
+			continue
+		}
+		text := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(text, 0); err == nil {
+			return text, uint32(p.Vaddr)
+		}
 	}
-	text, err := s.Data()
-	if err != nil {
-		return nil, 0
-	}
-	return text, uint32(s.Addr)
+	return nil, 0
 }
 
 // maxText is how many bytes of memory before and after pc are searched for a kernel.

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"os"
 	"os/exec"
@@ -27,7 +28,8 @@ import (
 //
 // REPRISE_TTNN_PYTHON is the interpreter of a virtual environment with a ttnn wheel; a Go and a C compiler build the simulator library.
 // REPRISE_TTNN_PROGRAMS may have patterns of names, such as "trace/* binary/add_*", and REPRISE_TTNN_CHIPS some of the chips; with -short
-// some 40 representatives run. TT_METAL_CACHE, if set, keeps compiled kernels: without them most of the time is the compiler's.
+// some 40 representatives run. REPRISE_TTNN_PART=K/N runs one program in N, chosen by its name, on the second chip others than on the first.
+// TT_METAL_CACHE, if set, keeps compiled kernels: without them most of the time is the compiler's.
 func TestPrograms(t *testing.T) {
 	installation, library := prepared(t)
 	c := &corpus{installation: installation, library: library, cache: t.TempDir()}
@@ -171,7 +173,7 @@ func (c *corpus) output(t *testing.T, chip string, args ...string) []string {
 
 func (c *corpus) test(t *testing.T, chip string, golden *goldenFile) {
 	list := append(append([]string{"--list"}, c.flags...), strings.Fields(os.Getenv("REPRISE_TTNN_PROGRAMS"))...)
-	names := c.output(t, chip, list...)
+	names := part(t, chip, c.output(t, chip, list...))
 	wheel := strings.Join(c.output(t, chip, "--wheel"), "")
 	entries := golden.entries(wheel, chip)
 	if _, ok := golden.Wheels[wheel]; !ok {
@@ -182,6 +184,27 @@ func (c *corpus) test(t *testing.T, chip string, golden *goldenFile) {
 		done := c.runPart(t, chip, part, entries)
 		names = names[done:]
 	}
+}
+
+// part returns the programs that REPRISE_TTNN_PART chooses for a chip; all if it isn't set.
+func part(t *testing.T, chip string, names []string) []string {
+	t.Helper()
+	text := os.Getenv("REPRISE_TTNN_PART")
+	if text == "" {
+		return names
+	}
+	var k, n uint32
+	if _, err := fmt.Sscanf(text, "%d/%d", &k, &n); err != nil || n == 0 || k >= n {
+		t.Fatalf("REPRISE_TTNN_PART=%s: want K/N with K below N", text)
+	}
+	if chip == "blackhole" {
+		k = (k + 1) % n
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		h := fnv.New32a()
+		h.Write([]byte(name)) // a hash takes everything
+		return h.Sum32()%n != k
+	})
 }
 
 // runPart runs programs in one process, and returns how many are done: a program that ends the process is the last.

@@ -22,11 +22,16 @@ var (
 	firstQueues     = Version{0, 70, 0} // have command queues, if the library helps
 	firstHostMemory = Version{0, 72, 0} // by themselves
 	firstLinked     = Version{0, 76, 0} // have several chips: they read cluster_descriptor.yaml beside the simulator
+	firstRemote     = Version{0, 80, 0} // reach a chip without a PCI interface
 )
+
+// clusterFile is where tt-umd looks for the chips of a machine.
+const clusterFile = "cluster_descriptor.yaml"
 
 // Variables of TT-NN's environment.
 const (
 	variableSimulator = "TT_METAL_SIMULATOR"
+	variableCluster   = "TT_METAL_MOCK_CLUSTER_DESC_PATH"
 	variableSlow      = "TT_METAL_SLOW_DISPATCH_MODE"
 )
 
@@ -57,11 +62,15 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	}
 	files := map[string][]byte{"soc_descriptor.yaml": soc}
 	if len(spec.Chips) > 1 {
-		if r.Installation.Version.Less(firstLinked) {
-			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s knows no simulated machine of several chips such as %s", r.Installation.Text, spec.Name),
+		first := firstLinked
+		if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+			first = firstRemote
+		}
+		if r.Installation.Version.Less(first) {
+			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s can't open a simulated %s: %v is the first that can", r.Installation.Text, spec.Name, first),
 				Fix: fmt.Sprintf("%s -m pip install ttnn==%v", r.Installation.Python, newest())}
 		}
-		files["cluster_descriptor.yaml"] = clusterDescriptor(&spec)
+		files[clusterFile] = clusterDescriptor(&spec)
 	}
 	dir, err := r.folder(library, files)
 	if err != nil {
@@ -76,6 +85,12 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env.set(libttsim.Variable, string(settings))
 	// Python then prints where it was when a signal ends it.
 	env.preset("PYTHONFAULTHANDLER", "1")
+	if len(spec.Chips) > 1 {
+		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone
+	}
+	if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
+		env.preset(variableSlow, "1") // tt-umd gives a simulated chip without a PCI interface no queues
+	}
 	switch v := r.Installation.Version; {
 	case v.Less(firstQueues):
 		env.preset(variableSlow, "1")

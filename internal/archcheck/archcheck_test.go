@@ -33,6 +33,7 @@ examples/words/train       -> examples/words examples/words/transformer examples
 examples/deadlock          -> reprise chip debug/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/*        -> nothing  # what examples share
+ttnn                       -> chip debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
@@ -101,6 +102,7 @@ sim/serve                  -> nothing  # the protocol of cards in other processe
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
 sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
+sim/libttsim               -> chip sim sim/driver sim/emu sim/serve/cards  # emulated machines by the vendor's C interface
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator
 sim/ttsim/libttsim         -> sim/serve/function  # calls the vendor's library, alone with purego
 sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simulator for tests

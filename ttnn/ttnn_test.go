@@ -1,0 +1,357 @@
+package ttnn
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/elftest"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// interpreter makes a program that stands for Python: it prints what the probe would.
+func interpreter(t *testing.T, prints string, status int) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("the stand-in for Python is a shell script")
+	}
+	path := filepath.Join(t.TempDir(), "python")
+	if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\ncat <<'END'\n%s\nEND\nexit %d\n", prints, status), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestParseVersion(t *testing.T) {
+	for text, want := range map[string]Version{
+		"0.77.0": {0, 77, 0}, "0.70.1": {0, 70, 1}, "0.81.1rc3": {0, 81, 1}, "1.2": {1, 2, 0}, "0.68.0.dev20260101": {0, 68, 0},
+	} {
+		if got, err := ParseVersion(text); got != want || err != nil {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "new", ".1", "0.x"} {
+		if v, err := ParseVersion(text); err == nil {
+			t.Errorf("%q is %v", text, v)
+		}
+	}
+	for _, c := range []struct {
+		a, b Version
+		less bool
+	}{{Version{0, 68, 0}, Version{0, 70, 1}, true}, {Version{0, 70, 1}, Version{0, 70, 1}, false}, {Version{1, 0, 0}, Version{0, 99, 9}, false}, {Version{0, 70, 0}, Version{0, 70, 1}, true}} {
+		if c.a.Less(c.b) != c.less {
+			t.Errorf("%v before %v: %t", c.a, c.b, !c.less)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	ok := interpreter(t, "a banner\nreprise:"+`{"python":"/venv/bin/python","pythonVersion":"3.12.1","dir":"/venv/ttnn","version":"0.77.0"}`, 0)
+	in, err := Find(t.Context(), ok, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Installation{Python: "/venv/bin/python", PythonVersion: "3.12.1", Dir: "/venv/ttnn", Text: "0.77.0", Version: Version{0, 77, 0}}
+	if diff := cmp.Diff(want, in); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct {
+		name, python, fix string
+		kind              error
+	}{
+		{"no such file", filepath.Join(t.TempDir(), "none"), "--python", ErrNoPython},
+		{"it fails", interpreter(t, "", 3), "--python", ErrNoPython},
+		{"it is no Python", interpreter(t, "hello", 0), "--python", ErrNoPython},
+		{"without ttnn", interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"","version":""}`, 0), "/p -m pip install ttnn", ErrNotInstalled},
+		{"a folder that is called ttnn", interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/x/ttnn","version":""}`, 0), "/p -m pip install ttnn", ErrNotInstalled},
+		{"another version scheme", interpreter(t, `reprise:{"python":"/p","dir":"/x/ttnn","version":"main"}`, 0), "pip install", ErrNotInstalled},
+	} {
+		_, err := Find(t.Context(), c.python, "")
+		var e *Error
+		if !errors.Is(err, c.kind) || !errors.As(err, &e) || !strings.Contains(e.Fix, c.fix) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Find(ctx, ok, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
+
+// installed returns an installation with the files that Prepare reads.
+func installed(t *testing.T, v Version) *Installation {
+	t.Helper()
+	dir := t.TempDir()
+	soc := filepath.Join(dir, "tt_metal", "soc_descriptors")
+	if err := os.MkdirAll(soc, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for a, name := range socFiles {
+		if err := os.WriteFile(filepath.Join(soc, name), []byte("arch_name: "+a.String()+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Installation{Python: "/usr/bin/python3", Dir: dir, Text: v.String(), Version: v}
+}
+
+func TestPrepare(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		version Version
+		environ []string
+		set     map[string]string // but for those that name files of the cache
+		files   []string
+		err     string
+	}{
+		{machine: "n150", version: Version{0, 77, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "p150", version: Version{0, 68, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: []string{"libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "p300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "n300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "p150", version: Version{0, 77, 0}, environ: []string{"PYTHONFAULTHANDLER=0", "TT_METAL_SIMULATOR=/old", "HOME=/h"}, set: map[string]string{"PYTHONFAULTHANDLER": "0", "HOME": "/h"}, files: []string{"libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "n300", version: Version{0, 77, 0}, err: "ttnn 0.77.0 can't open a simulated n300: 0.80.0 is the first that can"},
+		{machine: "p300", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p300: 0.76.0 is the first that can"},
+		{machine: "n151", version: Version{0, 77, 0}, err: `machine "n151"`},
+	} {
+		r := &Run{Installation: installed(t, c.version), Library: "testdata/libttsim.so", Cache: t.TempDir(), Settings: libttsim.Settings{Machine: c.machine}}
+		env, err := r.Prepare(c.environ)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s, %v: %v, want %q", c.machine, c.version, err, c.err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s, %v: %v", c.machine, c.version, err)
+			continue
+		}
+		got, library := map[string]string{}, ""
+		for _, v := range env {
+			name, value, _ := strings.Cut(v, "=")
+			switch name {
+			case variableSimulator:
+				library = value
+			case variableCluster:
+				if value != filepath.Join(filepath.Dir(library), clusterFile) {
+					t.Errorf("%s: %s", c.machine, v)
+				}
+			case libttsim.Variable:
+				if s, err := libttsim.ParseSettings(value); err != nil || s.Machine != c.machine {
+					t.Errorf("%s: %s: %v", c.machine, v, err)
+				}
+			default:
+				got[name] = value
+			}
+		}
+		if diff := cmp.Diff(c.set, got); diff != "" {
+			t.Errorf("%s, %v: environment: %s", c.machine, c.version, diff)
+		}
+		var files []string
+		list, err := os.ReadDir(filepath.Dir(library))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range list {
+			files = append(files, f.Name())
+		}
+		if diff := cmp.Diff(c.files, files); diff != "" {
+			t.Errorf("%s, %v: files: %s", c.machine, c.version, diff)
+		}
+	}
+}
+
+// The same machine is written once; another library or description has a folder of its own. Nothing else is left in the cache.
+func TestPrepareAgain(t *testing.T) {
+	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"), Settings: libttsim.Settings{Machine: "p150"}}
+	for range 3 {
+		if _, err := r.Prepare(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := *r
+	other.Library = "/b/libttsim.so"
+	if _, err := other.Prepare(nil); err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(r.Cache)
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d entries in the cache, want 2: %v", len(list), err)
+	}
+}
+
+// A cache that can't be written is an error that says what to do.
+func TestPrepareWithoutCache(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(file, "cache"), Settings: libttsim.Settings{Machine: "p150"}}
+	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "XDG_CACHE_HOME") {
+		t.Error(err)
+	}
+	r.Installation.Dir = t.TempDir()
+	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "no description of a blackhole") {
+		t.Error(err)
+	}
+}
+
+// A file that isn't our library is refused before Python starts.
+func TestCheckLibrary(t *testing.T) {
+	other := filepath.Join(t.TempDir(), LibraryName)
+	if err := os.WriteFile(other, []byte("\x7fELF"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	test, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{other, test, filepath.Join(t.TempDir(), "none")} {
+		if err := CheckLibrary(path); !errors.Is(err, ErrNoLibrary) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestDiagnose(t *testing.T) {
+	l := &Libraries{Cache: t.TempDir(), Executable: os.Args[0]}
+	status := func(python string) string {
+		var b strings.Builder
+		for _, c := range Diagnose(t.Context(), python, "", l) {
+			if c.Name != "library" { // there may be tools to build it, or not
+				fmt.Fprintf(&b, "%s %s\n", c.Name, c.Status)
+			}
+			if c.Status == kmd.StatusFailed && c.Fix == "" {
+				t.Errorf("%+v: no fix", c)
+			}
+		}
+		return b.String()
+	}
+	for name, c := range map[string]struct{ python, want string }{
+		"nothing":     {filepath.Join(t.TempDir(), "none"), "python failed\nversion skipped\ncompiler skipped\n"},
+		"no ttnn":     {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1"}`, 0), "python ok\nttnn failed\nversion skipped\ncompiler skipped\n"},
+		"no compiler": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.77.0"}`, 0), "python ok\nttnn ok\nversion ok\ncompiler failed\n"},
+		"newer":       {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.99.0"}`, 0), "python ok\nttnn ok\nversion warning\ncompiler failed\n"},
+		"too old":     {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.50.0"}`, 0), "python ok\nttnn ok\nversion failed\ncompiler failed\n"},
+	} {
+		if diff := cmp.Diff(c.want, status(c.python)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A kernel is found by its bytes wherever in L1 it is, base firmware where it was linked.
+func TestKernelsAreKnownByTheirBytes(t *testing.T) {
+	dir := t.TempDir()
+	text := map[string][]byte{}
+	for name, path := range map[string]string{
+		"firmware": "build1/firmware/brisc/brisc.elf",
+		"reader":   "build1/kernels/reader/123/brisc/brisc.elf",
+		"writer":   "build1/kernels/writer/456/brisc/brisc.elf",
+		"compute":  "build1/kernels/compute/789/trisc1/trisc1.elf",
+	} {
+		text[name] = []byte(strings.Repeat("\x13\x00\x00\x00"+name+strings.Repeat("\x00", 8-len(name)%8), 20))
+		text[name] = text[name][:len(text[name])&^3]
+		file := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000, Bytes: text[name]}}}.Build()
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755), os.WriteFile(filepath.Join(dir, path), file, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, err := OpenKernels(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l1 := make([]byte, 256<<10)
+	copy(l1[0x3000:], text["firmware"])
+	copy(l1[0xA004:], text["writer"])
+	copy(l1[0x20000:], text["compute"])
+	read := func(addr uint32, p []byte) error {
+		if uint64(addr)+uint64(len(p)) > uint64(len(l1)) {
+			return errNoMemory
+		}
+		copy(p, l1[addr:])
+		return nil
+	}
+	for _, c := range []struct {
+		p    chip.Processor
+		pc   uint32
+		want string
+	}{
+		{chip.BRISC, 0x3010, "firmware"},
+		{chip.BRISC, 0xA004, "writer"},
+		{chip.BRISC, 0xA004 + uint32(len(text["writer"])) - 4, "writer"},
+		{chip.BRISC, 0xA004 + uint32(len(text["writer"])), ""},
+		{chip.BRISC, 0x20010, ""}, // another processor's
+		{chip.TRISC1, 0x20010, "compute"},
+		{chip.BRISC, 0xFFFF_FFF0, ""},
+	} {
+		got := ""
+		if m := known.space(c.p, c.pc, read).Find(c.pc); m != nil {
+			got = m.Name
+		}
+		if got != c.want {
+			t.Errorf("%v at %#x executes %q, want %q", c.p, c.pc, got, c.want)
+		}
+	}
+	if k, err := OpenKernels(t.Context(), filepath.Join(dir, "none")); err != nil || len(k.files) != 0 {
+		t.Errorf("a cache that doesn't exist: %v", err)
+	}
+}
+
+// The description of a machine has each chip, link and board once.
+func TestClusterDescriptor(t *testing.T) {
+	spec, err := (&libttsim.Settings{Machine: "p300"}).Spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `arch:
+  0: blackhole
+  1: blackhole
+chips: {}
+chip_unique_ids:
+  0: 1
+  1: 2
+ethernet_connections:
+  - [{chip: 0, chan: 2}, {chip: 1, chan: 9}]
+  - [{chip: 0, chan: 3}, {chip: 1, chan: 8}]
+ethernet_connections_to_remote_devices: []
+chips_with_mmio:
+  - 0: 0
+  - 1: 1
+harvesting:
+  0: {noc_translation: true, harvest_mask: 0, dram_harvesting_mask: 0, eth_harvesting_mask: 288, pcie_harvesting_mask: 2, l2cpu_harvesting_mask: 0}
+  1: {noc_translation: true, harvest_mask: 0, dram_harvesting_mask: 0, eth_harvesting_mask: 288, pcie_harvesting_mask: 1, l2cpu_harvesting_mask: 0}
+boards:
+  - [{board_id: 4672924418049}, {board_type: p300}, {chips: [0, 1]}]
+asic_locations:
+  0: 0
+  1: 1
+`
+	if diff := cmp.Diff(want, string(clusterDescriptor(&spec))); diff != "" {
+		t.Error(diff)
+	}
+	for _, m := range chip.Machines() {
+		text := string(clusterDescriptor(&m))
+		if n := strings.Count(text, "noc_translation"); n != len(m.Chips) {
+			t.Errorf("%s: %d chips are described, want %d", m.Name, n, len(m.Chips))
+		}
+		if n := strings.Count(text, "{chip: "); n != 2*len(m.Links) {
+			t.Errorf("%s: %d ends of links, want %d", m.Name, n, 2*len(m.Links))
+		}
+		if strings.Contains(text, "board_type: }") {
+			t.Errorf("%s: a board has no type", m.Name)
+		}
+	}
+}
