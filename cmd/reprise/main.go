@@ -162,16 +162,15 @@ func named(k *kong.Context) error {
 func report(ctx context.Context, s streams, err error) int {
 	var b strings.Builder
 	defer s.who.last(func() { _, _ = io.WriteString(s.err, s.who.label(b.String())) }) // there is nowhere to say that it failed
+	var status exitStatus
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &status):
+		return int(status)
 	case ctx.Err() != nil:
 		fmt.Fprintln(&b, "reprise: ended:", context.Cause(ctx))
 		return exitInterrupted
-	}
-	var status exitStatus
-	if errors.As(err, &status) {
-		return int(status)
 	}
 	// Errors of package reprise bring the name along.
 	fmt.Fprintln(&b, "reprise:", strings.TrimPrefix(err.Error(), "reprise: "))

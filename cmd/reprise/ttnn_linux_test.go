@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/ttnn"
+)
+
+// ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that is built once for a test. It skips a
+// test without that Python.
+type ttnnRun struct {
+	t               *testing.T
+	python, library string
+}
+
+func newTTNN(t *testing.T) *ttnnRun {
+	t.Helper()
+	python := os.Getenv("REPRISE_TTNN_PYTHON")
+	if python == "" {
+		t.Skip("REPRISE_TTNN_PYTHON names no Python with a ttnn wheel")
+	}
+	library := filepath.Join(t.TempDir(), ttnn.LibraryName)
+	if err := (&ttnn.Libraries{Source: "../.."}).Build(t.Context(), library); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("TT_METAL_LOGGER_LEVEL", "Error")
+	t.Setenv("TT_METAL_INSPECTOR", "0")
+	return &ttnnRun{t, python, library}
+}
+
+func (r *ttnnRun) args(args ...string) []string {
+	return append([]string{"ttnn", "run", "--python", r.python, "--library", r.library}, args...)
+}
+
+// output runs a program to its end and returns what it printed, and its exit code.
+func (r *ttnnRun) output(args ...string) (out, errs string, code int) {
+	r.t.Helper()
+	var b bytes.Buffer
+	c := start(r.t, &b, r.args(args...)...)
+	err := c.Wait()
+	if err != nil && c.ProcessState == nil {
+		r.t.Fatal(err)
+	}
+	return b.String(), c.err.String(), c.ProcessState.ExitCode()
+}
+
+func TestTTNNTrace(t *testing.T) {
+	r := newTTNN(t)
+	for _, chip := range []string{"wormhole", "blackhole"} {
+		out, errs, code := r.output("--chip", chip, "testdata/ttnn_trace.py")
+		if code != 0 || !strings.Contains(out, "sum 128.0") {
+			t.Errorf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
+		}
+	}
+}
+
+// Arguments, the exit code and the signal that ended the program pass through.
+func TestTTNNExitCodes(t *testing.T) {
+	r := newTTNN(t)
+	for _, c := range []struct {
+		args []string
+		out  string
+		code int
+	}{
+		{[]string{"-c", "import sys; print(sys.argv[1:]); sys.exit(7)", "--chip", "x"}, "['--chip', 'x']\n", 7},
+		{[]string{"-m", "json.tool", "--no-such-flag"}, "", 2},
+		{[]string{"-c", "import os; os.kill(os.getpid(), 15)"}, "", 143},
+		{[]string{"-c", "import os; os.kill(os.getpid(), 9)"}, "", 137},
+		{[]string{"-c", "print('done')"}, "done\n", 0},
+	} {
+		if out, errs, code := r.output(c.args...); out != c.out || code != c.code {
+			t.Errorf("%q: exit code %d, printed %q, want %d, %q: %s", c.args, code, out, c.code, c.out, errs)
+		}
+	}
+}
+
+// A program that takes too long, or is told by SIGQUIT, ends with what its cores do, by the names of TT-NN's kernels, and with what
+// Python does.
+func TestTTNNHang(t *testing.T) {
+	r := newTTNN(t)
+	hang := func(name string, end func(c *started), args ...string) {
+		var b said
+		c := start(t, &b, r.args(append(args, "testdata/ttnn_hang.py")...)...)
+		b.wait(t, "opened")
+		end(c)
+		_ = c.Wait() // its exit code is looked at
+		errs := c.err.String()
+		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n", "Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: no %q in %s", name, want, errs)
+			}
+		}
+		if code := c.ProcessState.ExitCode(); code != 134 {
+			t.Errorf("%s: exit code %d, want 134", name, code)
+		}
+	}
+	hang("SIGQUIT", func(c *started) {
+		if err := c.Process.Signal(syscall.SIGQUIT); err != nil {
+			t.Fatal(err)
+		}
+	}, "--chip", "wormhole")
+	// Long enough for kernels to be compiled: only then it is "opened".
+	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
+}
+
+// When the command is killed, the program is too; other programs go on. Nothing is left at the socket.
+func TestTTNNKilled(t *testing.T) {
+	r := newTTNN(t)
+	socket := filepath.Join(t.TempDir(), "card")
+	var b, other said
+	c := start(t, &b, r.args("--serve", socket, "testdata/ttnn_hang.py")...)
+	o := start(t, &other, r.args("testdata/ttnn_hang.py")...)
+	b.wait(t, "opened")
+	other.wait(t, "opened")
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	time.Sleep(100 * time.Millisecond) // what would take the other one along does so at once
+	if err := o.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the other program: %v", err)
+	}
+	// A killed process leaves its socket; the next one takes it over.
+	out, errs, code := r.output("--serve", socket, "testdata/ttnn_trace.py")
+	if code != 0 || !strings.Contains(out, "sum 128.0") {
+		t.Errorf("at the same socket: exit code %d, printed %q: %s", code, out, errs)
+	}
+	if _, err := os.Lstat(socket); err == nil {
+		t.Error("the socket is left after an orderly end")
+	}
+	if err := o.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = o.Wait()
+	if code := o.ProcessState.ExitCode(); code != 143 {
+		t.Errorf("SIGTERM: exit code %d, want 143", code)
+	}
+}
+
+// Other commands look at the card while the program runs, and don't disturb it.
+func TestTTNNServed(t *testing.T) {
+	r := newTTNN(t)
+	socket := filepath.Join(t.TempDir(), "card")
+	var b said
+	c := start(t, &b, r.args("--chip", "wormhole", "--serve", socket, "testdata/ttnn_hang.py")...)
+	b.wait(t, "opened")
+	for _, args := range [][]string{{"ls"}, {"info"}, {"doctor"}} {
+		var out bytes.Buffer
+		o := start(t, &out, append(args, "--device", "socket:"+socket)...)
+		if err := o.Wait(); err != nil || !strings.Contains(out.String(), "wormhole") && args[0] != "doctor" {
+			t.Errorf("%v: %v: %s%s", args, err, out.String(), o.err.String())
+		}
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+}
+
+// A child that a program forks doesn't reach the chip, and says so; the program goes on.
+func TestTTNNFork(t *testing.T) {
+	r := newTTNN(t)
+	for arg, want := range map[string]string{"leave": "child 7\nparent 1.0\n", "use": "child 1\nparent 1.0\n"} {
+		out, errs, code := r.output("testdata/ttnn_fork.py", arg)
+		if code != 0 || !strings.Contains(out, want) || strings.Contains(errs, "in a forked process") != (arg == "use") {
+			t.Errorf("%s: exit code %d, printed %q, want %q: %s", arg, code, out, want, errs)
+		}
+	}
+}
