@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"runtime"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
 )
@@ -30,7 +32,11 @@ func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	}
 	c.pace()
 	v := c.load(bar, off, width)
+	turns := c.othersTurn()
 	c.release()
+	if turns {
+		runtime.Gosched()
+	}
 	return v
 }
 
@@ -86,8 +92,12 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 		return
 	}
 	c.acquire()
-	defer c.release()
 	c.readBAR(bar, off, p)
+	turns := c.othersTurn()
+	c.release()
+	if turns {
+		runtime.Gosched()
+	}
 }
 
 // readBAR is BARRead; the caller holds the token.

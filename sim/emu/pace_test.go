@@ -1,7 +1,10 @@
 package emu
 
 import (
+	"encoding/binary"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -63,6 +66,70 @@ func TestPacedRemote(t *testing.T) {
 		v := workers[i%len(workers)]
 		if found := twice(v); found[0] == found[1] {
 			t.Fatalf("two loads from %v found %d", v, found[0])
+		}
+	}
+	near.healthy()
+	far.healthy()
+}
+
+// A host that loads or reads in a loop from one chip, as others run too, must not keep a further one from its turn: that is the one
+// that the host waits for.
+func TestPacedOthers(t *testing.T) {
+	word := make([]byte, 4)
+	for _, u := range []struct {
+		name string
+		load func(r *rig, off uint64) uint32
+	}{
+		{"load", func(r *rig, off uint64) uint32 { return uint32(r.dev.BARLoad(0, off, 4)) }},
+		{"read", func(r *rig, off uint64) uint32 {
+			r.dev.BARRead(0, off, word)
+			return binary.LittleEndian.Uint32(word)
+		}},
+	} {
+		t.Run(u.name, func(t *testing.T) { testPacedOthers(t, u.load) })
+	}
+}
+
+func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	runtime.LockOSThread() // as a host is that calls from C
+	defer runtime.UnlockOSThread()
+	const chips = 6
+	cfgs := make([]Config, chips)
+	for i := range cfgs {
+		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+	}
+	var links []Link
+	for i := range chips - 1 {
+		links = append(links, Link{i, 8, i + 1, 0})
+	}
+	m, err := NewMachine(cfgs, links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	rigs := make([]*rig, chips)
+	for i := range rigs {
+		c := m.Chip(i)
+		rigs[i] = &rig{t, c, c, func() {}, chip.Wormhole, c.Topology(), chip.Wormhole.Params()}
+		if i < chips-1 {
+			rigs[i].run(rigs[i].worker(1, 1), newAsm(0x1000).li(a0, 0x20000).label("l").addi(a1, a1, 1).sw(a1, a0, 0).j("l"))
+		}
+	}
+	near, far := rigs[0], rigs[chips-1]
+	v := far.worker(0, 0)
+	gate := near.eth(8)
+	a := 0x20000 | uint64(v.X)<<36 | uint64(v.Y)<<42 | (chips-1)<<48
+	for n := uint32(1); n <= 50; n++ {
+		for i, w := range []uint32{uint32(a), uint32(a >> 32), 4, remoteReadRequest} {
+			near.st(gate, remoteRequests+remoteCommands+uint64((n-1)%4)*32+4*uint64(i), w)
+		}
+		near.st(gate, remoteRequests+remoteWrite, n&7)
+		off := near.point(gate, remoteResponses+remoteWrite)
+		for begun := time.Now(); load(near, off) != n&7; {
+			if time.Since(begun) > time.Second {
+				t.Fatalf("answer %d has not come after a second", n)
+			}
 		}
 	}
 	near.healthy()

@@ -53,6 +53,7 @@ type sched struct {
 	group   *group    // of a Synchronous chip with others: they run together
 	idle    idle
 	steps   int  // since the host's last load
+	loads   uint // of the host: see othersTurn
 	skipped bool // loop last released the token because a host wanted it
 }
 
@@ -196,6 +197,21 @@ func (s *sched) pace() {
 	}
 	s.takePosted()
 	s.steps = 0
+}
+
+// loadsBeforeTurns is after how many loads of a Paced chip with links a host lets other goroutines run.
+const loadsBeforeTurns = 16
+
+// othersTurn counts a load of the host and reports whether the host is to let the goroutines of other chips run, as soon as it has
+// released the token. A host and the goroutine that runs its chip wake each other by the token. While they do, Go's scheduler runs no
+// other goroutine that waits for the same processor if the host is locked to its thread, as one that calls from C is: the chip that the
+// host waits for may be starved.
+func (s *sched) othersTurn() bool {
+	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+		return false
+	}
+	s.loads++
+	return s.loads%loadsBeforeTurns == 0
 }
 
 // turn is how many instructions a chip with links runs before it lets others run. They wait for each other's packets, and
