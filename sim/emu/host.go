@@ -32,10 +32,19 @@ func (c *Chip) BARLoad(bar int, off uint64, width int) uint64 {
 	}
 	c.pace()
 	v := c.load(bar, off, width)
+	c.saw(bar, off, v)
 	turns := c.othersTurn()
 	c.release()
 	if turns {
 		runtime.Gosched()
+	}
+	return v
+}
+
+// digest tells apart what reads of a few words find.
+func digest(p []byte) (v uint64) {
+	for _, b := range p[:min(len(p), 64)] {
+		v = v*0x100000001B3 ^ uint64(b) // FNV-1
 	}
 	return v
 }
@@ -72,6 +81,13 @@ func (c *Chip) storeOrPost(bar int, off uint64, width int, v uint64) {
 	if c.cfg.Awake && !c.cfg.Synchronous && c.posted.push(hostAccess{off: off, v: v, bar: uint8(bar), width: int8(width)}) {
 		return
 	}
+	if c.news.Load() {
+		c.acquire()
+		c.react()
+		c.store(bar, off, width, v)
+		c.release()
+		return
+	}
 	select {
 	case <-c.tok:
 		c.takePosted()
@@ -93,6 +109,7 @@ func (c *Chip) BARRead(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	c.readBAR(bar, off, p)
+	c.saw(bar, off, digest(p))
 	turns := c.othersTurn()
 	c.release()
 	if turns {
@@ -127,6 +144,7 @@ func (c *Chip) BARWrite(bar int, off uint64, p []byte) {
 	}
 	c.acquire()
 	defer c.release()
+	c.react()
 	c.writeBAR(bar, off, p)
 }
 

@@ -135,3 +135,44 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 	near.healthy()
 	far.healthy()
 }
+
+// A processor that has heard of the same thing as the host has noted it before the host's answer arrives, by way of another
+// processor (tt-metal fabric_erisc_router.cpp).
+func TestPacedAnswer(t *testing.T) {
+	const heard, near, far, done = 0x20000, 0x20100, 0x20200, 0x20300
+	m, err := NewMachine([]Config{{Arch: chip.Blackhole, Seed: 1, Paced: true}, {Arch: chip.Blackhole, Seed: 1, Paced: true}}, []Link{{0, 0, 1, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	c := m.Chip(0)
+	r := &rig{t, c, c, func() {}, chip.Blackhole, c.Topology(), chip.Blackhole.Params()}
+	v := r.worker(0, 0)
+	// Both count rounds in a1. Values are 2*round when a processor waits for its answer, and 2*round+1 for the answer. What they count
+	// in s0 keeps them from being taken for processors that wait.
+	first := onB().li(a0, heard).li(a2, near).li(a3, far).li(t1, done).label("next").
+		addi(a1, a1, 2).sw(a1, a0, 0).sw(a1, a2, 0).addi(a4, a1, 1).
+		label("answer").addi(s0, s0, 1).lw(a5, a2, 0).bne(a5, a4, "answer").sw(a4, a3, 0).
+		label("done").addi(s0, s0, 1).lw(a5, t1, 0).bne(a5, a1, "done").j("next")
+	second := onT0().li(a0, heard).li(a3, far).li(t1, done).label("next").
+		addi(a1, a1, 2).addi(a4, a1, 1).
+		label("heard").addi(s0, s0, 1).lw(a5, a0, 0).bne(a5, a1, "heard").sw(a1, a3, 0).
+		label("answer").addi(s0, s0, 1).lw(a5, a3, 0).bne(a5, a4, "answer").sw(a1, t1, 0).j("next")
+	for i := 1; i < 10; i++ { // so that a round has more slices than a load waits for
+		r.run(r.worker(i, 1), newAsm(0x1000).label("l").addi(s0, s0, 1).j("l"))
+	}
+	r.together(v, first, second)
+	status, end := r.point(v, near), uint64(0)
+	end = status - near + done
+	for n := uint64(2); n < 1000; n += 2 {
+		for c.BARLoad(0, status, 4) != n {
+		}
+		c.BARStore(0, status, 4, n+1)
+		for begun := time.Now(); c.BARLoad(0, end, 4) != n; {
+			if time.Since(begun) > 2*time.Second {
+				t.Fatalf("round %d: the second processor waits for an answer that it has overwritten", n/2)
+			}
+		}
+	}
+	r.healthy()
+}

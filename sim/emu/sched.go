@@ -52,8 +52,10 @@ type sched struct {
 	peers   peerQueue // what other cards have asked for
 	group   *group    // of a Synchronous chip with others: they run together
 	idle    idle
-	steps   int  // since the host's last load
-	loads   uint // of the host: see othersTurn
+	steps   int      // since the host's last load
+	loads   uint     // of the host: see othersTurn
+	last    hostLoad // of the host
+	news    atomic.Bool
 	skipped bool // loop last released the token because a host wanted it
 }
 
@@ -197,6 +199,39 @@ func (s *sched) pace() {
 	}
 	s.takePosted()
 	s.steps = 0
+}
+
+// hostLoad is a load of the host and what it found.
+type hostLoad struct {
+	bar   int
+	off   uint64
+	value uint64
+}
+
+// saw notes what a host has found. It is news if it differs from what the load before found at the same place.
+func (s *sched) saw(bar int, off, value uint64) {
+	if !s.chip.cfg.Paced || s.chip.cfg.Synchronous || !s.chip.linked() {
+		return
+	}
+	l := hostLoad{bar, off, value}
+	if l != s.last {
+		s.last, s.steps = l, 0
+		s.news.Store(true)
+	}
+}
+
+// react executes as much as the processors do at least before a host's store reaches a Paced chip with links that answers what the host
+// has loaded: those that run get a slice each. The way to the host and back takes silicon a microsecond. TT-NN's fabric counts on it: a
+// router that is to find the host's answer has just to write that it waits (tt-metal fabric_erisc_router.cpp, READY_FOR_TRAFFIC).
+func (s *sched) react() {
+	if !s.news.Swap(false) || s.steps >= 2*len(s.queue) {
+		return
+	}
+	for n := 2*len(s.queue) - s.pos; n > 0 && s.busy() && !s.ahead(); n-- {
+		s.step()
+		s.steps++
+	}
+	s.takePosted()
 }
 
 // loadsBeforeTurns is after how many loads of a Paced chip with links a host lets other goroutines run.
