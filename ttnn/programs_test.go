@@ -141,7 +141,11 @@ func (c *corpus) command(ctx context.Context, t *testing.T, chipName string, arg
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pythonOn(ctx, t, c.installation, c.library, c.cache, ttnn.MachineOf(arch), append([]string{filepath.Join(programsFolder, "main.py")}, args...)...)
+	script, err := filepath.Abs(filepath.Join(programsFolder, "main.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pythonOn(ctx, t, c.installation, c.library, c.cache, ttnn.MachineOf(arch), append([]string{script}, args...)...)
 }
 
 // pythonOn is a Python process on an emulated machine.
@@ -154,6 +158,7 @@ func pythonOn(ctx context.Context, t *testing.T, in *ttnn.Installation, library,
 	}
 	cmd := exec.CommandContext(ctx, in.Python, args...)
 	cmd.Env = env
+	cmd.Dir = t.TempDir() // TT-NN leaves a folder where it runs
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
