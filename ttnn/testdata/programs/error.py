@@ -79,7 +79,6 @@ CASES = {
     "pool_window": lambda t: ttnn.max_pool2d(
         t.normal(1, 1, 64, 32, layout=ROWS), batch_size=1, input_h=8, input_w=8, channels=32, kernel_size=[2, 2], stride=[2, 2], padding=[3, 3], dilation=[1, 1]
     ),
-    "to_torch": lambda t: ttnn.to_torch(t.normal(32, 64)),
 }
 for name, function in CASES.items():
     case(name, short=name in ("add_shapes", "matmul_shapes"))(refused(function))
