@@ -13,15 +13,16 @@ const (
 	restShare = 20 // the chip works for one part in so many of the time
 )
 
-// idle gives quiet processors little of the host's time. Only the goroutine that runs the chip uses it.
+// idle gives quiet processors little of the host's time. Whoever holds the chip's token uses it.
 type idle struct {
 	on     bool
+	all    bool // quiet processors have their turns, too
 	lively bool // a processor of this round wasn't quiet
 	spared bool // one of the last round wasn't
 	round  uint
 	since  time.Time // when all became quiet
-	worked time.Time // since when it works, after a rest
-	due    bool
+	worked time.Time // since when the chip works, after a rest
+	due    bool      // the chip is to rest
 }
 
 // skips reports whether a processor has no turn in this round.
@@ -34,7 +35,7 @@ func (i *idle) skips(k *core) bool {
 		i.lively = true
 		return false
 	}
-	return i.spared && i.round%quietShare != 0
+	return i.spared && !i.all && i.round%quietShare != 0
 }
 
 // endRound is called when all processors had their turn.
@@ -59,17 +60,22 @@ func (i *idle) endRound() {
 	i.due = now.Sub(i.since) >= restAfter && now.Sub(i.worked) >= restTime/restShare
 }
 
-// rests reports whether the chip is to rest.
-func (i *idle) rests() bool { return i.due }
-
-// rest waits until a host has brought something, for restTime at most.
-func (i *idle) rest(kick <-chan struct{}) {
+// rest waits, without the token, until a host has brought something, for restTime at most. It reports whether a host has.
+func rest(kick <-chan struct{}) bool {
 	t := time.NewTimer(restTime)
+	defer t.Stop()
 	select {
 	case <-kick:
-		i.since = time.Time{}
+		return true
 	case <-t.C:
+		return false
 	}
-	t.Stop()
+}
+
+// rested is called after a rest. A host's access makes the chip work for restAfter again.
+func (i *idle) rested(accessed bool) {
+	if accessed {
+		i.since = time.Time{}
+	}
 	i.worked, i.due = time.Now(), false
 }

@@ -139,8 +139,15 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 // A processor that has heard of the same thing as the host has noted it before the host's answer arrives, by way of another
 // processor (tt-metal fabric_erisc_router.cpp).
 func TestPacedAnswer(t *testing.T) {
+	for name, eases := range map[string]bool{"all have turns": false, "quiet ones have few": true} {
+		t.Run(name, func(t *testing.T) { testPacedAnswer(t, eases) })
+	}
+}
+
+func testPacedAnswer(t *testing.T, eases bool) {
 	const heard, near, far, done = 0x20000, 0x20100, 0x20200, 0x20300
-	m, err := NewMachine([]Config{{Arch: chip.Blackhole, Seed: 1, Paced: true}, {Arch: chip.Blackhole, Seed: 1, Paced: true}}, []Link{{0, 0, 1, 0}})
+	cfg := Config{Arch: chip.Blackhole, Seed: 1, Paced: true, EasesIdle: eases}
+	m, err := NewMachine([]Config{cfg, cfg}, []Link{{0, 0, 1, 0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +166,20 @@ func TestPacedAnswer(t *testing.T) {
 		label("heard").addi(s0, s0, 1).lw(a5, a0, 0).bne(a5, a1, "heard").sw(a1, a3, 0).
 		label("answer").addi(s0, s0, 1).lw(a5, a3, 0).bne(a5, a4, "answer").sw(a1, t1, 0).j("next")
 	for i := 1; i < 10; i++ { // so that a round has more slices than a load waits for
-		r.run(r.worker(i, 1), newAsm(0x1000).label("l").addi(s0, s0, 1).j("l"))
+		filler := newAsm(0x1000).label("l").addi(s0, s0, 1).j("l")
+		if eases {
+			filler = talker(chip.Blackhole, 0x20000) // beside which the two are quiet
+		}
+		r.run(r.worker(i, 1), filler)
 	}
 	r.together(v, first, second)
 	status, end := r.point(v, near), uint64(0)
 	end = status - near + done
-	for n := uint64(2); n < 1000; n += 2 {
+	rounds := uint64(500)
+	if eases { // each waits for the turn of a quiet processor, and a tenth of them shows an answer that is lost
+		rounds = 100
+	}
+	for n := uint64(2); n < 2*rounds; n += 2 {
 		for c.BARLoad(0, status, 4) != n {
 		}
 		c.BARStore(0, status, 4, n+1)

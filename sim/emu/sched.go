@@ -159,7 +159,7 @@ func (s *sched) loop() {
 		}
 		// A host that asks again and again must not keep the chip from running: at least every other time it gets a step.
 		left := turn
-		for ran := false; s.busy() && left > 0 && !s.ahead() && !s.idle.rests() && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
+		for ran := false; s.busy() && left > 0 && !s.ahead() && !s.idle.due && (s.want.Load() == 0 || !ran && s.skipped); ran = true {
 			n := s.step()
 			s.steps++
 			if s.chip.linked() {
@@ -169,7 +169,7 @@ func (s *sched) loop() {
 			s.skipped = false
 		}
 		s.skipped = s.want.Load() != 0
-		busy, ahead := s.busy(), s.ahead()
+		busy, ahead, rests := s.busy(), s.ahead(), s.idle.due
 		s.tok <- struct{}{}
 		switch {
 		case !busy:
@@ -178,8 +178,11 @@ func (s *sched) loop() {
 			woken = time.Now()
 		case ahead:
 			time.Sleep(breath)
-		case s.idle.rests():
-			s.idle.rest(s.kick)
+		case rests:
+			accessed := rest(s.kick)
+			s.takeToken()
+			s.idle.rested(accessed)
+			s.tok <- struct{}{}
 		case left <= 0:
 			runtime.Gosched()
 		}
@@ -227,10 +230,12 @@ func (s *sched) react() {
 	if !s.news.Swap(false) || s.steps >= 2*len(s.queue) {
 		return
 	}
+	s.idle.all = true
 	for n := 2*len(s.queue) - s.pos; n > 0 && s.busy() && !s.ahead(); n-- {
 		s.step()
 		s.steps++
 	}
+	s.idle.all = false
 	s.takePosted()
 }
 
