@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 // text writes a line to whatever --timeline names, as a demo does.
@@ -179,7 +181,7 @@ func TestSaveToDevice(t *testing.T) {
 func TestSaveToSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
-	l, err := listen(path)
+	l, err := serve.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"syscall"
 
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/serve"
 	servecards "github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
@@ -90,7 +88,7 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return err
 	}
-	l, err := listen(c.Socket)
+	l, err := serve.Listen(c.Socket)
 	if err != nil {
 		return err
 	}
@@ -98,22 +96,4 @@ func (c *simServeCmd) Run(ctx context.Context, s streams) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	return servecards.Serve(ctx, l, d, 0)
-}
-
-// listen listens at a path. It replaces a socket that a killed server has left there, to which no connection succeeds.
-func listen(path string) (*net.UnixListener, error) {
-	at := &net.UnixAddr{Name: path, Net: "unix"}
-	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
-		switch c, err := net.DialUnix("unix", nil, at); {
-		case err == nil:
-			_ = c.Close() // it was only to find out whether a server answers
-		case errors.Is(err, syscall.ECONNREFUSED): // anything else may be a server that is busy, or another user's
-			_ = os.Remove(path) // if that fails, listening says why
-		}
-	}
-	l, err := net.ListenUnix("unix", at)
-	if err != nil {
-		return nil, fmt.Errorf("serve a card: %w: give a path that can be made and that no other server has", err)
-	}
-	return l, nil
 }

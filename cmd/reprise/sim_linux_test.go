@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 // A socket that a killed server has left is replaced. One whose server is only too busy to take another connection stays.
@@ -37,7 +39,7 @@ func TestListen(t *testing.T) {
 	if !errors.Is(err, unix.EAGAIN) {
 		t.Fatalf("a server without room: %v", err)
 	}
-	if l, err := listen(path); !errors.Is(err, syscall.EADDRINUSE) {
+	if l, err := serve.Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("beside a busy server: %v", err)
 		if err == nil {
 			l.SetUnlinkOnClose(false)
@@ -50,7 +52,7 @@ func TestListen(t *testing.T) {
 	if err := unix.Close(server); err != nil { // as if it was killed: the file stays
 		t.Fatal(err)
 	}
-	l, err := listen(path)
+	l, err := serve.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}

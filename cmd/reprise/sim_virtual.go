@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/serve"
 	"github.com/reprise-tt/reprise/sim/serve/vfiouser"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -126,7 +127,7 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s streams) (err error) {
 		if served[i], err = vfiouser.New(cards[i].fn, cards[i].conf); err != nil {
 			return closed(err)
 		}
-		l, err := listen(path)
+		l, err := serve.Listen(path)
 		if err != nil {
 			return closed(err)
 		}

@@ -102,7 +102,7 @@ sim/serve                  -> nothing  # the protocol of cards in other processe
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
 sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
-sim/libttsim               -> chip sim sim/driver sim/emu sim/serve/cards  # emulated machines by the vendor's C interface
+sim/libttsim               -> chip sim sim/driver sim/emu sim/serve sim/serve/cards  # emulated machines by the vendor's C interface
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator
 sim/ttsim/libttsim         -> sim/serve/function  # calls the vendor's library, alone with purego
 sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simulator for tests

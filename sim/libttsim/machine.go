@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/sim/serve"
 	"github.com/reprise-tt/reprise/sim/serve/cards"
 )
 
@@ -121,7 +118,7 @@ func (m *Machine) serve() error {
 		if i > 0 {
 			path = fmt.Sprintf("%s.%d", path, i)
 		}
-		l, err := Listen(path)
+		l, err := serve.Listen(path)
 		if err != nil {
 			return fmt.Errorf("libttsim: serve at %s: %w", path, err)
 		}
@@ -132,29 +129,6 @@ func (m *Machine) serve() error {
 		}()
 	}
 	return nil
-}
-
-// Listen listens at the path of a UNIX socket. It replaces the socket of a process that was killed, to which no connection succeeds.
-func Listen(path string) (*net.UnixListener, error) {
-	at := &net.UnixAddr{Name: path, Net: "unix"}
-	l, err := net.ListenUnix("unix", at)
-	if !errors.Is(err, syscall.EADDRINUSE) {
-		return l, err
-	}
-	if info, statErr := os.Lstat(path); statErr != nil || info.Mode()&fs.ModeSocket == 0 {
-		return nil, err
-	}
-	c, dialErr := net.DialUnix("unix", nil, at)
-	if dialErr == nil {
-		return nil, errors.Join(fmt.Errorf("another process serves there: %w", err), c.Close())
-	}
-	if !errors.Is(dialErr, syscall.ECONNREFUSED) {
-		return nil, err
-	}
-	if err := os.Remove(path); err != nil {
-		return nil, err
-	}
-	return net.ListenUnix("unix", at)
 }
 
 // Settings returns what the machine was started with.

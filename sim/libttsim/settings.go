@@ -29,7 +29,7 @@ type Settings struct {
 	// Serve is the path of a UNIX socket at which the first card is offered to other processes, or empty. Further cards have their
 	// number appended: PATH.1.
 	Serve string `json:"serve,omitempty"`
-	// Report is the path of a UNIX socket at which the library says what each core does to whoever connects, or empty.
+	// Report is the path of a UNIX socket, or empty. The library writes a report of all cores to each connection.
 	Report string `json:"report,omitempty"`
 	// KernelCache is the folder with the kernels that the host compiled, for reports; may be empty.
 	KernelCache string `json:"kernelCache,omitempty"`

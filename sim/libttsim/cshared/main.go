@@ -1,5 +1,4 @@
-// Command cshared is the shared library libttsim.so with the emulated machine of package libttsim behind it: the C interface of ttsim
-// docs/libttsim_api.md. Build it with
+// Command cshared builds libttsim.so, the C interface of ttsim docs/libttsim_api.md, over the emulated machine of package libttsim:
 //
 //	go build -buildmode=c-shared -o libttsim.so
 //
@@ -33,6 +32,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 var (
@@ -68,7 +68,7 @@ func (m *hostMemory) WriteHost(bus uint64, p []byte) error {
 	return nil
 }
 
-// end ends the process with a report. It doesn't return: whoever would go on has nothing to go on with.
+// end prints a report and exits the process, as the vendor's library does. It doesn't return.
 func end(err error) {
 	endOnce.Do(func() {
 		var b []byte
@@ -116,7 +116,7 @@ func reprise_init() {
 		m, err = libttsim.Start(s, &memory, end)
 	}
 	if err == nil && s.Report != "" {
-		reports, err = libttsim.Listen(s.Report)
+		reports, err = serve.Listen(s.Report)
 	}
 	if err != nil {
 		end(err)
@@ -169,7 +169,8 @@ func reprise_config_read(bdf, off C.uint32_t) C.uint32_t {
 
 //export reprise_config_write
 func reprise_config_write(bdf, off C.uint32_t) {
-	end(fmt.Errorf("libttsim_pci_config_wr32: %w: configuration space can't be written (word %#x of device %#x)", libttsim.ErrMisuse, uint32(off), uint32(bdf)>>3))
+	end(fmt.Errorf("libttsim_pci_config_wr32: %w: configuration space can't be written (word %#x of device %#x)",
+		libttsim.ErrMisuse, uint32(off), uint32(bdf)>>3))
 }
 
 //export reprise_read

@@ -43,7 +43,7 @@ func compiled(m *libttsim.Machine) *ttnn.Kernels {
 	return known
 }
 
-// serveReports prints what each core does to whoever connects, until the listener is closed.
+// serveReports writes a report of all cores to each connection, until the listener is closed.
 func serveReports(m *libttsim.Machine, l *net.UnixListener) {
 	for {
 		c, err := l.AcceptUnix()
