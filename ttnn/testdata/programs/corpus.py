@@ -12,6 +12,7 @@ dictionaries of them. If it returns a function, that is called once at once, and
 of both are the case's."""
 import hashlib
 import re
+import time
 import zlib
 from typing import Callable, NamedTuple
 
@@ -223,3 +224,20 @@ def run(name, device):
     replayed = read(outputs)
     ttnn.release_trace(t.device, trace)
     return {"eager": first, "replay": replayed}
+
+
+def seconds(name, device, rounds):
+    """The least time that an operation takes from its call until the device has done it; None for a case that is no single operation."""
+    case = CASES[name]
+    result = None if case.alone else case.function(Bench(name, device, case.options))
+    if not callable(result):
+        return None
+
+    def once():
+        begun = time.perf_counter()
+        result()
+        ttnn.synchronize_device(device)
+        return time.perf_counter() - begun
+
+    once()  # compiles the kernels
+    return min(once() for _ in range(rounds))

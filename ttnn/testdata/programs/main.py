@@ -2,6 +2,7 @@
 a pattern such as 'trace/*'. main.py [--short] --list prints the names, those that share a device next to each other; main.py --wheel prints TT-NN's version.
 
 A line of JSON for each: {"name", "sha256"}, {"name", "error"} or {"name", "skipped"}. Everything that TT-NN prints goes to the standard error.
+--time ROUNDS prints {"name", "seconds"} instead, for the programs that are one operation, and before them {"name": "open"}.
 --save FOLDER also writes the results as .npz files, to find out what differs between two simulators."""
 import argparse
 import fnmatch
@@ -10,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 import traceback
 
 # Simulators have no SFPLOADMACRO. The inspector listens on a port, which two processes can't share.
@@ -114,6 +116,22 @@ class Runner:
         os.execv(sys.executable, [sys.executable, __file__] + (["--save", self.save] if self.save else []) + rest)
 
 
+def measure(chosen, rounds):
+    """Prints how long opening the device and operations take, each the least of some rounds."""
+    runner, times = Runner(None), []
+    for _ in range(3):
+        begun = time.perf_counter()
+        runner.open(corpus.CASES[chosen[0]].options)
+        times.append(time.perf_counter() - begun)
+        runner.close()
+    runner.say({"name": "open", "seconds": min(times)})
+    for name in chosen:
+        best = corpus.seconds(name, runner.open(corpus.CASES[name].options), rounds)
+        if best is not None:
+            runner.say({"name": name, "seconds": best})
+    runner.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
@@ -121,6 +139,7 @@ def main():
     parser.add_argument("--wheel", action="store_true")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--save", metavar="FOLDER")
+    parser.add_argument("--time", metavar="ROUNDS", type=int)
     a = parser.parse_intermixed_args()
     if a.wheel:
         print(importlib.metadata.version("ttnn"), file=results, flush=True)
@@ -131,7 +150,10 @@ def main():
         os._exit(0)
     if not a.names and not a.short:
         parser.error("no names")
-    Runner(a.save).run_all(chosen)
+    if a.time:
+        measure(chosen, a.time)
+    else:
+        Runner(a.save).run_all(chosen)
 
 
 main()
