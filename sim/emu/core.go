@@ -94,7 +94,8 @@ type core struct {
 	probeDelay int32
 	slice      int
 	queueIndex int
-	quiet      int // slices since it was woken, or stored to a register
+	quiet      int  // slices since it was woken, or stored to a register
+	ends       bool // its slice, after this instruction: see together
 
 	// What a parked core waits for.
 	seen    *seenWaits // nil before the first

@@ -326,6 +326,7 @@ func (c *core) start(o origin, pc uint32) {
 	c.slice = minSlice
 	c.state = runnable
 	t.chip.enqueue(c)
+	t.together(c)
 }
 
 // heldAll is the value of SOFT_RESET_0 that holds all of the tile's processors.

@@ -368,6 +368,11 @@ func (c *core) run(n int) stop {
 			switch c.slow(o) {
 			case slowDone:
 				idx++
+				if c.ends {
+					c.pc = base + uint32(idx)<<2
+					c.count(m - idx)
+					return stopAgain
+				}
 				continue
 			case slowBlocked:
 				c.count(n)

@@ -266,6 +266,22 @@ func (c *core) wake(look bool) {
 		c.probeSkip = seldomSkip
 	}
 	c.tile.chip.enqueue(c)
+	c.tile.together(c)
+}
+
+// together lets a processor that was just started or woken keep pace with the others of its tile: those that run end their slices, and
+// their next ones are as short as its first. On silicon they have one clock, and tt-metal counts on it: BRISC starts NCRISC, which notes
+// how many atomics its NIU has had answered; some 500 instructions later BRISC makes the first one that NCRISC is not to have counted
+// (tt-metal brisc.cc, ncrisck.cc, cq_dispatch.cpp, cq_dispatch_subordinate.cpp).
+func (t *tile) together(woken *core) {
+	if !t.chip.cfg.Paced {
+		return
+	}
+	for _, k := range t.cores {
+		if k != woken && k.state == runnable {
+			k.slice, k.ends = minSlice, true
+		}
+	}
 }
 
 // changed wakes the cores of the tile that wait for a register of one of the classes cl.

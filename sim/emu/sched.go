@@ -372,7 +372,7 @@ func (s *sched) swap(i, j int) {
 // slice runs core k for a while, which it draws, and finds out whether it waits. It returns how many instructions that were, and whether
 // the core could go on at once.
 func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
-	k.ahead = 0
+	k.ahead, k.ends = 0, false
 	limit := maxSlice
 	if s.chip.cfg.Delay > 0 {
 		limit = maxSliceDelay
@@ -387,7 +387,9 @@ func (s *sched) slice(k *core, draw *splitmix) (used int, more bool) {
 		}
 		st = k.advance(n)
 		used = k.used
-		k.slice = min(2*k.slice, limit)
+		if !k.ends {
+			k.slice = min(2*k.slice, limit)
+		}
 	}
 	k.probeFirst = false
 	if st == stopSlice || st == stopWaits {
