@@ -227,7 +227,7 @@ func (s *sched) saw(bar int, off, value uint64) {
 // has loaded: those that run get a slice each. The way to the host and back takes silicon a microsecond. TT-NN's fabric counts on it: a
 // router that is to find the host's answer has just to write that it waits (tt-metal fabric_erisc_router.cpp, READY_FOR_TRAFFIC).
 func (s *sched) react() {
-	if !s.news.Swap(false) || s.steps >= 2*len(s.queue) {
+	if !s.news.Swap(false) || !s.idle.on && s.steps >= 2*len(s.queue) { // steps counts those that quiet processors let pass
 		return
 	}
 	s.idle.all = true
