@@ -22,12 +22,12 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
+	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
 // metalDir names what tests on tt-metal's firmware run. Nothing of it is in this repository.
@@ -90,18 +90,18 @@ func strictWith(t *testing.T, f *metal.Firmware) kmd.Target {
 	if testing.Short() {
 		t.Skip("checks take time")
 	}
-	waivers, err := target.MetalWaivers(t.Context(), *metalDir)
+	list, err := waivers.Metal(t.Context(), *metalDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if q := queueFirmware[f.Layout.Arch]; q != nil {
-		more, err := target.MetalWaivers(t.Context(), q.Dir)
+		more, err := waivers.Metal(t.Context(), q.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		waivers = append(waivers, more...)
+		list = append(list, more...)
 	}
-	return emulatorWith(t, f, sim.Strict(1), sim.Waive(waivers...))
+	return emulatorWith(t, f, sim.Strict(1), sim.Waive(list...))
 }
 
 func emulatorWith(t *testing.T, f *metal.Firmware, opts ...sim.Option) kmd.Target {

@@ -12,7 +12,7 @@ import (
 
 // Firmware names folders with firmware that tt-metal built, which devices run instead of this runtime's own. Cases that open a
 // device below the runtime, whose programs the workers' firmware can't run, or that need this runtime's own queues, are skipped
-// then. Emulators let it rely on what target.MetalWaivers names.
+// then. Emulators let it rely on what package sim/waivers names.
 type Firmware struct {
 	Workers string // base firmware of the workers: reprise.WithFirmware
 	Queues  string // the command queues': reprise.WithQueueFirmware

@@ -3,7 +3,6 @@ package ttnn
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,31 +81,12 @@ func (f *kernelFile) load() bool {
 	if err != nil {
 		return false
 	}
-	text, at := textOf(data)
-	// tt-metal rewrites a kernel so that it runs at any address, and keeps what it made.
-	if moved, err := os.ReadFile(f.path + ".xip.elf"); err == nil && !f.firmware {
-		text, _ = textOf(moved)
+	text, at, err := metal.Text(f.path)
+	if err != nil || len(text) > maxText {
+		return false
 	}
 	f.elf, f.text, f.at = data, text, at
-	return len(text) > 0
-}
-
-// textOf returns the executable segment of an ELF file, and its address; none if there is none.
-func textOf(file []byte) ([]byte, uint32) {
-	e, err := elf.NewFile(bytes.NewReader(file))
-	if err != nil {
-		return nil, 0
-	}
-	for _, p := range e.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || p.Filesz > maxText {
-			continue
-		}
-		text := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(text, 0); err == nil {
-			return text, uint32(p.Vaddr)
-		}
-	}
-	return nil, 0
+	return true
 }
 
 // maxText is how many bytes of memory before and after pc are searched for a kernel.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/ttnn"
 )
 
@@ -57,6 +58,22 @@ func TestTTNNTrace(t *testing.T) {
 		out, errs, code := r.output("--chip", chip, "testdata/ttnn_trace.py")
 		if code != 0 || !strings.Contains(out, "sum 128.0") {
 			t.Errorf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
+		}
+	}
+}
+
+// TT-NN passes every check of the emulator, once it has compiled its firmware and its kernels.
+func TestTTNNChecks(t *testing.T) {
+	r := newTTNN(t)
+	for _, chip := range []string{"wormhole", "blackhole"} {
+		for left := 4; ; left-- { // firmware, queues' kernels, kernels
+			out, errs, code := r.output("--chip", chip, "--check", strings.Join(libttsim.Checks(), ","), "testdata/ttnn_trace.py")
+			if code == 0 && strings.Contains(out, "sum 128.0") {
+				break
+			}
+			if left == 0 || !strings.Contains(errs, "run the program again") {
+				t.Fatalf("%s: exit code %d, printed %q: %s", chip, code, out, errs)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
 // emulatorHint lists what may follow the architecture of an emulated card.
@@ -64,11 +65,11 @@ func parseEmulator(name, rest string) (*Device, error) {
 		case "fault":
 			d.opts = append(d.opts, sim.Fault(value))
 		case "metal":
-			waivers, err := MetalWaivers(context.Background(), value)
+			list, err := waivers.Metal(context.Background(), value)
 			if err != nil {
 				return wrong(err, "name a folder with firmware that tt-metal built, such as its kernel cache", "%v", err)
 			}
-			d.opts = append(d.opts, sim.Waive(waivers...))
+			d.opts = append(d.opts, sim.Waive(list...))
 			w = "metal"
 		case "seed", "delay", "strict":
 			x, err := strconv.ParseUint(value, 10, 31)

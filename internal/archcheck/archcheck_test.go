@@ -37,7 +37,7 @@ ttnn                       -> chip debug/stack kernels/metal kmd sim/emu sim/lib
 bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
-hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim mesh/topology internal/seam  # devices by name, for the command and the suite
+hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
@@ -102,7 +102,8 @@ sim/serve                  -> nothing  # the protocol of cards in other processe
 sim/serve/cards            -> internal/seam internal/kabi sim/driver sim/serve  # cards over that protocol
 sim/serve/function         -> sim/serve  # PCI functions over that protocol
 sim/serve/vfiouser         -> chip sim/driver  # cards for virtual machines
-sim/libttsim               -> chip sim sim/driver sim/emu sim/serve sim/serve/cards  # emulated machines by the vendor's C interface
+sim/libttsim               -> chip kernels/metal sim sim/driver sim/emu sim/serve sim/serve/cards sim/waivers  # emulated machines by the vendor's C interface
+sim/waivers                -> chip kernels/metal sim/emu  # what others' programs rely on, for the emulator's checks
 sim/ttsim                  -> chip internal/seam sim/driver sim/serve sim/serve/function  # the vendor's simulator
 sim/ttsim/libttsim         -> sim/serve/function  # calls the vendor's library, alone with purego
 sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simulator for tests

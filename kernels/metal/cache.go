@@ -33,7 +33,9 @@ type Cache struct {
 	Roots []string
 	// Kernels are ordered by path.
 	Kernels []Kernel
-	// Firmware is all that could be read, ordered by folder.
+	// FirmwareFolders are the folders with base firmware, in order.
+	FirmwareFolders []string
+	// Firmware is all that could be read and is of a known revision, ordered by folder.
 	Firmware []*Firmware
 	// Ethernet has the kernels and base firmware for Ethernet cores, ordered by path. Nothing runs them.
 	Ethernet []EthernetFile
@@ -72,7 +74,8 @@ func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 			return nil, err
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(firmware)) {
+	c.FirmwareFolders = slices.Sorted(maps.Keys(firmware))
+	for _, dir := range c.FirmwareFolders {
 		f, err := OpenFirmware(dir)
 		if err != nil {
 			c.Problems = append(c.Problems, err)

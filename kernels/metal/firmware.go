@@ -73,7 +73,7 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	f := &Firmware{Dir: dir}
 	var addresses [chip.NumProcessors]uint32
 	for p := range chip.Processor(chip.NumProcessors) {
-		path := firmwareFile(dir, p)
+		path := FirmwareFile(dir, p)
 		file, err := readFile(path)
 		if err != nil {
 			e := &FirmwareError{Dir: dir, Path: path, Err: err}
@@ -100,8 +100,8 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	return f, nil
 }
 
-// firmwareFile returns where the file of a processor is, or where it should be.
-func firmwareFile(dir string, p chip.Processor) string {
+// FirmwareFile returns where a folder of base firmware has the file of a processor, or where it should have it.
+func FirmwareFile(dir string, p chip.Processor) string {
 	name := FileName(p)
 	flat := filepath.Join(dir, name)
 	if _, err := os.Stat(flat); err == nil {
@@ -137,7 +137,7 @@ func escape(dir string) string {
 
 func isFirmware(dir string) bool {
 	for p := range chip.Processor(chip.NumProcessors) {
-		if _, err := os.Stat(firmwareFile(dir, p)); err != nil {
+		if _, err := os.Stat(FirmwareFile(dir, p)); err != nil {
 			return false
 		}
 	}

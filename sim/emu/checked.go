@@ -139,7 +139,7 @@ func (c *core) changes(addr, n, v uint32) bool {
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown {
+		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.assumes(UnwrittenUnused) {
 			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
 			return false
 		}

@@ -36,6 +36,10 @@ const (
 	// atomic, without a wait in between: if the multicast still were to read the page, workers would get a part of the next command
 	// for a go signal. It holds for agents that know of the later request, not for the processor's own stores.
 	ReadInOrder
+	// UnwrittenUnused: of what the program loads from L1 it uses nothing that was never written. tt-metal's base firmware copies tables
+	// of coordinates as a whole, of which the host writes as many rows as there are (tt_metal/hw/inc/internal/firmware_common.h,
+	// noc_worker_logical_to_virtual_map_init).
+	UnwrittenUnused
 
 	// What tensix.Assumptions of the same names are, for the instructions that the program pushes.
 	ContextIsRead = Assumptions(tensix.ContextIsRead) << engineAssumptions
@@ -47,10 +51,10 @@ const (
 
 	// MetalFirmware is what tt-metal's base firmware of workers relies on, MetalQueue what its command-queue firmware does:
 	// prefetcher, dispatcher and subordinate.
-	MetalFirmware = StoresInOrder | PassedBytesUnused | BootIsOver
+	MetalFirmware = StoresInOrder | PassedBytesUnused | UnwrittenUnused | BootIsOver
 	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | ContextIsRead | ZeroedAtOnce | BootIsOver
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead | ZeroedAtOnce | BootIsOver
 )
 
 // engineAssumptions is the place of the first assumption of the Tensix engines.

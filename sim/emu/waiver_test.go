@@ -36,6 +36,10 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 			return newAsm(0x1000).stw(0x48000, 0x010203).li(a0, 0x48000).sb(x0, a0, 3).lw(a1, a0, 0).
 				emit(itype(0x13, 1, a1, a1, 8)).sw(a1, a0, 8).halt().forget(8)
 		},
+		// It copies a word that was never written.
+		UnwrittenUnused: func(r *rig, v, w chip.XY) *asm {
+			return newAsm(0x1000).li(a0, 0x48000).lw(a1, a0, 0).sw(a1, a0, 8).halt().forget(16)
+		},
 		// It releases a semaphore while unpacker 0 may work.
 		ContextIsRead: func(*rig, chip.XY, chip.XY) *asm {
 			return newAsm(0x1000).pushes(pushInit, pushPost, pushUnpack, pushGet)
@@ -135,7 +139,7 @@ func TestWaivers(t *testing.T) {
 			}
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
 				for _, delay := range []int{0, 80} {
-					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true}
+					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true, RefuseUnwritten: a == UnwrittenUnused}
 					topo, err := chip.New(arch, chip.Harvesting{})
 					if err != nil {
 						t.Fatal(err)

@@ -30,6 +30,7 @@ const deviceStride = 1 << 40
 // returned.
 type Machine struct {
 	settings  Settings
+	waivers   int // how many programs may rely on something that checks refuse
 	emulated  *sim.Machine
 	chips     []*emu.Chip
 	functions []*emu.Chip // of them, by PCI device number
@@ -54,7 +55,12 @@ func Start(s Settings, memory driver.DMA, stopped func(error)) (*Machine, error)
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{settings: s, closed: make(chan struct{})}
+	w, err := s.waivers()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, sim.Waive(w...))
+	m := &Machine{settings: s, waivers: len(w), closed: make(chan struct{})}
 	m.emulated = sim.NewMachine(spec, append(opts, sim.UsedBy(func(int) driver.DMA { return memory }))...)
 	if err := m.emulated.Err(); err != nil {
 		return nil, fmt.Errorf("libttsim: start: %w", err)
@@ -246,6 +252,13 @@ func (m *Machine) fault() error {
 		}
 	}
 	return nil
+}
+
+// OutdatedWaivers reports whether the host has compiled programs since the machine started with checks: they may have been refused what
+// programs of their kind are known to rely on.
+func (m *Machine) OutdatedWaivers() bool {
+	w, err := m.settings.waivers()
+	return err == nil && len(w) != m.waivers
 }
 
 // StoppedError says which chip stopped, and why. It wraps ErrStopped.

@@ -1,15 +1,20 @@
 package libttsim
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels/metal"
 	"github.com/reprise-tt/reprise/sim"
+	"github.com/reprise-tt/reprise/sim/emu"
+	"github.com/reprise-tt/reprise/sim/waivers"
 )
 
 // Variable is the environment variable in which the shared library finds its Settings, as JSON.
@@ -31,7 +36,8 @@ type Settings struct {
 	Serve string `json:"serve,omitempty"`
 	// Report is the path of a UNIX socket, or empty. The library writes a report of all cores to each connection.
 	Report string `json:"report,omitempty"`
-	// KernelCache is the folder with the kernels that the host compiled, for reports; may be empty.
+	// KernelCache is the folder with the kernels and the firmware that the host compiled, for reports, and for checks: what the firmware
+	// and compute kernels that it has when the machine starts are known to rely on is not refused. May be empty.
 	KernelCache string `json:"kernelCache,omitempty"`
 }
 
@@ -89,6 +95,21 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 		spec.Chips[i].Harvesting = harvesting(spec.Arch)
 	}
 	return spec, opts, nil
+}
+
+// waivers returns what the host's programs may rely on although there are checks.
+func (s *Settings) waivers() ([]emu.Waiver, error) {
+	if len(s.Checks) == 0 || s.KernelCache == "" {
+		return nil, nil
+	}
+	w, err := waivers.Metal(context.Background(), s.KernelCache)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, metal.ErrEmpty):
+		return nil, nil // the host will compile all of it
+	case err != nil:
+		return nil, fmt.Errorf("libttsim: kernel cache: %w: %w", ErrSettings, err)
+	}
+	return w, nil
 }
 
 // harvesting returns which tiles TT-NN takes a simulated chip to lack: none but two of the Ethernet tiles that every Blackhole lacks
