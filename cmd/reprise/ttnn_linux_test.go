@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/ttnn"
@@ -190,4 +193,44 @@ func TestTTNNFork(t *testing.T) {
 			t.Errorf("%s: exit code %d, printed %q, want %q: %s", arg, code, out, want, errs)
 		}
 	}
+}
+
+// A full disk ends the command with what to do, and TT-NN with its own message; neither hangs, and the command leaves nothing.
+func TestTTNNFullDisk(t *testing.T) {
+	r := newTTNN(t)
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("mounting a small disk:", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(disk, 0) })
+	if err := os.WriteFile(filepath.Join(disk, "full"), make([]byte, 1<<20), 0o644); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal("the disk isn't full:", err)
+	}
+	files := func() int {
+		list, err := os.ReadDir(disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	t.Run("cache of TT-NN", func(t *testing.T) {
+		t.Setenv("TT_METAL_CACHE", filepath.Join(disk, "kernels"))
+		if out, errs, code := r.output("testdata/ttnn_trace.py"); code == 0 || strings.Contains(errs, "longer than") {
+			t.Errorf("exit code %d, printed %q: %s", code, out, errs)
+		}
+		if err := os.RemoveAll(filepath.Join(disk, "kernels")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("cache of the command", func(t *testing.T) {
+		t.Setenv("XDG_CACHE_HOME", disk)
+		before := files()
+		out, errs, code := r.output("testdata/ttnn_trace.py")
+		if code != 1 || !strings.Contains(errs, "free space") {
+			t.Errorf("exit code %d, printed %q: %s", code, out, errs)
+		}
+		if after := files(); after > before+1 { // its folder, which the next run uses
+			t.Errorf("%d files, before %d", after, before)
+		}
+	})
 }
