@@ -153,6 +153,8 @@ func (r *rig) oursAlone(w uint32) bool {
 	switch w >> 24 {
 	case opSFPLOADMACRO:
 		return true
+	case opSFPSHFT2:
+		return w&15 == 6
 	case opUNPACR:
 		a := r.e.decodeUNPACR(w)
 		return r.arch == chip.Wormhole && a.zero != 0 || a.context != 0 || a.counters != 0

@@ -60,7 +60,7 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 }
 
 func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
-	if !e.accept(UndefinedBehavior, a.mod, upTo(6)) || !e.accept(UnsupportedFunctionality, a.mod, modes(3, 4, 5)) {
+	if !e.accept(UndefinedBehavior, a.mod, upTo(6)) || !e.accept(UnsupportedFunctionality, a.mod, modes(3, 4, 5, 6)) {
 		return false
 	}
 	if e.wormhole && a.mod == 4 {
@@ -69,14 +69,17 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	if !e.destination(a.dst) {
 		return false
 	}
-	if a.mod != 5 {
+	s := &e.sfpu
+	by := &s.l[a.c]
+	switch {
+	case a.mod == 6: // the immediate also names what is shifted, by its low bits (tt-isa-documentation SFPSHFT2.md)
+		by = s.constant(uint32(int32(a.imm<<20) >> 20))
+	case a.mod != 5:
 		return e.zero("the immediate", a.imm) && e.shiftLanes(a.dst, a.c, a.mod == 3)
-	}
-	if a.imm >= 16 {
+	case a.imm >= 16:
 		return e.refuse(UnsupportedFunctionality, "there is no LReg %d", a.imm)
 	}
-	s := &e.sfpu
-	lanes.Shift(&s.l[a.dst], &s.l[a.imm], &s.l[a.c], false, s.enabled())
+	lanes.Shift(&s.l[a.dst], &s.l[a.imm&15], by, false, s.enabled())
 	return true
 }
 
