@@ -92,9 +92,13 @@ func (r *Report) writeSummary(w io.Writer) error {
 		return fmt.Sprintf("[%d]", i+1)
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{"what", "now", "peer or limit", "goal"})
+	columns := 3
+	if slices.ContainsFunc(r.Summary, func(row *SummaryRow) bool { return len(row.Goals) > 0 }) {
+		columns++
+	}
+	t.AppendHeader(table.Row{"what", "now", "peer or limit", "goal"}[:columns])
 	for _, row := range r.Summary {
-		t.AppendRow(row.cells(note))
+		t.AppendRow(row.cells(note)[:columns])
 	}
 	if err := render(w, t); err != nil {
 		return err

@@ -15,7 +15,11 @@ import (
 // WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error {
 	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
-	if _, err := fmt.Fprintf(w, "%s\n%d rounds after %d to warm up; reading the clock costs %s, taken off\n\n", head, r.Rounds, r.Warmup, duration(r.TimerOverheadNs)); err != nil {
+	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup, duration(r.TimerOverheadNs))
+	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
+		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
+	}
+	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", head, how); err != nil {
 		return err
 	}
 	if r.Summary != nil {

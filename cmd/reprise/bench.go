@@ -18,6 +18,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
+// benchCmds are the commands that measure; without a name it is the first one.
+type benchCmds struct {
+	Device benchCmd     `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
+	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
+}
+
 // benchCmd measures what things cost.
 type benchCmd struct {
 	Families []string `arg:"" optional:"" help:"What to measure; all but the summary if nothing is named. --list lists them." placeholder:"FAMILY"`

@@ -41,7 +41,7 @@ type cli struct {
 	Reset    resetCmd    `cmd:"" help:"Reset a card and check that it answers."`
 	Monitor  monitorCmd  `cmd:"" help:"Show which processes use how much device memory."`
 	Hwtest   hwtestCmd   `cmd:"" help:"Run the conformance suite on a device."`
-	Bench    benchCmd    `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device."`
+	Bench    benchCmds   `cmd:"" help:"Measure what replays, enqueues, captures and transfers cost on a device, or TT-NN programs."`
 	Probe    probeCmd    `cmd:"" help:"Watch a running process by eBPF."`
 	Trace    traceCmd    `cmd:"" help:"Inspect, compare and run recorded traces."`
 	Graph    graphCmd    `cmd:"" help:"Inspect reports of what ran and what it allocated, and import them for the visualizer."`

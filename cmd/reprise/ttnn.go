@@ -21,15 +21,41 @@ type ttnnCmd struct {
 	Library ttnnLibraryCmd `cmd:"" help:"Build the simulator library that TT-NN loads."`
 }
 
+// ttnnTools are the flags that name what runs TT-NN.
+type ttnnTools struct {
+	Python  string `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	Library string `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
+}
+
+// find finds TT-NN and the simulator library, and builds that if there is none. The settings of the run are left to the caller.
+func (c *ttnnTools) find(ctx context.Context, s streams) (*ttnn.Run, error) {
+	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
+	if err != nil {
+		return nil, err
+	}
+	cache, err := ttnnCache()
+	if err != nil {
+		return nil, err
+	}
+	library := c.Library
+	if library == "" {
+		if library, err = ttnnLibraries(cache).Find(ctx, func(text string) { fmt.Fprintln(s.err, "reprise:", text) }); err != nil {
+			return nil, err
+		}
+	} else if err := ttnn.CheckLibrary(library); err != nil {
+		return nil, err
+	}
+	return &ttnn.Run{Installation: in, Library: library, Cache: filepath.Join(cache, "machines")}, nil
+}
+
 type ttnnRunCmd struct {
-	Python  string        `help:"Python interpreter that has ttnn; that of the active virtual environment, or python3, if absent." placeholder:"PATH"`
+	ttnnTools
 	Chip    string        `help:"One chip: wormhole or blackhole (the default)." placeholder:"ARCH" xor:"machine"`
 	Machine string        `help:"Machine to emulate: n150, p150, n300, p300 and the like." placeholder:"NAME" xor:"machine"`
 	Check   []string      `help:"Checks of the emulator: ${ttnn_checks}." placeholder:"NAME"`
 	Seed    uint64        `help:"Order in which the chip's processors run." placeholder:"N"`
 	Serve   string        `help:"Offer the card to other commands, which call it socket:PATH, while the program runs." placeholder:"PATH"`
 	Timeout time.Duration `help:"End a program that takes longer, after printing what each core does." placeholder:"TIME"`
-	Library string        `help:"Simulator library to use, as made by reprise ttnn library." placeholder:"FILE" type:"existingfile"`
 
 	Args []string `arg:"" passthrough:"" help:"Python program and its arguments: SCRIPT, -m MODULE or -c CODE." placeholder:"SCRIPT"`
 }
@@ -74,23 +100,11 @@ func (c *ttnnRunCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	in, err := ttnn.Find(ctx, c.Python, os.Getenv("VIRTUAL_ENV"))
+	r, err := c.find(ctx, s)
 	if err != nil {
 		return err
 	}
-	cache, err := ttnnCache()
-	if err != nil {
-		return err
-	}
-	library := c.Library
-	if library == "" {
-		if library, err = ttnnLibraries(cache).Find(ctx, func(text string) { fmt.Fprintln(s.err, "reprise:", text) }); err != nil {
-			return err
-		}
-	} else if err := ttnn.CheckLibrary(library); err != nil {
-		return err
-	}
-	r := &ttnn.Run{Installation: in, Library: library, Cache: filepath.Join(cache, "machines"), Settings: settings}
+	r.Settings = settings
 	if len(c.Args) > 1 && c.Args[0] == "--" {
 		c.Args = c.Args[1:]
 	}

@@ -2,7 +2,8 @@
 a pattern such as 'trace/*'. main.py [--short] --list prints the names, those that share a device next to each other; main.py --wheel prints TT-NN's version.
 
 A line of JSON for each: {"name", "sha256"}, {"name", "error"} or {"name", "skipped"}. Everything that TT-NN prints goes to the standard error.
---time ROUNDS prints {"name", "seconds"} instead, for the programs that are one operation, and before them {"name": "open"}.
+--time ROUNDS prints {"name", "seconds"} instead, and before them {"name": "open", "seconds"}. A program that is no single operation is
+skipped, and an error ends the process.
 --save FOLDER also writes the results as .npz files, to find out what differs between two simulators."""
 import argparse
 import fnmatch
@@ -117,18 +118,22 @@ class Runner:
 
 
 def measure(chosen, rounds):
-    """Prints how long opening the device and operations take, each the least of some rounds."""
+    """Prints how long opening the device takes, the median of three, and operations, each the least of some rounds."""
     runner, times = Runner(None), []
     for _ in range(3):
         begun = time.perf_counter()
         runner.open(corpus.CASES[chosen[0]].options)
         times.append(time.perf_counter() - begun)
         runner.close()
-    runner.say({"name": "open", "seconds": min(times)})
+    runner.say({"name": "open", "seconds": sorted(times)[1]})
     for name in chosen:
-        best = corpus.seconds(name, runner.open(corpus.CASES[name].options), rounds)
-        if best is not None:
-            runner.say({"name": name, "seconds": best})
+        try:
+            best = corpus.seconds(name, runner.open(corpus.CASES[name].options), rounds)
+        except Exception as e:
+            traceback.print_exc()
+            runner.say({"name": name, "error": corpus.error_text(e)[:2000]})
+            os._exit(1)  # the device may be beyond closing
+        runner.say({"name": name, "skipped": "it is no single operation"} if best is None else {"name": name, "seconds": best})
     runner.close()
 
 

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Of a program's times the least counts, of opening the device the median. What one refuses has a row, is counted and named, and isn't
+// part of the mean.
+func TestReportTimed(t *testing.T) {
+	ns := func(all ...float64) Times { return Times{Ns: all} }
+	r := ReportTimed("TT-NN", 3, []TimedChip{{
+		Name: "wormhole", Open: Timed{OpenDevice, ns(1e8, 3e8, 2e8), ns(4e8)},
+		Programs: []Timed{
+			{"a/half", ns(3e6, 2e6), ns(1e6, 5e6)},
+			{"a/eight", ns(2e6), ns(16e6)},
+			{"b/theirs", ns(2e6), Times{Refused: "ERROR: no such instruction"}},
+			{"b/ours", Times{Refused: "it doesn't end"}, ns(1e6)},
+		},
+		Skipped: []string{"c/two", "c/one"},
+	}, {
+		Name: "blackhole", Open: Timed{OpenDevice, ns(1e8), Times{}}, Programs: []Timed{{"a/half", ns(1e6), Times{}}},
+	}})
+	const want = `rounds: 3, of which the fastest counts
+
+ what                                                    now                        peer or limit
+─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ wormhole: open the device                               200 ms                     ttsim 400 ms = 2 × now, measured
+ wormhole: a/half                                        2 ms                       ttsim 1 ms = 0.5 × now, measured
+ wormhole: a/eight                                       2 ms                       ttsim 16 ms = 8 × now, measured
+ wormhole: b/theirs                                      2 ms [1]                   -
+ wormhole: b/ours                                        - [2]                      ttsim 1 ms, measured
+ wormhole: ttsim / reprise, geometric mean of 2          2 ×                        -
+                                                         a/half, the lowest, 0.5 ×
+                                                         a/eight, the highest, 8 ×
+ wormhole: programs that reprise refuses                 1 [3]                      -
+ wormhole: programs that ttsim refuses                   1 [4]                      -
+ wormhole: programs without a time, no single operation  2 [5]                      -
+ blackhole: open the device                              100 ms                     -
+ blackhole: a/half                                       1 ms                       -
+[1] ttsim refuses it: ERROR: no such instruction
+[2] not measured: reprise refuses it: it doesn't end
+[3] b/ours
+[4] b/theirs
+[5] c/one, c/two
+`
+	var out, got strings.Builder
+	if err := r.WriteTable(&out); err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(out.String(), "\n") // the first line is of this machine
+	for line := range strings.Lines(table) {
+		got.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	if f, ok := r.Figure("ttnn/a/half/chip=wormhole/device=ttsim"); !ok || f.Min != 1e6 {
+		t.Errorf("the vendor's figure: %+v", f)
+	}
+}
