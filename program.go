@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
@@ -252,23 +253,42 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	}
 	x.d.work.RLock()
 	defer x.d.work.RUnlock()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.released {
-		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), ErrReleased)
+	if err := x.retire(ctx); err != nil {
+		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), err)
 	}
 	for _, q := range x.d.queues {
 		if err := q.await(ctx); err != nil {
+			x.mu.Lock()
+			x.released = false
+			x.mu.Unlock()
 			return x.d.failed(fmt.Sprintf("release executable %q", x.Name()), err)
 		}
 	}
-	x.released = true
 	x.d.mu.Lock()
 	delete(x.d.execs, x)
 	x.d.mu.Unlock()
 	if err := x.drop(); err != nil {
 		return fmt.Errorf("reprise: release executable %q: %w", x.Name(), err)
 	}
+	return nil
+}
+
+// retire lets nobody run the executable any more. A run holds x.mu while its queue has no room for it, so this waits for as long as ctx
+// lasts; and since it doesn't stand in line for the lock, a run that comes meanwhile isn't held up.
+func (x *Executable) retire(ctx context.Context) error {
+	const pause = 100 * time.Microsecond
+	for !x.mu.TryLock() {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	defer x.mu.Unlock()
+	if x.released {
+		return ErrReleased
+	}
+	x.released = true
 	return nil
 }
 

@@ -154,7 +154,7 @@ func (t *Trace) replayObserved(ctx context.Context) (err error) {
 func (t *Trace) replay(ctx context.Context) error {
 	changed := false
 	for _, p := range t.parts {
-		for _, o := range p.callees {
+		for _, o := range p.called() {
 			if err := o.flushAll(ctx); err != nil {
 				return t.replayError(err)
 			}

@@ -238,7 +238,7 @@ func (p *part) replayChanged(ctx context.Context) error {
 
 // flushAll is flush for a part that others call, and for those that it calls.
 func (p *part) flushAll(ctx context.Context) error {
-	for _, o := range p.callees {
+	for _, o := range p.called() {
 		if err := o.flushAll(ctx); err != nil {
 			return err
 		}

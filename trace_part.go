@@ -70,11 +70,11 @@ func allCallees(parts ...*part) []*part {
 	return out
 }
 
-// called returns the parts that the part calls: none once it is dropped.
+// called returns the parts that the part calls: none once it is dropped. The slice doesn't change after the capture.
 func (p *part) called() []*part {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	return slices.Clone(p.callees)
+	return p.callees
 }
 
 // where names the part in errors of a trace that has others.
