@@ -1,0 +1,18 @@
+//go:build long
+
+package ttnn_test
+
+import (
+	"testing"
+
+	"github.com/reprise-tt/reprise/ttnn"
+)
+
+// TestLargeMachines runs collectives on machines with four chips.
+func TestLargeMachines(t *testing.T) {
+	const program = "mesh.py --trace --mesh=2x2 all_gather reduce_scatter all_reduce broadcast"
+	runMachines(t, []machineCase{
+		{machine: "quietbox", first: ttnn.Version{Minor: 77}, program: program},
+		{machine: "quietbox2", first: ttnn.Version{Minor: 77}, program: program},
+	})
+}
