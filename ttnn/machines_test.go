@@ -21,9 +21,9 @@ type machineCase struct {
 // TestMachines runs programs on machines other than those of TestVersion, with the wheel of the Python that REPRISE_TTNN_PYTHON names.
 func TestMachines(t *testing.T) {
 	runMachines(t, []machineCase{
-		{machine: "p100", first: ttnn.Version{Minor: 70, Patch: 1}, program: "trace.py"},
+		{machine: "p100", first: ttnn.Version{Minor: 76}, program: "trace.py"},
 		{machine: "p300", first: ttnn.Version{Minor: 76}, program: "mesh.py --trace all_gather reduce_scatter all_reduce broadcast"},
-		{machine: "n300", slow: true, first: ttnn.Version{Minor: 80}, program: "mesh.py add"},
+		{machine: "n300", slow: true, first: ttnn.Version{Minor: 80}, program: "mesh.py add all_gather reduce_scatter all_reduce broadcast"},
 	})
 }
 
