@@ -1,7 +1,8 @@
-"""mesh.py [--trace] OP...: runs operations on all chips of the machine, a mesh, and compares with numpy.
+"""mesh.py [--trace] [--mesh=ROWSxCOLUMNS] OP...: runs operations on all chips of the machine, a mesh, and compares with numpy.
 
 OP is add, which needs no traffic between chips, or all_gather, reduce_scatter, all_reduce or broadcast over TT-NN's fabric, along the
-second axis of the mesh. --trace also runs each in a trace. --mesh=ROWSxCOLUMNS is the mesh's shape, 1xCHIPS if absent."""
+second axis of the mesh. broadcast has one sender, and is for a mesh of one row. --trace also runs each in a trace. The mesh is
+1xCHIPS if --mesh is absent."""
 import argparse
 
 import numpy as np
