@@ -31,6 +31,9 @@ func clusterDescriptor(spec *chip.Machine) []byte {
 	}
 	each("chip_unique_ids", func(i int, _ *chip.MachineChip) string { return fmt.Sprintf("%d: %d", i, i+1) })
 	b.WriteString("ethernet_connections:\n")
+	if len(spec.Links) == 0 {
+		b.WriteString("  []\n")
+	}
 	for _, l := range spec.Links {
 		fmt.Fprintf(&b, "  - [{chip: %d, chan: %d}, {chip: %d, chan: %d}]\n", l.Chip, l.Channel, l.PeerChip, l.PeerChannel)
 	}

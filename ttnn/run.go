@@ -21,7 +21,7 @@ import (
 var (
 	firstQueues     = Version{0, 70, 0} // have command queues, if the library helps
 	firstHostMemory = Version{0, 72, 0} // by themselves
-	firstLinked     = Version{0, 76, 0} // have several chips: they read cluster_descriptor.yaml beside the simulator
+	firstDescribed  = Version{0, 76, 0} // have several chips, or a P100: they read cluster_descriptor.yaml beside the simulator
 	firstRemote     = Version{0, 80, 0} // reach a chip without a PCI interface
 )
 
@@ -62,8 +62,10 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 		return nil, err
 	}
 	files := map[string][]byte{"soc_descriptor.yaml": soc}
-	if len(spec.Chips) > 1 {
-		first := firstLinked
+	// Without a description TT-NN opens one chip that lacks no Tensix tile and no DRAM bank.
+	described := len(spec.Chips) > 1 || spec.Chips[0].Kind == chip.BoardP100
+	if described {
+		first := firstDescribed
 		if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {
 			first = firstRemote
 		}
@@ -86,7 +88,7 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 	env.set(libttsim.Variable, string(settings))
 	// Python then prints where it was when a signal ends it.
 	env.preset("PYTHONFAULTHANDLER", "1")
-	if len(spec.Chips) > 1 {
+	if described {
 		env.preset(variableCluster, filepath.Join(dir, clusterFile)) // without it 0.76 and 0.77 open the first board alone
 	}
 	if slices.ContainsFunc(spec.Chips, func(c chip.MachineChip) bool { return !c.PCI }) {

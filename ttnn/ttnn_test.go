@@ -122,6 +122,8 @@ func TestPrepare(t *testing.T) {
 		{machine: "p300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "soc_descriptor.yaml"}},
 		{machine: "n300", version: Version{0, 81, 1}, set: map[string]string{"PYTHONFAULTHANDLER": "1", variableSlow: "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "soc_descriptor.yaml"}},
 		{machine: "p150", version: Version{0, 77, 0}, environ: []string{"PYTHONFAULTHANDLER=0", "TT_METAL_SIMULATOR=/old", "HOME=/h"}, set: map[string]string{"PYTHONFAULTHANDLER": "0", "HOME": "/h"}, files: []string{"libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "p100", version: Version{0, 76, 0}, set: map[string]string{"PYTHONFAULTHANDLER": "1"}, files: []string{"cluster_descriptor.yaml", "libttsim.so", "soc_descriptor.yaml"}},
+		{machine: "p100", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p100: 0.76.0 is the first that can"},
 		{machine: "n300", version: Version{0, 77, 0}, err: "ttnn 0.77.0 can't open a simulated n300: 0.80.0 is the first that can"},
 		{machine: "p300", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p300: 0.76.0 is the first that can"},
 		{machine: "n151", version: Version{0, 77, 0}, err: `machine "n151"`},
@@ -349,6 +351,9 @@ asic_locations:
 		}
 		if n := strings.Count(text, "{chip: "); n != 2*len(m.Links) {
 			t.Errorf("%s: %d ends of links, want %d", m.Name, n, 2*len(m.Links))
+		}
+		if strings.Contains(text, "ethernet_connections:\n  []\n") != (len(m.Links) == 0) {
+			t.Errorf("%s: the list of links isn't a YAML sequence", m.Name)
 		}
 		if strings.Contains(text, "board_type: }") {
 			t.Errorf("%s: a board has no type", m.Name)

@@ -92,7 +92,7 @@ func (s *Settings) machine() (chip.Machine, []sim.Option, error) {
 	}
 	spec.Chips = slices.Clone(spec.Chips)
 	for i := range spec.Chips {
-		spec.Chips[i].Harvesting = harvesting(spec.Arch)
+		spec.Chips[i].Harvesting = harvesting(spec.Arch, &spec.Chips[i])
 	}
 	return spec, opts, nil
 }
@@ -112,10 +112,13 @@ func (s *Settings) waivers() ([]emu.Waiver, error) {
 	return w, nil
 }
 
-// harvesting returns which tiles TT-NN takes a simulated chip to lack: none but two of the Ethernet tiles that every Blackhole lacks
-// (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask 0x120).
-func harvesting(a chip.Arch) chip.Harvesting {
-	if a == chip.Blackhole {
+// harvesting returns which tiles a simulated chip lacks. TT-NN takes it to lack none but two of the Ethernet tiles that every Blackhole
+// lacks (tt-umd device/tt_device/tt_sim_tt_device.cpp, get_chip_info: mask 0x120), except for a P100: TT-NN gets a description of that.
+func harvesting(a chip.Arch, c *chip.MachineChip) chip.Harvesting {
+	switch {
+	case c.Kind == chip.BoardP100:
+		return c.Harvesting
+	case a == chip.Blackhole:
 		return chip.Harvesting{Ethernet: 0x120}
 	}
 	return chip.Harvesting{}

@@ -96,3 +96,14 @@ EXPORT void *_ZN2tt3umd7Cluster21get_static_tlb_writerEiNS0_9CoreCoordE(void *re
   void *(*f)(void *, void *, int, core_coord) = next("_ZN2tt3umd7Cluster21get_static_tlb_writerEiNS0_9CoreCoordE");
   return f(result, self, chip, core);
 }
+
+// SimulationTlbManager::deallocate_tlb_index(int). Its destructor frees the table of indices, then TLBManager's frees the windows, each
+// of which calls this function: it does nothing once the object is no SimulationTlbManager anymore.
+EXPORT void _ZN2tt3umd20SimulationTlbManager20deallocate_tlb_indexEi(void **self, int index) {
+  remember(__builtin_return_address(0));
+  void **vtable = next("_ZTVN2tt3umd20SimulationTlbManagerE");
+  if (self[0] != vtable + 2) // without the offset and the type before the functions
+    return;
+  void (*f)(void *, int) = next("_ZN2tt3umd20SimulationTlbManager20deallocate_tlb_indexEi");
+  f(self, index);
+}
