@@ -44,8 +44,7 @@ const machineTimeout = 10 * time.Minute
 func runMachines(t *testing.T, cases []machineCase) {
 	in, library := prepared(t)
 	cache := t.TempDir()
-	t.Setenv("TT_METAL_DISABLE_SFPLOADMACRO", "1") // the emulator doesn't have that instruction
-	t.Setenv("TT_METAL_INSPECTOR", "0")            // it listens on a port
+	t.Setenv("TT_METAL_INSPECTOR", "0") // it listens on a port
 	t.Setenv("TT_METAL_INSPECTOR_RPC", "0")
 	for _, c := range cases {
 		mode := "fast"
