@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -22,14 +23,14 @@ func TestStrictControlFlow(t *testing.T) {
 		cores chip.Harvesting
 	}{{chip.Wormhole, sim.Wormhole, chip.Harvesting{Tensix: 0x3FC}}, {chip.Blackhole, sim.Blackhole, chip.Harvesting{Tensix: 0x3FFC}}} {
 		t.Run(c.arch.String(), func(t *testing.T) {
-			for seed := range uint64(strictFlowSeeds) {
+			for seed := range effort.Of[uint64](1, 3, 1000) {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					card := c.card(sim.Strict(seed), sim.Harvesting(c.cores))
 					strictFlow(open(t, card), rand.New(rand.NewPCG(seed, 19)))
 					if err := card.Chip().Fault(); err != nil {
 						t.Error(err)
 					}
-				}) && !strictFlowAll {
+				}) && !effort.Hours {
 					return
 				}
 			}

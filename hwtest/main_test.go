@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
@@ -126,7 +127,7 @@ func TestConformance(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := &settings{short: testing.Short(), long: long, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t), property: rapidProperty}
+	s := &settings{short: testing.Short(), long: effort.Hours, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t), property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			if d.Kind == target.Emulator {

@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -37,7 +38,7 @@ func (b *backend) turn(test string) bool {
 	for _, c := range []byte(test) {
 		sum += int(c)
 	}
-	return compileAll || strings.HasPrefix(b.name, "ttsim") || (sum%2 == 0 != testing.Short()) == (b.arch == chip.Wormhole)
+	return effort.Hours || strings.HasPrefix(b.name, "ttsim") || (sum%2 == 0 != testing.Short()) == (b.arch == chip.Wormhole)
 }
 
 // harvested leaves few cores, so that opening a card takes little time.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -19,12 +20,12 @@ func TestStrict(t *testing.T) {
 		cores chip.Harvesting
 	}{{chip.Wormhole, chip.Harvesting{Tensix: 0x3FC}}, {chip.Blackhole, chip.Harvesting{Tensix: 0x3FFC}}} {
 		t.Run(c.arch.String(), func(t *testing.T) {
-			seeds := uint64(strictSeeds)
+			seeds := effort.Of[uint64](1, 4, 1000)
 			if testing.Short() {
 				seeds = 1
 			}
 			for seed := range seeds {
-				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { strict(t, c.arch, c.cores, seed) }) && !strictAll {
+				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { strict(t, c.arch, c.cores, seed) }) && !effort.Hours {
 					return
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -96,7 +97,7 @@ func TestUpstreamEltwiseBinaryMeshTrace(t *testing.T) {
 	b.values(bufs[3], want)
 	trace := b.capture("eltwise", xs...)
 	b.must(b.queue.Write(b.ctx, bufs[3], constant(bufs[3].Size(), 0)))
-	for range eltwiseReplays {
+	for range effort.Of(10, 50, 1000) {
 		b.must(trace.Replay(b.ctx))
 	}
 	b.values(bufs[3], want)
@@ -122,10 +123,10 @@ func TestUpstreamTraceSweep(t *testing.T) {
 		grids   [][]mesh.Range // by workload
 		replays int
 	}{
-		{"parts", [][]mesh.Range{{full}, {column(1)}, {single(0, 2)}, {single(1, 3)}, {single(0, 0)}, {full}}, sweepReplays},
-		{"columns and rows", [][]mesh.Range{{full}, columns, {top, bottom}}, sweepReplays},
-		{"two, three and four columns", [][]mesh.Range{{full}, {top, bottom}, {area(0, 0, 1, 1), area(0, 2, 1, 3)}, {area(0, 0, 1, 1), column(2), column(3)}, columns}, sweepReplays},
-		{"single chips", [][]mesh.Range{{full}, all, {area(0, 1, 1, 2)}, {column(2)}, {area(1, 1, 1, 2)}}, sweepReplays},
+		{"parts", [][]mesh.Range{{full}, {column(1)}, {single(0, 2)}, {single(1, 3)}, {single(0, 0)}, {full}}, effort.Of(2, 10, 50)},
+		{"columns and rows", [][]mesh.Range{{full}, columns, {top, bottom}}, effort.Of(2, 10, 50)},
+		{"two, three and four columns", [][]mesh.Range{{full}, {top, bottom}, {area(0, 0, 1, 1), area(0, 2, 1, 3)}, {area(0, 0, 1, 1), column(2), column(3)}, columns}, effort.Of(2, 10, 50)},
+		{"single chips", [][]mesh.Range{{full}, all, {area(0, 1, 1, 2)}, {column(2)}, {area(1, 1, 1, 2)}}, effort.Of(2, 10, 50)},
 		{"non-convex grid", [][]mesh.Range{{area(0, 0, 0, 1), area(1, 2, 1, 3)}}, 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {

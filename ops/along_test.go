@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -37,7 +38,7 @@ func TestAlongOtherDimensions(t *testing.T) {
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		dims := [4]int{2, 3, 33, 5}
-		if strings.Contains(b.Name(), "strict") && !long {
+		if strings.Contains(b.Name(), "strict") && !effort.Hours {
 			dims = [4]int{2, 2, 9, 3}
 		}
 		for dim := range 4 {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -20,7 +21,7 @@ func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r
 		harvest uint32
 	}{{sim.Wormhole, 0x3F8}, {sim.Blackhole, 0x3FF8}} {
 		t.Run(c.card().String(), func(t *testing.T) {
-			seeds := uint64(strictSeeds)
+			seeds := effort.Of[uint64](1, 4, 1000)
 			if testing.Short() {
 				seeds = 1
 			}
@@ -31,7 +32,7 @@ func onStrictCards(t *testing.T, stream uint64, f func(t *testing.T, b *bench, r
 					if err := card.Chip().Fault(); err != nil {
 						t.Error(err)
 					}
-				}) && !long {
+				}) && !effort.Hours {
 					return
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -30,10 +31,10 @@ var small = []struct {
 func TestStrict(t *testing.T) {
 	for _, s := range small {
 		t.Run(s.card().String(), func(t *testing.T) {
-			for seed := range uint64(strictSeeds) {
+			for seed := range effort.Of[uint64](1, 3, 1000) {
 				if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 					strict(t, s.card(sim.Strict(seed), sim.Harvesting(chip.Harvesting{Tensix: s.harvest})), seed)
-				}) && !strictAll {
+				}) && !effort.Hours {
 					return
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -162,7 +163,7 @@ func TestTrace(t *testing.T) {
 // Many lines take little memory and no longer than the kernel that prints them.
 func TestManyLines(t *testing.T) {
 	n := uint32(20_000)
-	if long {
+	if effort.Hours {
 		n = 1_000_000
 	}
 	b := devtest.Open(t, sim.Blackhole(), reprise.WithHangTimeout(10*time.Minute)) // the kernel runs for a minute if it is long

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/emu"
 )
@@ -18,7 +19,7 @@ import (
 func TestStrict(t *testing.T) {
 	// The fewest cores that a card can have: more take time and test nothing new.
 	for arch, harvest := range map[chip.Arch]uint32{chip.Wormhole: 0x3FC, chip.Blackhole: 0x3FFC} {
-		seeds := uint64(strictSeeds)
+		seeds := effort.Of[uint64](1, 2, 1000)
 		if testing.Short() {
 			seeds = 1 // for the race detector, which makes them slow
 		}

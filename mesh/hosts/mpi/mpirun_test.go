@@ -29,6 +29,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
@@ -452,7 +453,7 @@ func TestSteps(t *testing.T) {
 // them.
 func TestKilledInEachStage(t *testing.T) {
 	ft := faultTolerant(t)
-	for _, stage := range stages {
+	for _, stage := range effort.Of([]string{"join", "replay"}, []string{"join", "replay"}, []string{"open", "join", "capture", "replay", "wait", "compare memory", "close"}) {
 		t.Run(stage, func(t *testing.T) {
 			args := []string{"-x", stageVariable + "=" + stage}
 			if ft {
@@ -695,7 +696,7 @@ func roleSteps() (err error) {
 // A Galaxy of 32 chips in several processes is one mesh: sums over all chips go over the Ethernet links between processes, eagerly and
 // in a trace that all replay together.
 func TestGalaxyOverProcesses(t *testing.T) {
-	for _, n := range galaxyProcesses {
+	for _, n := range effort.Of([]int{4}, []int{4}, []int{2, 4, 8}) {
 		out, err := runN(t, n, "mesh")
 		if err != nil || strings.Count(out, "32 chips") != n {
 			t.Errorf("%d processes: %v\n%s", n, err, out)

@@ -1,5 +1,0 @@
-//go:build !long
-
-package print_test
-
-const long = false

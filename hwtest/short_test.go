@@ -1,6 +1,0 @@
-//go:build !long
-
-package hwtest
-
-// long reports whether cases that take minutes run.
-const long = false

@@ -1,0 +1,5 @@
+//go:build hours
+
+package effort
+
+const level = forHours

@@ -1,0 +1,5 @@
+//go:build !long && !hours
+
+package effort
+
+const level = quick

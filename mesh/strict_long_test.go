@@ -1,9 +1,0 @@
-//go:build long
-
-package mesh_test
-
-// strictSeeds is how many seeds TestStrict runs on each architecture; strictAll makes it go on after one that fails.
-const (
-	strictSeeds = 1000
-	strictAll   = true
-)

@@ -1,6 +1,0 @@
-//go:build !long
-
-package emu
-
-// translationSeeds is how many random programs TestTranslation runs.
-const translationSeeds = 400
