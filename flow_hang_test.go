@@ -14,11 +14,13 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // A hang in a trace with control flow is reported with the program that doesn't end and the loops that it is in; a loop beyond its
 // limit with the program that ended last. Where the prefetcher has read ahead, the program is one of those that are named.
 func TestHangNamesTheProgram(t *testing.T) {
+	effort.Long(t)
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)
 		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 0))
@@ -108,6 +110,7 @@ func described(p dispatch.TraceProgram) string {
 
 // Wherever in a trace a program doesn't end, it is among those that are named.
 func TestHangNamesTheProgramAnywhere(t *testing.T) {
+	effort.Long(t)
 	const seeds = 6
 	onEmulators(t, func(b *bench) {
 		n := b.pages("n", 2)

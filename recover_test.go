@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -85,6 +86,7 @@ var short = reprise.WithHangTimeout(1500 * time.Millisecond)
 // A kernel that never ends is a hang; afterwards the queue refuses everything with the same cause until Recover, which
 // brings back all that was there. It can be done again and again.
 func TestRecoverFromAHungKernel(t *testing.T) {
+	effort.Long(t)
 	t.Parallel() // it mostly waits
 	onEmulators(t, func(b *bench) {
 		word := b.word()

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -52,6 +53,7 @@ func (b *bench) read(buf *reprise.Buffer) []byte {
 // were saved. Where the place is taken the buffer goes elsewhere if a parameter names it, in the same layout, and otherwise
 // the file is refused.
 func TestTraceFileOfShardedBuffers(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -59,6 +60,7 @@ func (r *spanRig) clear(t devtest.Fataler, bufs []*reprise.Buffer) {
 // Random traces over two queues do the same in steps, in pieces and whole, and so do their files on a device whose queues
 // have exchanged their workers: each part finds its queue, and the edges the other one's dispatch core.
 func TestRandomTracesOverQueuesInPieces(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
 	}

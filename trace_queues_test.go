@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -138,6 +139,7 @@ func drawSchedule(t *rapid.T) schedule {
 // whatever edges they have beside those that order the data, and whatever comes in between, no update of a buffer is
 // lost and nothing hangs.
 func TestRandomTracesOverQueues(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("one goroutine and minutes under the race detector")
 	}

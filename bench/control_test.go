@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -20,6 +21,7 @@ import (
 // that wait are left out. Where an iteration brings its kernels anew, the dispatcher does what it does in a replay, and which of its
 // waits find at once what they wait for differs: so each core's are compared to a hundredth.
 func TestControlInstructions(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("hundreds of replays on chips that run in one goroutine")
 	}

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // Every operation of the family "tensix" computes what it is called, on both architectures, with every check of the emulator.
 func TestTileOperationsCompute(t *testing.T) {
+	effort.Long(t)
 	for arch, device := range map[chip.Arch]func(...sim.Option) *sim.Card{chip.Wormhole: sim.Wormhole, chip.Blackhole: sim.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
 			r, err := Run(t.Context(), Config{

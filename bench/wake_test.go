@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // The wake family has a figure for each pace and arrival, and every wait ended.
 func TestWakeReport(t *testing.T) {
+	effort.Long(t)
 	r, err := Run(context.Background(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -35,6 +37,7 @@ func TestWakeReport(t *testing.T) {
 
 // With one processor a goroutine that is busy and the waiter would wait for each other: only that isn't measured, and that is said.
 func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
+	effort.Long(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
 	if err != nil {

@@ -142,6 +142,9 @@ func TestConformance(t *testing.T) {
 			all := cases()
 			for _, l := range layers() {
 				t.Run(l.name, func(t *testing.T) {
+					if l.name == "hard" {
+						effort.Long(t)
+					}
 					for i := range all {
 						if c := &all[i]; c.layer == l.name {
 							t.Run(c.name, func(t *testing.T) {

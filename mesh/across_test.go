@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
 	"github.com/reprise-tt/reprise/mesh/hosts/hoststest"
@@ -109,6 +110,7 @@ func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) erro
 
 // Chips of several hosts are one mesh: programs, traces and collectives over it do what they do in one process, bit for bit.
 func TestAcross(t *testing.T) {
+	effort.Long(t)
 	for _, tc := range []struct {
 		spec  chip.Machine
 		shape mesh.Shape

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -248,6 +249,7 @@ func TestCollectives(t *testing.T) {
 
 // The same with slow networks and errors for all that is undefined on silicon.
 func TestCollectivesOnStrictMachines(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -42,6 +43,7 @@ func proof(b *bench) {
 
 // Machines of 32 chips open as meshes of the shapes of their links.
 func TestGalaxies(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
 	}
@@ -60,6 +62,7 @@ func TestGalaxies(t *testing.T) {
 
 // The same on machines with slow networks and errors for all that is undefined on silicon.
 func TestStrictMachine(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
 	}

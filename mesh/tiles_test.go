@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
@@ -71,6 +72,7 @@ func (g *group) tiles(seed uint64, how mesh.Combine) {
 
 // The engines' sums of tiles are those of their arithmetic bit for bit, on lines and rings, of chips with and without PCI interface.
 func TestSumsOfTiles(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("several chips, too slow under the race detector; other tests take the same paths")
 	}

@@ -35,6 +35,7 @@ func least(a *plain, k int) (values, indices *plain) {
 // Operations along other dimensions than the last one have the results of those on a permuted tensor, also in a trace, which takes
 // their memory from the program cache.
 func TestAlongOtherDimensions(t *testing.T) {
+	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		dims := [4]int{2, 3, 33, 5}

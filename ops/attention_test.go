@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -186,6 +187,7 @@ func TestAttention(t *testing.T) {
 
 // One trace decodes at every position: the row that goes to the caches, and what attends to it.
 func TestAttentionInATrace(t *testing.T) {
+	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(9)))
 	dram := ops.Interleaved(allocator.DRAM)
 	zeros := make4([4]int{1, 1, 64, 64}, ops.BFloat16, func(_, _, _, _ int) float64 { return 0 })

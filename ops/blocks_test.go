@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
@@ -22,6 +23,7 @@ import (
 
 // A product in blocks has the bits of the engines' arithmetic, as the simple form has, however it is cut.
 func TestMatmulInBlocks(t *testing.T) {
+	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {
@@ -54,6 +56,7 @@ func TestMatmulInBlocks(t *testing.T) {
 // A linear layer in blocks has the bits of one in the simple form, with bias and activation, also of several matrices and if
 // passes are between. In a trace it takes its program from the cache.
 func TestLinearInBlocks(t *testing.T) {
+	effort.Long(t)
 	dram := ops.Interleaved(allocator.DRAM)
 	onBackends(t, func(b *bench) {
 		for i, c := range []struct {

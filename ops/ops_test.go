@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -306,6 +307,7 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 
 // Kernels compute the same as plain Go, bit for bit, for all shapes, types, layouts and places.
 func TestOperationsAgreeWithTheHost(t *testing.T) {
+	effort.Long(t)
 	open4 := map[string]*bench{}
 	var names []string
 	for name, card := range cards {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/graph"
 	"github.com/reprise-tt/reprise/sim"
@@ -15,6 +16,7 @@ import (
 // Operations on rows and elements are in graphs by TT-NN's names, with dispatch and without, and in traces, which compute with what is
 // in their tensors when they are replayed.
 func TestRowsAndElementsInTracesAndGraphs(t *testing.T) {
+	effort.Long(t)
 	b := open(t, sim.Blackhole(sim.Strict(6)))
 	dram := ops.Interleaved(allocator.DRAM)
 	dims := [4]int{2, 1, 40, 70}

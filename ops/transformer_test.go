@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -97,6 +98,7 @@ func (r *reference) step(x []float64, at int) []float64 {
 // A block of a transformer that is a trace leaves the same bits on every backend, within 2^-5 of those of float64 arithmetic; the
 // elements' standard deviation is about 1.5.
 func TestTransformerBlock(t *testing.T) {
+	effort.Long(t)
 	onBackends(t, func(b *bench) {
 		w := randomWeights(7)
 		model, err := newBlock(b.ctx, b.Device, w)

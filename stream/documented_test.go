@@ -32,11 +32,11 @@ func TestDocumentedKernel(t *testing.T) {
 			var warnings bytes.Buffer
 			image, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Processors: []chip.Processor{chip.BRISC, chip.NCRISC}, Warnings: &warnings})
 			if errors.Is(err, kernels.ErrNoCompiler) {
-				t.Skip(err)
+				b.Skip(err)
 			}
 			b.Must(err)
 			if warnings.Len() > 0 {
-				t.Error(warnings.String())
+				b.Error(warnings.String())
 			}
 			in, out := open(b, stream.Config{Name: "in", Direction: stream.ToDevice}), open(b, stream.Config{Name: "out"})
 			args := append(in.Args(), out.Args()...)
@@ -53,12 +53,12 @@ func TestDocumentedKernel(t *testing.T) {
 				n, err := out.Read(b.Ctx, word)
 				b.Must(err)
 				if got := binary.LittleEndian.Uint32(word); n != 4 || got != i*i+1 {
-					t.Errorf("%d of %d B, want %d", got, n, i*i+1)
+					b.Errorf("%d of %d B, want %d", got, n, i*i+1)
 				}
 			}
 			b.Must(in.Close(b.Ctx))
 			if _, err := out.Read(b.Ctx, word); err != io.EOF {
-				t.Errorf("at the end: %v", err)
+				b.Errorf("at the end: %v", err)
 			}
 			b.Must(b.Queue.Wait(b.Ctx))
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/emu"
@@ -47,6 +48,7 @@ void kernel_main(void) {
 // The strict emulator stops a kernel that wasn't compiled to be watched when its stack overflows, and when it pops pages that aren't
 // there, with function and line; it lets those be that stay within their stack and their pages.
 func TestWithoutRecompiling(t *testing.T) {
+	effort.Long(t)
 	for _, c := range []struct {
 		name     string
 		args     []uint32

@@ -17,6 +17,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
@@ -109,6 +110,7 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 // What goroutines of a host do at the same time may be interleaved otherwise when it is played, and is compared all the
 // same.
 func TestPlayGoroutines(t *testing.T) {
+	effort.Long(t)
 	for name, card := range cards {
 		t.Run(name, func(t *testing.T) {
 			var file bytes.Buffer

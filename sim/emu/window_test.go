@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // Addresses of the programs of mixed.
@@ -105,6 +106,7 @@ func words(h hash.Hash, w ...uint32) {
 
 // With Parallel everything that programs see is the same on however many goroutines tiles run, and differs with the seed.
 func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
+	effort.Long(t)
 	for _, arch := range arches {
 		seen := map[string]bool{}
 		for seed := range uint64(2) {

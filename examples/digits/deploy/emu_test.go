@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -38,6 +39,7 @@ func emulated(t *testing.T, cfg emu.Config) kmd.Target {
 // Slow networks in several orders, on chips that refuse reads of memory that was never written: a page that is used before it
 // has arrived shows as a wrong byte or as an error.
 func TestEmulatorAgreesBitForBit(t *testing.T) {
+	effort.Long(t)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, cfg := range []emu.Config{
 			{Arch: arch},

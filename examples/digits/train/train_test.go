@@ -11,10 +11,12 @@ import (
 
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/internal/rng"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // The committed trainer makes the committed weights, on every architecture that runs this test.
 func TestTrainingGivesTheCommittedWeights(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("one goroutine, and slow under the race detector")
 	}

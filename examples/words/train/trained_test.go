@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/internal/effort"
 )
 
 // statedLoss is the loss of the committed weights on the words held back, in nats a token; README.md has it, too.
 const statedLoss = 1.8274
 
 func TestCommittedWeightsHaveTheStatedLoss(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("some 60,000 tokens, which are slow under the race detector")
 	}

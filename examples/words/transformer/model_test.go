@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -47,6 +48,7 @@ func generate(t *testing.T, target kmd.Target, s transformer.Sampling, eager int
 }
 
 func TestStepsAndReplaysMakeTheSameTokens(t *testing.T) {
+	effort.Long(t)
 	s := transformer.Sampling{Seed: 1, Tokens: 12}
 	want := generate(t, sim.Blackhole(), s, 12)
 	if got := generate(t, sim.Wormhole(), s, 1); !slices.Equal(got, want) {
@@ -100,6 +102,7 @@ func TestWordsBegin(t *testing.T) {
 
 // One submission of one trace makes as many tokens as the state says, and the words that the host computes.
 func TestLoopMakesAllTokens(t *testing.T) {
+	effort.Long(t)
 	for name, target := range map[string]kmd.Target{"wormhole": sim.Wormhole(), "blackhole": sim.Blackhole()} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()

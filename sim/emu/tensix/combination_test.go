@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
@@ -344,6 +345,7 @@ func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String(
 
 // Each combination gives what it gave when the vendor's simulator executed it with the same result.
 func TestCombinations(t *testing.T) {
+	effort.Long(t)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
 )
 
@@ -224,6 +225,7 @@ func TestTheVectorUnitDoesWhatTtsimDoes(t *testing.T) {
 
 // An instruction that was executed before does the same when it comes again, decoded, in any state of the vector unit.
 func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
+	effort.Long(t)
 	planned := map[uint32]int{}
 	for _, c := range sfpuCases() {
 		// A copy of the instruction in a state in which nothing is refused makes the plan.

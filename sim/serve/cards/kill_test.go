@@ -19,6 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
 	"github.com/reprise-tt/reprise/hwtest"
 	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/serve/cards"
@@ -114,6 +115,7 @@ func TestKilledProcess(t *testing.T) {
 // A process that is killed while it uses a remote chip leaves the link to its near end quiet: the program there, which
 // is what uses the process's memory, ends at the driver's store. The next process has the link, and the chip.
 func TestKilledProcessOfFarChip(t *testing.T) {
+	effort.Long(t)
 	m := sim.N300(sim.Resident())
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {

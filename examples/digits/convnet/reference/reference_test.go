@@ -14,6 +14,7 @@ import (
 	"github.com/reprise-tt/reprise/examples/digits/convnet"
 	"github.com/reprise-tt/reprise/examples/digits/convnet/reference"
 	"github.com/reprise-tt/reprise/internal/devtest"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
@@ -64,6 +65,7 @@ func TestBatchesAreTheSame(t *testing.T) {
 
 // Every backend answers what the reference says, run by operations and replayed from a trace with other images.
 func TestDevicesAgreeBitForBit(t *testing.T) {
+	effort.Long(t)
 	for name, target := range map[string]func(t *testing.T) kmd.Target{
 		"wormhole":         func(*testing.T) kmd.Target { return sim.Wormhole() },
 		"blackhole":        func(*testing.T) kmd.Target { return sim.Blackhole() },

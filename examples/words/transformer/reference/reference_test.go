@@ -69,6 +69,7 @@ func agrees(t *testing.T, a chip.Arch, target kmd.Target, samplings ...transform
 }
 
 func TestEmulatorsAgreeBitForBit(t *testing.T) {
+	effort.Long(t)
 	s := []transformer.Sampling{{Seed: 1, Tokens: 25}, {Seed: 2, Tokens: 15, Temperature: 0.5}, {Seed: 3, Tokens: 10, Temperature: 2}}
 	t.Run("wormhole", func(t *testing.T) { agrees(t, chip.Wormhole, sim.Wormhole(), s...) })
 	t.Run("blackhole", func(t *testing.T) { agrees(t, chip.Blackhole, sim.Blackhole(), s...) })
@@ -76,6 +77,7 @@ func TestEmulatorsAgreeBitForBit(t *testing.T) {
 
 // Emulators that refuse what is undefined on silicon.
 func TestStrict(t *testing.T) {
+	effort.Long(t)
 	if testing.Short() {
 		t.Skip("a token takes seconds under the race detector")
 	}
