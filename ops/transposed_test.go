@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -15,6 +16,7 @@ import (
 // A product with transposed operands has the bits of one with operands that Transpose made, in each form, layout and data type, and in
 // a trace, which takes its program from the cache. It allocates nothing but the result.
 func TestTransposedOperands(t *testing.T) {
+	effort.Long(t)
 	dram, l1 := ops.Interleaved(allocator.DRAM), ops.Interleaved(allocator.L1)
 	auto, simple := ops.MatmulProgram{}, ops.MatmulProgram{Form: ops.MatmulSimple}
 	passes := ops.MatmulProgram{Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 5, InnerStep: 2, PassSteps: 2}

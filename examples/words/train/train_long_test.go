@@ -1,4 +1,4 @@
-//go:build long || hours
+//go:build hours
 
 package main
 
