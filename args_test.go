@@ -113,7 +113,8 @@ func TestWordsAreHeld(t *testing.T) {
 		trace := b.captureFlow(func(r *reprise.Recorder) error {
 			var errs []error
 			for i := 0; i < len(read); i += 2 {
-				errs = append(errs, r.If(reprise.Cond{Buffer: read[i], Offset: 68, Is: cq.Equal, Value: 5 + 17}, runs(r, one), nil), r.Run(add, from(addend, read[i+1], 4)))
+				errs = append(errs, r.If(reprise.Cond{Buffer: read[i], Offset: 68, Is: cq.Equal, Value: 5 + 17}, runs(r, one), nil),
+					r.Run(add, from(addend, read[i+1], 4)))
 			}
 			return errors.Join(errs...)
 		})
@@ -256,7 +257,8 @@ func TestComputedArgsFile(t *testing.T) {
 			add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
 			inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(add, from(addend, k, 64)) })
 			trace := b.captureFlow(func(r *reprise.Recorder) error {
-				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }), r.Call(inner))
+				return errors.Join(r.Run(add, from(addend, k, 19*64)), r.Loop(2, func() error { return r.Run(add, from(addend, in, 132)) }),
+					r.Call(inner))
 			})
 			b.must(inner.Release(b.ctx))
 			b.write(k, 3)

@@ -117,7 +117,8 @@ func (d *Device) plan(c *BufferConfig) (*Buffer, allocator.Request, error) {
 			return bad("%w", err)
 		}
 		return b, allocator.Request{
-			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.mem.Banks), Owner: c.Name, Tag: "buffer",
+			Kind: c.Kind, Size: uint64(b.dist.DevicePages()) * uint64(page), PageSize: uint64(page), Shards: len(b.mem.Banks), Owner: c.Name,
+			Tag: "buffer",
 		}, nil
 	}
 	if page == 0 {
@@ -141,8 +142,9 @@ func place(mem *allocator.Allocator, c *BufferConfig, r allocator.Request) (allo
 // interleaved describes an extent to the queues.
 func interleaved(e allocator.Extent) dispatch.Interleaved {
 	return dispatch.Interleaved{
-		DRAM: e.Kind == allocator.DRAM || e.Kind == allocator.Trace, Addr: uint32(e.Addr), PageSize: uint32(e.Stride), HostPage: uint32(e.PageSize),
-		Pages: int(e.Pages()), Banks: int(e.Banks),
+		DRAM: e.Kind == allocator.DRAM || e.Kind == allocator.Trace, Addr: uint32(e.Addr), PageSize: uint32(e.Stride),
+		HostPage: uint32(e.PageSize),
+		Pages:    int(e.Pages()), Banks: int(e.Banks),
 	}
 }
 
@@ -228,7 +230,8 @@ func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	}
 	page := b.PageSize()
 	if off < 0 || size <= 0 || off%page != 0 || size%page != 0 || off > b.Size() || size > b.Size()-off {
-		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &dispatch.TransferError{Op: "part", Offset: off, Size: size, Have: b.Size(), Page: page})
+		return nil, fmt.Errorf("reprise: part of buffer %q: %w", b.name, &dispatch.TransferError{Op: "part", Offset: off, Size: size,
+			Have: b.Size(), Page: page})
 	}
 	if b.pool != nil {
 		return nil, fmt.Errorf("reprise: part of buffer %q: it is in pool %q: take the part from the pool", b.name, b.pool.name)
@@ -244,7 +247,8 @@ func (b *Buffer) part(first, pages int) *Buffer {
 	page, mem := b.PageSize(), b.mem
 	mem.First, mem.Pages = mem.First+first, pages
 	return &Buffer{
-		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, first*page, (first+pages)*page), ext: b.ext, mem: mem, dist: b.dist, spec: b.spec, root: b.whole(),
+		d: b.d, name: fmt.Sprintf("%s[%d:%d]", b.name, first*page, (first+pages)*page), ext: b.ext, mem: mem, dist: b.dist, spec: b.spec,
+		root: b.whole(),
 	}
 }
 

@@ -65,7 +65,8 @@ func (x *captureContext) Value(key any) any {
 // If record or anything else fails, nothing is left allocated or queued.
 //
 //go:noinline
-func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error, others ...*Queue) (*Trace, error) {
+func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
+	others ...*Queue) (*Trace, error) {
 	site := callsite.Return()
 	queues := q.self
 	if len(others) > 0 {
@@ -83,7 +84,8 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 	return captureObserved(ctx, queues, name, site, record)
 }
 
-func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr, record func(context.Context, *Recorder) error) (t *Trace, err error) {
+func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr,
+	record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
 	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
 	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
@@ -118,7 +120,8 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 }
 
 // captureOn is Capture, which returns to site.
-func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr, record func(context.Context, *Recorder) error) (*Trace, error) {
+func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
+	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
 	if c.site = site; !isTheirs(site) {
 		c.site = userPCAbove(2) // this function and Capture
@@ -480,8 +483,9 @@ var refusals = [...]struct {
 	opLoadTrace: {"load trace", ErrInCapture, "load it before the capture"},
 	opRecord:    {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
 	opWaitEvent: {"wait for event", ErrInCapture, "use Recorder.WaitEvent in a capture over several queues, or wait before a replay"},
-	opEventWait: {"wait on the host for event", ErrInCapture, "nothing of the capture has run yet: do it before the capture, or after a replay"},
-	opDebug:     {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
+	opEventWait: {"wait on the host for event", ErrInCapture,
+		"nothing of the capture has run yet: do it before the capture, or after a replay"},
+	opDebug: {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
 }
 
 func (op captureOp) what() string { return refusals[op].what }
@@ -511,7 +515,8 @@ func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string
 
 // captureOf returns the capture that an operation belongs to, or nil.
 func (d *Device) captureOf(ctx context.Context, q *Queue) *capture {
-	if c, ok := ctx.Value(captureKey{}).(*capture); ok && !c.ended.Load() && slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.d == d }) {
+	if c, ok := ctx.Value(captureKey{}).(*capture); ok && !c.ended.Load() &&
+		slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.d == d }) {
 		return c
 	}
 	for _, o := range d.queues {

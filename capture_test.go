@@ -43,7 +43,8 @@ func TestCaptureRefuses(t *testing.T) {
 		x := b.load(b.adder("adder", chip.Core{}, in, out, 5))
 		other := b.capture("other", x)
 		before := b.allocated()
-		ops := append(b.refusals(x, other, in), refusal{"run", func(ctx context.Context) error { return b.queue.Run(ctx, x) }, reprise.ErrInCapture, `run program "adder"`})
+		ops := append(b.refusals(x, other, in), refusal{"run", func(ctx context.Context) error { return b.queue.Run(ctx, x) },
+			reprise.ErrInCapture, `run program "adder"`})
 		for _, op := range ops {
 			var got error
 			trace, err := b.queue.Capture(b.ctx, "outer", func(ctx context.Context, r *reprise.Recorder) error {
@@ -91,7 +92,8 @@ func TestBeginInsideCapture(t *testing.T) {
 	})
 	b.must(err)
 	var ce *reprise.CaptureError
-	if !errors.Is(got, reprise.ErrNestedCapture) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Instead == "" || ce.Trace != "inner" {
+	if !errors.Is(got, reprise.ErrNestedCapture) || !errors.As(got, &ce) || filepath.Base(ce.File) != "capture_test.go" || ce.Instead == "" ||
+		ce.Trace != "inner" {
 		t.Errorf("begun inside: %v", got)
 	}
 	b.must(trace.Release(b.ctx))
@@ -180,7 +182,8 @@ func TestBeginRefuses(t *testing.T) {
 			if lost := op.is != reprise.ErrNestedCapture; lost != errors.Is(err, op.is) {
 				b.Errorf("%s: the capture ended in %v", op.name, err)
 			}
-			for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(), "end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
+			for what, err := range map[string]error{"end": second(r.End(b.ctx)), "discard": r.Discard(),
+				"end of nothing": second((*reprise.Recorder)(nil).End(b.ctx))} {
 				if !errors.Is(err, reprise.ErrNotCapturing) {
 					b.Errorf("%s after the end: %v", what, err)
 				}
@@ -280,7 +283,8 @@ func TestTraceRegionAdvice(t *testing.T) {
 				if !errors.As(err, &oom) || oom.TraceRegion <= size {
 					t.Fatalf("a region of %d B: %v", size, err)
 				}
-				b.says(err, "reprise: capture ", "trace needs ", " B on "+b.dev.Name(), "the trace region holds ", fmt.Sprintf("open the device with reprise.WithTraceRegion(%d)", oom.TraceRegion))
+				b.says(err, "reprise: capture ", "trace needs ", " B on "+b.dev.Name(), "the trace region holds ",
+					fmt.Sprintf("open the device with reprise.WithTraceRegion(%d)", oom.TraceRegion))
 				size = oom.TraceRegion
 				b.must(b.dev.Close(t.Context()))
 			}

@@ -44,7 +44,8 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	err := x.checkDeviceLocked(x.d)
 	at := x.given[index]
 	if err == nil && at == nil {
-		err = &dispatch.ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index), Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
+		err = &dispatch.ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index),
+			Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
 	}
 	if err == nil {
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
@@ -64,7 +65,8 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
 	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
 	if c.PageSize > math.MaxUint32/c.Pages {
-		return out, &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
+		return out, &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index),
+			Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
 	}
 	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
 	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
@@ -76,7 +78,8 @@ func (x *Executable) checkInL1(program string, index int, addr uint32, size uint
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
 		return nil
 	}
-	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
+	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index),
+		Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
 }
 
 // findGiven finds where the commands have the addresses that the caller may change.
@@ -171,6 +174,7 @@ func (a *cbArea) fitLocked() error {
 	perBank := top - a.base
 	banks := uint64(a.mem.Config().L1Banks)
 	var err error
-	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: allocator.L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers", Tag: "shared by all programs", Site: userPC()}, a.base)
+	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: allocator.L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers",
+		Tag: "shared by all programs", Site: userPC()}, a.base)
 	return err
 }

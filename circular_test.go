@@ -19,7 +19,8 @@ import (
 func (b *bench) lying(in *reprise.Buffer, addr uint32, common ...uint32) *reprise.Program {
 	cores := []chip.Range{chip.Grid(2, 1)}
 	return &reprise.Program{
-		Name: "lying", Buffers: []*reprise.Buffer{in}, CircularBuffers: []reprise.CircularBuffer{{Index: 5, Cores: cores, PageSize: 64, Pages: 2, Addr: addr}},
+		Name: "lying", Buffers: []*reprise.Buffer{in}, CircularBuffers: []reprise.CircularBuffer{{Index: 5, Cores: cores, PageSize: 64, Pages: 2,
+			Addr: addr}},
 		Kernels: []reprise.Kernel{{
 			Name: "reader", Image: b.image(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Common: common,
 			Args: func(c chip.Core) []uint32 { return []uint32{in.Addr(), uint32(2 * c.X), 2, 64, 5} },
@@ -46,7 +47,8 @@ func TestCircularBuffersInBuffers(t *testing.T) {
 		if now := b.dev.Memory(allocator.L1).Allocated; now != before {
 			b.Errorf("L1 in use grew from %d to %d B", before, now)
 		}
-		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}}, x.CircularBuffers()); d != "" {
+		if d := cmp.Diff([]reprise.CircularPlace{{Index: 5, Cores: []chip.Range{chip.Grid(2, 1)}, Addr: first.Addr(), Size: 128, Given: true}},
+			x.CircularBuffers()); d != "" {
 			b.Error(d)
 		}
 		moved := func(from *reprise.Buffer, what string) {
@@ -125,12 +127,14 @@ void kernel_main() {
 	onEmulators(t, func(b *bench) {
 		cores := []chip.Range{chip.Single(0, 0)}
 		kernel := func(name string, p chip.Processor, defines ...string) reprise.Kernel {
-			image, err := kernels.Compile(b.ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.dev.Arch(), Processors: []chip.Processor{p}, Defines: defines})
+			image, err := kernels.Compile(b.ctx, kernels.Source{Path: name + ".cpp", Text: source, Arch: b.dev.Arch(),
+				Processors: []chip.Processor{p}, Defines: defines})
 			if errors.Is(err, kernels.ErrNoCompiler) {
 				b.Skip(err)
 			}
 			b.must(err)
-			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{dispatch.MaxCircularPages} }}
+			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores,
+				Args: func(chip.Core) []uint32 { return []uint32{dispatch.MaxCircularPages} }}
 		}
 		x := b.load(&reprise.Program{
 			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: dispatch.MaxCircularPages}},

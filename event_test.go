@@ -33,7 +33,8 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 				b.Errorf("%s: error %v, want an *OverlapError", what, err)
 				return
 			}
-			b.says(err, fmt.Sprintf("queue %d: %s at event_test.go:", want.Queue, want.Op), "put "+want.Last, fmt.Sprintf("record an event on queue %d", want.Owner), fmt.Sprintf("wait for it on queue %d", want.Queue))
+			b.says(err, fmt.Sprintf("queue %d: %s at event_test.go:", want.Queue, want.Op), "put "+want.Last,
+				fmt.Sprintf("record an event on queue %d", want.Owner), fmt.Sprintf("wait for it on queue %d", want.Queue))
 			o.Site = ""
 			if diff := cmp.Diff(want, *o); diff != "" {
 				b.Errorf("%s: (-want +got)\n%s", what, diff)
@@ -50,16 +51,19 @@ func TestWorkersPassBetweenQueues(t *testing.T) {
 		refused("recorded, not waited for", q1.Run(b.ctx, two), runTwo)
 		b.must(q1.WaitEvent(b.ctx, e))
 		b.must(q1.Run(b.ctx, two))
-		refused("the owner before", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+		refused("the owner before", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
+			Last: `run program "two"`})
 		b.must(tr.Replay(b.ctx))
-		refused("after a replay", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `replay trace "tr"`})
+		refused("after a replay", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
+			Last: `replay trace "tr"`})
 
 		// An event from before the last program is no edge, and moving data takes nothing over.
 		b.must(q1.Record(b.ctx, f))
 		b.must(q1.Run(b.ctx, two))
 		b.must(q0.WaitEvent(b.ctx, f))
 		b.must(q0.Write(b.ctx, out, 0, make([]byte, out.Size())))
-		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1, Last: `run program "two"`})
+		refused("recorded before the last program", q0.Run(b.ctx, one), dispatch.OverlapError{Queue: 0, Op: `run program "one"`, Owner: 1,
+			Last: `run program "two"`})
 
 		// What the host has seen is an edge as well: a wait for the queue or for the event, a Read.
 		b.must(q1.Wait(b.ctx))

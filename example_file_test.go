@@ -68,7 +68,8 @@ func ExampleDevice_LoadTrace() {
 func ExampleDevice_LoadTrace_queues() {
 	ctx := context.Background()
 	split := []reprise.Option{
-		reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(2, 2)), reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}),
+		reprise.WithQueues(2), reprise.WithQueueWorkers(0, chip.Grid(2, 2)),
+		reprise.WithQueueWorkers(1, chip.Range{Start: chip.Core{X: 2}, End: chip.Core{X: 3, Y: 1}}),
 	}
 	dev, err := reprise.Open(ctx, sim.Blackhole(), split...)
 	check(err)

@@ -103,13 +103,15 @@ func TestFaultNamesTheKernel(t *testing.T) {
 		b.must(b.queue.Run(b.ctx, b.load(p)))
 		err := b.queue.Wait(b.ctx)
 		var k *dispatch.KernelError
-		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name || k.Program != "faulty" || k.Offset >= uint32(len(bad.Image.Text)) || !errors.Is(err, emu.ErrRefused) {
+		if !errors.As(err, &k) || k.Core != (chip.Core{X: 3, Y: 2}) || k.Processor != chip.NCRISC || k.Kernel != bad.Name ||
+			k.Program != "faulty" || k.Offset >= uint32(len(bad.Image.Text)) || !errors.Is(err, emu.ErrRefused) {
 			b.Fatalf("%v: %+v", err, k)
 		}
 		if len(k.Frames) == 0 || k.Frames[0].Function != "kernel_main" || k.Frames[0].File != "" { // its file has symbols alone
 			b.Errorf("frames %+v", k.Frames)
 		}
-		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), " of its text, kernel_main: ", "(core (3,2)) NCRISC pc=0x")
+		b.says(err, fmt.Sprintf("kernel %q of program \"faulty\" on NCRISC of core (3,2), at +0x", bad.Name), " of its text, kernel_main: ",
+			"(core (3,2)) NCRISC pc=0x")
 	})
 }
 
@@ -121,7 +123,8 @@ func TestHangIsToldOnce(t *testing.T) {
 	b.must(b.queue.Run(b.ctx, x))
 	err := b.queue.Wait(b.ctx)
 	h := b.hang(err)
-	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (", "), dispatch (", "no progress for 500ms", "; see "+h.File)
+	b.says(err, "queue 0 hangs: waiting for", "last submitted forever", "8 of 140 cores busy (workers (0,0)-(2,1), prefetch (",
+		"), dispatch (", "no progress for 500ms", "; see "+h.File)
 	for _, err := range []error{b.queue.Wait(b.ctx), b.queue.Run(b.ctx, x)} {
 		if b.hang(err) != h || strings.Contains(err.Error(), "cores busy") {
 			t.Errorf("the next error is %v", err)

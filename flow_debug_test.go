@@ -98,12 +98,13 @@ func TestStepThroughFlow(t *testing.T) {
 		// Into and over.
 		b.write(n, 0)
 		var at []string
-		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == tracebuf.ControlLoop && p.Run == 1 }, func(p debug.Position) error {
-			var word [4]byte
-			b.must(b.queue.Read(b.ctx, n, 0, word[:]))
-			at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(word[:]), p.Loops))
-			return nil
-		}))
+		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == tracebuf.ControlLoop && p.Run == 1 },
+			func(p debug.Position) error {
+				var word [4]byte
+				b.must(b.queue.Read(b.ctx, n, 0, word[:]))
+				at = append(at, fmt.Sprintf("%v %s: %d %v", p.Kind, p.Name, binary.LittleEndian.Uint32(word[:]), p.Loops))
+				return nil
+			}))
 		end, _ := want(0)
 		b.holds(n, end)
 		if diff := cmp.Diff([]string{
@@ -154,7 +155,8 @@ func TestBisectFlow(t *testing.T) {
 		trace, n, want := b.deciding()
 		_, names := want(0)
 		for bad := range names {
-			at, err := trace.Debug().BisectRun(b.ctx, func(int) error { b.write(n, 0); return nil }, func(k int) (bool, error) { return k <= bad, nil })
+			at, err := trace.Debug().BisectRun(b.ctx, func(int) error { b.write(n, 0); return nil },
+				func(k int) (bool, error) { return k <= bad, nil })
 			b.must(err)
 			if at == nil || at.Run != bad || at.Name != names[bad] {
 				b.Errorf("program %d, %s, is wrong: found %+v", bad, names[bad], at)
@@ -203,7 +205,8 @@ func TestCheckFlow(t *testing.T) {
 		ran := 0
 		err = endless.Debug().Step(b.ctx, func(int) error { ran++; return nil })
 		var se *debug.StepError
-		if !errors.Is(err, debug.ErrLimit) || !errors.As(err, &se) || ran != 3 || !slices.ContainsFunc(se.Loops, func(i debug.Iteration) bool { return i.Iteration == 3 }) {
+		if !errors.Is(err, debug.ErrLimit) || !errors.As(err, &se) || ran != 3 ||
+			!slices.ContainsFunc(se.Loops, func(i debug.Iteration) bool { return i.Iteration == 3 }) {
 			b.Errorf("after %d programs: %v", ran, err)
 		}
 		b.write(n, 98)

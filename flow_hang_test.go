@@ -93,7 +93,8 @@ func TestHangNamesTheProgram(t *testing.T) {
 			if !slices.Contains(got, tt.want) || !tt.ahead && len(got) != 1 {
 				b.Errorf("%s: %q, want %s\n%s", tt.name, got, tt.want, h.Detail())
 			}
-			if name, _, _ := strings.Cut(tt.want, "/"); !strings.Contains(h.Error(), "program \""+name+"\"") || !strings.Contains(h.Detail(), "in its trace ") {
+			if name, _, _ := strings.Cut(tt.want, "/"); !strings.Contains(h.Error(), "program \""+name+"\"") ||
+				!strings.Contains(h.Detail(), "in its trace ") {
 				b.Errorf("%s: the report doesn't name %q: %v", tt.name, name, h)
 			}
 			b.must(b.dev.Recover(b.ctx))

@@ -80,7 +80,8 @@ func strictFlow(b *bench, r *rand.Rand) {
 		flow, model = randomFlows(r, 3, 0), flowModel{}
 		model.run(flow)
 	}
-	f := &flowRecorder{b: b, bufs: bufs, zero: b.pages("zero", 1), page: b.pages("page", 1), pages: b.pages("pages", flowPages), loaded: map[flowProgram]*reprise.Executable{}}
+	f := &flowRecorder{b: b, bufs: bufs, zero: b.pages("zero", 1), page: b.pages("page", 1), pages: b.pages("pages", flowPages),
+		loaded: map[flowProgram]*reprise.Executable{}}
 	b.write(f.zero, 0)
 	b.write(f.pages, 0)
 	f.load(flow)
@@ -103,7 +104,8 @@ func strictFlow(b *bench, r *rand.Rand) {
 // randomFlows makes a body with constructs of a depth in it, inside of so many loops.
 func randomFlows(r *rand.Rand, depth, loops int) (out []randomFlow) {
 	for range 1 + r.IntN(3) {
-		f := randomFlow{from: r.IntN(flowCounters), to: r.IntN(flowCounters), by: r.IntN(flowCounters), n: r.Uint32N(4), is: cq.Equal + cq.Compare(r.IntN(int(cq.NoneSet)))}
+		f := randomFlow{from: r.IntN(flowCounters), to: r.IntN(flowCounters), by: r.IntN(flowCounters), n: r.Uint32N(4),
+			is: cq.Equal + cq.Compare(r.IntN(int(cq.NoneSet)))}
 		kinds := []string{"run", "run", "take", "select", "page"}
 		if depth > 0 && r.IntN(8) > 2 {
 			kinds = []string{"loop", "while", "if", "switch", "call"}

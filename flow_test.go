@@ -234,7 +234,8 @@ func TestWhileLimit(t *testing.T) {
 			b.Errorf("loops (-want +got):\n%s", diff)
 		}
 		detail := hang.Detail()
-		for _, s := range []string{"began an iteration more than its limit", "it is loop 1", "iteration 6 of at most 6", `the last program was program "one" (step `, "in loop 1, in loop 0)"} {
+		for _, s := range []string{"began an iteration more than its limit", "it is loop 1", "iteration 6 of at most 6",
+			`the last program was program "one" (step `, "in loop 1, in loop 0)"} {
 			if !strings.Contains(detail, s) {
 				b.Errorf("the report lacks %q:\n%s", s, detail)
 			}

@@ -77,7 +77,8 @@ func TestTakeFromASnapshot(t *testing.T) {
 		if !slices.Equal(got, want) {
 			b.Errorf("taken at %#x, allocated at %#x", got, want)
 		}
-		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1, Size: 1 << 40, PageSize: 1 << 10}); !errors.Is(err,
+			reprise.ErrOutOfMemory) {
 			b.Errorf("more than there is: %v", err)
 		}
 		if _, _, _, err := s.Take(reprise.BufferConfig{Kind: allocator.L1}); err == nil {
@@ -91,7 +92,8 @@ func TestCircularBuffersHavePlaces(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		in, out := b.pages("in", 2), b.pages("out", 2)
 		cbs := b.load(b.adder("add", chip.Core{X: 1}, in, out, 1)).CircularBuffers()
-		if len(cbs) != 2 || cbs[0].Index != 0 || cbs[1].Index != 16 || cbs[0].Size != 128 || cbs[1].Addr < cbs[0].Addr+cbs[0].Size || !cmp.Equal(cbs[0].Cores, []chip.Range{chip.Single(1, 0)}) {
+		if len(cbs) != 2 || cbs[0].Index != 0 || cbs[1].Index != 16 || cbs[0].Size != 128 || cbs[1].Addr < cbs[0].Addr+cbs[0].Size ||
+			!cmp.Equal(cbs[0].Cores, []chip.Range{chip.Single(1, 0)}) {
 			b.Errorf("%+v", cbs)
 		}
 	})

@@ -167,7 +167,8 @@ func (b *bench) capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 }
 
 // captureQueues captures a trace over queues, and gives the Recorders in their order.
-func captureQueues(ctx context.Context, name string, queues []*reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
+func captureQueues(ctx context.Context, name string, queues []*reprise.Queue,
+	record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
 	return queues[0].Capture(ctx, name, func(_ context.Context, r *reprise.Recorder) error {
 		var rs []*reprise.Recorder
 		for _, q := range queues {
@@ -230,7 +231,8 @@ func (b *bench) holds(buf *reprise.Buffer, first uint32) {
 	if want := words(buf.Size(), first); !bytes.Equal(got, want) {
 		for i := range got {
 			if got[i] != want[i] {
-				b.Errorf("buffer %q differs from byte %d on: word %#x, want %#x", buf.Name(), i, binary.LittleEndian.Uint32(got[i&^3:]), binary.LittleEndian.Uint32(want[i&^3:]))
+				b.Errorf("buffer %q differs from byte %d on: word %#x, want %#x", buf.Name(), i, binary.LittleEndian.Uint32(got[i&^3:]),
+					binary.LittleEndian.Uint32(want[i&^3:]))
 				return
 			}
 		}

@@ -21,14 +21,16 @@ import (
 )
 
 func heights(pages, shard, cores int) *allocator.ShardSpec {
-	return &allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{pages, 1}, Shard: []int{shard, 1}, Cores: []chip.Range{chip.Grid(cores, 1)}}
+	return &allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{pages, 1}, Shard: []int{shard, 1},
+		Cores: []chip.Range{chip.Grid(cores, 1)}}
 }
 
 // A sharded buffer takes the largest core's share of every bank, is as large as its pages, and states where they are.
 func TestShardedBuffer(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	buf := b.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 100, Name: "sharded", Sharding: heights(7, 3, 4)})
-	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != allocator.HeightSharded || buf.Kind() != allocator.L1 {
+	if buf.Size() != 700 || buf.Pages() != 7 || buf.PageSize() != 100 || buf.PageStride() != 112 || buf.Layout() != allocator.HeightSharded ||
+		buf.Kind() != allocator.L1 {
 		t.Errorf("%d B, %d pages of %d, %d apart, %s in %s", buf.Size(), buf.Pages(), buf.PageSize(), buf.PageStride(), buf.Layout(), buf.Kind())
 	}
 	if got := b.allocated()[allocator.L1]; got != 384 { // 3 pages of 112 B, up to a multiple of 64
@@ -37,7 +39,8 @@ func TestShardedBuffer(t *testing.T) {
 	if diff := cmp.Diff([]chip.Core{{X: 0}, {X: 1}, {X: 2}}, buf.Cores()); diff != "" {
 		t.Errorf("cores (-want +got):\n%s", diff)
 	}
-	for i, want := range map[int]reprise.Place{0: {0, chip.Core{}, 0}, 2: {0, chip.Core{}, 224}, 3: {1, chip.Core{X: 1}, 0}, 6: {2, chip.Core{X: 2}, 0}} {
+	for i, want := range map[int]reprise.Place{0: {0, chip.Core{}, 0}, 2: {0, chip.Core{}, 224}, 3: {1, chip.Core{X: 1}, 0},
+		6: {2, chip.Core{X: 2}, 0}} {
 		want.Addr += buf.Addr()
 		got, ok := buf.Page(i)
 		if !ok || got != want {
@@ -52,7 +55,8 @@ func TestShardedBuffer(t *testing.T) {
 			t.Errorf("at %+v lies page %d + %d", got, page, off)
 		}
 	}
-	for _, p := range []reprise.Place{{2, chip.Core{}, buf.Addr() + 112}, {3, chip.Core{}, buf.Addr()}, {0, chip.Core{}, buf.Addr() - 1}, {0, chip.Core{}, buf.Addr() + 336}, {-1, chip.Core{}, buf.Addr()}} {
+	for _, p := range []reprise.Place{{2, chip.Core{}, buf.Addr() + 112}, {3, chip.Core{}, buf.Addr()}, {0, chip.Core{}, buf.Addr() - 1},
+		{0, chip.Core{}, buf.Addr() + 336}, {-1, chip.Core{}, buf.Addr()}} {
 		if page, _, ok := buf.PageAt(p); ok {
 			t.Errorf("at %+v lies page %d", p, page)
 		}
@@ -252,7 +256,8 @@ func TestCallSiteOfCapture(t *testing.T) {
 		b.must(err)
 		owned := func(e allocator.MapEntry) bool { return e.Owner == name }
 		entries := b.dev.MemorySnapshot().Map().Regions[0].Entries
-		if i, want := slices.IndexFunc(entries, owned), fmt.Sprintf("memory_layout_test.go:%d", line+1); i < 0 || !strings.HasSuffix(entries[i].Site, want) {
+		if i, want := slices.IndexFunc(entries, owned), fmt.Sprintf("memory_layout_test.go:%d", line+1); i < 0 ||
+			!strings.HasSuffix(entries[i].Site, want) {
 			t.Errorf("%s: no trace that was captured at %s in %+v", name, want, entries)
 		}
 	}

@@ -76,10 +76,12 @@ func TestOutOfMemory(t *testing.T) {
 	if !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Fatalf("%v, want an *OutOfMemoryError", err)
 	}
-	if oom.Kind != allocator.DRAM || oom.Owner != "late" || oom.Banks != 8 || oom.Size != 4<<30 || oom.Need != 512<<20 || oom.Have >= oom.Need || oom.Hole > oom.Have {
+	if oom.Kind != allocator.DRAM || oom.Owner != "late" || oom.Banks != 8 || oom.Size != 4<<30 || oom.Need != 512<<20 ||
+		oom.Have >= oom.Need || oom.Hole > oom.Have {
 		t.Errorf("%+v", oom)
 	}
-	b.says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first", "most is held by hoard")
+	b.says(err, `new buffer "late"`, "4294967296 B (4.0 GiB) of DRAM", "each of 8 banks must hold 536870912 B", "free something first",
+		"most is held by hoard")
 
 	_, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 1 << 45, Name: "impossible"})
 	b.says(err, "it would not fit an empty device")
@@ -138,7 +140,8 @@ func TestCircularBuffersAgainstL1Buffers(t *testing.T) {
 		b.says(err, `new buffer "tall"`, "most is held by circular buffers")
 		trace := b.capture("large", large)
 		b.must(large.Release(b.ctx))
-		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half, Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, err = b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: half * perCore, PageSize: half,
+			Name: "tall"}); !errors.Is(err, reprise.ErrOutOfMemory) {
 			b.Errorf("a buffer over the circular buffers of a trace: %v", err)
 		}
 		b.must(trace.Replay(b.ctx))
@@ -196,7 +199,8 @@ func TestTraceRegion(t *testing.T) {
 			x := b.load(b.blank("blank", b.dev.Grid()))
 			trace := b.capture("short", x)
 			for _, e := range trace.Parts()[0].Extents {
-				if end := b.dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) || e.End < end-16<<10 {
+				if end := b.dev.DRAMBankSize(); e.End > end || region != 0 && e.Start < end-allocator.TracePerBank(region, 8, 64) ||
+					e.End < end-16<<10 {
 					t.Errorf("%+v is not at the top of a bank of %#x", e, end)
 				}
 			}

@@ -49,7 +49,8 @@ func queueFirmware(m *metal.QueueFirmware) *dispatch.QueueFirmware {
 			Constants: k.Constants, DRAMBanks: k.Prefetch.Image.Metal.DRAMBanks,
 		})
 	}
-	f.Stripped = dispatch.StrippedKernels{Prefetch: strippedKernels(m.Prefetch), Dispatch: strippedKernels(m.Dispatch), Subordinate: strippedKernels(m.Subordinate)}
+	f.Stripped = dispatch.StrippedKernels{Prefetch: strippedKernels(m.Prefetch), Dispatch: strippedKernels(m.Dispatch),
+		Subordinate: strippedKernels(m.Subordinate)}
 	return f
 }
 

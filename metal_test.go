@@ -63,7 +63,8 @@ func onMetal(t *testing.T, run func(*metalBench), opts ...reprise.Option) {
 			{"ttsim", func(t *testing.T) kmd.Target { return ttsimWith(t, f) }},
 		} {
 			t.Run(name+"/"+c.name, func(t *testing.T) {
-				if q := queueFirmware[f.Layout.Arch]; q != nil && (q.Base.Layout.Revision.Name != f.Layout.Revision.Name || q.Base.L1Banks != f.L1Banks) {
+				if q := queueFirmware[f.Layout.Arch]; q != nil && (q.Base.Layout.Revision.Name != f.Layout.Revision.Name ||
+					q.Base.L1Banks != f.L1Banks) {
 					t.Skipf("-metal-queues names those of %v for %d workers", q.Base.Layout.Revision, q.Base.L1Banks)
 				}
 				target := c.target(t)
@@ -142,7 +143,8 @@ func (b *metalBench) kernel(name string, p chip.Processor, noc chip.NOC) *kernel
 		if err != nil || b.firmware.CheckProcessor(im, p) != nil {
 			continue
 		}
-		if logs := logsIn(filepath.Dir(k.Path)); bytes.Contains(logs, []byte("NOC_INDEX=")) && !bytes.Contains(logs, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
+		if logs := logsIn(filepath.Dir(k.Path)); bytes.Contains(logs, []byte("NOC_INDEX=")) &&
+			!bytes.Contains(logs, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
 			continue
 		}
 		found = im
@@ -228,7 +230,8 @@ func TestMetalKernels(t *testing.T) {
 				return out
 			}
 			run(reprise.Kernel{Name: "blank", Image: b.kernel("blank", p, noc)})
-			out := run(reprise.Kernel{Name: "store", Image: b.kernel("store", p, noc), Args: func(c chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(1000 + 100*c.Y + c.X)} }})
+			out := run(reprise.Kernel{Name: "store", Image: b.kernel("store", p, noc),
+				Args: func(c chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(1000 + 100*c.Y + c.X)} }})
 			i := 0
 			for c := range g.Cores() {
 				xy, err := b.dev.Virtual(c)
@@ -239,14 +242,17 @@ func TestMetalKernels(t *testing.T) {
 				}
 				i++
 			}
-			out = run(reprise.Kernel{Name: "common", Image: b.kernel("common", p, noc), Common: []uint32{30, 12, 77}, Args: func(chip.Core) []uint32 { return []uint32{l1.Addr()} }})
+			out = run(reprise.Kernel{Name: "common", Image: b.kernel("common", p, noc), Common: []uint32{30, 12, 77},
+				Args: func(chip.Core) []uint32 { return []uint32{l1.Addr()} }})
 			for i := range g.Size() {
 				if got, want := numbersOf(out[16*i:][:16]), []uint32{42, 77, 0x3333333A, 8}; !slices.Equal(got, want) {
 					b.Fatalf("%v of worker %d: %#x, want %#x", p, i, got, want)
 				}
 			}
-			for n, want := range [][]uint32{{111, ^uint32(100)}, {1302, 100 ^ 0x5A5A5A5A}, {(100 ^ 0xFF) - 1, ^uint32(100)}, {800, 100 ^ 0x5A5A5A5A}} {
-				out = run(reprise.Kernel{Name: "jump", Image: b.kernel("jump", p, noc), Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(n), 100} }})
+			for n, want := range [][]uint32{{111, ^uint32(100)}, {1302, 100 ^ 0x5A5A5A5A}, {(100 ^ 0xFF) - 1, ^uint32(100)},
+				{800, 100 ^ 0x5A5A5A5A}} {
+				out = run(reprise.Kernel{Name: "jump", Image: b.kernel("jump", p, noc),
+					Args: func(chip.Core) []uint32 { return []uint32{l1.Addr(), uint32(n), 100} }})
 				if got := numbersOf(out[16:][:12]); !slices.Equal(got, append(want, uint32(n))) {
 					b.Errorf("%v jumps to %d: %v, want %v", p, n, got, want)
 				}
@@ -318,9 +324,11 @@ func TestMetalMulticast(t *testing.T) {
 		rect, err := b.dev.Multicast(to)
 		b.must(err)
 		x := b.load(&reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{in, dst}, Kernels: []reprise.Kernel{{
-			Name: "multicast", Image: b.kernel("dram_to_l1_multicast", chip.BRISC, chip.NOC0), Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Name: "multicast", Image: b.kernel("dram_to_l1_multicast", chip.BRISC, chip.NOC0), Processor: chip.BRISC,
+			Cores: []chip.Range{chip.Single(0, 0)},
 			Args: func(chip.Core) []uint32 {
-				return []uint32{in.Addr(), 0, metalTile, dst.Addr(), dst.Addr(), uint32(rect.Start.X), uint32(rect.Start.Y), uint32(rect.End.X), uint32(rect.End.Y), 20}
+				return []uint32{in.Addr(), 0, metalTile, dst.Addr(), dst.Addr(), uint32(rect.Start.X), uint32(rect.Start.Y), uint32(rect.End.X),
+					uint32(rect.End.Y), 20}
 			},
 		}}})
 		b.must(b.queue.Run(b.ctx, x))
@@ -368,7 +376,8 @@ func (b *metalBench) computeKernels(name string) iter.Seq2[string, compute] {
 }
 
 // computes is a program of a reader on NCRISC, a compute kernel and a writer on BRISC, for bfloat16 tiles.
-func (b *metalBench) computes(name string, kernel compute, args []uint32, reader string, readerArgs []uint32, out *reprise.Buffer, bufs ...*reprise.Buffer) *reprise.Executable {
+func (b *metalBench) computes(name string, kernel compute, args []uint32, reader string, readerArgs []uint32, out *reprise.Buffer,
+	bufs ...*reprise.Buffer) *reprise.Executable {
 	b.Helper()
 	on := []chip.Range{chip.Single(1, 1)}
 	tiles := uint32(out.Size() / metalTile)
@@ -377,8 +386,9 @@ func (b *metalBench) computes(name string, kernel compute, args []uint32, reader
 		{Name: "writer", Image: b.kernel("writer_unary_8bank", chip.BRISC, chip.NOC1), Processor: chip.BRISC, NOC: chip.NOC1, Cores: on, Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 0, tiles} }},
 	}}
 	for i, im := range kernel {
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("compute %d", i), Image: im, Processor: chip.TRISC0 + chip.Processor(i), Cores: on,
-			Args: func(chip.Core) []uint32 { return args }})
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("compute %d", i), Image: im, Processor: chip.TRISC0 + chip.Processor(i),
+			Cores: on,
+			Args:  func(chip.Core) []uint32 { return args }})
 	}
 	for _, index := range []int{0, 1, 16} {
 		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: on, PageSize: metalTile, Pages: 8})
@@ -438,7 +448,8 @@ func TestMetalCompute(t *testing.T) {
 		found := map[string]bool{}
 		for hash, kernel := range b.computeKernels("eltwise_binary") {
 			b.must(b.queue.Write(b.ctx, out, 0, make([]byte, out.Size())))
-			b.must(b.queue.Run(b.ctx, b.computes("binary", kernel, []uint32{tiles, 1, 0}, "reader2", []uint32{in0.Addr(), in1.Addr(), tiles}, out, in0, in1)))
+			b.must(b.queue.Run(b.ctx, b.computes("binary", kernel, []uint32{tiles, 1, 0}, "reader2", []uint32{in0.Addr(), in1.Addr(), tiles}, out,
+				in0, in1)))
 			got, is := b.read(out), ""
 			for op, want := range results {
 				if bytes.Equal(got, want) {
@@ -545,7 +556,8 @@ func TestMetalLongTrace(t *testing.T) {
 			if i%10 == 9 {
 				on = b.dev.Grid()
 			}
-			xs = append(xs, b.load(&reprise.Program{Name: fmt.Sprint("blank ", i), Kernels: []reprise.Kernel{{Name: "blank", Image: blank, Processor: chip.BRISC, Cores: []chip.Range{on}}}}))
+			xs = append(xs, b.load(&reprise.Program{Name: fmt.Sprint("blank ", i),
+				Kernels: []reprise.Kernel{{Name: "blank", Image: blank, Processor: chip.BRISC, Cores: []chip.Range{on}}}}))
 		}
 		trace := b.capture("100 programs", append(xs, b.load(b.loopback(chip.Core{X: 3, Y: 2}, in, out, tiles)))...)
 		for i := range uint64(6) {
@@ -579,13 +591,15 @@ func TestMetalRecovers(t *testing.T) {
 		for _, c := range h.Cores {
 			if want := c.Core == at; c.Kind == "worker" && c.Busy() != want {
 				b.Errorf("%v, busy: %v, want %v", c, c.Busy(), want)
-			} else if want && (c.Firmware != b.firmware.Layout.Revision.Name || c.Explain(chip.NCRISC) != reader || c.Explain(chip.TRISC1) != "waits for work") {
+			} else if want && (c.Firmware != b.firmware.Layout.Revision.Name || c.Explain(chip.NCRISC) != reader ||
+				c.Explain(chip.TRISC1) != "waits for work") {
 				b.Errorf("%v: NCRISC %s, TRISC1 %s", c, c.Explain(chip.NCRISC), c.Explain(chip.TRISC1))
 			}
 			if c.Kind != "worker" && b.watched() && c.Firmware != "" {
 				kernels := map[chip.Processor]string{chip.BRISC: "waits for an entry in the prefetch queue"}
 				if c.Kind == "dispatch" {
-					kernels = map[chip.Processor]string{chip.BRISC: "waits for workers, or for a word of its L1 to reach a value", chip.NCRISC: "waits for commands from the prefetcher"}
+					kernels = map[chip.Processor]string{chip.BRISC: "waits for workers, or for a word of its L1 to reach a value",
+						chip.NCRISC: "waits for commands from the prefetcher"}
 				}
 				for p, want := range kernels {
 					if c.Busy() && c.Explain(p) != want {
@@ -609,7 +623,8 @@ func TestMetalRefusals(t *testing.T) {
 			b.Skip("the same on the emulator")
 		}
 		program := func(im *kernels.Image, p chip.Processor) *reprise.Program {
-			return &reprise.Program{Name: "refused", Kernels: []reprise.Kernel{{Name: "kernel", Image: im, Processor: p, Cores: []chip.Range{chip.Single(0, 0)}}}}
+			return &reprise.Program{Name: "refused", Kernels: []reprise.Kernel{{Name: "kernel", Image: im, Processor: p,
+				Cores: []chip.Range{chip.Single(0, 0)}}}}
 		}
 		_, err := b.dev.Load(b.ctx, program(b.image(kernels.Blank), chip.BRISC))
 		if !errors.Is(err, metal.ErrNotMetal) {
@@ -667,7 +682,8 @@ func TestWithFirmwareRefuses(t *testing.T) {
 	b := open(t, sim.Blackhole())
 	im := *b.image(kernels.Blank)
 	im.Metal = &kernels.MetalKernel{}
-	_, err = b.dev.Load(b.ctx, &reprise.Program{Name: "of tt-metal", Kernels: []reprise.Kernel{{Name: "kernel", Image: &im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}}}})
+	_, err = b.dev.Load(b.ctx, &reprise.Program{Name: "of tt-metal",
+		Kernels: []reprise.Kernel{{Name: "kernel", Image: &im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}}}})
 	if !errors.Is(err, metal.ErrOwnFirmware) {
 		t.Errorf("a kernel of tt-metal: %v", err)
 	}

@@ -19,7 +19,8 @@ func TestPinnedTransfersAreCopies(t *testing.T) {
 		hosts := []*reprise.HostBuffer{
 			b.host(room, reprise.HostBufferConfig{Name: "any"}), b.host(room, reprise.HostBufferConfig{Name: "strict", Strict: true}),
 		}
-		shard := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}}
+		shard := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2},
+			Cores: []chip.Range{chip.Grid(3, 2)}}
 		seed := 0
 		rapid.Check(b.T, func(r *rapid.T) {
 			c := reprise.BufferConfig{Name: "x", Kind: rapid.SampledFrom([]allocator.Kind{allocator.DRAM, allocator.L1}).Draw(r, "kind")}

@@ -60,7 +60,8 @@ func TestPinnedTransfers(t *testing.T) {
 	}
 	onStrict(t, func(b *bench) {
 		h := b.host(1<<20, reprise.HostBufferConfig{Name: "staging"})
-		block := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}}
+		block := &allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2},
+			Cores: []chip.Range{chip.Grid(3, 2)}}
 		for _, c := range []reprise.BufferConfig{
 			{Kind: allocator.DRAM, Size: 20 * 4096, PageSize: 4096},
 			{Kind: allocator.DRAM, Size: 64 * 64, PageSize: 64},

@@ -73,7 +73,8 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 	share := (c.Size + row - 1) / row * int(inside.DRAMAlign)
 	p := &Pool{d: d, name: c.Name, kind: c.Kind}
 	var err error
-	p.ext, err = d.mem.Allocate(allocator.Request{Kind: c.Kind, Size: uint64(share * banks), PageSize: uint64(share), Owner: c.Name, Tag: "pool", Site: userPC()})
+	p.ext, err = d.mem.Allocate(allocator.Request{Kind: c.Kind, Size: uint64(share * banks), PageSize: uint64(share), Owner: c.Name,
+		Tag: "pool", Site: userPC()})
 	if err != nil {
 		return nil, err
 	}

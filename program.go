@@ -138,7 +138,8 @@ func (x *Executable) prepare(p *Program) error {
 	addr := d.cbs.base
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
+				Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
 		}
 		if c.Addr != 0 {
 			b, err := x.placedCircular(p.Name, &c)
@@ -150,7 +151,8 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		// Divided instead of multiplied, so that nothing overflows.
 		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index), Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
+			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
+				Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
@@ -181,7 +183,8 @@ func (x *Executable) prepare(p *Program) error {
 // request is for the kernels' DRAM.
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
-		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels", Site: userPC(),
+		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
+		Site: userPC(),
 	}
 }
 
@@ -211,7 +214,8 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
 		return dispatch.Kernel{}, err
 	}
-	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, File: k.Image.File, Formats: k.Image.Formats, Common: k.Common, NOC: k.NOC}
+	out := dispatch.Kernel{Name: k.Name, Processor: k.Processor, Cores: k.Cores, Text: k.Image.Text, File: k.Image.File,
+		Formats: k.Image.Formats, Common: k.Common, NOC: k.NOC}
 	if k.Args == nil {
 		return out, nil
 	}

@@ -104,7 +104,8 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{`kernel "k"`, "24 B, no multiple of 16"},
 		},
 		"a circular buffer on no cores": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 2, PageSize: 64, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 2, PageSize: 64, Pages: 1}}},
 			[]string{"circular buffer 2", "no cores"},
 		},
 		"a semaphore on no cores": {
@@ -112,7 +113,8 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{"semaphore 3", "no cores"},
 		},
 		"more pages than kernels count": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 16, Pages: 65536}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 16, Pages: 65536}}},
 			[]string{"circular buffer 2", "65536 pages", "count up to 65535", "make the pages larger"},
 		},
 		"no cores": {
@@ -124,15 +126,18 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{`kernel "k"`, "not inside the worker grid (0,0)-(7,8)"},
 		},
 		"cores by the billion, whose arguments are never asked for": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(1<<40, 1<<40)}, Args: func(c chip.Core) []uint32 { panic(c) }}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{chip.Grid(1<<40, 1<<40)},
+				Args: func(c chip.Core) []uint32 { panic(c) }}}},
 			[]string{`kernel "k"`, "not inside the worker grid"},
 		},
 		"a backward range": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: []chip.Range{{Start: chip.Core{X: 3}, End: chip.Core{X: 1}}}}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank,
+				Cores: []chip.Range{{Start: chip.Core{X: 3}, End: chip.Core{X: 1}}}}}},
 			[]string{`kernel "k"`, "ends before it starts"},
 		},
 		"two on one processor": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}, {Name: "l", Image: blank, Cores: []chip.Range{chip.Grid(2, 2)}}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one},
+				{Name: "l", Image: blank, Cores: []chip.Range{chip.Grid(2, 2)}}}},
 			[]string{`kernel "l"`, "core (0,0)", `already runs kernel "k" on BRISC`},
 		},
 		"many arguments": {
@@ -156,23 +161,28 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{"semaphore -1", "from 0 to 15"},
 		},
 		"circular buffer 32": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 32, Cores: one, PageSize: 64, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 32, Cores: one, PageSize: 64, Pages: 1}}},
 			[]string{"circular buffer 32", "from 0 to 31"},
 		},
 		"circular buffer 256, which has no bit": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 256, Cores: one, PageSize: 64, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 256, Cores: one, PageSize: 64, Pages: 1}}},
 			[]string{"circular buffer 256", "from 0 to 31"},
 		},
 		"circular buffer -1": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: -1, Cores: one, PageSize: 64, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: -1, Cores: one, PageSize: 64, Pages: 1}}},
 			[]string{"circular buffer -1", "from 0 to 31"},
 		},
 		"pages of 24 B": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 24, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 24, Pages: 1}}},
 			[]string{"circular buffer 1", "1 pages of 24 B", "multiple of 16"},
 		},
 		"no pages": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 16}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: one, PageSize: 16}}},
 			[]string{"circular buffer 1", "0 pages of 16 B", "both must be positive"},
 		},
 		"a processor that wraps to another": {
@@ -180,11 +190,14 @@ func TestProgramsThatCannotRun(t *testing.T) {
 			[]string{`kernel "k"`, "processor 255 doesn't exist"},
 		},
 		"a semaphore twice": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, Semaphores: []reprise.Semaphore{{ID: 1, Cores: one}, {ID: 1, Cores: one}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				Semaphores: []reprise.Semaphore{{ID: 1, Cores: one}, {ID: 1, Cores: one}}},
 			[]string{"semaphore 1", "given twice"},
 		},
 		"a circular buffer twice": {
-			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}}, CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 64, Pages: 1}, {Index: 2, Cores: one, PageSize: 64, Pages: 1}}},
+			reprise.Program{Kernels: []reprise.Kernel{{Name: "k", Image: blank, Cores: one}},
+				CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: one, PageSize: 64, Pages: 1},
+					{Index: 2, Cores: one, PageSize: 64, Pages: 1}}},
 			[]string{"circular buffer 2", "given twice"},
 		},
 	} {

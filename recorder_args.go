@@ -59,7 +59,8 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 		}
 	}
 	if n > cq.MaxReadArgs || bytes > cq.MaxReadArgBytes {
-		return nil, fmt.Errorf("the device would read %d words for arguments, with %d B of commands: at most %d with %d B are possible", n, bytes, cq.MaxReadArgs, cq.MaxReadArgBytes)
+		return nil, fmt.Errorf("the device would read %d words for arguments, with %d B of commands: at most %d with %d B are possible", n,
+			bytes, cq.MaxReadArgs, cq.MaxReadArgBytes)
 	}
 	return out, nil
 }

@@ -131,7 +131,8 @@ func (r *Recorder) peers() []tracebuf.Peer {
 
 // edge appends the commands of an edge of a part of the queue.
 func (q *Queue) edge(dst []byte, peers []tracebuf.Peer, e tracebuf.Edge, expected cq.Count) ([]byte, error) {
-	return tracebuf.AppendEdge(dst, cq.Layout(q.d.Arch()), uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), q.dispatcher(), peers, e, uint32(expected))
+	return tracebuf.AppendEdge(dst, cq.Layout(q.d.Arch()), uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), q.dispatcher(), peers, e,
+		uint32(expected))
 }
 
 func (q *Queue) dispatcher() tracebuf.Dispatcher {

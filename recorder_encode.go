@@ -157,7 +157,8 @@ func (r *Recorder) encodeLoop(n *flowNode) error {
 	}
 	r.keepKernels(n)
 	head := r.state
-	begin, err := r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlLoop, Loop: n.loop, Count: n.count}, cq.LoopBegin{Loop: uint16(n.loop), Count: n.count})
+	begin, err := r.command(n.name, tracebuf.Control{Kind: tracebuf.ControlLoop, Loop: n.loop, Count: n.count},
+		cq.LoopBegin{Loop: uint16(n.loop), Count: n.count})
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,8 @@ func (r *Recorder) encodeLoop(n *flowNode) error {
 	if err := r.reset(n.cond.reads()); err != nil {
 		return err
 	}
-	end, err := r.command("end of "+n.name, tracebuf.Control{Kind: tracebuf.ControlEnd, Loop: n.loop}, cq.LoopEnd{Loop: uint16(n.loop), Limited: n.cond != nil})
+	end, err := r.command("end of "+n.name, tracebuf.Control{Kind: tracebuf.ControlEnd, Loop: n.loop},
+		cq.LoopEnd{Loop: uint16(n.loop), Limited: n.cond != nil})
 	if err != nil {
 		return err
 	}

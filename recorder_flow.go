@@ -182,7 +182,8 @@ func (r *Recorder) call(t *Trace) error {
 	defer leave()
 	i := slices.IndexFunc(t.parts, func(p *part) bool { return p.q == r.q })
 	if i < 0 || len(t.partsOn(r.d)) != 1 {
-		return fmt.Errorf("it has no part on queue %d of %s, or parts on other queues of the device as well: %w", r.q.ID(), r.d.name, ErrOtherQueue)
+		return fmt.Errorf("it has no part on queue %d of %s, or parts on other queues of the device as well: %w", r.q.ID(), r.d.name,
+			ErrOtherQueue)
 	}
 	defer r.d.recordControl("call " + t.name)()
 	r.c.mu.Lock()
@@ -287,7 +288,8 @@ func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
 	}
 	if n.kind == tracebuf.ControlLoop {
 		if r.flow.loops > cq.MaxLoopNumber {
-			return fmt.Errorf("the trace has %d loops already, and they have numbers up to %d: put some into a trace of their own and call it", r.flow.loops, cq.MaxLoopNumber)
+			return fmt.Errorf("the trace has %d loops already, and they have numbers up to %d: put some into a trace of their own and call it",
+				r.flow.loops, cq.MaxLoopNumber)
 		}
 		n.loop = r.flow.loops
 		r.flow.loops++
@@ -322,7 +324,8 @@ func (r *Recorder) wordLocked(b *Buffer, offset int) (noc, addr uint32, word con
 		return 0, 0, word, err
 	}
 	if offset < 0 || offset%4 != 0 || offset+4 > b.Size() {
-		return 0, 0, word, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
+		return 0, 0, word, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset,
+			b.name, b.Size())
 	}
 	if noc, addr, err = b.word(offset); err != nil {
 		return 0, 0, word, err

@@ -68,7 +68,8 @@ func TestResidentArguments(t *testing.T) {
 		old, err := b.queue.Capture(b.ctx, "old", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		b.must(err)
 		named, err := b.queue.Capture(b.ctx, "named", func(_ context.Context, r *reprise.Recorder) error {
-			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x), r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
+			return errors.Join(r.Run(x), r.Param("n", reprise.Arg{Kernel: "store", Index: 1}), r.Run(x), r.Run(x),
+				r.ParamBuffer("out", out, reprise.Arg{Kernel: "store", Index: 0}))
 		})
 		b.must(err)
 		if named.Size() < old.Size()+2*10<<10 {

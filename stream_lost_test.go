@@ -27,7 +27,8 @@ func TestStreamOfALostDevice(t *testing.T) {
 		load := func() *reprise.Executable {
 			args := append(s.Args(), room.Addr(), 4, 1<<32-1, 7, 0)
 			p := &reprise.Program{Name: "source", Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
-				Name: "source", Image: b.image(kernels.StreamSource), Cores: []chip.Range{chip.Single(1, 1)}, Args: func(chip.Core) []uint32 { return args },
+				Name: "source", Image: b.image(kernels.StreamSource), Cores: []chip.Range{chip.Single(1, 1)},
+				Args: func(chip.Core) []uint32 { return args },
 			}}}
 			s.AddTo(p)
 			return b.load(p)

@@ -64,7 +64,8 @@ func TestStockWireFormat(t *testing.T) {
 					got[name] = strings.Contains(text.String(), name)
 				}
 				own := opts == nil
-				want := map[string]bool{"SEQUENCE": own, "FORWARD_SUBORDINATE": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own, "dispatch_s  SEND_GO_SIGNAL": !own}
+				want := map[string]bool{"SEQUENCE": own, "FORWARD_SUBORDINATE": own, "NOTIFY_SUBORDINATE_GO_SIGNAL": !own,
+					"dispatch_s  SEND_GO_SIGNAL": !own}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("pinned %v (-want +got):\n%s\n%s", !own, diff, text.String())
 				}

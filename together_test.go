@@ -90,6 +90,7 @@ func TestListsInAnyOrder(t *testing.T) {
 			return errors.Join(rs[0].Run(x1), rs[1].Run(x0))
 		})
 		b.must(err)
-		beside(t, 2000, func() error { return both.Replay(b.ctx) }, func() error { return other.Replay(b.ctx) }, func() error { return both.Replay(b.ctx) })
+		beside(t, 2000, func() error { return both.Replay(b.ctx) }, func() error { return other.Replay(b.ctx) },
+			func() error { return both.Replay(b.ctx) })
 	})
 }

@@ -86,7 +86,8 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 		return err
 	}
 	if len(t.calls) > 1 {
-		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w", what, len(t.calls), errors.ErrUnsupported)
+		return fmt.Errorf("reprise: %s: it has parts on %d devices, whose programs may wait for each other: take the Subset of one device: %w",
+			what, len(t.calls), errors.ErrUnsupported)
 	}
 	s := &debugSession{t: t, d: dev, parts: t.everyPart()}
 	for _, p := range t.parts {
@@ -326,7 +327,8 @@ type debugMemory struct{ t *Trace }
 // region is DRAM of the part that holds some bytes.
 func (p *part) region(what string, e allocator.Extent, want []byte) debug.Region {
 	iv := interleaved(e)
-	return debug.Region{What: p.label(what), Want: want, Read: func(ctx context.Context, dst []byte) error { return p.q.q.Read(ctx, &iv, 0, dst) }}
+	return debug.Region{What: p.label(what), Want: want,
+		Read: func(ctx context.Context, dst []byte) error { return p.q.q.Read(ctx, &iv, 0, dst) }}
 }
 
 func (p *part) commandRegion(commands []byte) debug.Region {

@@ -98,7 +98,8 @@ func TestLoadedTraceRuns(t *testing.T) {
 			b.must(trace.Save(b.ctx, &again))
 			f, err := tracebuf.Decode(&again)
 			b.must(err)
-			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output || f.Image.Buffers[0].Output || f.Name != "saved" {
+			if len(f.Data) != 0 || len(f.Image.Programs) != 2 || len(f.Image.Relocs) == 0 || !f.Image.Buffers[2].Output ||
+				f.Image.Buffers[0].Output || f.Name != "saved" {
 				b.Errorf("%q saved again: %d data, %d programs, %d relocations", f.Name, len(f.Data), len(f.Image.Programs), len(f.Image.Relocs))
 			}
 			b.must(errors.Join(own.Release(b.ctx), x.Release(b.ctx), trace.Release(b.ctx)))
@@ -236,7 +237,8 @@ func TestVerifyFindsWhatWasOverwritten(t *testing.T) {
 			parts, err := trace.Debug().Inspect(b.ctx)
 			b.must(err)
 			live := parts[0]
-			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) || live.Steps[0].Size != trace.Parts()[0].Steps[0].Size {
+			if len(live.Steps) != 1 || live.Steps[0].Name != "adder" || live.Stats().Commands != len(live.Commands) ||
+				live.Steps[0].Size != trace.Parts()[0].Steps[0].Size {
 				b.Errorf("in DRAM: %+v", live.Steps)
 			}
 			b.must(trace.Release(b.ctx))

@@ -13,7 +13,8 @@ func (p *part) flow() *dispatch.TraceFlow {
 	for _, x := range p.programs {
 		cores = append(cores, x.image.Bounds())
 	}
-	f := &dispatch.TraceFlow{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image, Steps: func() []dispatch.TraceStep { return flowSteps(im, cores, patched) }}
+	f := &dispatch.TraceFlow{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image,
+		Steps: func() []dispatch.TraceStep { return flowSteps(im, cores, patched) }}
 	for _, o := range p.called() {
 		c := o.prep.Flow
 		if c == nil {

@@ -164,7 +164,8 @@ func (c *fuzzCard) byKernel(dev *reprise.Device, fault error) bool {
 	core, _, pc, ok := r.Culprit()
 	layout := abi.Own(c.arch)
 	inside := func(base, size uint32) bool { return pc >= base && pc-base < size }
-	return ok && dev.Grid().Contains(core) && (inside(layout.L1.KernelConfig, layout.L1.KernelConfigSize) || inside(layout.Boot.IRAM, layout.Boot.IRAMSize))
+	return ok && dev.Grid().Contains(core) && (inside(layout.L1.KernelConfig, layout.L1.KernelConfigSize) ||
+		inside(layout.Boot.IRAM, layout.Boot.IRAMSize))
 }
 
 // judge says what harm a run did, if any.
@@ -194,9 +195,10 @@ func fuzzProgram(t devtest.Fataler, dev *reprise.Device, name string, size int, 
 	devtest.Must(t, err)
 	cores := []chip.Range{at}
 	p := &reprise.Program{
-		Name:            name,
-		CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: cores, PageSize: 64, Pages: 2}, {Index: 4, Cores: cores, PageSize: 32, Pages: 1}},
-		Semaphores:      []reprise.Semaphore{{ID: 1, Cores: cores, Initial: 3}},
+		Name: name,
+		CircularBuffers: []reprise.CircularBuffer{{Index: 1, Cores: cores, PageSize: 64, Pages: 2},
+			{Index: 4, Cores: cores, PageSize: 32, Pages: 1}},
+		Semaphores: []reprise.Semaphore{{ID: 1, Cores: cores, Initial: 3}},
 	}
 	for _, proc := range procs {
 		im := *blank
@@ -245,7 +247,8 @@ func (c *fuzzCard) fuzzFile(t devtest.Fataler) []byte {
 				r.Call(called),
 				r.Switch(in, 0, runs(r, two), func() error { return r.Call(called) }, runs(r, one)),
 				r.While(reprise.Cond{Buffer: in, Offset: 8, Is: cq.Less, Value: 3}, 4, runs(r, one)), // has no iteration, unless something is changed
-				r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 3}, 4, func() error { return r.Run(one, from(reprise.Arg{Kernel: chip.BRISC.String(), Index: 1}, in, 4)) }),
+				r.While(reprise.Cond{Iteration: 1, Is: cq.Less, Value: 3}, 4,
+					func() error { return r.Run(one, from(reprise.Arg{Kernel: chip.BRISC.String(), Index: 1}, in, 4)) }),
 				r.If(less, runs(r, two), runs(r, one)),
 			)
 		})
@@ -337,7 +340,8 @@ func edited(file, script []byte) []byte {
 				}
 			}
 		case 11:
-			le.PutUint32(b[i:], []uint32{0, 1, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0xFFFF, 0x10000, 16, 8, 4, 2, 3, 0x100000, 0x19000, 0x7D80, 0xFFB00000}[v%16])
+			le.PutUint32(b[i:], []uint32{0, 1, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0xFFFF, 0x10000, 16, 8, 4, 2, 3, 0x100000, 0x19000, 0x7D80,
+				0xFFB00000}[v%16])
 		case 12: // two words change places
 			le.PutUint32(b[i:], le.Uint32(b[other:]))
 			le.PutUint32(b[other:], was)

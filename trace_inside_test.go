@@ -48,7 +48,8 @@ func TestInsideOfSteps(t *testing.T) {
 			look := func() error {
 				calls++
 				for op, err := range map[string]error{
-					"replay": tr.Replay(b.ctx), "release": tr.Release(b.ctx), "step": tr.Step(b.ctx, nil), "split": tr.Split(b.ctx, 1, nil), "check": tr.Check(b.ctx),
+					"replay": tr.Replay(b.ctx), "release": tr.Release(b.ctx), "step": tr.Step(b.ctx, nil), "split": tr.Split(b.ctx, 1, nil),
+					"check": tr.Check(b.ctx),
 				} {
 					if !errors.Is(err, reprise.ErrReserved) {
 						t.Errorf("%s from inside: %v, want ErrReserved", op, err)

@@ -67,7 +67,8 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 	}
 	name := files[slices.IndexFunc(files, func(f *tracebuf.File) bool { return f != nil })].Name
 	if len(files) != len(ds) {
-		return nil, fmt.Errorf("reprise: load trace %q: it was recorded on %d devices, and is loaded on %d: name them with WithDevices: %w", name, len(files), len(ds), ErrOtherTarget)
+		return nil, fmt.Errorf("reprise: load trace %q: it was recorded on %d devices, and is loaded on %d: name them with WithDevices: %w",
+			name, len(files), len(ds), ErrOtherTarget)
 	}
 	for _, b := range o.bufs {
 		if b == nil || !slices.Contains(ds, b.d) {
@@ -328,7 +329,8 @@ func (l *loading) config(i int) *BufferConfig {
 	c := &BufferConfig{Kind: allocator.Kind(u.Kind), Size: u.Size, PageSize: u.PageSize, Name: u.Name, Addr: uint32(u.Addr)}
 	if s := u.Sharding; s != nil {
 		c.Sharding = &allocator.ShardSpec{
-			Layout: allocator.Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy), Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
+			Layout: allocator.Layout(s.Layout), Orientation: allocator.Orientation(s.Orientation), Strategy: allocator.Strategy(s.Strategy),
+			Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
 		}
 	}
 	return c
@@ -355,7 +357,8 @@ func (l *loading) take(i int, b *Buffer) error {
 			b.name, b.Size(), b.ext.Kind, b.PageSize(), b.ext.Addr, want.Size, allocator.Kind(want.Kind), want.PageSize, want.Addr)
 	}
 	if !reflect.DeepEqual(b.dist, plan.dist) {
-		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(), plan.Layout(), plan.where())
+		return fmt.Errorf("buffer %q is %v over %s, the trace was recorded with one that is %v over %s", b.name, b.Layout(), b.where(),
+			plan.Layout(), plan.where())
 	}
 	if b.ext.Addr != want.Addr {
 		l.f.MoveBuffer(i, b.Addr())
@@ -374,7 +377,8 @@ func (b *Buffer) where() string {
 // use makes a buffer one of the trace, whose parts all hold it.
 func (l *loading) use(i int, b *Buffer) error {
 	if stride := int(b.PageStride()); stride != l.f.Image.Buffers[i].Stride {
-		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride, l.f.Image.Buffers[i].Stride)
+		return fmt.Errorf("the pages of buffer %q are %d B apart here, and were %d B apart when the trace was recorded", b.name, stride,
+			l.f.Image.Buffers[i].Stride)
 	}
 	l.made[i] = b
 	for _, t := range l.parts {
@@ -399,7 +403,8 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
 	t.addProgram(x)
-	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize, Owner: p.Name, Tag: "kernels", Site: userPC()})
+	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize,
+		Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,8 @@ func TestPool(t *testing.T) {
 		if changes := nothing.Changes(); len(changes) > 0 {
 			b.Errorf("something is left of a pool in L1: %v", changes)
 		}
-		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: allocator.DRAM}, {Kind: allocator.L1, Size: -1}, {Kind: allocator.L1, Size: 1 << 40}} {
+		for _, c := range []reprise.PoolConfig{{Kind: allocator.Trace, Size: 64}, {Kind: allocator.DRAM}, {Kind: allocator.L1, Size: -1},
+			{Kind: allocator.L1, Size: 1 << 40}} {
 			if _, err := b.dev.NewPool(c); err == nil {
 				b.Errorf("a pool of %+v", c)
 			}

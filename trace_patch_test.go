@@ -46,7 +46,8 @@ func TestSetParameters(t *testing.T) {
 		for _, p := range trace.Parts()[0].Params {
 			kinds = append(kinds, p.Kind)
 		}
-		if diff := cmp.Diff([]tracebuf.ParamKind{tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg}, kinds); diff != "" {
+		if diff := cmp.Diff([]tracebuf.ParamKind{tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg, tracebuf.BufferAddr, tracebuf.Arg},
+			kinds); diff != "" {
 			b.Errorf("parameters (-want +got):\n%s", diff)
 		}
 		b.write(in, 1)
@@ -81,7 +82,8 @@ func TestSetParameters(t *testing.T) {
 func TestSetOnAllCores(t *testing.T) {
 	onEmulators(t, func(b *bench) {
 		n := b.dev.Grid().Size()
-		out, other := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "out"}), b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "other"})
+		out, other := b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "out"}),
+			b.buffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * n, PageSize: 64, Name: "other"})
 		x := b.load(&reprise.Program{Name: "store", Buffers: []*reprise.Buffer{out}, Kernels: []reprise.Kernel{{
 			Name: "store", Image: b.image(kernels.Store), Processor: chip.NCRISC, Cores: []chip.Range{b.dev.Grid()}, Common: []uint32{3},
 			Args: func(chip.Core) []uint32 { return []uint32{out.Addr(), 3, 4, 5, 6} },
@@ -151,7 +153,8 @@ func TestParameterErrors(t *testing.T) {
 			"no such core": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", reprise.Arg{Kernel: "add", Cores: []chip.Range{chip.Single(1, 1)}}))
 			}, "none of the cores"},
-			"no argument": {func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) }, "no argument is named"},
+			"no argument": {func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Param("p")) },
+				"no argument is named"},
 			"other values": {func(_ context.Context, r *reprise.Recorder) error {
 				return errors.Join(r.Run(x), r.Param("p", addend, readFrom))
 			}, "the arguments have different values"},

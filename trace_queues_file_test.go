@@ -171,7 +171,8 @@ func TestTraceFileOverQueues(t *testing.T) {
 		t.Errorf("results before the replay: %v", err)
 	}
 	moved := loaded.Buffers()[want[0][1].Buffer]
-	if moved.Name() != "y" || moved.Addr() == y.Addr() || len(want[0]) != 2 || want[0][1].Pages != 4 || want[1][1].Buffer != want[0][1].Buffer {
+	if moved.Name() != "y" || moved.Addr() == y.Addr() || len(want[0]) != 2 || want[0][1].Pages != 4 ||
+		want[1][1].Buffer != want[0][1].Buffer {
 		t.Errorf("parameters %+v, buffer %q is at %#x and was at %#x", want, moved.Name(), moved.Addr(), y.Addr())
 	}
 	want[0][1].Value, want[1][1].Value = moved.Addr(), moved.Addr()
@@ -269,7 +270,8 @@ func TestTraceOverQueuesWithoutPrograms(t *testing.T) {
 	})
 	b.must(err)
 	for range 2 {
-		b.must(errors.Join(trace.Replay(b.ctx), q[1].Wait(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil), trace.Debug().Verify(b.ctx)))
+		b.must(errors.Join(trace.Replay(b.ctx), q[1].Wait(b.ctx), trace.Debug().Check(b.ctx), trace.Debug().Step(b.ctx, nil),
+			trace.Debug().Verify(b.ctx)))
 		if times, err := trace.Debug().Times(b.ctx); err != nil || len(times) != 0 {
 			t.Errorf("times %v, %v", times, err)
 		}
@@ -303,7 +305,8 @@ func TestCheckFindsMissingEdge(t *testing.T) {
 		b.write(x, 0)
 		b.write(y, 1000)
 		var ce *debug.CheckError
-		if err := trace.Debug().Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" || ce.Buffer != "y" || ce.Want != 1) {
+		if err := trace.Debug().Check(b.ctx); edge && err != nil || !edge && (!errors.As(err, &ce) || ce.Step != 5 || ce.Name != "back" ||
+			ce.Buffer != "y" || ce.Want != 1) {
 			t.Errorf("with the edge %v: %v", edge, err)
 		}
 		b.must(trace.Release(b.ctx))
@@ -318,12 +321,14 @@ func TestLoadMutatedFiles(t *testing.T) {
 	one, two := b.load(b.adder("one", chip.Core{X: 1}, x, y, 1)), b.load(b.adder("two", chip.Core{X: 5}, y, x, 1))
 	numbers, e := b.load(b.numbers(shards)), b.dev.NewEvent("e")
 	trace, err := captureQueues(b.ctx, "mutated", []*reprise.Queue{b.dev.Queue(0), b.dev.Queue(1)}, func(rs []*reprise.Recorder) error {
-		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].WaitEvent(e), rs[1].Run(two))
+		return errors.Join(rs[0].Run(one), rs[0].ParamBuffer("x", x, readFrom), rs[0].Run(numbers), rs[0].Record(e), rs[1].WaitEvent(e),
+			rs[1].Run(two))
 	})
 	b.must(err)
 	var file bytes.Buffer
 	b.must(trace.Save(b.ctx, &file, reprise.WithData()))
-	b.must(errors.Join(trace.Release(b.ctx), one.Release(b.ctx), two.Release(b.ctx), numbers.Release(b.ctx), x.Release(), y.Release(), shards.Release()))
+	b.must(errors.Join(trace.Release(b.ctx), one.Release(b.ctx), two.Release(b.ctx), numbers.Release(b.ctx), x.Release(), y.Release(),
+		shards.Release()))
 	before := b.allocated()
 	rng := rand.New(rand.NewPCG(1, 2))
 	loaded := 0

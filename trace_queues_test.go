@@ -278,7 +278,8 @@ func TestTracesOverQueuesThatCannotBe(t *testing.T) {
 	if after := b.allocated(); fmt.Sprint(after) != fmt.Sprint(before) {
 		b.Errorf("allocated before %v, after %v", before, after)
 	}
-	_, err := captureQueues(b.ctx, "shared", []*reprise.Queue{shared.dev.Queue(0), shared.dev.Queue(1)}, func([]*reprise.Recorder) error { return nil })
+	_, err := captureQueues(b.ctx, "shared", []*reprise.Queue{shared.dev.Queue(0), shared.dev.Queue(1)},
+		func([]*reprise.Recorder) error { return nil })
 	b.says(err, "queues 0 and 1 start the same workers", "WithQueueWorkers")
 	_, err = q[0].Capture(b.ctx, "elsewhere", func(_ context.Context, r *reprise.Recorder) error { return r.On(q[1]).Run(y) })
 	b.says(err, `capture "elsewhere": record on another queue at `, "trace_queues_test.go:", "name it when the capture starts")

@@ -137,7 +137,8 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im.Bytes, im.Params = t.commands(), t.params.describe(bufs)
 	for _, x := range t.programs {
 		bin := x.image.Binary()
-		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr, Pages: len(bin) / dispatch.BinaryPageSize, Prints: x.image.Prints()})
+		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr,
+			Pages: len(bin) / dispatch.BinaryPageSize, Prints: x.image.Prints()})
 	}
 	if im.Relocs == nil {
 		im.Relocs = t.relocations()
@@ -154,7 +155,8 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 		}
 	}
 	for _, c := range t.conds {
-		im.Conds = append(im.Conds, tracebuf.Cond{At: c.at, Buffer: slices.IndexFunc(bufs, func(b *Buffer) bool { return b.ext == c.buf.ext }), Offset: c.off})
+		im.Conds = append(im.Conds, tracebuf.Cond{At: c.at, Buffer: slices.IndexFunc(bufs, func(b *Buffer) bool { return b.ext == c.buf.ext }),
+			Offset: c.off})
 	}
 	im.L1End, im.After = t.cbEnd, t.prep.After.AppendDetached(nil)
 	return im
@@ -167,13 +169,15 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 	}
 	if s := b.spec; s != nil {
 		u.Sharding = &tracebuf.Sharding{
-			Layout: uint8(s.Layout), Orientation: uint8(s.Orientation), Strategy: uint8(s.Strategy), Tensor: s.Tensor, Shard: s.Shard, Cores: s.Cores,
+			Layout: uint8(s.Layout), Orientation: uint8(s.Orientation), Strategy: uint8(s.Strategy), Tensor: s.Tensor, Shard: s.Shard,
+			Cores: s.Cores,
 		}
 	}
 	if b.pool != nil {
 		for _, o := range others {
 			if o.ext.Overlaps(b.ext) {
-				return u, fmt.Errorf("buffers %q and %q share memory of pool %q: record the trace with buffers of their own", o.name, b.name, b.pool.name)
+				return u, fmt.Errorf("buffers %q and %q share memory of pool %q: record the trace with buffers of their own", o.name, b.name,
+					b.pool.name)
 			}
 		}
 	}

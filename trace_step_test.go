@@ -53,7 +53,8 @@ func TestStepAndSplit(t *testing.T) {
 					want += 4
 				}
 				b.holds(bufs[end%2], want)
-				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx), "step": trace.Debug().Step(b.ctx, nil)} {
+				for op, err := range map[string]error{"run": b.queue.Run(b.ctx, other), "replay": trace.Replay(b.ctx),
+					"step": trace.Debug().Step(b.ctx, nil)} {
 					if !errors.Is(err, reprise.ErrReserved) {
 						b.Errorf("%s between pieces: %v", op, err)
 					}
@@ -104,7 +105,8 @@ func TestStepAndSplit(t *testing.T) {
 			b.says(trace.Debug().Split(b.ctx, pieces, nil), "pieces: it has 11 programs")
 		}
 		b.must(trace.Release(b.ctx))
-		for name, err := range map[string]error{"step": trace.Debug().Step(b.ctx, nil), "split": trace.Debug().Split(b.ctx, 1, nil), "check": trace.Debug().Check(b.ctx)} {
+		for name, err := range map[string]error{"step": trace.Debug().Step(b.ctx, nil), "split": trace.Debug().Split(b.ctx, 1, nil),
+			"check": trace.Debug().Check(b.ctx)} {
 			if !errors.Is(err, reprise.ErrReleased) {
 				b.Errorf("%s after the release: %v", name, err)
 			}

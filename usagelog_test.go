@@ -94,8 +94,10 @@ func TestUsageLogNamesTheDevice(t *testing.T) {
 	if err != nil || len(s.Entries) != 1 {
 		t.Fatalf("%d logs, %v", len(s.Entries), err)
 	}
-	want := usage.Entry{PID: os.Getpid(), UID: os.Geteuid(), Device: usage.Device{Name: b.dev.Name(), Arch: "wormhole", NUMANode: -1, Emulated: true}}
-	if diff := cmp.Diff(want, s.Entries[0], cmpopts.IgnoreFields(usage.Entry{}, "Start", "Namespace", "Opened", "Command", "Memory", "Path")); diff != "" {
+	want := usage.Entry{PID: os.Getpid(), UID: os.Geteuid(), Device: usage.Device{Name: b.dev.Name(), Arch: "wormhole", NUMANode: -1,
+		Emulated: true}}
+	if diff := cmp.Diff(want, s.Entries[0], cmpopts.IgnoreFields(usage.Entry{}, "Start", "Namespace", "Opened", "Command", "Memory",
+		"Path")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

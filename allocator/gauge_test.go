@@ -21,7 +21,8 @@ func TestGauge(t *testing.T) {
 	c := Config{DRAMBanks: 2, DRAMEnd: 1 << 16, DRAMAlign: 64, L1Banks: 4, L1End: 4096, L1Align: 16, L1Small: 1024, Gauge: &g}
 	a := mustNew(t, c)
 	const dram, l1 = 2 << 16, 4 * 3072
-	if diff := cmp.Diff([]heard{{DRAM, Usage{Capacity: dram}}, {L1, Usage{Capacity: l1}}, {L1Small, Usage{Capacity: 4096}}, {Trace, Usage{Capacity: dram}}}, g.all); diff != "" {
+	if diff := cmp.Diff([]heard{{DRAM, Usage{Capacity: dram}}, {L1, Usage{Capacity: l1}}, {L1Small, Usage{Capacity: 4096}},
+		{Trace, Usage{Capacity: dram}}}, g.all); diff != "" {
 		t.Errorf("at the start (-want +got):\n%s", diff)
 	}
 	g.all = nil

@@ -88,7 +88,8 @@ func TestMapJSON(t *testing.T) {
 		t.Errorf("call site %v", first["site"])
 	}
 	delete(first, "site")
-	want := map[string]any{"start": 64.0, "end": 4160.0, "kind": "DRAM", "owner": "weights", "tag": "buffer", "size": 8192.0, "page_size": 1024.0, "banks": 2.0}
+	want := map[string]any{"start": 64.0, "end": 4160.0, "kind": "DRAM", "owner": "weights", "tag": "buffer", "size": 8192.0,
+		"page_size": 1024.0, "banks": 2.0}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -243,7 +244,8 @@ func TestFiveOwners(t *testing.T) {
 	if !errors.As(err, &oom) || len(oom.Owners) != 5 || oom.Owners[0].Owner != "owner6" || oom.Owners[4].Owner != "owner2" {
 		t.Fatalf("%v", err)
 	}
-	for _, want := range []string{"65536 B (64 KiB) of DRAM", "have 36864 B (36 KiB) free", "largest hole of 36864 B (36 KiB)", "owner6 DRAM 7168 B (7.0 KiB)"} {
+	for _, want := range []string{"65536 B (64 KiB) of DRAM", "have 36864 B (36 KiB) free", "largest hole of 36864 B (36 KiB)",
+		"owner6 DRAM 7168 B (7.0 KiB)"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

@@ -45,7 +45,8 @@ func NewDistribution(s ShardSpec) (*Distribution, error) {
 	bad := func(format string, args ...any) (*Distribution, error) {
 		return nil, fmt.Errorf("allocator: %s buffer: %w: %s", s.Layout, ErrRequest, fmt.Sprintf(format, args...))
 	}
-	d := &Distribution{layout: s.Layout, tensor: slices.Clone(s.Tensor), shard: slices.Clone(s.Shard), strategy: s.Strategy, volume: 1, shards: 1, pages: 1}
+	d := &Distribution{layout: s.Layout, tensor: slices.Clone(s.Tensor), shard: slices.Clone(s.Shard), strategy: s.Strategy, volume: 1,
+		shards: 1, pages: 1}
 	rank := len(d.tensor)
 	if rank == 0 || rank != len(d.shard) {
 		return bad("a tensor of rank %d in shards of rank %d: both need the same rank, at least 1", rank, len(d.shard))

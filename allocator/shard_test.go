@@ -63,7 +63,8 @@ func TestDistributionVectors(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(d.Cores()) != tc.used || d.DevicePages() != tc.device || d.CorePages()*tc.pageB != tc.bank {
-				t.Errorf("%d cores, %d places, %d B in each; want %d, %d, %d", len(d.Cores()), d.DevicePages(), d.CorePages()*tc.pageB, tc.used, tc.device, tc.bank)
+				t.Errorf("%d cores, %d places, %d B in each; want %d, %d, %d", len(d.Cores()), d.DevicePages(), d.CorePages()*tc.pageB, tc.used,
+					tc.device, tc.bank)
 			}
 			for i, want := range tc.first {
 				if got := places(d, i); got != want {
@@ -71,7 +72,8 @@ func TestDistributionVectors(t *testing.T) {
 				}
 			}
 			// The allocator charges each bank what the vector says.
-			e := mustAllocate(t, mustNew(t, blackhole), Request{Kind: L1, Size: uint64(tc.device * tc.pageB), PageSize: uint64(tc.pageB), Shards: tc.used})
+			e := mustAllocate(t, mustNew(t, blackhole), Request{Kind: L1, Size: uint64(tc.device * tc.pageB), PageSize: uint64(tc.pageB),
+				Shards: tc.used})
 			if e.PerBank != up(uint64(tc.bank), 64) {
 				t.Errorf("%d B in each bank, want %d", e.PerBank, tc.bank)
 			}
@@ -103,7 +105,8 @@ func TestShardOrder(t *testing.T) {
 		{"grid", NDSharded, []int{2, 2}, []int{1, 1}, grid(4, 2), RowMajor, Grid2D, "(0,0)(1,0)(0,1)(1,1)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, err := NewDistribution(ShardSpec{Layout: tc.layout, Tensor: tc.tensor, Shard: tc.shard, Cores: tc.cores, Orientation: tc.o, Strategy: tc.s})
+			d, err := NewDistribution(ShardSpec{Layout: tc.layout, Tensor: tc.tensor, Shard: tc.shard, Cores: tc.cores, Orientation: tc.o,
+				Strategy: tc.s})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +238,8 @@ func FuzzDistribution(f *testing.F) {
 	f.Add(uint8(4), 5, 6, 2, 3, 4, 2, uint8(1), uint8(1))
 	f.Add(uint8(2), -1, 1<<62, 0, 3, 1<<40, 2, uint8(9), uint8(2))
 	f.Fuzz(func(t *testing.T, layout uint8, a, b, x, y, w, h int, o, s uint8) {
-		d, err := NewDistribution(ShardSpec{Layout: Layout(layout), Tensor: []int{a, b}, Shard: []int{x, y}, Cores: grid(w, h), Orientation: Orientation(o), Strategy: Strategy(s)})
+		d, err := NewDistribution(ShardSpec{Layout: Layout(layout), Tensor: []int{a, b}, Shard: []int{x, y}, Cores: grid(w, h),
+			Orientation: Orientation(o), Strategy: Strategy(s)})
 		if err != nil {
 			return
 		}

@@ -19,7 +19,8 @@ func (a *Allocator) Clone() *Allocator {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := &Allocator{
-		cfg: a.cfg, state: slices.Clone(a.state), blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names), free: slices.Clone(a.free), origin: a,
+		cfg: a.cfg, state: slices.Clone(a.state), blocks: slices.Clone(a.blocks), more: slices.Clone(a.more), names: slices.Clone(a.names),
+		free: slices.Clone(a.free), origin: a,
 	}
 	c.cfg.Gauge = nil
 	for k, r := range a.region {

@@ -84,7 +84,8 @@ func TestSameFingerprintSameAddress(t *testing.T) {
 			}
 		}
 		for _, l := range rapid.Permutation(a.all()).Draw(t, "order") {
-			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"}, l.Addr); err != nil {
+			if _, err := b.AllocateAt(Request{Kind: l.Kind, Size: l.Size, PageSize: l.PageSize, Shards: int(l.Banks), Owner: "another"},
+				l.Addr); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -138,7 +138,8 @@ func TestFreeListStatistics(t *testing.T) {
 	a := freeList(t, FirstFit)
 	e := at(t, a, kib, 512*kib)
 	s := a.Stats(DRAM)
-	if s.Total != gib || s.Allocated != kib || s.Free != gib-kib || s.LargestHole != gib-513*kib || s.Fragmentation() < 0.0004 || s.Fragmentation() > 0.0005 {
+	if s.Total != gib || s.Allocated != kib || s.Free != gib-kib || s.LargestHole != gib-513*kib || s.Fragmentation() < 0.0004 ||
+		s.Fragmentation() > 0.0005 {
 		t.Errorf("%+v", s)
 	}
 	mustFree(t, a, e)
@@ -248,7 +249,8 @@ func TestL1BuffersDoNotGrowBeyondBankSize(t *testing.T) {
 		a := mustNew(t, c)
 		have := a.Stats(L1).Total
 		var oom *OutOfMemoryError
-		if _, err := a.Allocate(Request{Kind: L1, Size: have + 64, PageSize: have + 64}); !errors.As(err, &oom) || oom.Need != have+64 || oom.Have != have {
+		if _, err := a.Allocate(Request{Kind: L1, Size: have + 64, PageSize: have + 64}); !errors.As(err, &oom) || oom.Need != have+64 ||
+			oom.Have != have {
 			t.Errorf("%v", err)
 		}
 		mustAllocate(t, a, Request{Kind: L1, Size: have, PageSize: have})

@@ -76,7 +76,8 @@ func TestClockAlongside(t *testing.T) {
 	for name, want := range map[string]struct {
 		mhz   float64
 		along bool
-	}{"as told": {1000, true}, "within a hundredth": {1009, true}, "faster": {1350, false}, "an emulator's": {3, false}, "standing": {0, false}} {
+	}{"as told": {1000, true}, "within a hundredth": {1009, true}, "faster": {1350, false}, "an emulator's": {3, false},
+		"standing": {0, false}} {
 		now, cycles := time.Unix(1, 0), uint64(1)<<63
 		read := func() (dispatch.Clock, error) { return dispatch.Clock{Cycles: cycles, Host: now}, nil }
 		sleep := func(d time.Duration) {

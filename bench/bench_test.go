@@ -77,7 +77,8 @@ func TestReplayReport(t *testing.T) {
 	one, _ := r.Figure(want[0])
 	three, _ := r.Figure(want[1])
 	if *one.Bytes != *three.Bytes || *one.Allocs != 0 || *three.Allocs != 0 {
-		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs, *three.Bytes, *three.Allocs)
+		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs,
+			*three.Bytes, *three.Allocs)
 	}
 	if !slices.ContainsFunc(one.Ratios, func(r Ratio) bool { return r.To == MemcpySame }) {
 		t.Error("no ratio to a copy of the same bytes")
@@ -107,7 +108,8 @@ func TestReplayReport(t *testing.T) {
 		t.Errorf("a report differs from what was written (-wrote +read):\n%s", diff)
 	}
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"table": func(b *bytes.Buffer) error { return r.WriteTable(b) }, "histogram": func(b *bytes.Buffer) error { return one.WriteHistogram(b) },
+		"table":     func(b *bytes.Buffer) error { return r.WriteTable(b) },
+		"histogram": func(b *bytes.Buffer) error { return one.WriteHistogram(b) },
 		"benchmark": func(b *bytes.Buffer) error { return r.WriteBenchmark(b) },
 	} {
 		var b bytes.Buffer
@@ -158,7 +160,8 @@ func TestSeriesRounds(t *testing.T) {
 
 // What isn't a report is refused before anything is measured.
 func TestReadReportRefuses(t *testing.T) {
-	for _, text := range []string{"", "{}", fmt.Sprintf(`{"schema":%d,"figures":[null]}`, schema), fmt.Sprintf(`{"schema":%d,"baselines":[null]}`, schema)} {
+	for _, text := range []string{"", "{}", fmt.Sprintf(`{"schema":%d,"figures":[null]}`, schema),
+		fmt.Sprintf(`{"schema":%d,"baselines":[null]}`, schema)} {
 		if r, err := ReadReport(strings.NewReader(text)); err == nil {
 			t.Errorf("%q is read: %+v", text, r)
 		}
@@ -295,7 +298,8 @@ func TestCompareWithoutTime(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs", 15.2e6: "15.2 ms", 2e9: "2 s"} {
+	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs",
+		15.2e6: "15.2 ms", 2e9: "2 s"} {
 		if got := duration(ns); got != want {
 			t.Errorf("%v ns is %q, want %q", ns, got, want)
 		}

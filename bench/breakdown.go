@@ -271,7 +271,8 @@ func (w *watched) jitter(t probe.Thread) []JitterSource {
 		}
 	}
 	if rest := beyond - float64(seen); n > 0 && rest > 0 {
-		out = append(out, JitterSource{Name: "not seen by any probe: interrupts, the hypervisor, cold caches", Count: n, Ns: rest, MaxNs: min(longest, rest)})
+		out = append(out, JitterSource{Name: "not seen by any probe: interrupts, the hypervisor, cold caches", Count: n, Ns: rest,
+			MaxNs: min(longest, rest)})
 	}
 	slices.SortStableFunc(out, func(a, b JitterSource) int { return cmp.Compare(b.Ns, a.Ns) })
 	return out

@@ -13,10 +13,12 @@ func (b *Breakdown) WriteTable(w io.Writer) error {
 		return err
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor", "of that ready"})
+	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor",
+		"of that ready"})
 	for _, s := range b.Stages {
 		t.AppendRow(table.Row{
-			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions), measured(s.Faults),
+			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
+			measured(s.Faults),
 			measuredNs(s.OffNs), measuredNs(s.ReadyNs),
 		})
 	}

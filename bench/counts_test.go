@@ -54,7 +54,8 @@ func TestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &session{dev: dev}
-		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B", "replay B", "allocs")
+		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B",
+			"replay B", "allocs")
 		for _, c := range counted {
 			prog, err := c.program(dev)
 			if err != nil {
@@ -115,7 +116,8 @@ func (s *session) counts(ctx context.Context, out *strings.Builder, name string,
 	if capture > most {
 		return fmt.Errorf("a capture allocates %d times, more than %d", capture, most)
 	}
-	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.Commands().Bytes, x.Commands().Count, run, steps[programs-1].Size, t.Parts()[0].ReplayBytes, replay)
+	fmt.Fprintf(out, "%-24s %8d %8d %7d %8d %8d %7d\n", name, x.Commands().Bytes, x.Commands().Count, run, steps[programs-1].Size,
+		t.Parts()[0].ReplayBytes, replay)
 	if err := t.Release(ctx); err != nil {
 		return err
 	}

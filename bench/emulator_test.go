@@ -26,7 +26,8 @@ func TestEmulatorWork(t *testing.T) {
 			for _, workers := range []int{1, 2, 0} {
 				w := workload{workers: workers, page: 4 << 10, add: add}
 				each := emulatorWork(t, arch, &w)
-				fmt.Fprintf(&out, "%-10s %8d %12.1f %10.1f %10.0f\n", map[bool]string{false: "copy", true: "copy, add"}[add], w.workers, each[0], each[1], each[2])
+				fmt.Fprintf(&out, "%-10s %8d %12.1f %10.1f %10.0f\n", map[bool]string{false: "copy", true: "copy, add"}[add], w.workers, each[0],
+					each[1], each[2])
 			}
 		}
 	}
@@ -83,7 +84,8 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 		before, idle := card.Chip().Work(), others()
 		run()
 		after := card.Chip().Work()
-		did[i] = [3]float64{float64(after.Instructions - before.Instructions), float64(after.NoCBytes - before.NoCBytes), float64(others() - idle)}
+		did[i] = [3]float64{float64(after.Instructions - before.Instructions), float64(after.NoCBytes - before.NoCBytes),
+			float64(others() - idle)}
 		if err := x.Release(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +117,8 @@ func TestEmulatorFamily(t *testing.T) {
 	if r, err = Run(context.Background(), c); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130", "emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {
+	for _, id := range []string{"emulator/instruction/workers=1", "emulator/instruction/workers=2", "emulator/instruction/workers=130",
+		"emulator/noc_byte/page=64", "emulator/instruction/chips=2"} {
 		f, ok := r.Figure(id)
 		if !ok || f.P50 <= 0 || f.Rate == nil || f.Rate.PerSecond != 1e9/f.P50 {
 			t.Errorf("%s: %+v", id, f)

@@ -247,7 +247,10 @@ func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executa
 		buffer(out, 2)
 		kernel(kernels.CopyReader, chip.BRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
 		kernel(kernels.Add, chip.TRISC1, func(_, pages, _ uint32) []uint32 { return []uint32{in, out, pages, 1} })
-		kernel(kernels.CopyWriter, chip.NCRISC, func(first, pages, page uint32) []uint32 { return []uint32{addresses[1], first, pages, page, out} })
+		kernel(kernels.CopyWriter, chip.NCRISC, func(first, pages, page uint32) []uint32 {
+			return []uint32{addresses[1], first, pages,
+				page, out}
+		})
 	} else {
 		buffer(in, 1)
 		kernel(kernels.Move, chip.BRISC, func(first, pages, page uint32) []uint32 {

@@ -25,8 +25,9 @@ func measureEnqueue(ctx context.Context, s *session) error {
 		params := []Param{{"shape", shape.name}}
 		job := &job{
 			name: "run", params: params, op: run, per: 8, burst: 8, settle: s.finish,
-			against: []*baseline{memcpySame(x.Commands().Bytes, 8)}, bytes: float64(x.Commands().Bytes), commands: float64(x.Commands().Count), allocs: true,
-			peers: enqueuePeers(shape),
+			against: []*baseline{memcpySame(x.Commands().Bytes, 8)}, bytes: float64(x.Commands().Bytes), commands: float64(x.Commands().Count),
+			allocs: true,
+			peers:  enqueuePeers(shape),
 		}
 		if err := s.measure(ctx, "enqueue", job); err != nil {
 			return err

@@ -76,13 +76,14 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 		return err
 	}
 	if programs <= 32 {
-		err := s.measure(ctx, "replay", &job{name: "program", params: params, per: 1, burst: burst, sample: func(ctx context.Context) (float64, error) {
-			times, err := t.Debug().Times(ctx)
-			if err != nil {
-				return 0, err
-			}
-			return float64(times[programs-1].End-times[0].Start) / float64(programs) * 1e3 / p.mhz, nil
-		}})
+		err := s.measure(ctx, "replay", &job{name: "program", params: params, per: 1, burst: burst,
+			sample: func(ctx context.Context) (float64, error) {
+				times, err := t.Debug().Times(ctx)
+				if err != nil {
+					return 0, err
+				}
+				return float64(times[programs-1].End-times[0].Start) / float64(programs) * 1e3 / p.mhz, nil
+			}})
 		if err != nil {
 			return err
 		}
@@ -108,11 +109,12 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 		{"to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }},
 		{"to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }},
 	} {
-		err := s.measure(ctx, "replay", &job{name: j.name, params: params, per: 1, burst: burst, settle: s.finish, sample: func(ctx context.Context) (float64, error) {
-			called := time.Now()
-			from, to, err := p.around(ctx, t.Replay)
-			return float64(j.ns(called, at(from), at(to), time.Now())), err
-		}})
+		err := s.measure(ctx, "replay", &job{name: j.name, params: params, per: 1, burst: burst, settle: s.finish,
+			sample: func(ctx context.Context) (float64, error) {
+				called := time.Now()
+				from, to, err := p.around(ctx, t.Replay)
+				return float64(j.ns(called, at(from), at(to), time.Now())), err
+			}})
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,8 @@ func (s *session) streamKernel(name string) (*kernels.Image, error) {
 }
 
 // streaming runs a kernel with streams on a core while measure runs; end makes the kernel end.
-func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, ss []*stream.Stream, measure func() error, end func(context.Context) error) (err error) {
+func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, ss []*stream.Stream,
+	measure func() error, end func(context.Context) error) (err error) {
 	defer func() {
 		for _, t := range ss {
 			err = errors.Join(err, t.Release(ctx))
@@ -102,7 +103,8 @@ func (s *session) streaming(ctx context.Context, kernel string, n int, args func
 	}
 	a := args(room.Addr())
 	p := &reprise.Program{Name: kernel, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
-		Name: kernel, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()}, Args: func(chip.Core) []uint32 { return a },
+		Name: kernel, Image: im, Processor: chip.BRISC, Cores: []chip.Range{q.Workers().Start.Range()},
+		Args: func(chip.Core) []uint32 { return a },
 	}}}
 	for _, t := range ss {
 		t.AddTo(p)
@@ -142,17 +144,18 @@ func (s *session) roundTrip(ctx context.Context, pace Param) error {
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
 	word := make([]byte, streamWord)
 	return s.streaming(ctx, kernels.StreamEcho, n, args, []*stream.Stream{in, out}, func() error {
-		return s.measure(ctx, "streams", &job{name: "round_trip", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16, op: func(ctx context.Context, n int) error {
-			for range n {
-				if err := in.Write(ctx, word); err != nil {
-					return err
+		return s.measure(ctx, "streams", &job{name: "round_trip", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16,
+			op: func(ctx context.Context, n int) error {
+				for range n {
+					if err := in.Write(ctx, word); err != nil {
+						return err
+					}
+					if _, err := out.Read(ctx, word); err != nil {
+						return err
+					}
 				}
-				if _, err := out.Read(ctx, word); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
+				return nil
+			}})
 	}, in.Close)
 }
 
@@ -167,26 +170,27 @@ func (s *session) toGoroutine(ctx context.Context, pace Param) error {
 	q, word := s.dev.Queue(0), make([]byte, streamWord)
 	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
 	return s.streaming(ctx, clockKernel, 64, args, []*stream.Stream{in, out}, func() error {
-		return s.measure(ctx, "streams", &job{name: "to_goroutine", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16, sample: func(ctx context.Context) (float64, error) {
-			before, err := q.Clock()
-			if err != nil {
-				return 0, err
-			}
-			if err := in.Write(ctx, word); err != nil {
-				return 0, err
-			}
-			if _, err := out.Read(ctx, word); err != nil {
-				return 0, err
-			}
-			known := time.Now()
-			after, err := q.Clock()
-			if err != nil {
-				return 0, err
-			}
-			passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
-			pushed := before.Host.Add(time.Duration(float64(passed) / float64(after.Cycles-before.Cycles) * float64(after.Host.Sub(before.Host))))
-			return float64(known.Sub(pushed)), nil
-		}})
+		return s.measure(ctx, "streams", &job{name: "to_goroutine", params: []Param{param("bytes", len(word)), pace}, per: 1, burst: 16,
+			sample: func(ctx context.Context) (float64, error) {
+				before, err := q.Clock()
+				if err != nil {
+					return 0, err
+				}
+				if err := in.Write(ctx, word); err != nil {
+					return 0, err
+				}
+				if _, err := out.Read(ctx, word); err != nil {
+					return 0, err
+				}
+				known := time.Now()
+				after, err := q.Clock()
+				if err != nil {
+					return 0, err
+				}
+				passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
+				pushed := before.Host.Add(time.Duration(float64(passed) / float64(after.Cycles-before.Cycles) * float64(after.Host.Sub(before.Host))))
+				return float64(known.Sub(pushed)), nil
+			}})
 	}, in.Close)
 }
 
@@ -198,14 +202,15 @@ func (s *session) toHost(ctx context.Context, n, per int) error {
 	args := func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }
 	return s.streaming(ctx, kernels.StreamSource, n, args, []*stream.Stream{out}, func() error {
 		p := make([]byte, n)
-		return s.measure(ctx, "streams", &job{name: "to_host", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
-			for range n {
-				if _, err := out.Read(ctx, p); err != nil {
-					return err
+		return s.measure(ctx, "streams", &job{name: "to_host", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n),
+			op: func(ctx context.Context, n int) error {
+				for range n {
+					if _, err := out.Read(ctx, p); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		}})
+				return nil
+			}})
 	}, out.Close)
 }
 
@@ -217,14 +222,15 @@ func (s *session) toDevice(ctx context.Context, n, per int) error {
 	args := func(room uint32) []uint32 { return append(in.Args(), room, uint32(n), room, 0) }
 	return s.streaming(ctx, kernels.StreamSink, n, args, []*stream.Stream{in}, func() error {
 		p := make([]byte, n)
-		return s.measure(ctx, "streams", &job{name: "to_device", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n), op: func(ctx context.Context, n int) error {
-			for range n {
-				if err := in.Write(ctx, p); err != nil {
-					return err
+		return s.measure(ctx, "streams", &job{name: "to_device", params: []Param{param("bytes", n)}, per: per, burst: 1, bytes: float64(n),
+			op: func(ctx context.Context, n int) error {
+				for range n {
+					if err := in.Write(ctx, p); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		}})
+				return nil
+			}})
 	}, in.Close)
 }
 
@@ -235,13 +241,14 @@ func (s *session) readBeside(ctx context.Context, n, per, burst int, params ...P
 		return err
 	}
 	q, p := s.dev.Queue(0), make([]byte, n)
-	err = s.measure(ctx, "streams", &job{name: "queue_read", params: append([]Param{param("bytes", n)}, params...), per: per, burst: burst, bytes: float64(n), op: func(ctx context.Context, n int) error {
-		for range n {
-			if err := q.Read(ctx, b, 0, p); err != nil {
-				return err
+	err = s.measure(ctx, "streams", &job{name: "queue_read", params: append([]Param{param("bytes", n)}, params...), per: per, burst: burst,
+		bytes: float64(n), op: func(ctx context.Context, n int) error {
+			for range n {
+				if err := q.Read(ctx, b, 0, p); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	}})
+			return nil
+		}})
 	return errors.Join(err, b.Release())
 }

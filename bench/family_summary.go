@@ -129,29 +129,30 @@ func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error
 	}
 	round, first := -s.runner.warmup, runs[0]
 	f := w.figure("", first.device...)
-	err := s.measure(ctx, f.Family, &job{name: f.Name, params: f.Params, per: 1, burst: 1, sample: func(ctx context.Context) (ns float64, err error) {
-		for i, r := range runs {
-			if i > 0 && round >= fewestOfOther {
-				break
+	err := s.measure(ctx, f.Family, &job{name: f.Name, params: f.Params, per: 1, burst: 1,
+		sample: func(ctx context.Context) (ns float64, err error) {
+			for i, r := range runs {
+				if i > 0 && round >= fewestOfOther {
+					break
+				}
+				var t times
+				err := r.round(ctx, func(do func(context.Context) error) (err error) {
+					t, err = timesOf(ctx, do)
+					return err
+				})
+				if err != nil {
+					return 0, err
+				}
+				if i == 0 {
+					ns = t.wall / cmp.Or(w.of, 1)
+				}
+				if round >= 0 {
+					r.add(t, cmp.Or(w.of, 1))
+				}
 			}
-			var t times
-			err := r.round(ctx, func(do func(context.Context) error) (err error) {
-				t, err = timesOf(ctx, do)
-				return err
-			})
-			if err != nil {
-				return 0, err
-			}
-			if i == 0 {
-				ns = t.wall / cmp.Or(w.of, 1)
-			}
-			if round >= 0 {
-				r.add(t, cmp.Or(w.of, 1))
-			}
-		}
-		round++
-		return ns, nil
-	}})
+			round++
+			return ns, nil
+		}})
 	if err != nil {
 		return err
 	}

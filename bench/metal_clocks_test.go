@@ -40,10 +40,12 @@ func TestMetalClocks(t *testing.T) {
 	}
 	theirs := metalClocks(t, arch, image, append(opts, reprise.WithQueueFirmware(*metalQueues))...)
 	ours := metalClocks(t, arch, image, opts...)
-	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one", arch, fw.Base.Layout.Revision)
+	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one", arch,
+		fw.Base.Layout.Revision)
 	for i, p := range timed {
 		a, b := theirs[i], ours[i]
-		t.Logf("%-16s %8.0f %8.0f %6.2f | %8.0f %8.0f %6.2f", p.name, a.program, b.program, a.program/b.program, a.replay, b.replay, a.replay/b.replay)
+		t.Logf("%-16s %8.0f %8.0f %6.2f | %8.0f %8.0f %6.2f", p.name, a.program, b.program, a.program/b.program, a.replay, b.replay,
+			a.replay/b.replay)
 	}
 }
 
@@ -56,7 +58,8 @@ func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Ima
 		t.Fatal(err)
 	}
 	for _, f := range cache.Firmware {
-		if f.Layout.Revision.Name != of.Layout.Revision.Name || f.Layout.Arch != of.Layout.Arch || f.L1Banks != of.L1Banks || f.DRAMBanks != of.DRAMBanks {
+		if f.Layout.Revision.Name != of.Layout.Revision.Name || f.Layout.Arch != of.Layout.Arch || f.L1Banks != of.L1Banks ||
+			f.DRAMBanks != of.DRAMBanks {
 			continue
 		}
 		for i := range cache.Kernels {
@@ -69,7 +72,8 @@ func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Ima
 			}
 		}
 	}
-	t.Skipf("%s has no base firmware of %v for a %v with %d workers, or no kernel blank that was linked with it", *metalWorkers, of.Layout.Revision, of.Layout.Arch, of.L1Banks)
+	t.Skipf("%s has no base firmware of %v for a %v with %d workers, or no kernel blank that was linked with it", *metalWorkers,
+		of.Layout.Revision, of.Layout.Arch, of.L1Banks)
 	return nil, nil
 }
 

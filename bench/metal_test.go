@@ -9,7 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/metal"
 )
 
-var metalQueues = flag.String("metal-queues", "", "`folder` of tt-metal's command-queue firmware, whose instructions and clocks are counted beside our own's")
+var metalQueues = flag.String("metal-queues", "",
+	"`folder` of tt-metal's command-queue firmware, whose instructions and clocks are counted beside our own's")
 
 // p100a is what a card of that kind lacks: two columns of cores and a DRAM bank.
 var p100a = chip.Harvesting{Tensix: 0x3, DRAM: 0x80}
@@ -28,7 +29,8 @@ func TestMetalInstructions(t *testing.T) {
 	if fw.Base.L1Banks == 110 {
 		h = p100a
 	}
-	t.Logf("%v, %v: prefetcher, dispatcher, subordinate for each program of a long trace; the same for a replay of a trace of one", arch, fw.Base.Layout.Revision)
+	t.Logf("%v, %v: prefetcher, dispatcher, subordinate for each program of a long trace; the same for a replay of a trace of one", arch,
+		fw.Base.Layout.Revision)
 	for _, p := range timed {
 		for _, o := range []struct {
 			name string

@@ -46,9 +46,10 @@ func argumentPeers(s shape) []Peer {
 var (
 	itsCISource     = &Source{"tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7", "20 November 2026"}
 	assemblerSource = &Source{"exec_trace by tt-metal's device_command at 001254c6", "20 November 2026"}
-	itsQueuesSource = &Source{"instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md", "23 November 2026"}
-	ttsimAlone      = &Source{"ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides", "20 November 2026"}
-	ttsimBeside     = &Source{"ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", "22 November 2026"}
+	itsQueuesSource = &Source{"instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md",
+		"23 November 2026"}
+	ttsimAlone  = &Source{"ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides", "20 November 2026"}
+	ttsimBeside = &Source{"ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", "22 November 2026"}
 )
 
 // quotedSimulator is the simulator whose figures are quoted where it isn't measured.

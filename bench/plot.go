@@ -48,7 +48,8 @@ func (r *Report) Plot(w io.Writer) error {
 		}
 		p, err := f.plot()
 		if err == nil {
-			err = page.Sections[len(page.Sections)-1].add(fmt.Sprintf("%s: median %s, p99 %s, max %s; %d samples", f.ID(), duration(f.P50), duration(f.P99), duration(f.Max), f.Samples), p, 4.7, 2.6)
+			err = page.Sections[len(page.Sections)-1].add(fmt.Sprintf("%s: median %s, p99 %s, max %s; %d samples", f.ID(), duration(f.P50),
+				duration(f.P99), duration(f.Max), f.Samples), p, 4.7, 2.6)
 		}
 		if err != nil {
 			return fmt.Errorf("bench: plot %s: %w", f.ID(), err)
@@ -222,7 +223,8 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	for i, b := range bars {
 		at := float64(len(bars) - 1 - i)
 		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: low, Y: at}), append(names.Labels, fmt.Sprintf("%s: %.3g", b.name, b.value))
-		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.4}, {X: b.value, Y: at - 0.4}, {X: b.value, Y: at + 0.4}, {X: low, Y: at + 0.4}})
+		poly, err := plotter.NewPolygon(plotter.XYs{{X: low, Y: at - 0.4}, {X: b.value, Y: at - 0.4}, {X: b.value, Y: at + 0.4},
+			{X: low, Y: at + 0.4}})
 		if err != nil {
 			return nil, err
 		}

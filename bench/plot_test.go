@@ -36,7 +36,8 @@ func TestPlot(t *testing.T) {
 	g := &Figure{Family: "baseline", Name: "timer"}
 	same.figure(g)
 	var out strings.Builder
-	if err := (&Report{Device: "<emu>", Baselines: []*Figure{g}, Figures: []*Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
+	if err := (&Report{Device: "<emu>", Baselines: []*Figure{g},
+		Figures: []*Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
 		t.Fatal(err)
 	}
 	page := out.String()
@@ -44,7 +45,8 @@ func TestPlot(t *testing.T) {
 	for _, m := range regexp.MustCompile(`<figcaption>(Times )?([^:,]*)`).FindAllStringSubmatch(page, -1) {
 		captions = append(captions, m[2])
 	}
-	want := []string{MemcpySame, NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10", "replay/submit/programs=1000"}
+	want := []string{MemcpySame, NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10",
+		"replay/submit/programs=1000"}
 	if d := cmp.Diff(want, captions); d != "" {
 		t.Errorf("pictures (-want +got):\n%s", d)
 	}

@@ -27,7 +27,8 @@ func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs i
 	}
 	var times []dispatch.ProgramTime // of the last replay, that aren't samples yet
 	return s.measure(ctx, "replay", &job{
-		name: "device_program", params: []Param{param("programs", programs)}, per: 1, burst: min(max(programs, 4), 64), sample: func(ctx context.Context) (float64, error) {
+		name: "device_program", params: []Param{param("programs", programs)}, per: 1, burst: min(max(programs, 4), 64),
+		sample: func(ctx context.Context) (float64, error) {
 			if len(times) == 0 {
 				if times, err = s.replayed(ctx, t, read, programs); err != nil {
 					return 0, err
@@ -41,7 +42,8 @@ func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs i
 }
 
 // replayed replays a trace to its end and returns the times of its programs.
-func (s *session) replayed(ctx context.Context, t *reprise.Trace, read *dispatch.ProgramTimes, programs int) ([]dispatch.ProgramTime, error) {
+func (s *session) replayed(ctx context.Context, t *reprise.Trace, read *dispatch.ProgramTimes,
+	programs int) ([]dispatch.ProgramTime, error) {
 	if _, _, err := read.Append(nil); err != nil { // of replays before
 		return nil, err
 	}

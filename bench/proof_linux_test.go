@@ -75,7 +75,8 @@ func TestReplaysAreNoSystemCalls(t *testing.T) {
 	if len(p.Syscalls) != 0 || p.Mallocs != 0 {
 		t.Fatalf("%d replays: system calls %v and %d allocations, want none", p.Replays, p.Syscalls, p.Mallocs)
 	}
-	t.Logf("%d replays: no system call, no allocation; %d calls between bursts; %d bursts were interrupted", p.Replays, p.Waiting, p.Interrupted)
+	t.Logf("%d replays: no system call, no allocation; %d calls between bursts; %d bursts were interrupted", p.Replays, p.Waiting,
+		p.Interrupted)
 }
 
 func proveInChild(t *testing.T) proof {

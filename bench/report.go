@@ -144,7 +144,8 @@ func ReadReport(rd io.Reader) (*Report, error) {
 	if r.Schema != schema {
 		return nil, fmt.Errorf("bench: read report: its form is version %d, this program reads version %d: measure again", r.Schema, schema)
 	}
-	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) || slices.Contains(r.Operations, nil) || slices.Contains(r.Summary, nil) {
+	if slices.Contains(r.Figures, nil) || slices.Contains(r.Baselines, nil) || slices.Contains(r.Operations, nil) ||
+		slices.Contains(r.Summary, nil) {
 		return nil, errors.New("bench: read report: a figure is null: nothing that this program writes has that")
 	}
 	return &r, nil

@@ -133,8 +133,10 @@ func summarizePrograms(ctx context.Context, s *session) error {
 func summarizeProcessors(ctx context.Context, s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
-		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores", Note: "with the option parallel; else one goroutine executes the instructions of all tiles"},
-		&SummaryRow{What: "one emulated chip on all processors: engines", Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
+		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores",
+			Note: "with the option parallel; else one goroutine executes the instructions of all tiles"},
+		&SummaryRow{What: "one emulated chip on all processors: engines",
+			Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
 	)
 	for _, r := range rows {
 		r.Others = []Other{{Quantity: Quantity{"processors", float64(processors), unitTimes}}}
@@ -191,15 +193,16 @@ func (s *session) speedUp(ctx context.Context, row *SummaryRow, what string, do 
 	}
 	w := whole{name: "all_processors", params: []Param{param("work", what)}}
 	err := s.most(fewRounds, func() error {
-		return s.measure(ctx, Summarized, &job{name: w.name, params: w.params, per: 1, burst: 1, sample: func(ctx context.Context) (float64, error) {
-			one, err := alone(ctx)
-			if err != nil {
-				return 0, err
-			}
-			all, err := elapsed(ctx)
-			ratios = append(ratios, float64(one)/float64(all))
-			return float64(all), err
-		}})
+		return s.measure(ctx, Summarized, &job{name: w.name, params: w.params, per: 1, burst: 1,
+			sample: func(ctx context.Context) (float64, error) {
+				one, err := alone(ctx)
+				if err != nil {
+					return 0, err
+				}
+				all, err := elapsed(ctx)
+				ratios = append(ratios, float64(one)/float64(all))
+				return float64(all), err
+			}})
 	})
 	if err != nil {
 		return err

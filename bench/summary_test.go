@@ -23,7 +23,8 @@ func summarized() *Report {
 		Summary: []*SummaryRow{
 			{
 				What: "submit", Now: &Quantity{"", 66, unitNs}, More: []Quantity{{"p99", 1300, unitNs}, {"max", 423e3, unitNs}},
-				Ratio: &Ratio{To: MemcpySame, Value: 2.4}, Others: []Other{{Quantity{"a peer", 1870, unitNs}, quoted}, {Quantity: Quantity{"a copy", 33, unitNs}}},
+				Ratio: &Ratio{To: MemcpySame, Value: 2.4}, Others: []Other{{Quantity{"a peer", 1870, unitNs}, quoted},
+					{Quantity: Quantity{"a copy", 33, unitNs}}},
 				Goals: []Quantity{{"", 40, unitNs}}, Note: "how",
 			},
 			{
@@ -108,7 +109,8 @@ func TestSummaryRows(t *testing.T) {
 		}
 	}
 	submit := rows["submit a replay, host"]
-	if f, ok := s.report.Figure(submit.Figure); !ok || submit.Now == nil || submit.Now.Value != f.P50 || submit.Ratio.To != MemcpySame || submit.Others[0].Source == nil {
+	if f, ok := s.report.Figure(submit.Figure); !ok || submit.Now == nil || submit.Now.Value != f.P50 || submit.Ratio.To != MemcpySame ||
+		submit.Others[0].Source == nil {
 		t.Errorf("a replay: %+v of %+v", submit, f)
 	}
 	if r := rows["bytes of a replay"]; r.Now == nil || r.Now.Value != 128 {
@@ -116,7 +118,8 @@ func TestSummaryRows(t *testing.T) {
 	}
 	network := rows["the integer network, from open to close"]
 	f, ok := s.report.Figure("summary/demo/device=other")
-	if !ok || network.Others[0].Name != "other" || network.Others[0].Value != f.P50 || network.Others[0].Source != nil || network.Goals[0].Value != f.P50/25 {
+	if !ok || network.Others[0].Name != "other" || network.Others[0].Value != f.P50 || network.Others[0].Source != nil ||
+		network.Goals[0].Value != f.P50/25 {
 		t.Errorf("the network beside another device: %+v, its figure %+v", network, f)
 	}
 	if turns := slices.Compact(ran); !slices.Equal(turns, []kmd.Target{s.config.Target, other, s.config.Target, other}) {

@@ -86,7 +86,8 @@ func (r *Report) writeOperations(w io.Writer) error {
 		return nil
 	}
 	t := newTable()
-	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch", "readers", "engines", "writers", "limited by"})
+	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
+		"readers", "engines", "writers", "limited by"})
 	for _, o := range r.Operations {
 		var shape []string
 		for _, n := range o.Shape {
@@ -242,7 +243,8 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 
 // WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line for each round.
 func (r *Report) WriteBenchmark(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/bench\ncpu: %s\ndevice: %s\n", r.Host.OS, r.Host.Arch, r.Host.CPU, r.Device); err != nil {
+	if _, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
+		r.Host.Arch, r.Host.CPU, r.Device); err != nil {
 		return err
 	}
 	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {

@@ -14,8 +14,9 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	cost, left := []probe.Cost{{Probe: "calls", Event: "call"}}, []probe.LeftOut{{Probe: "faults", Why: "no"}}
 	r := &Report{
 		Baselines: []*Figure{f}, Figures: []*Figure{f}, Refused: []Refusal{{Figure: "f/y"}}, LeftOut: []LeftOut{{Family: "mesh"}},
-		Markers:   &Markers{Operations: []Marked{{Figure: "f/x"}}, Costs: cost, LeftOut: left, Lost: probe.Lost{Ring: 1}},
-		Breakdown: &Breakdown{Stages: []StageCost{{Name: "submit"}}, Jitter: []JitterSource{{Name: "tick"}}, Costs: cost, LeftOut: left, Lost: probe.Lost{Ring: 1}},
+		Markers: &Markers{Operations: []Marked{{Figure: "f/x"}}, Costs: cost, LeftOut: left, Lost: probe.Lost{Ring: 1}},
+		Breakdown: &Breakdown{Stages: []StageCost{{Name: "submit"}}, Jitter: []JitterSource{{Name: "tick"}}, Costs: cost, LeftOut: left,
+			Lost: probe.Lost{Ring: 1}},
 	}
 	for name, write := range map[string]func(io.Writer) error{
 		"report": r.WriteTable, "comparison": func(w io.Writer) error { return WriteComparison(w, Compare(r, r)) },

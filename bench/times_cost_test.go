@@ -72,7 +72,8 @@ func TestTimesCost(t *testing.T) {
 		a, b := replay(short), replay(long)
 		each := counts{(b.times - a.times) / (long - short), (b.queue - a.queue) / (long - short), (b.worker - a.worker) / (long - short)}
 		all := each.queue + each.worker*float64(dev.Grid().Size())
-		t.Logf("%v: %.1f instructions for times, of %.1f of the queue and %.1f of each worker: %.2f %%", arch, each.times, each.queue, each.worker, 100*each.times/all)
+		t.Logf("%v: %.1f instructions for times, of %.1f of the queue and %.1f of each worker: %.2f %%", arch, each.times, each.queue,
+			each.worker, 100*each.times/all)
 		if each.times < 10 || each.times > 22 || each.times > 0.02*all {
 			t.Errorf("%v: %.1f instructions of %.1f for a program", arch, each.times, all)
 		}

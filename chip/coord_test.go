@@ -271,7 +271,8 @@ func TestEncodings(t *testing.T) {
 func TestGridRange(t *testing.T) {
 	for _, c := range []struct{ w, h, size int }{{1, 1, 1}, {3, 2, 6}, {0, 4, 0}, {4, 0, 0}, {-1, -1, 0}} {
 		r := Grid(c.w, c.h)
-		if r.Size() != c.size || r.Empty() != (c.size == 0) || c.size > 0 && (!r.Contains(Core{}) || !r.Contains(Core{c.w - 1, c.h - 1}) || r.Contains(Core{c.w, 0})) {
+		if r.Size() != c.size || r.Empty() != (c.size == 0) || c.size > 0 && (!r.Contains(Core{}) || !r.Contains(Core{c.w - 1, c.h - 1}) ||
+			r.Contains(Core{c.w, 0})) {
 			t.Errorf("%d by %d: %v of %d cores", c.w, c.h, r, r.Size())
 		}
 	}

@@ -137,7 +137,8 @@ func joinable(parts []*Prepared) error {
 				return fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
 			}
 			if p.Queue.shared && o.Queue.set == p.Queue.set {
-				return fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id, p.Queue.id)
+				return fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id,
+					p.Queue.id)
 			}
 		}
 	}
@@ -214,7 +215,8 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 		kept := keep(p.Queue)
 		for _, w := range p.peers {
 			if keep(w.peer) != kept {
-				return nil, fmt.Errorf("dispatch: take a part of a batch: queues %d and %d of %v are linked: keep both or neither", p.Queue.id, w.peer.id, p.Queue.d.kd)
+				return nil, fmt.Errorf("dispatch: take a part of a batch: queues %d and %d of %v are linked: keep both or neither", p.Queue.id,
+					w.peer.id, p.Queue.d.kd)
 			}
 		}
 		if kept {

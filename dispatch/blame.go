@@ -35,7 +35,8 @@ func (e *KernelError) Error() string {
 			where += fmt.Sprintf(", in %s at %s:%d", f.Function, f.File, f.Line)
 		}
 	}
-	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text%s: %v", e.Kernel, e.Program, e.Processor, e.Core, e.Offset, where, e.Err)
+	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text%s: %v", e.Kernel, e.Program, e.Processor, e.Core,
+		e.Offset, where, e.Err)
 }
 
 // Unwrap returns Err.
@@ -67,7 +68,8 @@ func (d *Device) noteKernels(im *Image, groups []*group) {
 	for _, g := range groups {
 		for p, k := range g.kernels {
 			if k != nil {
-				im.kernels.list = append(im.kernels.list, kernelText{k.Name, chip.Processor(p), g.cores, g.textOff[p], g.textOff[p] + uint32(len(k.Text)), k.Text, k.File})
+				im.kernels.list = append(im.kernels.list, kernelText{k.Name, chip.Processor(p), g.cores, g.textOff[p],
+					g.textOff[p] + uint32(len(k.Text)), k.Text, k.File})
 			}
 		}
 	}

@@ -85,7 +85,8 @@ func (f *Firmware) check(ch *chip.Chip, workers int) error {
 		return refuse("it was compiled for %d DRAM banks, the chip has %d: build it on a machine with this kind of card", f.DRAMBanks, n)
 	}
 	if f.L1Banks != 0 && f.L1Banks != workers {
-		return refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card", f.L1Banks, workers)
+		return refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card",
+			f.L1Banks, workers)
 	}
 	if n := f.Layout.L1.LaunchEntries; n != launchEntries {
 		return refuse("it has %d launch messages, this runtime uses %d", n, launchEntries)
@@ -110,11 +111,13 @@ func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 	if s.Addr >= params.LocalRAM {
 		start, size, to = params.LocalRAM, params.LocalRAMSize[p], l.Boot.Scratch[p]
 		if to == 0 {
-			return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has initial data of local RAM, for which this revision has no place", p)}
+			return 0, &FirmwareError{Revision: l.Revision,
+				Why: fmt.Sprintf("%v has initial data of local RAM, for which this revision has no place", p)}
 		}
 	}
 	if s.Addr < start || s.Addr-start > size || uint32(len(s.Data)) > size-(s.Addr-start) {
-		return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has %d B at %#x, its place is %#x..%#x", p, len(s.Data), s.Addr, start, start+size)}
+		return 0, &FirmwareError{Revision: l.Revision, Why: fmt.Sprintf("%v has %d B at %#x, its place is %#x..%#x", p, len(s.Data), s.Addr,
+			start, start+size)}
 	}
 	return to + s.Addr - start, nil
 }

@@ -273,7 +273,8 @@ func (c *compiler) binaries() {
 		for _, r := range g.rects {
 			for off := 0; off < len(g.text); off += maxRelayLength {
 				n := min(len(g.text)-off, maxRelayLength)
-				subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: uint32(off), Length: uint32(n), Dests: uint8(r.Cores), Unlink: off+n == len(g.text)})
+				subs = append(subs, cq.LargeSub{NOC: c.rect(r), Addr: uint32(off), Length: uint32(n), Dests: uint8(r.Cores),
+					Unlink: off+n == len(g.text)})
 				pages = append(pages, g.page+off/BinaryPageSize)
 			}
 		}

@@ -33,7 +33,8 @@ func TestKernelsAmongTheCommands(t *testing.T) {
 		{"tt-metal's form", []int{256}, true, false},
 	} {
 		d.opts.StockWireFormat = c.stock
-		p := &Program{Name: "p", CircularBuffers: []CircularBuffer{{Cores: rows(len(c.texts), len(c.texts)+1), Addr: d.worker.L1.Unreserved, PageSize: 64, Pages: 1}}}
+		p := &Program{Name: "p", CircularBuffers: []CircularBuffer{{Cores: rows(len(c.texts), len(c.texts)+1), Addr: d.worker.L1.Unreserved,
+			PageSize: 64, Pages: 1}}}
 		var want [][]byte
 		for i, n := range c.texts {
 			text := bytes.Repeat([]byte{byte(i + 1)}, n)

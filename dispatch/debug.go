@@ -42,7 +42,8 @@ func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	}
 	wait, known := g.d.kd.EngineWait(xy, thread)
 	if !known {
-		return "", fmt.Errorf("dispatch: what the engines of %v wait for: %w: %s doesn't tell, an emulated device does", worker, errors.ErrUnsupported, g.Name())
+		return "", fmt.Errorf("dispatch: what the engines of %v wait for: %w: %s doesn't tell, an emulated device does", worker,
+			errors.ErrUnsupported, g.Name())
 	}
 	return wait, nil
 }

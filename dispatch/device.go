@@ -104,13 +104,15 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		o.QueueMemory = defaultQueueMemory
 	}
 	if o.QueueMemory < minQueueSize || o.QueueMemory%pageSize != 0 {
-		return nil, fmt.Errorf("dispatch: start: %d B of host memory for each queue asked for: give a multiple of %d B, at least %d B", o.QueueMemory, pageSize, minQueueSize)
+		return nil, fmt.Errorf("dispatch: start: %d B of host memory for each queue asked for: give a multiple of %d B, at least %d B",
+			o.QueueMemory, pageSize, minQueueSize)
 	}
 	if o.HangTimeout == 0 {
 		o.HangTimeout = defaultHangTimeout
 	}
 	if o.HangTimeout < 0 {
-		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout, defaultHangTimeout)
+		return nil, fmt.Errorf("dispatch: start: a hang timeout of %v asked for: give a positive one, or 0 for %v", o.HangTimeout,
+			defaultHangTimeout)
 	}
 	if o.Pace.Spin < 0 || o.Pace.Longest < 0 {
 		return nil, fmt.Errorf("dispatch: start: waits that spin for %v and sleep for at most %v asked for: give positive times, or 0 for the defaults", o.Pace.Spin, o.Pace.Longest)
@@ -129,7 +131,8 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()), queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map), printing: newPrinting()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()),
+		queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map), printing: newPrinting()}
 	if o.Firmware != nil {
 		d.worker = o.Firmware.Layout
 	}

@@ -69,7 +69,8 @@ func (q *Queue) collectLocked(what string, cause error, locked bool) *Dump {
 	q.dumpStacks(dump)
 	q.history.show(func(last *Prepared) {
 		if len(last.Image) > 0 && len(last.Image) <= maxTraceImage {
-			dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image), Data: bytes.Clone(last.Image)})
+			dump.Regions = append(dump.Regions, Region{Name: RegionTrace, Core: q.tiles.prefetch, Host: true, Size: len(last.Image),
+				Data: bytes.Clone(last.Image)})
 		}
 	})
 	return dump

@@ -55,7 +55,8 @@ func (p *dumpPrinter) layout() cq.Layout {
 
 func (p *dumpPrinter) head() {
 	d := p.d
-	p.printf("%s (%s) at %s: queue %d waited for %s; last submitted: %s\n", d.Target, d.Arch, d.Time.Format("2006-01-02 15:04:05 MST"), d.Queue, d.Waiting, d.Last)
+	p.printf("%s (%s) at %s: queue %d waited for %s; last submitted: %s\n", d.Target, d.Arch, d.Time.Format("2006-01-02 15:04:05 MST"),
+		d.Queue, d.Waiting, d.Last)
 	p.printf("cause: %s\n", d.Cause)
 	if d.Unreachable != "" {
 		p.printf("nothing could be read from the device: %s\n", d.Unreachable)
@@ -68,10 +69,13 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 	if q.Busy {
 		p.printf("  another goroutine was putting commands into it at that moment\n")
 	} else {
-		p.printf("  prefetch queue    %d of %d entries taken; next to be written at %#x%s\n", h.FetchTaken, h.FetchPut, h.FetchNext, p.seen(r, ", taken last at %#x", r.FetchRead))
-		p.printf("  issue ring        host writes at %#x of %#x%s\n", h.IssueWrite, h.IssueSize, p.seen(r, ", device has read up to NoC address %#x", r.IssueRead))
+		p.printf("  prefetch queue    %d of %d entries taken; next to be written at %#x%s\n", h.FetchTaken, h.FetchPut, h.FetchNext,
+			p.seen(r, ", taken last at %#x", r.FetchRead))
+		p.printf("  issue ring        host writes at %#x of %#x%s\n", h.IssueWrite, h.IssueSize,
+			p.seen(r, ", device has read up to NoC address %#x", r.IssueRead))
 	}
-	p.printf("  completion queue  host at %s, device says %s in host memory%s; %d pages taken out\n", ringPointer(h.CompletionRd), ringPointer(h.CompletionWr),
+	p.printf("  completion queue  host at %s, device says %s in host memory%s; %d pages taken out\n", ringPointer(h.CompletionRd),
+		ringPointer(h.CompletionWr),
 		p.seen(r, " and %s in its own, where the host's is %s", ringPointer(r.CompletionWr), ringPointer(r.CompletionRd)), h.Pages)
 	p.printf("  expected          %s\n", orNothing(q.Pending))
 	if r.Read {
@@ -122,7 +126,8 @@ func (p *dumpPrinter) rings(q *QueueDump) {
 
 // resetBits are the bits of the soft reset register by processor. Source: tt-isa-documentation
 // WormholeB0/TensixTile/SoftReset.md.
-var resetBits = [chip.NumProcessors]uint32{chip.BRISC: 1 << 11, chip.NCRISC: 1 << 18, chip.TRISC0: 1 << 12, chip.TRISC1: 1 << 13, chip.TRISC2: 1 << 14}
+var resetBits = [chip.NumProcessors]uint32{chip.BRISC: 1 << 11, chip.NCRISC: 1 << 18, chip.TRISC0: 1 << 12, chip.TRISC1: 1 << 13,
+	chip.TRISC2: 1 << 14}
 
 func heldProcessors(reset uint32) (held []string) {
 	if reset == ^uint32(0) {
@@ -441,7 +446,8 @@ func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 		}
 	}
 	switch cq.DispatchID(b[0]) {
-	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchReadArg, cq.DispatchDebug, cq.DispatchSetWriteOffset, cq.DispatchSetGoSignalNOCData:
+	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchReadArg, cq.DispatchDebug, cq.DispatchSetWriteOffset,
+		cq.DispatchSetGoSignalNOCData:
 	default:
 		return nil, 0
 	}

@@ -38,7 +38,8 @@ func sampleDump(tb testing.TB) *Dump {
 	busy := CoreState{Core: worker, Kind: kindWorker, Go: signalGo << 24}
 	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1, Engine: "SEMWAIT waits while semaphore 1 is 0"}
 	stuck := live.Snapshot{Core: worker, PC: 0x197B4, Registers: make([]uint32, 32), Memory: []byte{1, 2, 3}}
-	stuck.Frames = []stack.Frame{{PC: 0x197B4, Function: "wait\x1b", File: "wait.c", Line: 8, Args: []stack.Argument{{Name: "addr", Value: "0x1234"}}}}
+	stuck.Frames = []stack.Frame{{PC: 0x197B4, Function: "wait\x1b", File: "wait.c", Line: 8,
+		Args: []stack.Argument{{Name: "addr", Value: "0x1234"}}}}
 	sampled := live.Snapshot{Core: worker, Stack: live.Stack{Processor: chip.NCRISC, Note: "only pc is known"}, PC: 0x100}
 	return &Dump{
 		Stacks: []live.Snapshot{stuck, sampled}, StacksNote: "those of 1 of 2 busy workers",
@@ -46,8 +47,9 @@ func sampleDump(tb testing.TB) *Dump {
 		Harvesting: chip.Harvesting{Tensix: 1}, Waiting: "data of a read", Last: "dense", Cause: "no progress for 10s",
 		Queues: []QueueDump{{
 			Prefetch: pre, Dispatch: core, Last: "dense", Pending: []string{"64 B of data"},
-			Host:     HostRings{FetchPut: 1, FetchTaken: 1, Expected: 130, CompletionRd: toggleBit | 0x100},
-			Device:   DeviceRings{Read: true, DispatchReset: 1 << 11, DispatchCredits: dispatchPages, DispatchPages: 3, SubordinateCredits: subordinatePages, Streams: []uint32{129}, FirstStream: 48},
+			Host: HostRings{FetchPut: 1, FetchTaken: 1, Expected: 130, CompletionRd: toggleBit | 0x100},
+			Device: DeviceRings{Read: true, DispatchReset: 1 << 11, DispatchCredits: dispatchPages, DispatchPages: 3,
+				SubordinateCredits: subordinatePages, Streams: []uint32{129}, FirstStream: 48},
 			Programs: []TraceProgram{{Trace: "decode", Step: 7, Program: "dense", Loops: []int{0, 2}}},
 			Entries:  []FetchState{{Taken: true, Size: uint32(len(stream))}},
 		}},
@@ -132,7 +134,8 @@ func TestDumpPrint(t *testing.T) {
 		"a card (blackhole) at 2026-01-02 03:04:05 UTC: queue 0 waited for data of a read; last submitted: dense",
 		"1 of 1 entries taken", "host at 0x100+toggle", "expected          64 B of data", "3 pages published, 0 returned",
 		"130 of workers expected by the host; stream 48 counts 129",
-		`in its trace      perhaps waiting for program "dense" (step 7 of trace "decode", in loop 2, in loop 0)`, "core (13,1) (dispatch): held in reset: BRISC",
+		`in its trace      perhaps waiting for program "dense" (step 7 of trace "decode", in loop 2, in loop 0)`,
+		"core (13,1) (dispatch): held in reset: BRISC",
 		"waits for workers: completion stream 48 to reach 130", "entry 0 (taken last)", "WAIT flags=stream stream=48",
 		"dispatch ring, newest commands last", "page   2", "<- waits here",
 		"the trace that was replayed last has 1 commands", "<- waits here",

@@ -213,7 +213,8 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 
 // appendEventLocked makes the dispatcher tell all queues when everything so far is done.
 func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier | cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch),
+		Count: uint32(q.stream.state.Expected)})
 	b.WritePacked(cq.WritePacked{
 		Type: cq.PackedEvent, Size: uint16(len(payload)), Addr: q.d.ctl.LastEvent[q.id], Cores: q.d.eventXYs,
 		NoStride: true, Data: payload,

@@ -92,7 +92,8 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 			var msg []byte
 			for e := range cq.All(d.layout(), im.main.bytes) {
 				for r := range e.Relayed {
-					if w, ok := r.Command.(cq.WritePacked); ok && w.Type == cq.PackedLaunch && w.Addr == d.worker.L1.Launch && uint32(w.Size) == d.worker.L1.LaunchSize {
+					if w, ok := r.Command.(cq.WritePacked); ok && w.Type == cq.PackedLaunch && w.Addr == d.worker.L1.Launch &&
+						uint32(w.Size) == d.worker.L1.LaunchSize {
 						msg = w.Data
 					}
 				}
@@ -104,8 +105,10 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 			if d.worker.Boot.IRAMSize > 0 {
 				ncrisc = 160 / 16
 			}
-			if len(msg) < int(d.worker.L1.LaunchSize) || !bytes.Equal(msg[l.CBMask:][:len(mask)], mask) || msg[l.NOC] != 1 || int(msg[l.FirstRemote]) != last+1 || le.Uint32(msg[l.Enables:]) != 3 ||
-				msg[l.Preload] != 0x80 || le.Uint16(msg[l.NCRISCSize:]) != ncrisc || le.Uint16(msg[l.Args+4+2:]) != 16 || le.Uint16(msg[l.Semaphores:]) != 32 || le.Uint16(msg[l.Circular:]) != 64 {
+			if len(msg) < int(d.worker.L1.LaunchSize) || !bytes.Equal(msg[l.CBMask:][:len(mask)], mask) || msg[l.NOC] != 1 ||
+				int(msg[l.FirstRemote]) != last+1 || le.Uint32(msg[l.Enables:]) != 3 ||
+				msg[l.Preload] != 0x80 || le.Uint16(msg[l.NCRISCSize:]) != ncrisc || le.Uint16(msg[l.Args+4+2:]) != 16 ||
+				le.Uint16(msg[l.Semaphores:]) != 32 || le.Uint16(msg[l.Circular:]) != 64 {
 				t.Errorf("%s on %v: launch message % x", r.Name, arch, msg)
 			}
 			p.CircularBuffers[1].Index = last + 1
@@ -141,7 +144,9 @@ func TestMetalStates(t *testing.T) {
 			t.Errorf("%v with %#x, % x: %s, want %s", tc.p, tc.word, tc.sync, got, tc.want)
 		}
 	}
-	for bytes, want := range map[string]string{"GW\x00\x00": "waits for work", "NTW\x00": "is through with its kernel and waits for the other processors", "CRBW": "waits for room in a circular buffer", "XYZ\x00": "is at a waypoint of its kernel's own"} {
+	for bytes, want := range map[string]string{"GW\x00\x00": "waits for work",
+		"NTW\x00": "is through with its kernel and waits for the other processors", "CRBW": "waits for room in a circular buffer",
+		"XYZ\x00": "is at a waypoint of its kernel's own"} {
 		s := CoreState{Firmware: "2026-01-09"}
 		s.Processors[chip.BRISC].Waypoint = waypoint([]byte(bytes))
 		if got := s.Explain(chip.BRISC); got != want {

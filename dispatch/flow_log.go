@@ -24,7 +24,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	bank := &q.d.ch.DRAMBanks()[0]
 	return q.control("log control flow", func(w controlWords) error {
 		if entries != 0 {
-			for off, v := range map[uint32]uint32{controlLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]), controlLogAddr: uint32(addr + bank.Offset), controlLogged: 0} {
+			for off, v := range map[uint32]uint32{controlLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]), controlLogAddr: uint32(addr + bank.Offset),
+				controlLogged: 0} {
 				if err := w.store(off, v); err != nil {
 					return err
 				}

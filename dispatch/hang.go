@@ -26,7 +26,8 @@ type HangError struct {
 
 // Error implements error, in one line.
 func (e *HangError) Error() string {
-	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(), busyCores(e.Cores), e.Cause)
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(),
+		busyCores(e.Cores), e.Cause)
 	if e.File != "" {
 		s += "; see " + e.File
 	}

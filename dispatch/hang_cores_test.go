@@ -33,7 +33,8 @@ func TestBusyCores(t *testing.T) {
 		{grid(kindWorker, workers, chip.Grid(2, 2), chip.Single(5, 1), chip.Single(5, 2)), "6 of 32 cores busy (workers (0,0)-(1,1), (5,1)-(5,2))"},
 		{append(grid(kindWorker, workers, chip.Grid(1, 1)), grid(kindPrefetch, row, chip.Single(3, 4))...), "2 of 40 cores busy (workers (0,0), prefetch (3,4))"},
 		{
-			grid(kindWorker, workers, chip.Single(0, 0), chip.Single(2, 0), chip.Single(4, 0), chip.Single(6, 0), chip.Single(0, 2), chip.Single(2, 2)),
+			grid(kindWorker, workers, chip.Single(0, 0), chip.Single(2, 0), chip.Single(4, 0), chip.Single(6, 0), chip.Single(0, 2),
+				chip.Single(2, 2)),
 			"6 of 32 cores busy (workers (0,0), (2,0), (4,0), (6,0), 2 more)",
 		},
 		{[]CoreState{{Unreadable: "the chip has stopped"}, {Go: 0}}, "0 of 2 cores busy, 1 unreadable"},

@@ -70,7 +70,8 @@ func (p TraceProgram) String() string {
 // tracePrograms returns the run that a queue waits for in a trace with control flow or, where a loop went beyond its limit, the
 // last one that ended. There are several if the trace has several places where the queue can be. workers is how many
 // completions a run counts, and busy are the workers of the queue that are not done.
-func tracePrograms(l cq.Layout, root *TraceFlow, r *DeviceRings, prefetch, dispatch ProcessorState, workers int, busy []chip.Core) []TraceProgram {
+func tracePrograms(l cq.Layout, root *TraceFlow, r *DeviceRings, prefetch, dispatch ProcessorState, workers int,
+	busy []chip.Core) []TraceProgram {
 	if root == nil || !r.Read || len(r.Streams) == 0 {
 		return nil
 	}

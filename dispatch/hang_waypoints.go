@@ -130,7 +130,8 @@ func (s CoreState) Explain(p chip.Processor) string {
 	}
 	at := &s.Processors[p]
 	if s.Firmware != "" {
-		for _, m := range []map[string]place{s.queuePlaces(p, metalPrefetchPlaces, metalDispatchPlaces, metalSubordinatePlaces), metalPlaces, firmwarePlaces} {
+		for _, m := range []map[string]place{s.queuePlaces(p, metalPrefetchPlaces, metalDispatchPlaces, metalSubordinatePlaces), metalPlaces,
+			firmwarePlaces} {
 			if w, ok := m[at.Waypoint]; ok {
 				return w.text
 			}

@@ -136,7 +136,8 @@ func (d *Device) unpinHosts() error {
 func (d *Device) repinHosts() error {
 	d.hostMu.Lock()
 	defer d.hostMu.Unlock()
-	for _, h := range slices.SortedFunc(maps.Keys(d.hosts), func(a, b *HostBuffer) int { return cmp.Compare(a.mem.NOCAddr(), b.mem.NOCAddr()) }) {
+	for _, h := range slices.SortedFunc(maps.Keys(d.hosts),
+		func(a, b *HostBuffer) int { return cmp.Compare(a.mem.NOCAddr(), b.mem.NOCAddr()) }) {
 		if err := h.mem.Repin(); err != nil {
 			return err
 		}

@@ -91,7 +91,8 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 	}
 	if o := s.owner; o != nil && o != q {
 		if known := q.nowLocked(); o.order.work.at > known[o.id] {
-			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id, Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
+			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id,
+				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
 		// o.stream.state doesn't change meanwhile: another run on o would have counted a position that isn't known here.
 		q.stream.state.launch = o.stream.state.launch

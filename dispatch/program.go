@@ -144,7 +144,8 @@ func (p *Program) validateKernel(k *Kernel, grid chip.Range, taken map[coreProce
 	seen := map[chip.Core]bool{}
 	for _, a := range k.Args {
 		if n := len(a.Args) + len(k.Common); n > MaxArgs {
-			return p.fail(part, "core %v has %d unique and %d common runtime arguments, together at most %d fit: pass a buffer's address instead", a.Core, len(a.Args), len(k.Common), MaxArgs)
+			return p.fail(part, "core %v has %d unique and %d common runtime arguments, together at most %d fit: pass a buffer's address instead",
+				a.Core, len(a.Args), len(k.Common), MaxArgs)
 		}
 		if taken[coreProcessor{a.Core, k.Processor}] != k.Name {
 			return p.fail(part, "it has runtime arguments for core %v but doesn't run there", a.Core)

@@ -64,7 +64,8 @@ func (e *QueueFirmwareError) Unwrap() error { return e.Silent }
 func (e *QueueFirmwareError) Error() string {
 	var b strings.Builder
 	if e.Silent != nil {
-		fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s doesn't answer the first commands of queue %d as it should: %v", e.Name, e.Queue, e.Silent)
+		fmt.Fprintf(&b, "dispatch: start: command-queue firmware %s doesn't answer the first commands of queue %d as it should: %v", e.Name,
+			e.Queue, e.Silent)
 		for _, c := range e.Cores {
 			fmt.Fprintf(&b, "; %v", c)
 		}
@@ -116,7 +117,8 @@ const (
 // planFrom lays the queues out as files say, after a check of everything that the files count on and the host can't adopt.
 func (d *Device) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
-		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name, ErrRemoteChip)
+		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name,
+			ErrRemoteChip)
 	}
 	if len(fw.Queues) == 0 {
 		var err error
@@ -199,7 +201,8 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	d, c := m.d, &k.Constants
 	same := *c // but for what differs between queues
 	same.PrefetchCore, same.DispatchCore = first.PrefetchCore, first.DispatchCore
-	same.Base, same.Issue, same.IssueSize, same.Completion, same.CompletionSize = first.Base, first.Issue, first.IssueSize, first.Completion, first.CompletionSize
+	same.Base, same.Issue, same.IssueSize, same.Completion, same.CompletionSize = first.Base, first.Issue, first.IssueSize, first.Completion,
+		first.CompletionSize
 	if same != *first {
 		m.add("layout", "other addresses or ids than queue 0", "one layout for all queues", "use kernels of one revision")
 	}
@@ -263,7 +266,8 @@ func (m *matcher) addresses(c *abi.Queue) {
 	inside("dispatch ring", c.DispatchRing, c.DispatchPages*c.DispatchPageSize, low, min(c.SubordinateRing, high))
 	inside("subordinate's ring", c.SubordinateRing, c.SubordinatePages*c.SubordinatePageSize, low, high)
 	if c.Issue < c.Base || c.Completion != c.Issue+c.IssueSize || c.End() <= c.Completion || c.CompletionSize%pageSize != 0 {
-		m.add("host memory", fmt.Sprintf("issue queue at %#x..%#x, completion queue at %#x..%#x", c.Issue, c.Issue+c.IssueSize, c.Completion, c.End()), "one after the other", otherRevision)
+		m.add("host memory", fmt.Sprintf("issue queue at %#x..%#x, completion queue at %#x..%#x", c.Issue, c.Issue+c.IssueSize, c.Completion,
+			c.End()), "one after the other", otherRevision)
 	}
 }
 

@@ -143,7 +143,9 @@ func TestRefuseQueueFirmware(t *testing.T) {
 	if err := d.planFrom(filesFor(d, 1)); !errors.As(err, &typed) || typed.Mismatches[0].Name != "host memory of a queue" {
 		t.Errorf("memory of another size asked for: %v", err)
 	}
-	if s := fmt.Sprint((&QueueFirmwareError{Name: "x", Mismatches: []Mismatch{{Queue: 1, Name: "a", File: "b", Device: "c", Do: "d"}}})); s != "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d" {
+	if s := fmt.Sprint((&QueueFirmwareError{Name: "x",
+		Mismatches: []Mismatch{{Queue: 1, Name: "a", File: "b", Device: "c",
+			Do: "d"}}})); s != "dispatch: start: command-queue firmware x isn't for this device; queue 1: a: it has b, the device c: d" {
 		t.Errorf("%s", s)
 	}
 }
@@ -189,7 +191,8 @@ func TestGoMessageOfQueue(t *testing.T) {
 			b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
 			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: slot, WaitCount: 7, WaitStream: 48})
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 9})
-			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1, WaitStream: 48})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, 1, 2, cq.SignalGo), Multicast: cq.NoMulticast, NumUnicast: 1,
+				WaitStream: 48})
 			out, err := b.Finish()
 			if err != nil {
 				t.Fatal(err)

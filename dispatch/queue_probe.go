@@ -64,7 +64,8 @@ var errWrongAnswer = errors.New("wrong answer")
 
 func (q *Queue) silentLocked(why error) error {
 	d := q.d
-	return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: why, Queue: q.id, Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
+	return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: why, Queue: q.id,
+		Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
 }
 
 const probeAnswer = 0xA5

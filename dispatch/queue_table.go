@@ -191,5 +191,6 @@ func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (
 			})
 		}
 	}
-	return QueueKernels{Prefetch: chosen[0].Image, Dispatch: chosen[1].Image, Subordinate: chosen[2].Image, Constants: c, DRAMBanks: chosen[0].DRAMBanks}, differ
+	return QueueKernels{Prefetch: chosen[0].Image, Dispatch: chosen[1].Image, Subordinate: chosen[2].Image, Constants: c,
+		DRAMBanks: chosen[0].DRAMBanks}, differ
 }

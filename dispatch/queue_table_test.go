@@ -36,7 +36,8 @@ func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped
 			for _, m := range all {
 				has[m.value] = true
 			}
-			*to = append(*to, StrippedKernel{Image: fmt.Append(nil, kind, id), Has: func(v uint32) bool { return has[v] }, DRAMBanks: len(d.ch.DRAMBanks())})
+			*to = append(*to, StrippedKernel{Image: fmt.Append(nil, kind, id), Has: func(v uint32) bool { return has[v] },
+				DRAMBanks: len(d.ch.DRAMBanks())})
 		}
 		add(&fw.Stripped.Prefetch, "prefetch", prefetchMakes(&q))
 		add(&fw.Stripped.Dispatch, "dispatch", dispatchMakes(&q))
@@ -72,10 +73,12 @@ func TestQueueConstantsByTable(t *testing.T) {
 							t.Fatalf("%s, %v: %d queues", revision, arch, len(fw.Queues))
 						}
 						for id, q := range fw.Queues {
-							if got := string(q.Prefetch) + string(q.Dispatch) + string(q.Subordinate); got != fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id) {
+							if got := string(q.Prefetch) + string(q.Dispatch) +
+								string(q.Subordinate); got != fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id) {
 								t.Errorf("queue %d has %s", id, got)
 							}
-							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(pageSize-1) || q.Constants.FetchEntry != form.FetchEntry {
+							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(pageSize-1) ||
+								q.Constants.FetchEntry != form.FetchEntry {
 								t.Errorf("queue %d: %+v", id, q.Constants)
 							}
 						}
@@ -139,7 +142,8 @@ func TestSilentQueueFirmware(t *testing.T) {
 		begin := time.Now()
 		_, err = Start(t.Context(), kd, Options{QueueFirmware: fw, HangTimeout: 200 * time.Millisecond})
 		var typed *QueueFirmwareError
-		if !errors.As(err, &typed) || !errors.Is(err, ErrTimeout) || len(typed.Cores) != 2 || typed.Cores[0].Kind != kindPrefetch || !typed.Cores[1].Busy() {
+		if !errors.As(err, &typed) || !errors.Is(err, ErrTimeout) || len(typed.Cores) != 2 || typed.Cores[0].Kind != kindPrefetch ||
+			!typed.Cores[1].Busy() {
 			t.Errorf("%v: %v", kd.Arch(), err)
 		}
 		if d := time.Since(begin); d > 5*time.Second {

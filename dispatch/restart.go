@@ -49,7 +49,8 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 		return fmt.Errorf("dispatch: restart: read harvesting: %w", err)
 	}
 	if was := d.ch.Harvesting(); h != was || d.kd.Arch() != d.ch.Arch() {
-		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(), h, d.ch.Arch(), was)
+		return fmt.Errorf("dispatch: restart: %w: it is a %v with harvesting %+v, it was a %v with %+v: open it anew", ErrOtherChip, d.kd.Arch(),
+			h, d.ch.Arch(), was)
 	}
 	// Cores stop before the memory that they write to is unpinned.
 	if err := d.hold(); err != nil {

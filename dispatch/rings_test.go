@@ -108,7 +108,8 @@ func TestConfigRingNeverOverlapsRunningPrograms(t *testing.T) {
 		for _, s := range shapes {
 			sum += alignSlot(s.text)
 		}
-		if len(shapes) <= maxTexts && slicesMax(shapes, func(s shape) uint32 { return s.slot }) <= size/4-slotAlign && sum <= size/2 && sent > len(shapes) {
+		if len(shapes) <= maxTexts && slicesMax(shapes, func(s shape) uint32 { return s.slot }) <= size/4-slotAlign && sum <= size/2 &&
+			sent > len(shapes) {
 			t.Fatalf("%d texts of %d B in all were sent %d times: they fit", len(shapes), sum, sent)
 		}
 	})

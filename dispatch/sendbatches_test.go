@@ -49,7 +49,8 @@ func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 		t.Errorf("error %v, want %v", err, why)
 	}
 	if q.rings.fetch.put != put || q.rings.issue.wr != wr || q.status.failed.Load() != nil {
-		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr, q.status.failed.Load())
+		t.Errorf("%d entries and %d B further, failed %v: want the queue as it was", q.rings.fetch.put-put, q.rings.issue.wr-wr,
+			q.status.failed.Load())
 	}
 	take()
 	if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
@@ -80,7 +81,8 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 
 // Batches that belong together lie where the prefetcher will read each of them, wherever the ring ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
-	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64, 5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
+	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64,
+		5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
 		q, _ := hostOnly(t)
 		p, ends := parts(5*maxCommandSize/2 + 128)
 		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)

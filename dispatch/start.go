@@ -34,7 +34,8 @@ func (d *Device) startQueue(id int) (*Queue, error) {
 // start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
-	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays, q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, 0, cq.Seq(d.opts.FirstEvent)
+	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
+		q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
@@ -65,7 +66,8 @@ func (q *Queue) start() error {
 	}
 	low := uint32(noc)
 	q.rings.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
-	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / d.ctl.FetchEntry, log: d.ctl.FetchEntry / 2, base: bells.fetch, rdAddr: bells.fetchRd}
+	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / d.ctl.FetchEntry, log: d.ctl.FetchEntry / 2,
+		base: bells.fetch, rdAddr: bells.fetchRd}
 	q.rings.fetch.lastR = q.rings.fetch.initialRead()
 	q.comp.ring = completionRing{
 		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,

@@ -53,7 +53,9 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch), opts: Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory}, kernels: new(sync.Map), printing: newPrinting()}
+	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch),
+		opts: Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory}, kernels: new(sync.Map),
+		printing: newPrinting()}
 	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
 		tb.Fatal(err)
 	}

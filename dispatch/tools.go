@@ -63,7 +63,8 @@ func (q *Queue) sendable(op string, commands []byte) error {
 		return err
 	}
 	if n := len(commands); n == 0 || n > maxCommandSize || n%q.d.layout().PCIeAlign() != 0 {
-		return fmt.Errorf("dispatch: queue %d: %s %d B of commands: give a multiple of %d B, at most %d B", q.id, op, n, q.d.layout().PCIeAlign(), maxCommandSize)
+		return fmt.Errorf("dispatch: queue %d: %s %d B of commands: give a multiple of %d B, at most %d B", q.id, op, n,
+			q.d.layout().PCIeAlign(), maxCommandSize)
 	}
 	return nil
 }

@@ -39,7 +39,8 @@ func (e *TransferError) Error() string {
 	if e.Page == 0 {
 		return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B: stay inside", e.Op, e.Size, e.Offset, e.Have)
 	}
-	return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B in pages of %d B: stay inside and on page boundaries", e.Op, e.Size, e.Offset, e.Have, e.Page)
+	return fmt.Sprintf("dispatch: %s of %d B at offset %d: the buffer holds %d B in pages of %d B: stay inside and on page boundaries", e.Op,
+		e.Size, e.Offset, e.Have, e.Page)
 }
 
 func (b *Interleaved) check(op string, off, n int) error {
@@ -256,7 +257,8 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	before := q.tickLocked()
 	for first := true; len(dst) > 0; first = false {
 		n := min(perRecord, len(dst)/int(b.HostPage))
-		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before, entries: q.rings.fetch.put + 1}
+		c = &completion{dst: dst[:n*int(b.HostPage)], hostPage: int(b.HostPage), devPage: int(b.PageSize), read: r, before: before,
+			entries: q.rings.fetch.put + 1}
 		c.task, c.total = q.taskLocked()
 		cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
 		if first {

@@ -177,7 +177,8 @@ func (u *uplink) start() error {
 		for _, w := range []struct {
 			addr uint64
 			data []byte
-		}{{relay.Code, relay.Image()}, {relay.Data, data}, {relay.Sent, make([]byte, relay.SentSize/relay.MaxQueues*d.opts.Queues)}, {relay.Args, args}, {relay.Stop, make([]byte, 32)}} {
+		}{{relay.Code, relay.Image()}, {relay.Data, data}, {relay.Sent, make([]byte, relay.SentSize/relay.MaxQueues*d.opts.Queues)},
+			{relay.Args, args}, {relay.Stop, make([]byte, 32)}} {
 			if err := e.kd.Write(e.xy, w.addr, w.data); err != nil {
 				return err
 			}

@@ -27,7 +27,8 @@ type workers struct {
 func (d *Device) workerSets() ([]*workers, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
-			return nil, fmt.Errorf("workers %v are given to queue %d, but the device has %d queues: give workers to queues from 0 to %d", r, id, d.opts.Queues, d.opts.Queues-1)
+			return nil, fmt.Errorf("workers %v are given to queue %d, but the device has %d queues: give workers to queues from 0 to %d", r, id,
+				d.opts.Queues, d.opts.Queues-1)
 		}
 		if r.Empty() || !d.grid.Contains(r.Start) || !d.grid.Contains(r.End) {
 			return nil, fmt.Errorf("workers %v of queue %d are not a rectangle inside the worker grid %v", r, id, d.grid)

@@ -258,7 +258,8 @@ func difference(want, got []byte) string {
 		}
 	}
 	end := min(first+16, len(want))
-	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end], want[first:end])
+	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end],
+		want[first:end])
 }
 
 // pattern returns n bytes that differ from those of another seed, and at any shift.

@@ -151,7 +151,8 @@ func outOfMemory(t *fixture) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		before := t.dev.Memory(k)
 		var oom *allocator.OutOfMemoryError
-		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks, PageSize: int(before.LargestHole + 64), Name: "too large"}); !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
+		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: int(before.LargestHole+64) * before.Banks,
+			PageSize: int(before.LargestHole + 64), Name: "too large"}); !errors.As(err, &oom) || !errors.Is(err, reprise.ErrOutOfMemory) {
 			t.Errorf("%v: error %v, want an *OutOfMemoryError", k, err)
 		}
 		all := t.buffer(k, int(before.LargestHole)*before.Banks, int(before.LargestHole))

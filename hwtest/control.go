@@ -132,8 +132,9 @@ func (t *fixture) control() *control {
 	t.Helper()
 	first := t.rq.Workers().Start
 	c := &control{
-		t: t, f: t.follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}}, counters: t.buffer(allocator.DRAM, 64*controlCounters, 64),
-		values: make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
+		t: t, f: t.follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}},
+		counters: t.buffer(allocator.DRAM, 64*controlCounters, 64),
+		values:   make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
 	}
 	t.ok(t.rq.Write(t.ctx, c.counters, 0, make([]byte, c.counters.Size())))
 	return c
@@ -492,7 +493,8 @@ func wordsAnywhere(t *fixture) {
 	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
 	x := t.load(t.mixProgram("x", on, f.b, 3, 0))
 	for _, b := range []*reprise.Buffer{
-		t.buffer(allocator.DRAM, 32*64, 64), t.buffer(allocator.DRAM, 5*2048, 2048), t.buffer(allocator.L1, 12*48, 48), t.buffer(allocator.DRAM, 40*32, 32),
+		t.buffer(allocator.DRAM, 32*64, 64), t.buffer(allocator.DRAM, 5*2048, 2048), t.buffer(allocator.L1, 12*48, 48),
+		t.buffer(allocator.DRAM, 40*32, 32),
 	} {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
 			data := pattern(uint32(off), b.Size())
@@ -856,7 +858,8 @@ func recoverInLoop(t *fixture) {
 
 func stockControl(t *fixture) {
 	t = t.full(t.device.Open(), reprise.WithStockWireFormat())
-	t.replays(2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), []stmt{mix(4)}, []stmt{mix(5)})), called(loop(2, mix(6))))
+	t.replays(2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), []stmt{mix(4)}, []stmt{mix(5)})),
+		called(loop(2, mix(6))))
 }
 
 func controlAllocates(t *fixture) {

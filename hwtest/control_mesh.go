@@ -346,7 +346,8 @@ func meshCalls(t *meshFixture) {
 		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
 	})
 	first := t.mesh.Chips()[0]
-	only, err := t.queue.On(first).Capture(t.ctx, "one chip", func(_ context.Context, r *reprise.Recorder) error { return r.Run(ten.On(first)) })
+	only, err := t.queue.On(first).Capture(t.ctx, "one chip",
+		func(_ context.Context, r *reprise.Recorder) error { return r.Run(ten.On(first)) })
 	t.ok(err)
 	if t.mesh.Size() > 1 {
 		_, err = capture(func(r *mesh.Recorder) error { return r.Call(only) })
@@ -369,7 +370,8 @@ func meshSavedControl(t *meshFixture) {
 	tr := t.captured(func(r *mesh.Recorder) error {
 		return errors.Join(
 			r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)),
-			r.Switch(n, 4, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, func() error { return r.Loop(2, running(r, ten)) }),
+			r.Switch(n, 4, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
+				func() error { return r.Loop(2, running(r, ten)) }),
 		)
 	})
 	from := func(i uint32) uint32 { return 2 * i % 7 }

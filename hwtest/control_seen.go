@@ -152,7 +152,8 @@ func abortedTimeline(t *fixture) {
 	t.ok(line.Stop(t.ctx))
 	spans := line.ControlSpans()
 	if ended != 1 || len(spans) < 2 || !spans[0].Aborted || spans[0].Kind != tracebuf.SpanLoop || spans[0].Number < 1 {
-		t.Errorf("%d replays were ended, and the timeline has %d spans; the first is %+v", ended, len(spans), append(spans, observe.ControlSpan{})[0])
+		t.Errorf("%d replays were ended, and the timeline has %d spans; the first is %+v", ended, len(spans),
+			append(spans, observe.ControlSpan{})[0])
 	}
 }
 

@@ -111,8 +111,10 @@ func sequenceKinds(t *fixture) {
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 3, Offsets: [4]uint32{0, base, base + 512}})
 		b.Wait(cq.Master, cq.Wait{})
 		b.WritePacked(packed)
-		b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 2, Data: all, Subs: []cq.LargeSub{{NOC: noc, Length: 48, Dests: uint8(n), Unlink: true}}})
-		b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, OffsetIndex: 1, Size: 48, Addr: 1024, NoStride: true, Rects: []cq.Rect{{NOC: noc, Dests: uint32(n)}}, Data: all})
+		b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 2, Data: all,
+			Subs: []cq.LargeSub{{NOC: noc, Length: 48, Dests: uint8(n), Unlink: true}}})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, OffsetIndex: 1, Size: 48, Addr: 1024, NoStride: true,
+			Rects: []cq.Rect{{NOC: noc, Dests: uint32(n)}}, Data: all})
 		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
 		b.Sink()
 		b.Delay(cq.Delay{Loops: 10})

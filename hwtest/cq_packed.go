@@ -158,7 +158,8 @@ func writeLarge(t *fixture, subs, size int) {
 		}
 		noc, cores := t.nocRect(r)
 		data := pattern(uint32(i+1), size)
-		w.Subs = append(w.Subs, cq.LargeSub{NOC: noc, Addr: uint32(scratch + i*place), Length: uint32(size), Dests: uint8(cores), Unlink: i%3 == 2 || i == subs-1})
+		w.Subs = append(w.Subs, cq.LargeSub{NOC: noc, Addr: uint32(scratch + i*place), Length: uint32(size), Dests: uint8(cores),
+			Unlink: i%3 == 2 || i == subs-1})
 		w.Data = append(append(w.Data, data...), make([]byte, (size+15)&^15-size)...)
 		for _, c := range watched {
 			if r.Contains(c) {
@@ -181,10 +182,11 @@ func writeLargeLinked(t *fixture) {
 		t.poke(c, scratch, make([]byte, 64))
 	}
 	t.do(func(w *cq.Builder) {
-		w.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: append(append([]byte(nil), a...), b...), Subs: []cq.LargeSub{
-			{NOC: first, Addr: scratch, Length: 32, Dests: uint8(cores)},
-			{NOC: other, Addr: scratch + 32, Length: 32, Dests: uint8(cores), Unlink: true},
-		}})
+		w.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: append(append([]byte(nil), a...), b...),
+			Subs: []cq.LargeSub{
+				{NOC: first, Addr: scratch, Length: 32, Dests: uint8(cores)},
+				{NOC: other, Addr: scratch + 32, Length: 32, Dests: uint8(cores), Unlink: true},
+			}})
 	})
 	t.same("a core of the first rectangle", append(a, b...), t.peek(inRow, scratch, 64))
 	t.same("a core outside of it", make([]byte, 64), t.peek(outside, scratch, 64))
@@ -195,9 +197,10 @@ func writeLargeSingle(t *fixture) {
 		noc, cores := t.nocRect(c.Range())
 		data := pattern(uint32(i), 1000)
 		t.do(func(b *cq.Builder) {
-			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Data: append(data[:len(data):len(data)], make([]byte, 8)...), Subs: []cq.LargeSub{
-				{NOC: noc, Addr: scratch, Length: 1000, Dests: uint8(cores), Unlink: true},
-			}})
+			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16,
+				Data: append(data[:len(data):len(data)], make([]byte, 8)...), Subs: []cq.LargeSub{
+					{NOC: noc, Addr: scratch, Length: 1000, Dests: uint8(cores), Unlink: true},
+				}})
 		})
 		t.same(fmt.Sprintf("core %v", c), data, t.peek(c, scratch, len(data)))
 	}

@@ -163,7 +163,8 @@ func relayPaged(t *fixture, dram bool, size, pages, start, adjust int) {
 	got := make([]byte, len(data)-adjust)
 	t.ok(t.q.Receive(t.ctx, t.commands(func(b *cq.Builder) {
 		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
-		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size), Pages: uint32(pages)})
+		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size),
+			Pages: uint32(pages)})
 	}), got))
 	t.same("relayed", data[:len(got)], got)
 }
@@ -178,7 +179,8 @@ func relayOnePacked(t *fixture, n, log int) {
 	want := t.guarded(dst, scratch, data[:n])
 	t.do(func(b *cq.Builder) {
 		b.WriteLinearHeader(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Length: uint64(n)})
-		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base, Length: uint32(n)}}})
+		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
+			Length: uint32(n)}}})
 	})
 	t.same("relayed", want, t.peek(dst, scratch-32, len(want)))
 }
@@ -211,7 +213,8 @@ func ringbufferPieces(t *fixture) {
 	data := pattern(11, n0)
 	t.pokePages(true, 4<<20, 1<<log, 2, data)
 	dst := t.grid().End
-	subs := []cq.RingSub{{Start: 0, Length: 16}, {Start: 16, Length: 4096}, {Start: uint32(n0) - 64, Length: 64}, {Start: 0, Length: uint32(n0)}}
+	subs := []cq.RingSub{{Start: 0, Length: 16}, {Start: 16, Length: 4096}, {Start: uint32(n0) - 64, Length: 64},
+		{Start: 0, Length: uint32(n0)}}
 	for len(subs) < cq.MaxRingSubs {
 		subs = append(subs, cq.RingSub{Start: uint32(16 * len(subs)), Length: uint32(16 * len(subs))})
 	}
@@ -222,7 +225,8 @@ func ringbufferPieces(t *fixture) {
 		}
 		t.do(func(b *cq.Builder) {
 			if k == 1 {
-				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20, Length: uint32(n0)})
+				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
+					Length: uint32(n0)})
 			}
 			b.WriteLinearHeader(cq.WriteLinear{NOC: t.nocXY(dst), Addr: scratch, Length: uint64(len(want))})
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
@@ -240,7 +244,8 @@ func ringbufferOffsets(t *fixture) {
 	}
 	dst := t.grid().Start
 	load := func(b *cq.Builder, i int, reset bool) {
-		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: reset, LogPageSize: log, StartPage: uint8(i), Advance: n, Base: uint32(5<<20 + i<<16), Length: n})
+		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: reset, LogPageSize: log, StartPage: uint8(i), Advance: n, Base: uint32(5<<20 + i<<16),
+			Length: n})
 	}
 	use := func(b *cq.Builder, i int) {
 		b.WriteLinearHeader(cq.WriteLinear{NOC: t.nocXY(dst), Addr: uint64(scratch + i*n), Length: n})

@@ -42,7 +42,8 @@ func cqSyncCases() []testCase {
 				continue // what is left of its page holds 60 words
 			}
 			cs = append(cs, testCase{
-				name:     fmt.Sprintf("go signal to %d tiles of the table, by %v", n, map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]),
+				name: fmt.Sprintf("go signal to %d tiles of the table, by %v", n,
+					map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]),
 				protects: "a unicast go signal reaches exactly the tiles of the table that it names",
 				fn:       func(t *fixture) { goUnicast(t, n, sub) },
 			})
@@ -293,7 +294,8 @@ func goSignal(t *fixture, sub bool, slots []uint8) {
 			if sub {
 				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
 			}
-			b.SendGoSignal(to, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
+			b.SendGoSignal(to, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected),
+				WaitStream: uint32(t.p.Stream.FirstDispatch)})
 		})
 		if slot == 0 { // the one that workers poll
 			t.answered(t.disp.L1Banks())
@@ -334,7 +336,8 @@ func subordinateLaps(t *fixture, laps int) {
 					word = last
 				}
 				b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
+				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.q.State().Expected),
+					WaitStream: uint32(t.p.Stream.FirstDispatch)})
 			}
 		})
 		t.finish()
@@ -370,7 +373,8 @@ func goUnicast(t *fixture, n int, sub bool) {
 		}
 		b.SetGoSignalNOCData(to, cq.SetGoSignalNOCData{Words: words})
 		b.SendGoSignal(to, cq.SendGoSignal{
-			Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), Multicast: cq.NoMulticast, NumUnicast: uint8(len(cores) - first), NOCStart: uint8(first),
+			Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), Multicast: cq.NoMulticast, NumUnicast: uint8(len(cores) - first),
+			NOCStart:  uint8(first),
 			WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch),
 		})
 	})
@@ -399,7 +403,8 @@ func notifyMask(t *fixture, mask uint16) {
 		if mask&1 != 0 { // used up, so that the next program waits for its own
 			d := t.virtual(t.dispatchCore())
 			for range 2 {
-				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), Multicast: cq.NoMulticast, WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
+				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), Multicast: cq.NoMulticast,
+					WaitCount: uint32(t.q.State().Expected), WaitStream: uint32(t.p.Stream.FirstDispatch)})
 			}
 		}
 	})

@@ -14,7 +14,8 @@ const page = 4096
 func cqWriteCases() []testCase {
 	var cs []testCase
 	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
-	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536, 126 << 10} {
+	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536,
+		126 << 10} {
 		cs = append(cs,
 			testCase{
 				name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n),
@@ -205,7 +206,8 @@ func writeOffsetPacked(t *fixture) {
 	data := pattern(8, 16)
 	t.do(func(b *cq.Builder) {
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, 0xFFFFF000}})
-		b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Addr: scratch + 0x1000, Cores: []uint32{t.nocXY(c)}, Data: data})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Addr: scratch + 0x1000, Cores: []uint32{t.nocXY(c)},
+			Data: data})
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
 	})
 	t.same("0x1000 below the address", data, t.peek(c, scratch, 16))

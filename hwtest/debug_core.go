@@ -18,11 +18,13 @@ func coreCases() []testCase {
 	var cs []testCase
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
 		cs = append(cs, testCase{name: fmt.Sprintf("debug interface of %v", p), level: levelKMD,
-			protects: "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on", fn: func(t *fixture) { debugInterface(t, p) }})
+			protects: "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on",
+			fn:       func(t *fixture) { debugInterface(t, p) }})
 	}
 	for _, p := range processors() {
 		cs = append(cs, testCase{name: fmt.Sprintf("stack of a stuck %v", p), unsafe: hangs, needs: needSimulator,
-			protects: "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it", fn: func(t *fixture) { stuckStack(t, p) }})
+			protects: "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it",
+			fn:       func(t *fixture) { stuckStack(t, p) }})
 	}
 	return append(cs, []testCase{
 		{name: "debug interface of a core in reset", level: levelKMD, protects: "a processor in reset is refused as such, and a report says it", fn: debugInReset},
@@ -178,7 +180,8 @@ func debugInReset(t *fixture) {
 	if err := c.Pause(t.ctx); !errors.Is(err, core.ErrInReset) {
 		t.Errorf("pause: %v", err)
 	}
-	all, err := live.Take(t.ctx, t.kd, []live.Place{{XY: tile.XY(), Processor: chip.TRISC1}, {XY: tile.XY(), Processor: chip.NCRISC}}, t.patience())
+	all, err := live.Take(t.ctx, t.kd, []live.Place{{XY: tile.XY(), Processor: chip.TRISC1}, {XY: tile.XY(), Processor: chip.NCRISC}},
+		t.patience())
 	t.ok(err)
 	for _, s := range all {
 		if s.Note != "in reset" || s.Registers != nil || s.Err != nil {
@@ -229,12 +232,14 @@ func stuckStack(t *fixture, p chip.Processor) {
 		t.Fatalf("no stack of %v: %+v", p, h.Dump.Stacks)
 	}
 	s := h.Dump.Stacks[i]
-	if s.Err != nil || len(s.Frames) == 0 || s.Frames[0].Function != "kernel_main" || s.Frames[0].File != "" || s.Frames[0].Module != "spin/spin" {
+	if s.Err != nil || len(s.Frames) == 0 || s.Frames[0].Function != "kernel_main" || s.Frames[0].File != "" ||
+		s.Frames[0].Module != "spin/spin" {
 		t.Errorf("stack of %v: %+v", p, s)
 	}
 	firmware := func() bool {
 		last := s.Frames[len(s.Frames)-1]
-		return len(s.Frames) > 1 && strings.Contains(last.Module, "firmware") && (!t.config.firmware.own() || last.Function == "firmware_main" && last.Line > 0)
+		return len(s.Frames) > 1 && strings.Contains(last.Module, "firmware") && (!t.config.firmware.own() || last.Function == "firmware_main" &&
+			last.Line > 0)
 	}
 	if known := s.Registers != nil; known != (p != chip.NCRISC) || known && !firmware() {
 		t.Errorf("stack of %v: %d registers, %v", p, len(s.Registers), s.Frames)

@@ -17,8 +17,10 @@ func printCases() []testCase {
 	var cs []testCase
 	for _, p := range processors() {
 		cs = append(cs,
-			testCase{name: fmt.Sprintf("prints of %v", p), protects: "what a kernel prints arrives, in order, with where and when", fn: func(t *fixture) { prints(t, p) }},
-			testCase{name: fmt.Sprintf("DPRINT of %v", p), protects: "a stream of C++ prints as the macro of C does", fn: func(t *fixture) { dprints(t, p) }},
+			testCase{name: fmt.Sprintf("prints of %v", p), protects: "what a kernel prints arrives, in order, with where and when",
+				fn: func(t *fixture) { prints(t, p) }},
+			testCase{name: fmt.Sprintf("DPRINT of %v", p), protects: "a stream of C++ prints as the macro of C does",
+				fn: func(t *fixture) { dprints(t, p) }},
 		)
 	}
 	return append(cs, []testCase{
@@ -58,7 +60,8 @@ func (t *fixture) printing(image string, n, stop uint32, cores chip.Range, ps ..
 	p := &reprise.Program{Name: "prints"}
 	for _, on := range ps {
 		p.Kernels = append(p.Kernels, reprise.Kernel{
-			Name: on.String(), Image: t.own(image), Processor: on, Cores: []chip.Range{cores}, Args: func(chip.Core) []uint32 { return []uint32{n, stop} },
+			Name: on.String(), Image: t.own(image), Processor: on, Cores: []chip.Range{cores},
+			Args: func(chip.Core) []uint32 { return []uint32{n, stop} },
 		})
 	}
 	return p
@@ -92,7 +95,8 @@ func prints(t *fixture, on chip.Processor) {
 	t.sameLines("prints", wantLines(3), l.got)
 	last := uint64(0)
 	for _, r := range l.got {
-		if r.Core != at || r.Processor != on || r.Program != "prints" || r.Kernel != on.String() || r.Time <= last || r.File == "" || r.Line == 0 {
+		if r.Core != at || r.Processor != on || r.Program != "prints" || r.Kernel != on.String() || r.Time <= last || r.File == "" ||
+			r.Line == 0 {
 			t.Errorf("%+v after %d", r, last)
 		}
 		last = r.Time

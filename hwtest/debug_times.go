@@ -17,7 +17,8 @@ func timeCases() []testCase {
 	}
 	for _, p := range processors() {
 		cs = append(cs, testCase{
-			name: fmt.Sprintf("zones of %v", p), protects: "a kernel's zones take what its parts take, and lie in the time of its program", fn: func(t *fixture) { zones(t, p) },
+			name: fmt.Sprintf("zones of %v", p), protects: "a kernel's zones take what its parts take, and lie in the time of its program",
+			fn: func(t *fixture) { zones(t, p) },
 		})
 	}
 	return cs
@@ -130,7 +131,8 @@ func zones(t *fixture, on chip.Processor) {
 			t.Fatalf("records of %v: %v", at, z)
 		}
 		for _, r := range z {
-			if !r.Zone || r.Processor != on || r.Program != "zones" || r.Kernel != on.String() || r.File == "" || r.Line == 0 || r.Time-r.Start < 1000 {
+			if !r.Zone || r.Processor != on || r.Program != "zones" || r.Kernel != on.String() || r.File == "" || r.Line == 0 ||
+				r.Time-r.Start < 1000 {
 				t.Errorf("%+v", r)
 			}
 		}

@@ -19,7 +19,8 @@ func watchCases() []testCase {
 	for _, p := range processors() {
 		cs = append(cs, testCase{
 			name: fmt.Sprintf("failed checks of %v", p), unsafe: hangs, needs: needSimulator,
-			protects: "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong", fn: func(t *fixture) { checksFail(t, p) },
+			protects: "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong",
+			fn:       func(t *fixture) { checksFail(t, p) },
 		})
 	}
 	return cs
@@ -90,7 +91,8 @@ func checksFail(t *fixture, on chip.Processor) {
 		if !errors.As(err, &f) {
 			t.Fatalf("%s: the wait ended with %v", want.says, err)
 		}
-		if f.Check != want.check || !strings.Contains(f.Text, want.says) || f.Core != t.grid().End || f.Processor != on || f.Program != "watched" || f.Kernel != on.String() || f.Offset == 0 {
+		if f.Check != want.check || !strings.Contains(f.Text, want.says) || f.Core != t.grid().End || f.Processor != on ||
+			f.Program != "watched" || f.Kernel != on.String() || f.Offset == 0 {
 			t.Errorf("%+v, want %s", f, want.says)
 		}
 		if f.Check == watch.Assertion && (!strings.HasSuffix(f.File, "watch.c") || f.Line == 0) {

@@ -159,7 +159,8 @@ func (r *engineRun) packModes() {
 	}
 	k.own(value{isa.ThreadPackModeYSrcIncrement, 4}, value{isa.ThreadPackModeYDstIncrement, 4})
 	k.own(value{isa.ThreadPackModeYSrcClear + 1, 1}, value{isa.ThreadPackModeYDstClear + 1, 1}, value{isa.ThreadPackModeZSrcClear + 1, 1})
-	k.own(value{isa.ThreadPackModeYSrcClear + 2, 1}, value{isa.ThreadPackModeZSrcIncrement + 2, 1}, value{isa.ThreadPackModeYDstIncrement + 2, 4})
+	k.own(value{isa.ThreadPackModeYSrcClear + 2, 1}, value{isa.ThreadPackModeZSrcIncrement + 2, 1},
+		value{isa.ThreadPackModeYDstIncrement + 2, 4})
 	k.do(isa.SETADCXX{Units: 4, End: 15})
 }
 
@@ -221,7 +222,8 @@ var rowCounters = isa.SETRWC{Mask: 7}
 func (th *engineThread) matmulModes() {
 	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
-	th.mode(2, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 32}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
+	th.mode(2, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 32}, value{isa.ThreadModeSrcBCarry, 1},
+		value{isa.ThreadModeDstIncrement, 8})
 	th.mode(3, value{isa.ThreadModeSrcAIncrement, 32}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 48},
 		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
 }

@@ -17,7 +17,8 @@ func lostCases() []testCase {
 		{name: "dispatcher is stopped", unsafe: hangs, needs: needSimulator,
 			protects: "a dispatcher that is held in reset is a *HangError that says so, and the next open works", fn: stoppedDispatcher},
 		{name: "card is removed during replays", needs: needEmulator,
-			protects: "a card that is taken out while it replays is ErrDeviceLost in every call, and the device can still be closed", fn: removedCard},
+			protects: "a card that is taken out while it replays is ErrDeviceLost in every call, and the device can still be closed",
+			fn:       removedCard},
 		{name: "double release", protects: "a second release is ErrReleased and takes no memory from its new owner", fn: doubleRelease},
 	}
 }

@@ -430,7 +430,8 @@ func (t *fixture) request(c chip.Core, ctrl uint32, targ chip.XY, targAddr uint6
 		{niu.TargAddrLo, uint32(targAddr)}, {niu.RetAddrLo, uint32(retAddr)}, {niu.AtLenBe, uint32(n)},
 	}
 	if a == chip.Wormhole { // bits 35:32 of an address stand below the coordinate
-		regs = append(regs, [2]uint32{niu.TargCoord, a.NOCXY(targ) | uint32(targAddr>>32)}, [2]uint32{niu.RetCoord, a.NOCXY(ret) | uint32(retAddr>>32)})
+		regs = append(regs, [2]uint32{niu.TargCoord, a.NOCXY(targ) | uint32(targAddr>>32)},
+			[2]uint32{niu.RetCoord, a.NOCXY(ret) | uint32(retAddr>>32)})
 	} else {
 		regs = append(regs, [2]uint32{niu.TargCoord, a.NOCXY(targ)}, [2]uint32{niu.TargAddrMid, uint32(targAddr >> 32)},
 			[2]uint32{niu.RetCoord, a.NOCXY(ret)}, [2]uint32{niu.RetAddrMid, uint32(retAddr >> 32)})

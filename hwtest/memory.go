@@ -198,7 +198,8 @@ func shardedTransfers(t *fixture, k allocator.Kind, s allocator.ShardSpec) {
 }
 
 func shardedDRAM(t *fixture) {
-	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(t.dev.DRAMBanks()-1, 1)}}
+	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1},
+		Cores: []chip.Range{chip.Grid(t.dev.DRAMBanks()-1, 1)}}
 	shardedTransfers(t, allocator.DRAM, s)
 	// What was written as shards is found as pages of an interleaved buffer at the same address.
 	b := t.bufferOf(sharded(allocator.DRAM, s, 64))
@@ -212,7 +213,8 @@ func shardedDRAM(t *fixture) {
 		at := (i%2*t.dev.DRAMBanks() + i/2) * 64
 		t.same(fmt.Sprintf("page %d", i), want[i*64:i*64+64], got[at:at+64])
 	}
-	if _, err := t.dev.NewBuffer(sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1}, Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
+	if _, err := t.dev.NewBuffer(sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1},
+		Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
 		t.Error("a shard in a DRAM bank that isn't there was allocated")
 	}
 }
@@ -228,7 +230,8 @@ func fixedAddress(t *fixture) {
 		want := pattern(9, size)
 		t.ok(t.rq.Write(t.ctx, b, 0, want))
 		var occupied *allocator.OccupiedError
-		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late", Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
+		if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late",
+			Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
 		t.ok(b.Release())
@@ -357,7 +360,8 @@ func smallBuffers(t *fixture) {
 	shardedKernel(t, allocator.L1Small, c)
 	t.same("a small buffer beside another", want, t.readAll(b))
 	var oom *allocator.OutOfMemoryError
-	if _, err := t.dev.NewBuffer(sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small || oom.Total != small {
+	if _, err := t.dev.NewBuffer(sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small ||
+		oom.Total != small {
 		t.Errorf("more than the region has: %v", err)
 	}
 	if _, err := t.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {

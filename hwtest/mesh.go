@@ -116,7 +116,8 @@ func (t *fixture) openMesh(opts ...reprise.Option) *meshed {
 		shapes = append(shapes, mesh.Shape{len(m.Cards) / 8 * 2, 4}, mesh.Shape{len(m.Cards) / 4, 4})
 	}
 	shapes = append(shapes, mesh.Shape{1, len(m.Cards)}, mesh.Shape{1, min(2, len(m.Cards))})
-	all := []mesh.Option{mesh.WithDevice(slices.Concat(t.config.firmware.options(), []reprise.Option{reprise.WithHangTimeout(t.patience())}, opts)...)}
+	all := []mesh.Option{mesh.WithDevice(slices.Concat(t.config.firmware.options(), []reprise.Option{reprise.WithHangTimeout(t.patience())},
+		opts)...)}
 	for _, s := range shapes[1:] {
 		all = append(all, mesh.OrShape(s))
 	}
@@ -147,7 +148,8 @@ const meshPages = 4
 // pages is a buffer of a few pages of 64 B on every chip.
 func (t *meshFixture) pages(name string) *mesh.Buffer {
 	t.Helper()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64, Name: name}})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64,
+		Name: name}})
 	t.ok(err)
 	t.later(func(context.Context) error { return b.Release() })
 	return b
@@ -203,8 +205,9 @@ func (t *meshFixture) adderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh
 				{Name: "add", Image: sum, Processor: chip.TRISC0, Cores: cores, Args: args(from, to, meshPages, add(c))},
 				{Name: "writer", Image: write, Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, meshPages, 64, to)},
 			},
-			CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2}, {Index: to, Cores: cores, PageSize: 64, Pages: 2}},
-			Buffers:         []*reprise.Buffer{in.On(c), out.On(c)},
+			CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+				{Index: to, Cores: cores, PageSize: 64, Pages: 2}},
+			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
 		}, nil
 	}}
 }
@@ -312,7 +315,8 @@ func meshReplicated(t *meshFixture) {
 
 func meshTensor(t *meshFixture) {
 	s := t.mesh.Shape()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"}, Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"},
+		Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
 	t.ok(err)
 	data := counting(b.Size(), 0)
 	t.ok(t.queue.Write(t.ctx, b, data))
@@ -352,7 +356,8 @@ func meshReshaped(t *meshFixture) {
 	for i, c := range line.Chips() {
 		t.is("reshaped", c, b, counting(b.Size(), uint32(100*i)))
 	}
-	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: b.Size(), PageSize: 64, Name: "other"}})
+	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: b.Size(), PageSize: 64,
+		Name: "other"}})
 	t.ok(err)
 	if other.Addr() == b.Addr() {
 		t.Errorf("both shapes gave %#x away", b.Addr())

@@ -70,7 +70,8 @@ func (t *meshFixture) sums(n int) []byte {
 // ofPages is a buffer of pages of some size that has words of its own on every chip of the line.
 func (t *meshFixture) ofPages(n, page int) *mesh.Buffer {
 	t.Helper()
-	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page, Name: "pages"}})
+	b, err := t.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * page, PageSize: page,
+		Name: "pages"}})
 	t.ok(err)
 	t.later(func(context.Context) error { return b.Release() })
 	for i, c := range t.links.Line() {
@@ -296,9 +297,10 @@ func meshBFloatSum(t *meshFixture) {
 		return (v + 0x7FFF + v>>16&1) >> 16
 	}
 	half := func(a, b uint32) uint32 { return narrow(math.Float32frombits(a) + math.Float32frombits(b)) }
-	t.floats(mesh.SumBFloat16, func(c, w int) uint32 { return narrow(anyFloat(c, 2*w)) | narrow(anyFloat(c, 2*w+1))<<16 }, func(a, b uint32) uint32 {
-		return half(a<<16, b<<16) | half(a&0xFFFF0000, b&0xFFFF0000)<<16
-	})
+	t.floats(mesh.SumBFloat16, func(c, w int) uint32 { return narrow(anyFloat(c, 2*w)) | narrow(anyFloat(c, 2*w+1))<<16 },
+		func(a, b uint32) uint32 {
+			return half(a<<16, b<<16) | half(a&0xFFFF0000, b&0xFFFF0000)<<16
+		})
 }
 
 func meshLayer(t *meshFixture) {

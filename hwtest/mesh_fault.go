@@ -46,7 +46,8 @@ func meshCaptureRefuses(t *meshFixture) {
 }
 
 func meshEmptyTrace(t *meshFixture) {
-	if _, err := t.queue.Capture(t.ctx, "nothing", func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := t.queue.Capture(t.ctx, "nothing",
+		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("nothing was recorded: %v", err)
 	}
 }

@@ -45,9 +45,10 @@ func meshFloatMax(t *meshFixture) {
 func meshBFloatMax(t *meshFixture) {
 	high := func(f float32) uint32 { return math.Float32bits(f) &^ 0xFFFF }
 	largest := func(a, b uint32) uint32 { return high(max(math.Float32frombits(a), math.Float32frombits(b))) }
-	t.floats(mesh.MaxBFloat16, func(c, w int) uint32 { return high(anyFloat(c, 2*w))>>16 | high(anyFloat(c, 2*w+1)) }, func(a, b uint32) uint32 {
-		return largest(a<<16, b<<16)>>16 | largest(a&^0xFFFF, b&^0xFFFF)
-	})
+	t.floats(mesh.MaxBFloat16, func(c, w int) uint32 { return high(anyFloat(c, 2*w))>>16 | high(anyFloat(c, 2*w+1)) },
+		func(a, b uint32) uint32 {
+			return largest(a<<16, b<<16)>>16 | largest(a&^0xFFFF, b&^0xFFFF)
+		})
 }
 
 func meshWraps(t *meshFixture) {

@@ -67,7 +67,8 @@ func meshMemoryAgain(t *meshFixture) {
 func meshAxis(t *meshFixture) {
 	s := t.mesh.Shape()
 	b, err := t.mesh.NewBuffer(mesh.BufferConfig{
-		BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "axis"}, Tensor: []int{2 * s[1], 16}, Unit: 4, Split: []int{mesh.Replicate, 0},
+		BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "axis"}, Tensor: []int{2 * s[1], 16}, Unit: 4,
+		Split: []int{mesh.Replicate, 0},
 	})
 	t.ok(err)
 	data := counting(2*s[1]*64, 5)
@@ -89,7 +90,8 @@ func meshSubmeshTensor(t *meshFixture) {
 	s := t.mesh.Shape()
 	sub, err := t.mesh.Submesh(mesh.Range{Start: mesh.Coord{s[0] - 1, 0}, End: mesh.Coord{s[0] - 1, s[1] - 1}})
 	t.ok(err)
-	b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "row"}, Tensor: []int{1, 16 * s[1]}, Unit: 4})
+	b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "row"},
+		Tensor: []int{1, 16 * s[1]}, Unit: 4})
 	t.ok(err)
 	data := counting(64*s[1], 100)
 	t.ok(sub.Queue(0).Write(t.ctx, b, data))

@@ -50,7 +50,8 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 		n int
 	}{{h.Q, heads}, {h.K, kv}, {h.V, kv}} {
 		t.made = append(t.made, part.t)
-		t.exactly(part.t, makeArray(index{2, part.n, 40, width}, func(i index) float64 { return x.at(index{i[0], 0, i[2], (first+i[1])*width + i[3]}) }))
+		t.exactly(part.t, makeArray(index{2, part.n, 40, width},
+			func(i index) float64 { return x.at(index{i[0], 0, i[2], (first+i[1])*width + i[3]}) }))
 		first += part.n
 	}
 	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {

@@ -96,7 +96,8 @@ func product(t *opsRun, from, to ops.DataType, a, b index) {
 }
 
 func linear(t *opsRun, activation ops.Activation) {
-	x, y, bias := t.numbers(index{1, 1, 40, 70}, ops.BFloat16), t.numbers(index{1, 1, 70, 90}, ops.BFloat16), t.numbers(index{1, 1, 1, 90}, ops.BFloat16)
+	x, y, bias := t.numbers(index{1, 1, 40, 70}, ops.BFloat16), t.numbers(index{1, 1, 70, 90}, ops.BFloat16),
+		t.numbers(index{1, 1, 1, 90}, ops.BFloat16)
 	tx, ty, tb := t.tiles(x, ops.BFloat16), t.tiles(y, ops.BFloat16), t.tiles(bias, ops.BFloat16)
 	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
 		return t.d.Linear(ctx, tx, ty, tb, append(opts, ops.WithActivation(activation))...)

@@ -102,7 +102,8 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 	t.Helper()
 	size := pages * wayPage
 	s := &site{steps: steps}
-	s.in, s.mid, s.out = t.buffer(allocator.DRAM, size, wayPage), t.buffer(allocator.DRAM, size, wayPage), t.buffer(allocator.DRAM, size, wayPage)
+	s.in, s.mid, s.out = t.buffer(allocator.DRAM, size, wayPage), t.buffer(allocator.DRAM, size, wayPage),
+		t.buffer(allocator.DRAM, size, wayPage)
 	c := reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
 	take := t.dev.NewBuffer
 	if w.again {
@@ -128,7 +129,8 @@ func (w way) buildOf(t *fixture, steps, pages int) *site {
 		if tmp.Addr() != addr {
 			t.Errorf("tmp is at %#x, not in the place of the L1 input at %#x", tmp.Addr(), addr)
 		}
-		s.body = append(s.body, t.load(t.moveProgram("out", chip.Core{X: 2}, s.mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, s.mid)))
+		s.body = append(s.body, t.load(t.moveProgram("out", chip.Core{X: 2}, s.mid, tmp)),
+			t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, s.mid)))
 		t.ok(tmp.Release())
 		s.l1, err = take(c)
 		t.ok(err)

@@ -46,7 +46,8 @@ func pinnedCases() []testCase {
 }
 
 func pinnedQueueCases() []testCase {
-	return []testCase{{name: "pinned memory from queue to queue", protects: "what one queue puts into host memory another fetches after an event, and not sooner", fn: pinnedBetweenQueues}}
+	return []testCase{{name: "pinned memory from queue to queue",
+		protects: "what one queue puts into host memory another fetches after an event, and not sooner", fn: pinnedBetweenQueues}}
 }
 
 // pinned is host memory that the case has until it ends.

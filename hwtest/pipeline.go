@@ -102,7 +102,8 @@ func (t *fixture) model(steps int) pipeline.Model {
 			if err != nil {
 				return nil, err
 			}
-			st.Body = append(st.Body, t.load(t.moveProgram("out", chip.Core{X: 2}, mid, tmp)), t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, mid)))
+			st.Body = append(st.Body, t.load(t.moveProgram("out", chip.Core{X: 2}, mid, tmp)),
+				t.load(t.moveProgram("back", chip.Core{X: 2}, tmp, mid)))
 			if err := tmp.Release(); err != nil {
 				return nil, err
 			}
@@ -296,7 +297,8 @@ func workBetween(t *fixture) {
 
 func severalOutputs(t *fixture) {
 	p := pipeOf("transfer queue")
-	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"), *pipeBuffer(allocator.DRAM, "out 2")}
+	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"),
+		*pipeBuffer(allocator.DRAM, "out 2")}
 	line := p.compile(t, pipeSteps)
 	n := 0
 	for out, err := range line.Run(t.ctx, pipeInputs(t.size(8, 4))) {

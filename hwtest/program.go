@@ -68,7 +68,8 @@ func programCases() []testCase {
 			fn:       func(t *fixture) { irregular(t, name) },
 		})
 	}
-	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16}, {16384, 5, 2}} {
+	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
+		{16384, 5, 2}} {
 		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
 			cs = append(cs, testCase{
 				name:     fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth),
@@ -247,7 +248,8 @@ func kernelChain(t *fixture, via []chip.Processor, size, pages, depth int) {
 	for i, p := range via {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.kernel(kernels.Add), Processor: p, Cores: on,
 			Args: func(chip.Core) []uint32 { return []uint32{cb(i), cb(i + 1), uint32(per), 1} }})
-		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size, Pages: depth})
+		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size,
+			Pages: depth})
 	}
 	x := t.load(prog)
 	for range 2 {

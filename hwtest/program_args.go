@@ -35,7 +35,8 @@ func arguments(t *fixture, p chip.Processor, unique, common int) {
 
 func commonOnly(t *fixture, n int) {
 	b := t.perWorker(4 * n)
-	k := reprise.Kernel{Name: "common", Image: t.own("common"), Processor: chip.NCRISC, Cores: []chip.Range{t.grid()}, Common: []uint32{b.Addr(), uint32(n)}}
+	k := reprise.Kernel{Name: "common", Image: t.own("common"), Processor: chip.NCRISC, Cores: []chip.Range{t.grid()},
+		Common: []uint32{b.Addr(), uint32(n)}}
 	for len(k.Common) < n {
 		k.Common = append(k.Common, 0xAB0000+uint32(len(k.Common)))
 	}
@@ -46,7 +47,8 @@ func commonOnly(t *fixture, n int) {
 }
 
 func tooManyArguments(t *fixture, unique, common int) {
-	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}, Common: make([]uint32, common)}
+	k := reprise.Kernel{Name: "args", Image: t.own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.grid()},
+		Common: make([]uint32, common)}
 	k.Args = func(chip.Core) []uint32 { return make([]uint32, unique) }
 	t.wantProgramError(&reprise.Program{Name: "too many", Kernels: []reprise.Kernel{k}})
 }

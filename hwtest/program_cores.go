@@ -86,8 +86,9 @@ func kernelGroups(t *fixture) {
 	for y := range g.End.Y + 1 {
 		row := chip.Range{Start: chip.Core{Y: y}, End: chip.Core{X: g.End.X, Y: y}}
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
-			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors()[y%5], Cores: []chip.Range{row}, Common: []uint32{uint32(y) << 8},
-			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(c.X)} },
+			Name: fmt.Sprintf("row %d", y), Image: t.kernel(kernels.Store), Processor: processors()[y%5], Cores: []chip.Range{row},
+			Common: []uint32{uint32(y) << 8},
+			Args:   func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(c.X)} },
 		}, reprise.Kernel{
 			Name: fmt.Sprintf("odd %d", y), Image: t.own("mix"), Processor: processors()[(y+1)%5], Common: []uint32{5},
 			Cores: pick(row, func(x, _ int) bool { return x%2 == 1 }),
@@ -141,7 +142,8 @@ func kernelMulticast(t *fixture, bytes int) {
 		t.ok(t.rq.Write(t.ctx, b, 0, all))
 		x0, y0 := t.xy(g.Start)
 		x1, y1 := t.xy(g.End)
-		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum}, Semaphores: []reprise.Semaphore{{ID: 3, Cores: []chip.Range{g}}}}
+		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum},
+			Semaphores: []reprise.Semaphore{{ID: 3, Cores: []chip.Range{g}}}}
 		prog.Kernels = []reprise.Kernel{
 			{Name: "send", Image: t.kernel(kernels.MulticastSend), Processor: chip.BRISC, Cores: []chip.Range{sender.Range()},
 				Args: func(chip.Core) []uint32 {
@@ -168,8 +170,9 @@ func pingPong(t *fixture, turns int) {
 				Semaphores: []reprise.Semaphore{{ID: 7, Cores: []chip.Range{pair[0].Range(), pair[1].Range()}}}}
 			for i, c := range pair {
 				x, y := t.xy(pair[1-i])
-				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p, Cores: []chip.Range{c.Range()},
-					Args: func(chip.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
+				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.kernel(kernels.PingPong), Processor: p,
+					Cores: []chip.Range{c.Range()},
+					Args:  func(chip.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
 			}
 			t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 			t.runAndWait(t.load(prog))
@@ -199,20 +202,21 @@ func chain(t *fixture) {
 	for i := range order[1:] {
 		next[order[i]] = order[i+1]
 	}
-	x := t.load(&reprise.Program{Name: "chain", Buffers: []*reprise.Buffer{b}, Semaphores: []reprise.Semaphore{{ID: 0, Cores: []chip.Range{g}}}, Kernels: []reprise.Kernel{{
-		Name: "relay", Image: t.own("relay"), Processor: chip.BRISC, Cores: []chip.Range{g},
-		Args: func(c chip.Core) []uint32 {
-			nx, ny := t.xy(next[c])
-			args := []uint32{nx, ny, 0, b.Addr(), 0, 0}
-			if c == order[0] {
-				args[4] = 1
-			}
-			if c == order[len(order)-1] {
-				args[5] = 1
-			}
-			return args
-		},
-	}}})
+	x := t.load(&reprise.Program{Name: "chain", Buffers: []*reprise.Buffer{b},
+		Semaphores: []reprise.Semaphore{{ID: 0, Cores: []chip.Range{g}}}, Kernels: []reprise.Kernel{{
+			Name: "relay", Image: t.own("relay"), Processor: chip.BRISC, Cores: []chip.Range{g},
+			Args: func(c chip.Core) []uint32 {
+				nx, ny := t.xy(next[c])
+				args := []uint32{nx, ny, 0, b.Addr(), 0, 0}
+				if c == order[0] {
+					args[4] = 1
+				}
+				if c == order[len(order)-1] {
+					args[5] = 1
+				}
+				return args
+			},
+		}}})
 	for round := range t.size(5, 2) {
 		t.ok(t.rq.Write(t.ctx, b, 0, make([]byte, b.Size())))
 		t.runAndWait(x)
@@ -253,7 +257,8 @@ func sixteenSemaphores(t *fixture) {
 func emptyCores(t *fixture) {
 	// A circular buffer and a semaphore where no kernel runs.
 	x := t.load(&reprise.Program{Name: "empty",
-		Kernels:         []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.TRISC1, Cores: []chip.Range{t.grid().End.Range()}}},
+		Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.TRISC1,
+			Cores: []chip.Range{t.grid().End.Range()}}},
 		CircularBuffers: []reprise.CircularBuffer{{Index: 31, Cores: []chip.Range{rectangle(t.grid(), "row")}, PageSize: 16, Pages: 1}},
 		Semaphores:      []reprise.Semaphore{{ID: 15, Cores: []chip.Range{rectangle(t.grid(), "column")}, Initial: 9}},
 	})

@@ -63,11 +63,13 @@ func programErrors() []programError {
 }
 
 func addCB(t *fixture, p *reprise.Program, index, size, pages int) {
-	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.grid()}, PageSize: size, Pages: pages})
+	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.grid()}, PageSize: size,
+		Pages: pages})
 }
 
 func refused(t *fixture, change func(*fixture, *reprise.Program)) {
-	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}}
+	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC,
+		Cores: []chip.Range{t.grid()}}}}
 	change(t, p)
 	t.wantProgramError(p)
 }

@@ -44,7 +44,8 @@ func thousandsOfRuns(t *fixture) {
 
 func alternate(t *fixture) {
 	b := t.perWorker(16)
-	xs := []*reprise.Executable{t.load(t.mixProgram("a", t.grid(), b, 1000, 0)), t.load(t.mixProgram("b", rectangle(t.grid(), "inner"), b, 77, 0))}
+	xs := []*reprise.Executable{t.load(t.mixProgram("a", t.grid(), b, 1000, 0)),
+		t.load(t.mixProgram("b", rectangle(t.grid(), "inner"), b, 77, 0))}
 	want := make([]uint32, t.grid().Size())
 	for i := range 30 {
 		k := i % 2
@@ -81,7 +82,8 @@ func closeOne(t *fixture) {
 }
 
 func usedAfterClose(t *fixture) {
-	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
+	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank),
+		Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Release(t.ctx))
 	_, captured := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })

@@ -30,8 +30,9 @@ func longText(t *fixture, free int, on []chip.Processor) {
 			sum = sum*31 + binary.LittleEndian.Uint32(im.Text[k:])
 		}
 		want = append(want, sum)
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p, Cores: []chip.Range{t.grid().Start.Range(), t.grid().End.Range()},
-			Args: func(chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p,
+			Cores: []chip.Range{t.grid().Start.Range(), t.grid().End.Range()},
+			Args:  func(chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
 	}
 	x := t.load(prog)
 	for range 3 {
@@ -50,7 +51,8 @@ func longText(t *fixture, free int, on []chip.Processor) {
 func textBeyond(t *fixture) {
 	for _, over := range []int{16, 64, 100_000, 1 << 20} {
 		im := padded(t.own("sum_text"), int(t.l1.KernelConfigSize)+over)
-		t.wantProgramError(&reprise.Program{Name: "too long", Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
+		t.wantProgramError(&reprise.Program{Name: "too long",
+			Kernels: []reprise.Kernel{{Name: "k", Image: im, Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	}
 }
 
@@ -58,7 +60,8 @@ func longCommands(t *fixture) {
 	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long commands", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.grid()}, Common: []uint32{0},
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p,
+			Cores: []chip.Range{t.grid()}, Common: []uint32{0},
 			Args: func(c chip.Core) []uint32 {
 				a := []uint32{b.Addr() + uint32(64*i), 16}
 				for len(a) < 340 {

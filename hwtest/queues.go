@@ -332,7 +332,8 @@ func goroutinesOnBoth(t *fixture) {
 	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
 	x := t.load(t.mixProgram("x", on, f.b, 5, 0))
 	trs := [2]*reprise.Trace{t.captureOn(q[0], "t0", x), t.captureOn(q[1], "t1", x)}
-	bufs := []*reprise.Buffer{t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64)}
+	bufs := []*reprise.Buffer{t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64), t.buffer(allocator.DRAM, 64*50, 64),
+		t.buffer(allocator.DRAM, 64*50, 64)}
 	rounds := t.size(8, 3)
 	for round := range rounds {
 		k := round % 2

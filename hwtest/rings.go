@@ -70,7 +70,8 @@ func (t *fixture) mixImage(on chip.Range, number uint32, at uint32, dram uint32)
 	t.ok(err)
 	banks := len(t.ch.DRAMBanks())
 	t.ok(out.Place(dram, banks))
-	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: dispatch.BinaryPageSize, HostPage: dispatch.BinaryPageSize, Pages: len(out.Binary()) / dispatch.BinaryPageSize, Banks: banks}
+	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: dispatch.BinaryPageSize, HostPage: dispatch.BinaryPageSize,
+		Pages: len(out.Binary()) / dispatch.BinaryPageSize, Banks: banks}
 	t.ok(t.q.Write(t.ctx, &iv, 0, out.Binary()))
 	t.finish()
 	return out
@@ -190,12 +191,14 @@ func dispatchRingSizes(t *fixture) {
 		data := pattern(uint32(i), n)
 		t.send(func(b *cq.Builder) {
 			b.WriteLinear(cq.WriteLinear{NOC: t.nocXY(c), Addr: scratch, Data: data})
-			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000, Cores: []uint32{t.nocXY(c), t.nocXY(t.grid().End)}, Data: pattern(uint32(i), cq.SlotStride(1+n%4096))})
+			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000,
+				Cores: []uint32{t.nocXY(c), t.nocXY(t.grid().End)}, Data: pattern(uint32(i), cq.SlotStride(1+n%4096))})
 		})
 		if i%20 == 19 {
 			t.finish()
 			t.same(fmt.Sprintf("round %d", i), data, t.peek(c, scratch, n))
-			t.same(fmt.Sprintf("round %d packed", i), pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096], t.peek(t.grid().End, 0x80000, 1+n%4096))
+			t.same(fmt.Sprintf("round %d packed", i), pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096],
+				t.peek(t.grid().End, 0x80000, 1+n%4096))
 		}
 	}
 	t.finish()

@@ -159,7 +159,8 @@ func TestRunnerInterrupted(t *testing.T) {
 		"skips":  {fn: func(t tb, end func()) { end(); t.Skip("not today") }, want: Skip},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		res, ended := trying(ctx, emulatorOf(t), &testCase{layer: "kmd", name: name}, time.Minute, time.Minute, func(t tb) { tt.fn(t, func() { cancel(stop) }) })
+		res, ended := trying(ctx, emulatorOf(t), &testCase{layer: "kmd", name: name}, time.Minute, time.Minute,
+			func(t tb) { tt.fn(t, func() { cancel(stop) }) })
 		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
 		}
@@ -195,7 +196,8 @@ func TestInterruptedRun(t *testing.T) {
 		}
 		for file, parts := range map[string][]string{
 			"r.json": {`"reason": "interrupted: ` + stop.Error() + `"`, `"name": "rest of the run"`, `"reason": "` + want + `"`},
-			"r.xml":  {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`, `<skipped message="` + want + `">`},
+			"r.xml": {`<testsuite name="emu_blackhole" tests="4" failures="1" skipped="2">`, `name="rest of the run"`,
+				`<skipped message="` + want + `">`},
 		} {
 			b := written(t, &rep, file)
 			for _, p := range parts {
@@ -220,7 +222,8 @@ func TestInterruptedRun(t *testing.T) {
 func TestPattern(t *testing.T) {
 	c := Case{Layer: "traces", Name: "replay many times"}
 	for s, want := range map[string]bool{
-		"": true, "traces": true, "^tr": true, "cq": false, "/replay": true, "traces/many times": true, "traces/many_times": true, "/^many": false, "cq/replay": false,
+		"": true, "traces": true, "^tr": true, "cq": false, "/replay": true, "traces/many times": true, "traces/many_times": true,
+		"/^many": false, "cq/replay": false,
 	} {
 		p, err := ParsePattern(s)
 		if err != nil || p.Match(c) != want {

@@ -60,7 +60,8 @@ func soak(t *fixture, n int) {
 			t.Logf("%d inputs in %v, %d KiB of heap, %d goroutines", done, time.Since(start).Round(time.Second), last>>10, runtime.NumGoroutine())
 		}
 	}
-	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond), first>>10, last>>10)
+	t.Logf("%d inputs in %v, %d KiB of heap after the first round, %d KiB at the end", n, time.Since(start).Round(time.Millisecond),
+		first>>10, last>>10)
 	// The emulator's own pages of memory are there from the first round on.
 	if last > first+4<<20 {
 		t.Errorf("the heap grew from %d to %d bytes in %d inputs", first, last, n)

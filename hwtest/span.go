@@ -238,7 +238,8 @@ func spanInPieces(t *fixture) {
 	r.check("after the check", rounds)
 	mine := errors.New("enough")
 	var at *debug.StepError
-	if err := tr.Debug().Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 2 {
+	if err := tr.Debug().Step(t.ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) ||
+		!errors.As(err, &at) || at.First != 2 {
 		t.Errorf("cut short: %v", err)
 	}
 	t.ok(tr.Replay(t.ctx))

@@ -31,8 +31,9 @@ func streamCases() []testCase {
 		}
 	}
 	for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
-		cs = append(cs, testCase{name: fmt.Sprintf("positions that wrap on NoC %d", noc), protects: "a stream's positions wrap after 4 GiB without a trace of it",
-			fn: func(t *fixture) { streamWrap(t, noc) }})
+		cs = append(cs, testCase{name: fmt.Sprintf("positions that wrap on NoC %d", noc),
+			protects: "a stream's positions wrap after 4 GiB without a trace of it",
+			fn:       func(t *fixture) { streamWrap(t, noc) }})
 	}
 	return append(cs, []testCase{
 		{name: "host far ahead", protects: "the host waits for room, and what it has written before a program starts isn't lost", fn: hostAhead},
@@ -154,7 +155,8 @@ func (t *fixture) scriptWith(in, out *stream.Stream, at chip.Core, steps ...step
 	for _, s := range steps {
 		args = append(args, s.what, s.x, s.y)
 	}
-	p := t.streamProgram(reprise.Kernel{Name: "script", Image: t.own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in, out)
+	p := t.streamProgram(reprise.Kernel{Name: "script", Image: t.own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in,
+		out)
 	p.Buffers = append(p.Buffers, results)
 	return t.load(p), results
 }

@@ -118,7 +118,8 @@ type mopLoops struct {
 // push configures and starts it, and returns what it executes.
 func (m mopLoops) push(th *engineThread) (list []int) {
 	word := th.mopStep
-	th.mop(uint32(m.outer), uint32(m.inner), word(m.start), word(m.end0), word(m.end1), word(m.body), word(m.other), word(m.veryLast), word(m.last))
+	th.mop(uint32(m.outer), uint32(m.inner), word(m.start), word(m.end0), word(m.end1), word(m.body), word(m.other), word(m.veryLast),
+		word(m.last))
 	th.do(isa.MOP{Kind: 1})
 	body, inner := []int{m.body}, m.inner
 	if m.other != noStep {
@@ -191,7 +192,8 @@ func tensixFrontCases() []testCase {
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs = append(cs, testCase{name: name, protects: protects, fn: func(t *fixture) { fn(t.engines(), random(name)) }})
 	}
-	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread", "REPLAY executes what it has recorded, in that order, for each thread"
+	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread",
+		"REPLAY executes what it has recorded, in that order, for each thread"
 	loops := func(name string, list ...mopLoops) {
 		add(name, expands, func(e *engines, _ *rand.Rand) {
 			e.eachThread(func(thread int, th *engineThread) (all []int) {
@@ -206,8 +208,10 @@ func tensixFrontCases() []testCase {
 	const no = noStep
 	loops("MOP of a loop", mopLoops{1, 1, no, 0, no, no, no, 1, 2}, mopLoops{1, 7, no, 1, no, no, no, 3, 4})
 	loops("MOP of nested loops", mopLoops{4, 5, no, 0, no, no, no, 1, 3}, mopLoops{30, 2, no, 1, no, no, no, 2, 5})
-	loops("MOP with instructions before and after the inner loop", mopLoops{3, 4, 0, 1, no, 2, no, 3, 5}, mopLoops{3, 4, 0, 1, no, 2, 7, 3, 5}, mopLoops{2, 2, no, 1, no, no, 6, 3, 5})
-	loops("MOP of a body of two instructions", mopLoops{3, 4, no, 0, 1, no, no, 2, 3}, mopLoops{2, 1, 4, 0, 1, 5, 6, 7, 3}, mopLoops{3, 3, 4, 5, 2, no, no, 1, 0})
+	loops("MOP with instructions before and after the inner loop", mopLoops{3, 4, 0, 1, no, 2, no, 3, 5},
+		mopLoops{3, 4, 0, 1, no, 2, 7, 3, 5}, mopLoops{2, 2, no, 1, no, no, 6, 3, 5})
+	loops("MOP of a body of two instructions", mopLoops{3, 4, no, 0, 1, no, no, 2, 3}, mopLoops{2, 1, 4, 0, 1, 5, 6, 7, 3},
+		mopLoops{3, 3, 4, 5, 2, no, no, 1, 0})
 	loops("MOP of almost 500 instructions", mopLoops{6, 60, 0, 1, no, 2, no, 3, 5}) // ttsim's queue holds 511
 	masks := func(name string, list ...mopMask) {
 		add(name, expands, func(e *engines, rnd *rand.Rand) {
@@ -223,8 +227,10 @@ func tensixFrontCases() []testCase {
 	}
 	masks("MOP of a mask", mopMask{rounds: 1}, mopMask{rounds: 16}, mopMask{rounds: 9})
 	masks("MOP of a mask for two unpackers", mopMask{rounds: 3, b: true}, mopMask{rounds: 16, b: true})
-	masks("MOP of a mask with four instructions a round", mopMask{rounds: 5, four: true}, mopMask{rounds: 16, four: true}, mopMask{rounds: 16, four: true, b: true})
-	masks("MOP of a mask of 32 bits, whose upper half MOP_CFG sets", mopMask{rounds: 32}, mopMask{rounds: 29, b: true}, mopMask{rounds: 32, four: true, b: true})
+	masks("MOP of a mask with four instructions a round", mopMask{rounds: 5, four: true}, mopMask{rounds: 16, four: true},
+		mopMask{rounds: 16, four: true, b: true})
+	masks("MOP of a mask of 32 bits, whose upper half MOP_CFG sets", mopMask{rounds: 32}, mopMask{rounds: 29, b: true},
+		mopMask{rounds: 32, four: true, b: true})
 
 	add("REPLAY records without executing, and executes", replays, func(e *engines, _ *rand.Rand) {
 		e.eachThread(func(thread int, th *engineThread) []int {
@@ -280,16 +286,17 @@ func tensixFrontCases() []testCase {
 			return append(round, round...)
 		})
 	})
-	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them", func(e *engines, rnd *rand.Rand) {
-		e.eachThread(func(_ int, th *engineThread) []int {
-			list := make([]int, 3000)
-			for i := range list {
-				list[i] = rnd.IntN(steps)
-			}
-			th.step(list...)
-			return list
+	add("thousands of stores to the queue", "instructions of a thread are executed in the order in which its core pushes them",
+		func(e *engines, rnd *rand.Rand) {
+			e.eachThread(func(_ int, th *engineThread) []int {
+				list := make([]int, 3000)
+				for i := range list {
+					list[i] = rnd.IntN(steps)
+				}
+				th.step(list...)
+				return list
+			})
 		})
-	})
 	cs = append(cs, testCase{
 		name:     "instructions in the stream of the core's own, with a full queue",
 		protects: "a kernel of compiled instructions gives each to the engines once, and waits for room",

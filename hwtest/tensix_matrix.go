@@ -175,7 +175,8 @@ func tensixMatrixCases() []testCase {
 			func(t *fixture, rnd *rand.Rand) { elementwiseProducts(t, rnd, p) })
 	}
 	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
-		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p), "sums and differences have the bits that package arith computes, and add to Dst if asked",
+		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p),
+			"sums and differences have the bits that package arith computes, and add to Dst if asked",
 			func(t *fixture, rnd *rand.Rand) { sums(t, rnd, p) })
 	}
 	for mod, what := range []string{1: "a column", 2: "a row", 3: "one datum"} {
@@ -192,7 +193,8 @@ func tensixMatrixCases() []testCase {
 			func(t *fixture, rnd *rand.Rand) { maxima(t, rnd, p) })
 	}
 	add("products add to what Dst has", "a product of several tiles along K is accumulated in Dst", accumulated)
-	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so", denormals)
+	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so",
+		denormals)
 	return cs
 }
 

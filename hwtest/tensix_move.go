@@ -68,7 +68,8 @@ func tensixMoveCases() []testCase {
 			fn(e, rnd)
 		})
 	}
-	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals", "what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
+	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals",
+		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
 	for _, p := range movePaths() {
 		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines, rnd *rand.Rand) {
 			o := e.operands(rnd, p)
@@ -197,14 +198,16 @@ func tensixMoveCases() []testCase {
 		o.wantBytes("sum", o.at, make([]byte, arith.BF16.TileBytes()))
 	})
 	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines, rnd *rand.Rand) {
-		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
+		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
+			Valid: by[uint32](e, 0, 1)})
 		o.elementwise(isa.ELWADD{}, 1)
 		var dst arith.DstTile
 		o.m.AddTile(&dst, &arith.SrcTile{}, &o.b, false)
 		o.want("sum", &dst)
 	})
 	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines, rnd *rand.Rand) {
-		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
+		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
+			WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
 		o.math().moveA()
 		o.math().do(isa.MOVB2D{Src: 0, Mod: 4}) // so that not everything is the same
 		o.math().freeSources(3)
@@ -217,49 +220,52 @@ func tensixMoveCases() []testCase {
 		copy(lowest[:4], o.b[:4])
 		o.want("tile", o.path.movedTile(&lowest, same))
 	})
-	add("CLEARDVALID frees banks for the unpackers", "banks go back and forth between unpackers and matrix unit", func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
-		var dst arith.DstTile
-		for i := range 5 {
-			if i > 0 {
-				o.unpackTile(3, arith.TileData)
-			}
-			o.eight(isa.ELWADD{Accumulate: 1})
-			m.do(isa.CLEARDVALID{Sources: 3})
-			o.m.AddTile(&dst, &o.a, &o.b, true)
-		}
-		o.want("five sums", &dst)
-	})
-	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", "banks go back and forth between unpackers and matrix unit", func(e *engines, rnd *rand.Rand) {
-		o := e.operandsAlone(rnd, 1)
-		o.unpack().do(isa.SETDVALID{Sources: 2})
-		m := o.math()
-		m.moveA()
-		m.freeSources(3)
-		o.want("tile", o.path.movedTile(&o.a, same))
-	})
-	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it", func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
-		var dst arith.DstTile
-		m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
-		for i := range 3 {
-			if i > 0 {
-				o.unpackTile(3, arith.TileData)
-			}
-			for j := range 8 {
-				in := isa.ELWADD{Accumulate: 1}
-				if j == 7 {
-					in.Clear = 3
+	add("CLEARDVALID frees banks for the unpackers", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			var dst arith.DstTile
+			for i := range 5 {
+				if i > 0 {
+					o.unpackTile(3, arith.TileData)
 				}
-				m.do(in)
+				o.eight(isa.ELWADD{Accumulate: 1})
+				m.do(isa.CLEARDVALID{Sources: 3})
+				o.m.AddTile(&dst, &o.a, &o.b, true)
 			}
-			m.do(rowCounters)
-			o.m.AddTile(&dst, &o.a, &o.b, true)
-		}
-		o.want("three sums", &dst)
-	})
+			o.want("five sums", &dst)
+		})
+	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operandsAlone(rnd, 1)
+			o.unpack().do(isa.SETDVALID{Sources: 2})
+			m := o.math()
+			m.moveA()
+			m.freeSources(3)
+			o.want("tile", o.path.movedTile(&o.a, same))
+		})
+	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			var dst arith.DstTile
+			m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			for i := range 3 {
+				if i > 0 {
+					o.unpackTile(3, arith.TileData)
+				}
+				for j := range 8 {
+					in := isa.ELWADD{Accumulate: 1}
+					if j == 7 {
+						in.Clear = 3
+					}
+					m.do(in)
+				}
+				m.do(rowCounters)
+				o.m.AddTile(&dst, &o.a, &o.b, true)
+			}
+			o.want("three sums", &dst)
+		})
 
 	add("the thread's offset in Dst", counts, func(e *engines, rnd *rand.Rand) {
 		o := e.operands(rnd, paths()[0])
@@ -284,7 +290,8 @@ func tensixMoveCases() []testCase {
 	add("an address mode carries counters on", counts, func(e *engines, rnd *rand.Rand) {
 		o := e.operands(rnd, paths()[0])
 		m := o.math()
-		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8}, value{isa.ThreadModeDstCarry, 1})
+		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8},
+			value{isa.ThreadModeDstCarry, 1})
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
 		for range 6 { // eight rows beyond where the counters return to
 			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})

@@ -124,7 +124,8 @@ func tensixPackCases() []testCase {
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs = append(cs, testCase{name: name, protects: protects, fn: func(t *fixture) { fn(t.engines(), random(name)) }})
 	}
-	const converts, orders = "packers convert each format as package arith says, any bits", "packers put rows where configuration and counters say"
+	const converts, orders = "packers convert each format as package arith says, any bits",
+		"packers put rows where configuration and counters say"
 	for _, p := range packFormats() {
 		add(fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out), converts, func(e *engines, rnd *rand.Rand) {
 			e.checkPack(rnd, "tile", &p)
@@ -146,7 +147,8 @@ func tensixPackCases() []testCase {
 			e.checkPack(rnd, "tile", &p)
 		})
 	}
-	for relu, what := range []string{arith.ReluZero: "negative numbers become zero", arith.ReluMin: "numbers up to a threshold become zero", arith.ReluMax: "numbers beyond a threshold become it"} {
+	for relu, what := range []string{arith.ReluZero: "negative numbers become zero", arith.ReluMin: "numbers up to a threshold become zero",
+		arith.ReluMax: "numbers beyond a threshold become it"} {
 		if relu == 0 {
 			continue
 		}
@@ -164,9 +166,10 @@ func tensixPackCases() []testCase {
 		{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP16, Out: arith.FP16}, {Mid: arith.BF16, Out: arith.FP32}, {Mid: arith.FP32, Out: arith.FP32, Wide: true},
 	} {
 		p.Accumulate = true
-		add(fmt.Sprintf("PACR adds %v to L1 from a %s Dst", p.Out, width(p.Wide)), "packers add to what L1 has, as package arith says", func(e *engines, rnd *rand.Rand) {
-			e.checkPack(rnd, "tile", &p)
-		})
+		add(fmt.Sprintf("PACR adds %v to L1 from a %s Dst", p.Out, width(p.Wide)), "packers add to what L1 has, as package arith says",
+			func(e *engines, rnd *rand.Rand) {
+				e.checkPack(rnd, "tile", &p)
+			})
 	}
 	add("edge masks clear rows", "data beyond the edge of a face become zero", func(e *engines, rnd *rand.Rand) {
 		edges(e, rnd, 0, func(row, column int) bool { return row%16 < 5 })

@@ -99,7 +99,8 @@ func moveLanes() []laneCase {
 		},
 		{
 			name: "SFPMOV reads the registers of constants",
-			each: sfpu(isa.SFPMOV{Dst: 0, C: lregPoint837}, isa.SFPMOV{Dst: 1, C: lregZero}, isa.SFPMOV{Dst: 2, C: lregOne}, isa.SFPMOV{Dst: 3, C: lregLane}),
+			each: sfpu(isa.SFPMOV{Dst: 0, C: lregPoint837}, isa.SFPMOV{Dst: 1, C: lregZero}, isa.SFPMOV{Dst: 2, C: lregOne},
+				isa.SFPMOV{Dst: 3, C: lregLane}),
 			want: func(_ *engines, g *group) {
 				for i := range 32 {
 					g[0][i], g[1][i], g[2][i], g[3][i] = 0x3F56594B, 0, fp32One, uint32(2*i)
@@ -166,7 +167,8 @@ func moveLanes() []laneCase {
 		},
 		{
 			name: "SFPSTORE and SFPLOAD leave lanes alone that don't execute",
-			each: sfpu(isa.SFPSTORE{Dst: scratchRow, Mod: sfpuBits, Lreg: 2}, isa.SFPSETCC{C: 0}, isa.SFPSTORE{Dst: scratchRow, Mod: sfpuBits, Lreg: 3},
+			each: sfpu(isa.SFPSTORE{Dst: scratchRow, Mod: sfpuBits, Lreg: 2}, isa.SFPSETCC{C: 0},
+				isa.SFPSTORE{Dst: scratchRow, Mod: sfpuBits, Lreg: 3},
 				isa.SFPLOAD{Dst: scratchRow, Mod: sfpuBits, Lreg: 1}, allLanes, isa.SFPLOAD{Dst: scratchRow, Mod: sfpuBits, Lreg: 2}),
 			want: one(func(x *[4]uint32) {
 				if int32(x[0]) < 0 {
@@ -353,7 +355,8 @@ func floatLanes() []laneCase {
 		},
 		{
 			name: "SFPLUT evaluates three lines of 8-bit coefficients",
-			each: slices.Concat(sfpu(isa.SFPMOV{Dst: 3, C: 0}), constant(0, 0x1234), constant(1, 0x2AB1), constant(2, 0x9CFF), sfpu(isa.SFPLUT{Lreg: 4, Mod: 4}, isa.SFPMOV{Dst: 0, C: 4})),
+			each: slices.Concat(sfpu(isa.SFPMOV{Dst: 3, C: 0}), constant(0, 0x1234), constant(1, 0x2AB1), constant(2, 0x9CFF),
+				sfpu(isa.SFPLUT{Lreg: 4, Mod: 4}, isa.SFPMOV{Dst: 0, C: 4})),
 			want: lane(func(e *engines, x *[4]uint32) {
 				v := x[0]
 				lines := [3]uint32{0x1234, 0x2AB1, 0x9CFF}
@@ -371,7 +374,8 @@ func floatLanes() []laneCase {
 		{
 			name: "SFPLUTFP32 evaluates six lines of 16-bit coefficients",
 			each: slices.Concat(sfpu(isa.SFPMOV{Dst: 3, C: 0}), constant(0, 0x3C00B555), constant(1, 0x38012345), constant(2, 0x7C003111),
-				constant(4, 0x34564000), constant(5, 0xB8004321), constant(6, 0x00013FFF), sfpu(isa.SFPLUTFP32{Dst: 7, Mod: 2}, isa.SFPMOV{Dst: 0, C: 7})),
+				constant(4, 0x34564000), constant(5, 0xB8004321), constant(6, 0x00013FFF),
+				sfpu(isa.SFPLUTFP32{Dst: 7, Mod: 2}, isa.SFPMOV{Dst: 0, C: 7})),
 			want: lane(func(e *engines, x *[4]uint32) {
 				v := x[0]
 				slopes, offsets := [3]uint32{0x3C00B555, 0x38012345, 0x7C003111}, [3]uint32{0x34564000, 0xB8004321, 0x00013FFF}
@@ -420,7 +424,8 @@ func bitLanes() []laneCase {
 		},
 		{
 			name: "SFPAND, SFPOR, SFPXOR and SFPNOT combine bits",
-			each: sfpu(isa.SFPMOV{Dst: 4, C: 0}, isa.SFPAND{Dst: 0, C: 1}, isa.SFPOR{Dst: 1, C: 4}, isa.SFPXOR{Dst: 2, C: 4}, isa.SFPNOT{Dst: 3, C: 4}),
+			each: sfpu(isa.SFPMOV{Dst: 4, C: 0}, isa.SFPAND{Dst: 0, C: 1}, isa.SFPOR{Dst: 1, C: 4}, isa.SFPXOR{Dst: 2, C: 4},
+				isa.SFPNOT{Dst: 3, C: 4}),
 			want: one(func(x *[4]uint32) { a := x[0]; *x = [4]uint32{a & x[1], x[1] | a, x[2] ^ a, ^a} }),
 		},
 	}
@@ -480,7 +485,8 @@ func conditionLanes() []laneCase {
 		},
 		{
 			name: "a stack of eight conditions",
-			each: slices.Concat(slices.Repeat(sfpu(isa.SFPPUSHC{}), 8), sfpu(isa.SFPSETCC{C: 0}, mark), slices.Repeat(sfpu(isa.SFPPOPC{}), 8), sfpu(isa.SFPMOV{Dst: 2, C: lregZero})),
+			each: slices.Concat(slices.Repeat(sfpu(isa.SFPPUSHC{}), 8), sfpu(isa.SFPSETCC{C: 0}, mark), slices.Repeat(sfpu(isa.SFPPOPC{}), 8),
+				sfpu(isa.SFPMOV{Dst: 2, C: lregZero})),
 			want: one(func(x *[4]uint32) {
 				if int32(x[0]) < 0 {
 					x[1] = fp32One
@@ -495,7 +501,8 @@ func conditionLanes() []laneCase {
 		},
 		{
 			name: "instructions leave lanes alone that don't execute",
-			each: sfpu(isa.SFPMOV{Dst: 3, C: 0}, isa.SFPSETCC{C: 0}, isa.SFPLOADI{Lreg: 2, Mod: 2, Imm: 7}, isa.SFPMAD{Dst: 1, A: lregOne, B: lregOne, C: lregOne}, allLanes),
+			each: sfpu(isa.SFPMOV{Dst: 3, C: 0}, isa.SFPSETCC{C: 0}, isa.SFPLOADI{Lreg: 2, Mod: 2, Imm: 7},
+				isa.SFPMAD{Dst: 1, A: lregOne, B: lregOne, C: lregOne}, allLanes),
 			want: one(func(x *[4]uint32) {
 				if x[3] = x[0]; int32(x[0]) < 0 {
 					x[2], x[1] = 7, 0x40000000
@@ -661,7 +668,8 @@ func blackholeLanes() []laneCase {
 		},
 		{
 			name: "SFPSHFT shifts with the sign, and another register than the destination", blackhole: true,
-			each: sfpu(isa.SFPSHFT{Dst: 1, Mod: 3, Imm: 0xFFB}, isa.SFPSHFT{Dst: 2, C: 0, Mod: 5, Imm: 3}, isa.SFPSHFT{Dst: 3, C: 0, Mod: 7, Imm: 0xFFE}),
+			each: sfpu(isa.SFPSHFT{Dst: 1, Mod: 3, Imm: 0xFFB}, isa.SFPSHFT{Dst: 2, C: 0, Mod: 5, Imm: 3},
+				isa.SFPSHFT{Dst: 3, C: 0, Mod: 7, Imm: 0xFFE}),
 			want: one(func(x *[4]uint32) { x[1], x[2], x[3] = uint32(int32(x[1])>>5), x[0]<<3, uint32(int32(x[0])>>2) }),
 		},
 		{

@@ -47,7 +47,8 @@ func tensixSyncCases() []testCase {
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs = append(cs, testCase{name: name, protects: protects, fn: func(t *fixture) { fn(t.engines(), random(name)) }})
 	}
-	const counts, waits, excludes, holds = "semaphores count what instructions and cores post and get", "what has to wait is executed when its condition holds, and not before",
+	const counts, waits, excludes, holds = "semaphores count what instructions and cores post and get",
+		"what has to wait is executed when its condition holds, and not before",
 		"a mutex has one owner", "registers and configuration hold what was stored last"
 	add("semaphores count posts and gets of instructions", counts, func(e *engines, _ *rand.Rand) {
 		r := e.newRun()
@@ -220,7 +221,8 @@ func tensixSyncCases() []testCase {
 		r := e.newRun()
 		for i := range r.threads {
 			th := &r.threads[i]
-			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3}, isa.SETDMAREG{Half: 126, Low: 7}, isa.SETDMAREG{Half: 127})
+			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3},
+				isa.SETDMAREG{Half: 126, Low: 7}, isa.SETDMAREG{Half: 127})
 			th.sync()
 			th.load(engineGPRs + 4*20)
 			th.load(engineGPRs + 4*63)

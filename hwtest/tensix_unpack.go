@@ -59,7 +59,8 @@ const forcedExponent = 125
 
 // conversion is what package arith says of the format.
 func (f unpackFormat) conversion(e *engines) arith.Unpack {
-	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced, SharedExponent: forcedExponent}
+	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced,
+		SharedExponent: forcedExponent}
 }
 
 // moves is the path by which a source's data show: moves to Dst and packing, of which both keep the bits.
@@ -143,7 +144,8 @@ func tensixUnpackCases() []testCase {
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs = append(cs, testCase{name: name, protects: protects, fn: func(t *fixture) { fn(t.engines(), random(name)) }})
 	}
-	const converts, finds = "unpackers convert each format as package arith says, any bits", "unpackers find data where configuration and counters say"
+	const converts, finds = "unpackers convert each format as package arith says, any bits",
+		"unpackers find data where configuration and counters say"
 	for _, f := range unpackFormats() {
 		for unit := range isa.Config(2) {
 			if f.forced && unit == 1 {
@@ -328,35 +330,36 @@ func tensixUnpackCases() []testCase {
 		r.run()
 		r.wantTile("the tile after the first", at, p.pack(p.movedTile(f.tile(e, other), same)))
 	})
-	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit", func(e *engines, rnd *rand.Rand) {
-		f := unpackFormats()[0]
-		const n = 6
-		r := e.newRun()
-		first := f.anyTile(rnd)
-		r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
-		r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
-		m := arith.Math{Arch: e.model, A: f.in, B: f.in}
-		var dst arith.DstTile
-		u := r.unpack()
-		u.do(isa.SETADCXX{Units: 3, End: arith.TileData - 1})
-		for i := range n {
-			tiles := [2]*arith.SrcTile{}
-			for unit := range isa.Config(2) {
-				data := randomTile(rnd, f.in)
-				tiles[unit] = f.tile(e, data)
-				u.rebase(unit, r.place(data))
-				u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			f := unpackFormats()[0]
+			const n = 6
+			r := e.newRun()
+			first := f.anyTile(rnd)
+			r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
+			r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
+			m := arith.Math{Arch: e.model, A: f.in, B: f.in}
+			var dst arith.DstTile
+			u := r.unpack()
+			u.do(isa.SETADCXX{Units: 3, End: arith.TileData - 1})
+			for i := range n {
+				tiles := [2]*arith.SrcTile{}
+				for unit := range isa.Config(2) {
+					data := randomTile(rnd, f.in)
+					tiles[unit] = f.tile(e, data)
+					u.rebase(unit, r.place(data))
+					u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+				}
+				r.eight(isa.ELWADD{Accumulate: min(1, uint32(i))})
+				r.math().freeSources(3)
+				m.AddTile(&dst, tiles[0], tiles[1], i > 0)
 			}
-			r.eight(isa.ELWADD{Accumulate: min(1, uint32(i))})
-			r.math().freeSources(3)
-			m.AddTile(&dst, tiles[0], tiles[1], i > 0)
-		}
-		at, addr := r.reserve(arith.BF16.TileBytes())
-		r.packer(packer{arith.BF16, arith.BF16, false, addr})
-		r.packTile()
-		r.run()
-		r.wantTile("sum of all", at, paths()[0].pack(&dst))
-	})
+			at, addr := r.reserve(arith.BF16.TileBytes())
+			r.packer(packer{arith.BF16, arith.BF16, false, addr})
+			r.packTile()
+			r.run()
+			r.wantTile("sum of all", at, paths()[0].pack(&dst))
+		})
 	return cs
 }
 

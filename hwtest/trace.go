@@ -209,7 +209,8 @@ func (t *fixture) longTrace(play func(*reprise.Trace)) {
 	b := t.perWorker(64 * len(processors()))
 	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
 	for i, p := range processors() {
-		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.grid()}, Common: []uint32{0},
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.kernel(kernels.Store), Processor: p,
+			Cores: []chip.Range{t.grid()}, Common: []uint32{0},
 			Args: func(c chip.Core) []uint32 {
 				a := make([]uint32, 340)
 				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.workerIndex(c)), uint32(i)
@@ -325,7 +326,8 @@ func failedCapture(t *fixture) {
 
 func emptyTrace(t *fixture) {
 	before := t.allocated()
-	if _, err := t.rq.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := t.rq.Capture(t.ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }); !errors.Is(err,
+		reprise.ErrEmptyTrace) {
 		t.Errorf("error %v, want ErrEmptyTrace", err)
 	}
 	if after := t.allocated(); after != before {
@@ -354,7 +356,8 @@ func recorderAfterEnd(t *fixture) {
 }
 
 func captureErrorPlace(t *fixture) {
-	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
+	x, err := t.dev.Load(t.ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.kernel(kernels.Blank),
+		Processor: chip.BRISC, Cores: []chip.Range{t.grid()}}}})
 	t.ok(err)
 	t.ok(x.Release(t.ctx))
 	_, err = t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
@@ -363,7 +366,8 @@ func captureErrorPlace(t *fixture) {
 		t.Errorf("error %#v: %v", c, err)
 	}
 	// An error that the caller swallows ends the capture all the same.
-	if _, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err, reprise.ErrReleased) {
+	if _, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err,
+		reprise.ErrReleased) {
 		t.Errorf("a swallowed error: %v", err)
 	}
 }

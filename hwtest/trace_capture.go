@@ -19,7 +19,8 @@ func captureCases() []testCase {
 		{name: "release with replays in the queue", protects: "a release waits for replays, and new traces work in its place, over and over", fn: releaseBehindReplays},
 		{name: "traces share a pool", protects: "traces whose intermediates share memory each compute what they should", fn: tracesSharePool},
 	}
-	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record", "event wait"} {
+	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record",
+		"event wait"} {
 		cs = append(cs, testCase{
 			name:     op + " inside a capture",
 			protects: "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
@@ -30,7 +31,8 @@ func captureCases() []testCase {
 }
 
 // forbidden performs an operation that a capture can't hold.
-func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer, e *reprise.Event) error {
+func (t *fixture) forbidden(ctx context.Context, op string, x *reprise.Executable, tr *reprise.Trace, b *reprise.Buffer,
+	e *reprise.Event) error {
 	data := make([]byte, b.Size())
 	var err error
 	switch op {

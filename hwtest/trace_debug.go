@@ -164,7 +164,8 @@ func insideOfSteps(t *fixture) {
 	inside := func() error {
 		calls++
 		for op, err := range map[string]error{
-			"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "step": tr.Debug().Step(t.ctx, nil), "split": tr.Debug().Split(t.ctx, 2, nil), "check": tr.Debug().Check(t.ctx),
+			"replay": tr.Replay(t.ctx), "release": tr.Release(t.ctx), "step": tr.Debug().Step(t.ctx, nil), "split": tr.Debug().Split(t.ctx, 2, nil),
+			"check": tr.Debug().Check(t.ctx),
 		} {
 			if !errors.Is(err, reprise.ErrReserved) {
 				t.Errorf("%s from inside: %v, want ErrReserved", op, err)

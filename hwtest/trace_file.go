@@ -306,7 +306,8 @@ func partsFromFile(t *fixture) {
 	if p := f.Image.Params[0]; p.First != 2 || p.Pages != 1 || f.Image.Buffers[p.Buffer].Name != whole.Name() {
 		t.Errorf("the parameter is %+v", p)
 	}
-	if d, r := f.Data[0], f.Results[0]; len(f.Data) != 1 || len(f.Results) != 1 || d.Offset != 2*page || len(d.Bytes) != page || r.Offset != 20*page {
+	if d, r := f.Data[0], f.Results[0]; len(f.Data) != 1 || len(f.Results) != 1 || d.Offset != 2*page || len(d.Bytes) != page ||
+		r.Offset != 20*page {
 		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
 	}
 	loaded, err := t.dev.LoadTrace(t.ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole))

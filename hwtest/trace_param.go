@@ -138,7 +138,8 @@ func paramBuffers(t *fixture) {
 		},
 	}}})
 	tr, err := t.rq.Capture(t.ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
-		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}), r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
+		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
+			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
 	})
 	t.ok(err)
 	t.closing(tr.Release)

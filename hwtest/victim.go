@@ -35,7 +35,8 @@ func Victim(ctx context.Context, t kmd.Target, once bool, out io.Writer) (err er
 		to   **reprise.Buffer
 		name string
 	}{{&v.in, "in"}, {&v.out, "out"}} {
-		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: victimPages * victimPage, PageSize: victimPage, Name: b.name}); err != nil {
+		if *b.to, err = dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: victimPages * victimPage, PageSize: victimPage,
+			Name: b.name}); err != nil {
 			return err
 		}
 	}

@@ -114,7 +114,8 @@ func TestCompileOptions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine.h"), []byte("#define NUMBER 5\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	src := Source{Path: "-options.cc", Arch: chip.Blackhole, Include: []string{dir}, Defines: []string{"ONE", "TEXT=\"a b\""}, CompileArgs: []uint32{3, 4}, Text: `
+	src := Source{Path: "-options.cc", Arch: chip.Blackhole, Include: []string{dir}, Defines: []string{"ONE", "TEXT=\"a b\""},
+		CompileArgs: []uint32{3, 4}, Text: `
 #include "dataflow_api.h"
 #include "mine.h"
 static_assert(ONE == 1 && sizeof(TEXT) == 4 && NUMBER == 5, "macros");
@@ -155,7 +156,8 @@ func TestCompileError(t *testing.T) {
 	for _, tt := range tests {
 		_, err := Compile(t.Context(), Source{Path: "some/dir/mine.c", Text: tt.text, Arch: chip.Wormhole})
 		var refused *CompileError
-		if !errors.As(err, &refused) || refused.Arch != chip.Wormhole || refused.Path != "some/dir/mine.c" || !strings.Contains(refused.Output, tt.output) {
+		if !errors.As(err, &refused) || refused.Arch != chip.Wormhole || refused.Path != "some/dir/mine.c" ||
+			!strings.Contains(refused.Output, tt.output) {
 			t.Errorf("%s: %v, %#v", tt.name, err, refused)
 			continue
 		}

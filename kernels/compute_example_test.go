@@ -26,7 +26,8 @@ func TestComputeExamples(t *testing.T) {
 			arith.Math{Arch: b.arch(), A: f, B: f}.AddTile(&dst, x, y, false)
 			sums = append(sums, packed(&dst, kernels.BF16, false)...)
 		}
-		b.same("add", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/add.cpp"}}, in, kernels.BF16, n, n), sums, kernels.BF16)
+		b.same("add", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/add.cpp"}}, in, kernels.BF16, n, n),
+			sums, kernels.BF16)
 
 		got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/examples/exp.cpp"}}, in[:1], kernels.BF16, n, n)
 		if worst, at := b.worst("exp", plain(kernels.BF16, in[0].data), plain(kernels.BF16, got), math.Exp, 7); worst > 0.505 {

@@ -117,7 +117,8 @@ func TestComputeReconfigure(t *testing.T) {
 			for i, f := range formats {
 				in = append(in, random(f, n, uint64(20+i)))
 			}
-			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n, n)
+			got := b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, in, kernels.FP32, 5*n,
+				n)
 			var want []byte
 			for i := range n {
 				for _, pair := range [][2]int{{0, 1}, {2, 1}, {2, 3}, {0, 1}, {3, 2}} {

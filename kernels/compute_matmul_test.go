@@ -131,7 +131,8 @@ func TestComputeMatmul(t *testing.T) {
 				Source:   kernels.Source{Path: "testdata/compute/matmul.cpp", CompileArgs: []uint32{uint32(tt.rows), uint32(tt.inner), uint32(tt.n)}},
 				Fidelity: tt.fidelity, WideDst: tt.wide,
 			}, []pages{left, right}, tt.out, results)
-			fidelity := map[kernels.Fidelity]arith.Fidelity{kernels.LoFi: arith.LoFi, kernels.HiFi2: arith.HiFi2, kernels.HiFi3: arith.HiFi3, kernels.HiFi4: arith.HiFi4}[tt.fidelity]
+			fidelity := map[kernels.Fidelity]arith.Fidelity{kernels.LoFi: arith.LoFi, kernels.HiFi2: arith.HiFi2, kernels.HiFi3: arith.HiFi3,
+				kernels.HiFi4: arith.HiFi4}[tt.fidelity]
 			var want []byte
 			for r := range results {
 				var dst arith.DstTile

@@ -202,7 +202,8 @@ func (b *bench) runFormats(src kernels.ComputeSource, in []pages, out kernels.Fo
 	circular(16, out, min(n, 16))
 	circular(24, out, 4)
 	kernel := func(name string, im *kernels.Image, on chip.Processor, args ...uint32) {
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: core, Args: func(chip.Core) []uint32 { return args }})
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: name, Image: im, Processor: on, Cores: core,
+			Args: func(chip.Core) []uint32 { return args }})
 	}
 	kernel("reader", b.single("testdata/compute/reader.cpp"), chip.BRISC, words...)
 	for i, im := range b.compute(src).Images() {

@@ -43,7 +43,8 @@ func TestStrict(t *testing.T) {
 					b.everywhere(fmt.Sprint("seeds, rows ", action), b.rows(action, in[0], kernels.BF16, false, 2*n, n, 2))
 				}
 				b.everywhere("seeds, packed rows", b.rows(3, triple, kernels.BF16, false, 3, 1, 3))
-				b.everywhere("seeds, other formats", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"}, WideDst: true}, mixed, kernels.FP32, 5, 1))
+				b.everywhere("seeds, other formats", b.run(kernels.ComputeSource{Source: kernels.Source{Path: "testdata/compute/reconfig.cpp"},
+					WideDst: true}, mixed, kernels.FP32, 5, 1))
 				b.everywhere("seeds, integers", b.run(kernels.ComputeSource{
 					Source: kernels.Source{Path: "testdata/compute/matmul.cpp", CompileArgs: []uint32{1, n, 1}}, WideDst: true,
 				}, []pages{ints, ints}, kernels.Int32, 1))

@@ -176,7 +176,8 @@ func formatsOf(f *elf.File) ([]byte, error) {
 		return nil, nil
 	}
 	if s.Type != elf.SHT_PROGBITS || s.Flags&(elf.SHF_ALLOC|elf.SHF_COMPRESSED) != 0 || s.Addr != 0 || s.Size > maxFormats {
-		return nil, refuse(ErrNotELF, "section %s is %v with flags %v at %#x, %d bytes: want one that isn't loaded, at 0, of at most %d", s.Name, s.Type, s.Flags, s.Addr, s.Size, maxFormats)
+		return nil, refuse(ErrNotELF, "section %s is %v with flags %v at %#x, %d bytes: want one that isn't loaded, at 0, of at most %d", s.Name,
+			s.Type, s.Flags, s.Addr, s.Size, maxFormats)
 	}
 	b, err := s.Data()
 	if err != nil {

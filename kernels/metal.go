@@ -94,7 +94,8 @@ func LoadMetal(file []byte) (*Image, error) {
 	if m.StoredAddresses = len(x.stored); m.StoredAddresses > 0 {
 		im.Text, im.File = x.withAddresses(), nil // what is at an address in the file is elsewhere in Text
 		if len(im.Text) > maxImage {
-			return nil, refuse(ErrTooLarge, "text, initial data and a table of %d stored addresses have %d bytes, the area %d", m.StoredAddresses, len(im.Text), maxImage)
+			return nil, refuse(ErrTooLarge, "text, initial data and a table of %d stored addresses have %d bytes, the area %d", m.StoredAddresses,
+				len(im.Text), maxImage)
 		}
 	}
 	return im, nil

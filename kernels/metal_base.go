@@ -109,7 +109,8 @@ func (b *MetalBase) read(f *elf.File, symbols []elf.Symbol, text span) error {
 			b.LocalEnd = uint32(s.Value)
 		case s.Section == elf.SHN_ABS && s.Name == "__global_pointer$":
 			b.GlobalPointer = uint32(s.Value)
-		case classify(f, s, text) != inData || elf.ST_BIND(s.Info) == elf.STB_LOCAL || s.Value < localRAM || s.Value >= localRAMEnd || s.Size > localRAMEnd-localRAM:
+		case classify(f, s, text) != inData || elf.ST_BIND(s.Info) == elf.STB_LOCAL || s.Value < localRAM || s.Value >= localRAMEnd ||
+			s.Size > localRAMEnd-localRAM:
 		case elf.ST_TYPE(s.Info) == elf.STT_OBJECT:
 			b.Variables = append(b.Variables, MetalVariable{Name: s.Name, Addr: uint32(s.Value), Size: uint32(s.Size)})
 		}

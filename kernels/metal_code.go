@@ -148,7 +148,8 @@ func (m *mover) pair() error {
 		case 1:
 			us[0].lows = append(us[0].lows, l)
 		default:
-			return m.bad(place, elf.R_RISCV_LO12_I, l.symbol, "lower half of an address of text that is used with several upper halves; compile with -fno-crossjumping")
+			return m.bad(place, elf.R_RISCV_LO12_I, l.symbol,
+				"lower half of an address of text that is used with several upper halves; compile with -fno-crossjumping")
 		}
 	}
 	return nil

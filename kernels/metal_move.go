@@ -153,7 +153,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 			return bad("outside of the text or between instructions")
 		}
 		switch t {
-		case elf.R_RISCV_ADD8, elf.R_RISCV_ADD16, elf.R_RISCV_ADD32, elf.R_RISCV_ADD64, elf.R_RISCV_SET6, elf.R_RISCV_SET8, elf.R_RISCV_SET16, elf.R_RISCV_SET32:
+		case elf.R_RISCV_ADD8, elf.R_RISCV_ADD16, elf.R_RISCV_ADD32, elf.R_RISCV_ADD64, elf.R_RISCV_SET6, elf.R_RISCV_SET8, elf.R_RISCV_SET16,
+			elf.R_RISCV_SET32:
 			if toText {
 				differences[offset]++
 			}
@@ -214,7 +215,8 @@ func (m *mover) read(rela []byte, inText bool) error {
 	}
 	for _, offset := range slices.Sorted(maps.Keys(differences)) {
 		if differences[offset] != 0 {
-			return &RelocationError{Offset: offset, Type: uint32(elf.R_RISCV_ADD32), Why: "distance between text and something else, which is known only when the kernel is placed"}
+			return &RelocationError{Offset: offset, Type: uint32(elf.R_RISCV_ADD32),
+				Why: "distance between text and something else, which is known only when the kernel is placed"}
 		}
 	}
 	return nil

@@ -173,20 +173,24 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(lui(15, label), lw(10, 15, label), lw(11, 15, label+4), ret), []elf.Rela32{hi(0, 0), lo(4, 0), lo(8, 4)},
 			words(auipc(15, 24), lw(10, 15, 24), lw(11, 15, 28), ret)},
 		{"a store",
-			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret), []elf.Rela32{hi(0, 8), elftest.Relocation(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
+			words(lui(15, label), nop, nop, sw(11, 15, label+8&0xFFF), ret),
+			[]elf.Rela32{hi(0, 8), elftest.Relocation(at+12, elf.R_RISCV_LO12_S, symLabel, 8)},
 			words(auipc(15, 32), nop, nop, sw(11, 15, 32), ret)},
 		{"pairs that cross",
-			words(lui(15, label), lui(14, label+0x1000), addi(15, 15, label), addi(14, 14, label+0x1000), ret), []elf.Rela32{hi(0, 0), hi(4, 0x1000), lo(8, 0), lo(12, 0x1000)},
+			words(lui(15, label), lui(14, label+0x1000), addi(15, 15, label), addi(14, 14, label+0x1000), ret),
+			[]elf.Rela32{hi(0, 0), hi(4, 0x1000), lo(8, 0), lo(12, 0x1000)},
 			words(auipc(15, 24), auipc(14, 0x1014), addi(15, 15, 24), addi(14, 14, 0x1014), ret)},
 		{"pairs inside one another in one register's order",
-			words(lui(15, label), lui(14, label), addi(14, 14, label), addi(15, 15, label), ret), []elf.Rela32{hi(0, 0), hi(4, 0), lo(8, 0), lo(12, 0)},
+			words(lui(15, label), lui(14, label), addi(14, 14, label), addi(15, 15, label), ret),
+			[]elf.Rela32{hi(0, 0), hi(4, 0), lo(8, 0), lo(12, 0)},
 			words(auipc(15, 24), auipc(14, 20), addi(14, 14, 20), addi(15, 15, 24), ret)},
 		{"upper half after its lower half in the text",
 			// 0: j 16; 4: addi; 8: ret; 16: lui; 20: j 4
 			words(jump(16), addi(15, 15, label), ret, nop, lui(15, label), 0xFF1FF06F, ret), []elf.Rela32{hi(16, 0), lo(4, 0)},
 			words(jump(16), addi(15, 15, 8), ret, nop, auipc(15, 8), 0xFF1FF06F, ret)},
 		{"another pair between the halves",
-			words(lui(15, label), jump(12), lui(15, label), addi(15, 15, label), addi(14, 15, label), ret), []elf.Rela32{hi(0, 0), hi(8, 0), lo(12, 0), lo(16, 0)},
+			words(lui(15, label), jump(12), lui(15, label), addi(15, 15, label), addi(14, 15, label), ret),
+			[]elf.Rela32{hi(0, 0), hi(8, 0), lo(12, 0), lo(16, 0)},
 			words(auipc(15, 24), jump(12), auipc(15, 16), addi(15, 15, 16), addi(14, 15, 24), ret)},
 		{"beyond a jump table",
 			words(lui(15, label), 14<<15|opJALR, nop, addi(15, 15, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
@@ -195,13 +199,16 @@ func TestLoadMetalPairs(t *testing.T) {
 			words(lui(8, label), 0x008000EF, ret, addi(10, 8, label), ret), []elf.Rela32{hi(0, 0), lo(12, 0)},
 			words(auipc(8, 24), 0x008000EF, ret, addi(10, 8, 24), ret)},
 		{"an address of data from the program counter",
-			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{elftest.Relocation(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4), elftest.Relocation(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
+			words(nop, 0x0000_0797, addi(15, 15, 0), ret), []elf.Rela32{elftest.Relocation(at+4, elf.R_RISCV_PCREL_HI20, symVariable, 4),
+				elftest.Relocation(at+8, elf.R_RISCV_PCREL_LO12_I, symLabel, -20)},
 			words(nop, lui(15, metalLocal+4), addi(15, 15, metalLocal+4&0xFFF), ret)},
 		{"a distance within the text",
-			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_PCREL_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
+			words(0x0000_0797, addi(15, 15, 24), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_PCREL_HI20, symLabel, 0),
+				elftest.Relocation(at+4, elf.R_RISCV_PCREL_LO12_I, symLabel, -24)},
 			words(0x0000_0797, addi(15, 15, 24), ret)},
 		{"an address of data",
-			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_HI20, symVariable, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
+			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret), []elf.Rela32{elftest.Relocation(at, elf.R_RISCV_HI20, symVariable, 0),
+				elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symVariable, 0)},
 			words(lui(15, metalLocal), addi(15, 15, metalLocal&0xFFF), ret)},
 		{"relative to gp, with a number of the linker's own",
 			words(lw(15, 3, 0x40), ret), []elf.Rela32{elftest.Relocation(at, 68, symVariable, 0)},
@@ -300,7 +307,8 @@ func TestLoadMetalRefuses(t *testing.T) {
 			f.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_64, symLabel, 0)}
 		}, ErrRelocation, "options of tt-metal"},
 		{"difference of text and data", func(f *elftest.File) {
-			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_ADD32, symLabel, 0), elftest.Relocation(at, elf.R_RISCV_SUB32, symVariable, 0))
+			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_ADD32, symLabel, 0),
+				elftest.Relocation(at, elf.R_RISCV_SUB32, symVariable, 0))
 		}, ErrRelocation, "distance"},
 		{"call of firmware", func(f *elftest.File) {
 			f.Relocations = append(f.Relocations, elftest.Relocation(at, elf.R_RISCV_CALL_PLT, symTextEnd, 0))
@@ -320,10 +328,12 @@ func TestLoadMetalRefuses(t *testing.T) {
 		{"upper half in another instruction", code(words(nop, addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "not an instruction"},
 		{"upper half alone", code(words(lui(15, label), ret), elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0)), ErrRelocation, "without a lower half"},
 		{"upper half in arithmetic", code(words(lui(15, label), addi(14, 15, 0), addi(15, 15, label), ret),
-			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "used alone"},
+			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation,
+			"used alone"},
 		{"lower half alone", code(words(addi(15, 15, label), ret), elftest.Relocation(at, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "without its upper half"},
 		{"two upper halves for one lower half", code(words(0x00050663, lui(15, label), 0x0080006F, lui(15, label), addi(15, 15, label), ret),
-			elftest.Relocation(at+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+12, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
+			elftest.Relocation(at+4, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+12, elf.R_RISCV_HI20, symLabel, 0),
+			elftest.Relocation(at+16, elf.R_RISCV_LO12_I, symLabel, 0)), ErrRelocation, "crossjumping"},
 		{"more code than is followed", func(f *elftest.File) {
 			text := make([]byte, 0, 1<<16)
 			var rela []elf.Rela32
@@ -342,7 +352,8 @@ func TestLoadMetalRefuses(t *testing.T) {
 			*f = goodMetal(text, rela...)
 		}, ErrRelocation, "too much code"},
 		{"addresses too far apart", code(words(lui(15, label), lw(14, 15, (label+0xD00)&0xFFF), lw(15, 15, (label-0x200)&0xFFF), ret),
-			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00), elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
+			elftest.Relocation(at, elf.R_RISCV_HI20, symLabel, 0), elftest.Relocation(at+4, elf.R_RISCV_LO12_I, symLabel, 0xD00),
+			elftest.Relocation(at+8, elf.R_RISCV_LO12_I, symLabel, -0x200)), ErrRelocation, "too far apart"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -399,7 +410,8 @@ func FuzzLoadMetal(f *testing.F) {
 	text, rela := simple()
 	f.Add(goodMetal(text, rela...).Build())
 	stored := goodMetal(text, rela...)
-	stored.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0), elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0)}
+	stored.DataRelocations = []elf.Rela32{elftest.Relocation(metalLocal, elf.R_RISCV_32, symLabel, 0),
+		elftest.Relocation(metalLocal+4, elf.R_RISCV_32, symDataImage, 0)}
 	f.Add(stored.Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Kernel().Build())
 	f.Add(elftest.NewMetal(chip.NCRISC, 0x5000, 8, 64).Base().Build())
@@ -412,7 +424,8 @@ func FuzzLoadMetal(f *testing.F) {
 		}
 		f.Add(file)
 	}
-	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM, ErrNotMetal}
+	sentinels := []error{ErrNotELF, ErrMachine, ErrFlags, ErrEntry, ErrAddress, ErrNoRelocations, ErrRelocation, ErrTooLarge, ErrLocalRAM,
+		ErrNotMetal}
 	f.Fuzz(func(t *testing.T, file []byte) {
 		_, _ = LoadMetalBase(file)
 		im, err := LoadMetal(file)

@@ -14,7 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store, StreamEcho, StreamSink, StreamSource}
+var names = []string{Add, Blank, Copy, CopyReader, CopyWriter, Exchange, Move, MulticastSend, MulticastWait, PingPong, Spin, Store,
+	StreamEcho, StreamSink, StreamSource}
 
 var computeNames = []string{SumBF16, SumFP32}
 
@@ -109,7 +110,8 @@ func TestPrebuiltFences(t *testing.T) {
 
 // Sources has what one needs to compile a kernel.
 func TestSources(t *testing.T) {
-	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c", "lib/kernel.ld"} {
+	for _, name := range []string{"include/api/dataflow/dataflow_api.h", "include/dataflow_api.h", "include/reprise/noc.h", "lib/start.c",
+		"lib/kernel.ld"} {
 		if _, err := fs.Stat(Sources(), name); err != nil {
 			t.Error(err)
 		}

@@ -153,7 +153,8 @@ func TestChunksAreConsecutive(t *testing.T) {
 	}}
 	d := openWith(t, m, node)
 	defer d.Close()
-	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) || !strings.Contains(err.Error(), "consecutive") {
+	if _, err := d.Pin(kmd.PinConfig{Size: 3 * 4096, Chunk: 4096}); !errors.Is(err, kmd.ErrBusy) ||
+		!strings.Contains(err.Error(), "consecutive") {
 		t.Errorf("torn: %v", err)
 	}
 }

@@ -110,7 +110,8 @@ func TestResetsThatFail(t *testing.T) {
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetLink}); !errors.Is(err, kmd.ErrReset) {
 		t.Errorf("stuck: %v", err)
 	}
-	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) || !strings.Contains(err.Error(), "unload its module and load it again") {
+	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetConfigWrite}); !errors.Is(err, kmd.ErrReset) ||
+		!strings.Contains(err.Error(), "unload its module and load it again") {
 		t.Errorf("by a write to configuration space: %v", err)
 	}
 	end()
@@ -123,7 +124,8 @@ func TestResetsThatFail(t *testing.T) {
 		}
 		return f.Ioctl(req, arg)
 	}}
-	if _, err := kmd.Reset(ctx, target{asking}, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) || !errors.Is(err, kmd.ErrFirmware) {
+	if _, err := kmd.Reset(ctx, target{asking}, kmd.ResetConfig{Mode: kmd.ResetRestoreState}); !errors.Is(err, kmd.ErrReset) ||
+		!errors.Is(err, kmd.ErrFirmware) {
 		t.Errorf("firmware that stays silent: %v", err)
 	}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: 9}); !errors.Is(err, kmd.ErrOutOfRange) {

@@ -184,7 +184,8 @@ func merge(f *found, reports []hostReport, rank int) *found {
 			if c.ASIC != "" {
 				byASIC[c.ASIC] = n
 			}
-			out.names, out.remote, out.host = append(out.names, fmt.Sprintf("host %d %s", i, c.Name)), append(out.remote, c.Remote), append(out.host, i)
+			out.names, out.remote, out.host = append(out.names, fmt.Sprintf("host %d %s", i, c.Name)), append(out.remote, c.Remote),
+				append(out.host, i)
 			out.target, out.inGraph, out.links = append(out.target, target), append(out.inGraph, n), append(out.links, map[int]bool{})
 			if r.Linked {
 				if out.graph == nil {

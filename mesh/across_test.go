@@ -54,7 +54,8 @@ func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Cont
 // reduced runs collectives eagerly and in a trace over a mesh, and returns what this host's chips have afterwards.
 func reduced(ctx context.Context, m *mesh.Mesh, replay func(*reprise.Trace) error) (map[string][]byte, error) {
 	const pages, page = 8, 256
-	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page, Name: "b"}})
+	b, err := m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page,
+		Name: "b"}})
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,8 @@ func TestAcrossTensors(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64}}); err != nil || b.Size() != 64 ||
+		if b, err := sub.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64,
+			PageSize: 64}}); err != nil || b.Size() != 64 ||
 			(b.On(sub.Chips()[0]) == nil) != (sub.Chips()[0].Host != e.Rank()) {
 			return fmt.Errorf("buffer of a submesh: %v", err)
 		}

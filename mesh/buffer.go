@@ -60,7 +60,8 @@ func (m *Mesh) NewBuffer(c BufferConfig) (*Buffer, error) {
 		return nil, fmt.Errorf("mesh: %w", err)
 	}
 	if b.lay != nil && bufs[0].Size() != b.lay.bytes {
-		err := fmt.Errorf("mesh: new buffer %q: %w: a chip has %d B of the tensor, and its buffer has %d B", c.Name, ErrTensor, b.lay.bytes, bufs[0].Size())
+		err := fmt.Errorf("mesh: new buffer %q: %w: a chip has %d B of the tensor, and its buffer has %d B", c.Name, ErrTensor, b.lay.bytes,
+			bufs[0].Size())
 		for _, b := range bufs {
 			err = errors.Join(err, b.Release())
 		}

@@ -171,7 +171,8 @@ func tileWord(xy chip.XY) uint32 { return uint32(xy.X) | uint32(xy.Y)<<6 }
 // prepare resets the counters in the tiles of the links and loads the barrier.
 func (l *Links) prepare(ctx context.Context) error {
 	var err error
-	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "barrier"}})
+	l.token, err = l.m.NewBuffer(BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
+		Name: "barrier"}})
 	if err != nil {
 		return err
 	}
@@ -212,7 +213,8 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		return &Executable{m: l.m, name: name, xs: make([]*reprise.Executable, len(l.m.chips))}, nil
 	}
 	if page := one.PageSize(); one.Kind() != allocator.DRAM || one.Layout() != allocator.Interleaved || page > maxExchangePage || page%4 != 0 {
-		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B", name, b.name, ErrTensor, maxExchangePage)
+		return nil, fmt.Errorf("mesh: %s of buffer %q: %w: it must be interleaved in DRAM, with a page size that is a multiple of 4 up to %d B",
+			name, b.name, ErrTensor, maxExchangePage)
 	}
 	place := make([]int, len(l.line))
 	for i, n := range l.line {
@@ -230,7 +232,8 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 	var engine *kernels.Compute
 	if kernel, bytes := p.how().tiles(); kernel != "" {
 		if one.PageSize() > bytes {
-			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor, one.PageSize(), bytes)
+			return nil, fmt.Errorf("mesh: %s of buffer %q: %w: its pages are %d B, and a tile has %d B", name, b.name, ErrTensor, one.PageSize(),
+				bytes)
 		}
 		if engine, err = kernels.PrebuiltCompute(arch, kernel); err != nil {
 			return nil, fmt.Errorf("mesh: %s: %w", name, err)
@@ -246,11 +249,13 @@ func (l *Links) load(ctx context.Context, name string, b *Buffer, p plan, mode u
 		for _, s := range p[i] {
 			args = append(args, s.words()...)
 		}
-		list := []reprise.Kernel{{Name: "exchange", Image: im, Processor: chip.BRISC, Cores: cores, NOC: chip.NOC0, Args: func(chip.Core) []uint32 { return args }}}
+		list := []reprise.Kernel{{Name: "exchange", Image: im, Processor: chip.BRISC, Cores: cores, NOC: chip.NOC0,
+			Args: func(chip.Core) []uint32 { return args }}}
 		if engine != nil {
 			tiles := []uint32{uint32(combined(p[i]))}
 			for k, im := range engine.Images() {
-				list = append(list, reprise.Kernel{Name: "sum", Image: im, Processor: chip.TRISC0 + chip.Processor(k), Cores: cores, Args: func(chip.Core) []uint32 { return tiles }})
+				list = append(list, reprise.Kernel{Name: "sum", Image: im, Processor: chip.TRISC0 + chip.Processor(k), Cores: cores,
+					Args: func(chip.Core) []uint32 { return tiles }})
 			}
 		}
 		return &reprise.Program{Name: name, Kernels: list, CircularBuffers: buffers, Buffers: []*reprise.Buffer{b.On(c)}}, nil

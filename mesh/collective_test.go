@@ -103,7 +103,8 @@ func newGroupOn(b *bench, core chip.Core, pages, page int) *group {
 	b.Helper()
 	links, err := b.mesh.NewLinks(b.ctx, core)
 	b.must(err)
-	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page, PageSize: page, Name: "data"}})
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: pages * page,
+		PageSize: page, Name: "data"}})
 	b.must(err)
 	return &group{bench: b, links: links, buf: buf, words: page / 4}
 }

@@ -27,9 +27,10 @@ func add(in, out *mesh.Buffer, weight func(*mesh.Chip) uint32) mesh.Part {
 	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
 		p := &reprise.Program{
-			Name:            "layer",
-			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2}, {Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
-			Buffers:         []*reprise.Buffer{in.On(c), out.On(c)},
+			Name: "layer",
+			CircularBuffers: []reprise.CircularBuffer{{Index: 0, Cores: cores, PageSize: 64, Pages: 2},
+				{Index: 16, Cores: cores, PageSize: 64, Pages: 2}},
+			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
 		}
 		for _, k := range []reprise.Kernel{
 			{Name: kernels.CopyReader, Processor: chip.BRISC, Args: args(in.Addr(), 0, 1, 64, 0)},

@@ -20,7 +20,8 @@ type layout struct {
 func newLayout(mesh Shape, c *BufferConfig) (*layout, error) {
 	l := &layout{mesh: mesh, tensor: slices.Clone(c.Tensor), unit: c.Unit, split: slices.Clone(c.Split), part: slices.Clone(c.Tensor)}
 	bad := func(format string, args ...any) (*layout, error) {
-		return nil, fmt.Errorf("%w: tensor %v of units of %d B over a mesh of %v, split %v: %s", ErrTensor, c.Tensor, c.Unit, mesh, c.Split, fmt.Sprintf(format, args...))
+		return nil, fmt.Errorf("%w: tensor %v of units of %d B over a mesh of %v, split %v: %s", ErrTensor, c.Tensor, c.Unit, mesh, c.Split,
+			fmt.Sprintf(format, args...))
 	}
 	if len(l.tensor) == 0 || l.unit <= 0 {
 		return bad("it needs an axis and a positive unit")

@@ -58,7 +58,8 @@ func (b *bench) must(err error) {
 // pages allocates a DRAM buffer of n pages of 64 B on every chip.
 func (b *bench) pages(name string, n int) *mesh.Buffer {
 	b.Helper()
-	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64, Name: name}})
+	buf, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: n * 64, PageSize: 64,
+		Name: name}})
 	b.must(err)
 	return buf
 }

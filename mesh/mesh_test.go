@@ -56,7 +56,8 @@ func TestNeighboursAreLinked(t *testing.T) {
 
 // A mesh that links don't make is refused with what can be made, and a smaller one leaves bad chips out.
 func TestMeshesAroundWhatIsBroken(t *testing.T) {
-	m := sim.QuietBox(sim.LinkFault("link-down=0:4"), sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=0:6"), sim.LinkFault("link-down=0:7"))
+	m := sim.QuietBox(sim.LinkFault("link-down=0:4"), sim.LinkFault("link-down=0:5"), sim.LinkFault("link-down=0:6"),
+		sim.LinkFault("link-down=0:7"))
 	defer m.Close()
 	cards := mesh.Cards(m.Cards()...)
 	_, err := mesh.Open(t.Context(), cards, mesh.Shape{2, 2})
@@ -191,7 +192,8 @@ func TestTensorsAreSpread(t *testing.T) {
 		{[]int{3, 16}, nil}, {[]int{}, nil}, {[]int{4, -1}, nil}, {[]int{4, 16}, []int{0}}, {[]int{4, 16}, []int{0, 0}}, {[]int{4, 16}, []int{0, 2}},
 		{[]int{1 << 40, 1 << 40}, nil},
 	} {
-		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64}, Tensor: c.tensor, Unit: 4, Split: c.split})
+		_, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64}, Tensor: c.tensor,
+			Unit: 4, Split: c.split})
 		if !errors.Is(err, mesh.ErrTensor) {
 			t.Errorf("%v over %v: %v", c.tensor, c.split, err)
 		}
@@ -204,7 +206,8 @@ func TestProgramsByRange(t *testing.T) {
 	in, out := b.pages("in", 8), b.pages("out", 8)
 	b.must(b.queue.Write(b.ctx, in, words(in.Size(), 5)))
 	b.must(b.queue.Write(b.ctx, out, words(out.Size(), 0)))
-	top, left := b.adder("top", in, out, always(100)), b.adder("left", in, out, func(c *mesh.Chip) uint32 { return uint32(1000 * (1 + c.Coord[0])) })
+	top, left := b.adder("top", in, out, always(100)),
+		b.adder("left", in, out, func(c *mesh.Chip) uint32 { return uint32(1000 * (1 + c.Coord[0])) })
 	top.Range, left.Range = mesh.Range{Start: mesh.Coord{0, 0}, End: mesh.Coord{0, 1}}, mesh.At(1, 0)
 	x := b.load("split", top, left)
 	b.must(b.queue.Run(b.ctx, x))
@@ -321,7 +324,8 @@ func TestMeshesWithoutLinks(t *testing.T) {
 	if _, err := mesh.Open(t.Context(), mesh.Cards(sim.Blackhole(), sim.Blackhole()), mesh.Shape{2}); !errors.Is(err, mesh.ErrShape) {
 		t.Errorf("cards that no link joins: %v", err)
 	}
-	if _, err := mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2}, mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
+	if _, err := mesh.Open(t.Context(), mesh.Cards[kmd.Target](sim.Blackhole(), sim.Wormhole()), mesh.Shape{2},
+		mesh.Unlinked()); !errors.Is(err, mesh.ErrMismatch) {
 		t.Errorf("two architectures: %v", err)
 	}
 }

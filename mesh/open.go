@@ -87,10 +87,12 @@ func Open(ctx context.Context, m Machine, shape Shape, opts ...Option) (*Mesh, e
 	if err != nil {
 		return nil, errors.Join(err, f.close()) // on all hosts alike
 	}
-	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: f.unlinked, inGraph: f.inGraph, carry: map[topology.Link]bool{}, hosts: o.hosts}
+	s := &system{graph: f.graph, problems: f.problems, links: f.links, unlinked: f.unlinked, inGraph: f.inGraph,
+		carry: map[topology.Link]bool{}, hosts: o.hosts}
 	mesh := &Mesh{s: s, shape: shape}
 	for i, n := range at {
-		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: f.remote[n], Host: f.host[n], node: n, target: f.target[n]})
+		mesh.chips = append(mesh.chips, &Chip{Coord: shape.Coord(i), Name: f.names[n], Remote: f.remote[n], Host: f.host[n], node: n,
+			target: f.target[n]})
 		for _, l := range f.carry[n] {
 			s.carry[l] = true
 		}
@@ -211,7 +213,8 @@ func (f *found) far(m Machine, node []int) []int {
 		}
 		n := len(f.targets)
 		node[i] = n
-		f.targets, f.names, f.links, f.inGraph = append(f.targets, t), append(f.names, t.String()), append(f.links, map[int]bool{}), append(f.inGraph, i)
+		f.targets, f.names, f.links, f.inGraph = append(f.targets, t), append(f.names, t.String()), append(f.links, map[int]bool{}),
+			append(f.inGraph, i)
 		for _, l := range f.graph.Links {
 			if (l.A.Chip == i || l.B.Chip == i) && f.graph.Carries(l, len(near)) {
 				f.carry[n] = append(f.carry[n], l)
@@ -314,7 +317,8 @@ func (m *Mesh) alike() error {
 	of := func(d *reprise.Device) traits {
 		return traits{
 			d.Arch(), d.Grid(), d.DRAMBanks(), d.DRAMBankSize(), d.Queues(),
-			d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(traceKind),
+			d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small),
+			d.MemoryFingerprint(traceKind),
 		}
 	}
 	if len(m.here) == 0 {

@@ -19,7 +19,8 @@ func TestParamOfEachChip(t *testing.T) {
 	for _, runs := range []int{1, 3} {
 		b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithHangTimeout(2e9)))
 		g := b.mesh.Chip(0, 0).Device.Grid()
-		out, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 64 * g.Size(), PageSize: 64, Name: "out"}})
+		out, err := b.mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 64 * g.Size(), PageSize: 64,
+			Name: "out"}})
 		b.must(err)
 		load := func(value uint32) *mesh.Executable {
 			return b.load("wide", mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {

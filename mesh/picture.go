@@ -159,7 +159,8 @@ func (p *picture) draw() {
 }
 
 // stateColors are the colours of links and channels by state.
-var stateColors = map[topology.State]string{topology.Up: "#2e7d32", topology.Down: "#c62828", topology.Training: "#ef9a00", topology.Unconnected: "#ffffff"}
+var stateColors = map[topology.State]string{topology.Up: "#2e7d32", topology.Down: "#c62828", topology.Training: "#ef9a00",
+	topology.Unconnected: "#ffffff"}
 
 // boardColors are the backgrounds of chips by board.
 var boardColors = []string{"#e3f2fd", "#fff3e0", "#ede7f6", "#e8f5e9", "#fce4ec", "#e0f7fa", "#f9fbe7", "#efebe9"}
@@ -209,7 +210,8 @@ func (p *picture) cable(c *cable) {
 	if state != topology.Up {
 		dash = ` stroke-dasharray="6 4"`
 	}
-	fmt.Fprintf(p.b, "<g class=\"link\"><title>%s</title><path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\"%s/>", html.EscapeString(strings.Join(title, "\n")), path, stateColors[state], 1+float64(min(len(c.links), 8))*0.5, dash)
+	fmt.Fprintf(p.b, "<g class=\"link\"><title>%s</title><path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\"%s/>",
+		html.EscapeString(strings.Join(title, "\n")), path, stateColors[state], 1+float64(min(len(c.links), 8))*0.5, dash)
 	half := len(label)*3 + 4
 	fmt.Fprintf(p.b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"14\" rx=\"3\" fill=\"#fff\"/><text class=\"count\" x=\"%d\" y=\"%d\" text-anchor=\"middle\" fill=\"%s\">%s</text></g>\n", x-half, y-7, 2*half, x, y+4, stateColors[state], label)
 }
@@ -235,13 +237,15 @@ func (p *picture) chip(i int) {
 			up++
 		}
 	}
-	fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" fill=\"#4b5565\">%d of %d channels up</text>", x+8, y+38, html.EscapeString(c.Name), x+8, y+54, up, len(c.Ports))
+	fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\">%s</text><text x=\"%d\" y=\"%d\" fill=\"#4b5565\">%d of %d channels up</text>", x+8, y+38,
+		html.EscapeString(c.Name), x+8, y+54, up, len(c.Ports))
 	for k, q := range c.Ports {
 		fmt.Fprintf(p.b, "<rect class=\"port\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"#4b5565\" stroke-width=\".5\"><title>eth%d %v</title></rect>", x+8+k*portSize, y+boxHeight-18, portSize-2, portSize+2, stateColors[q.State], q.Channel, q.State)
 	}
 	for k := len(c.Ports); c.Problem == nil && k < ethernetTiles(p.g.Arch); k++ {
 		left, low := x+8+k*portSize, y+boxHeight-18
-		fmt.Fprintf(p.b, "<path class=\"harvested\" d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"><title>harvested</title></path>", left, low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
+		fmt.Fprintf(p.b, "<path class=\"harvested\" d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"><title>harvested</title></path>", left,
+			low, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2)
 	}
 	fmt.Fprintln(p.b, "</g>")
 }
@@ -280,7 +284,8 @@ func (p *picture) legend(y int) {
 		fmt.Fprintf(p.b, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\" stroke=\"#4b5565\" stroke-width=\".5\"/><text x=\"%d\" y=\"%d\">%v</text>\n", x, y-9, portSize, portSize+2, stateColors[s], x+12, y, s)
 		x += 30 + 6*len(s.String())
 	}
-	fmt.Fprintf(p.b, "<path d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"/><text x=\"%d\" y=\"%d\">harvested</text>\n", x, y-9, portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
+	fmt.Fprintf(p.b, "<path d=\"M%d,%d l%d,%d m0,%d l%d,%d\" stroke=\"#98a2b3\"/><text x=\"%d\" y=\"%d\">harvested</text>\n", x, y-9,
+		portSize-2, portSize+2, -portSize-2, 2-portSize, portSize+2, x+12, y)
 	for _, d := range p.g.Degraded() {
 		y += 18
 		fmt.Fprintf(p.b, "<text x=\"%d\" y=\"%d\" fill=\"#c62828\">%s</text>\n", margin, y, html.EscapeString(d))

@@ -181,7 +181,8 @@ func TestDrawFaults(t *testing.T) {
 			star.Links = append(star.Links, topology.Link{A: topology.End{Chip: i, Channel: 1}, B: topology.End{Channel: i}, State: topology.Up})
 		}
 	}
-	star.Links = append(star.Links, topology.Link{A: topology.End{Chip: 5, Channel: 2}, B: topology.End{Chip: 5, Channel: 3}, State: topology.Training})
+	star.Links = append(star.Links, topology.Link{A: topology.End{Chip: 5, Channel: 2}, B: topology.End{Chip: 5, Channel: 3},
+		State: topology.Training})
 	svg = drawn(t, star)
 	apart(t, "star", svg)
 	if n := strings.Count(svg, `class="link"`); n != 6 {

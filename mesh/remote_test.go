@@ -97,7 +97,8 @@ func TestFarLinkGoesDown(t *testing.T) {
 	err := p.queue.Wait(p.ctx)
 	var hang *dispatch.HangError
 	var e *mesh.Error
-	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) || !strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
+	if !errors.As(err, &hang) || !errors.As(err, &e) || !errors.Is(err, kmd.ErrLinkDown) ||
+		!strings.Contains(err.Error(), "link 0000:01:00.0 eth9 - ") {
 		t.Fatalf("with the link down: %v", err)
 	}
 	p.works(p.near, 5)
@@ -145,7 +146,8 @@ func TestFarChipHangs(t *testing.T) {
 // Late and repeated packets don't change the forwarded queues.
 func TestFarChipBehindBadLink(t *testing.T) {
 	p := openPair(t)
-	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4", "link-drop=1:1/4"} {
+	for _, f := range []string{"link-delay=0:9/3", "link-delay=1:1/3", "link-duplicate=0:9/2", "link-duplicate=1:1/2", "link-drop=0:9/4",
+		"link-drop=1:1/4"} {
 		p.must(p.machine.Inject(f))
 	}
 	for i := range uint32(20) {

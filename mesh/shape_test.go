@@ -75,7 +75,8 @@ func TestRangesIntersect(t *testing.T) {
 // A range whose ends have different numbers of axes has no places.
 func TestRangesWhoseEndsDiffer(t *testing.T) {
 	whole := mesh.At(1, 1)
-	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}}, {Start: mesh.Coord{0}, End: mesh.Coord{1, 1}}} {
+	for _, r := range []mesh.Range{{Start: mesh.Coord{0, 0}}, {End: mesh.Coord{1, 1}}, {Start: mesh.Coord{0, 0}, End: mesh.Coord{1}},
+		{Start: mesh.Coord{0}, End: mesh.Coord{1, 1}}} {
 		if r.Contains(mesh.Coord{1, 1}) || r.Contains(mesh.Coord{1}) || r.Shape().Size() != 0 {
 			t.Errorf("%v has places", r)
 		}

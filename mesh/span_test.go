@@ -17,7 +17,8 @@ func TestReleaseOfASpanHoldsNoOthersUp(t *testing.T) {
 	workers := func(id, first, last int) reprise.Option {
 		return reprise.WithQueueWorkers(id, chip.Range{Start: chip.Core{X: first}, End: chip.Core{X: last, Y: 3}})
 	}
-	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2), workers(0, 0, 3), workers(1, 4, 7), reprise.WithHangTimeout(5*time.Minute)))
+	b := open(t, sim.P300(), mesh.Shape{1, 2}, mesh.WithDevice(reprise.WithQueues(2), workers(0, 0, 3), workers(1, 4, 7),
+		reprise.WithHangTimeout(5*time.Minute)))
 	in, out, last := b.pages("in", 4), b.pages("out", 4), b.pages("last", 4)
 	x := b.load("x", b.adder("add", in, out, always(1)))
 	second := b.adder("second", out, last, always(1))

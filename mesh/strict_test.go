@@ -38,7 +38,8 @@ func few(r *rand.Rand, arch chip.Arch) chip.Machine {
 	m := chip.Machine{Name: "few", Arch: arch}
 	n := 2 + r.IntN(2)
 	for i := range n {
-		m.Chips = append(m.Chips, chip.MachineChip{Board: i, Kind: map[chip.Arch]uint16{chip.Wormhole: chip.BoardN150, chip.Blackhole: chip.BoardP150}[arch], PCI: true, X: uint8(i)})
+		m.Chips = append(m.Chips, chip.MachineChip{Board: i, Kind: map[chip.Arch]uint16{chip.Wormhole: chip.BoardN150,
+			chip.Blackhole: chip.BoardP150}[arch], PCI: true, X: uint8(i)})
 	}
 	for i := range n - 1 {
 		for k := range 1 + r.IntN(2) {
@@ -141,7 +142,8 @@ func (g *group) random(r *rand.Rand, how mesh.Combine) ([]*mesh.Executable, func
 	}
 	switch r.IntN(6) {
 	case 0:
-		return []*mesh.Executable{one(g.links.AllReduce(g.ctx, g.buf, how))}, become(func(_, k, o int) uint32 { return g.reduced(how, k, o, false) })
+		return []*mesh.Executable{one(g.links.AllReduce(g.ctx, g.buf, how))},
+			become(func(_, k, o int) uint32 { return g.reduced(how, k, o, false) })
 	case 1: // the slices of others are undefined after the first
 		return []*mesh.Executable{one(g.links.ReduceScatter(g.ctx, g.buf, how)), one(g.links.AllGather(g.ctx, g.buf))},
 			become(func(_, k, o int) uint32 { return g.reduced(how, k, o, true) })

@@ -25,7 +25,8 @@ type captureKey struct{}
 // commands that are equal on several chips are kept once on the host. Chips that nothing is recorded for have no part in
 // the trace. At a replay all chips start together. See [reprise.Queue.Capture] for what can't be done meanwhile, and for
 // traces over several queues of a chip, and [Queue.In] for replaying on some of the chips.
-func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error, others ...*Queue) (*reprise.Trace, error) {
+func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
+	others ...*Queue) (*reprise.Trace, error) {
 	if err := q.m.usable("capture"); err != nil {
 		return nil, err
 	}

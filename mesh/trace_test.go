@@ -97,7 +97,8 @@ func TestTraceWithDifferentParts(t *testing.T) {
 	if _, err := b.subset(some, mesh.At(0, 0)); err == nil {
 		t.Error("a part where nothing was recorded")
 	}
-	if _, err := b.queue.Capture(b.ctx, "nothing", func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+	if _, err := b.queue.Capture(b.ctx, "nothing",
+		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("an empty trace: %v", err)
 	}
 }
@@ -227,7 +228,8 @@ func TestReplayWithAChipGone(t *testing.T) {
 		failed = b.queue.Wait(b.ctx)
 	}
 	var e *reprise.PartsError
-	if !errors.As(failed, &e) || len(e.Parts) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Queue.Device() != lost.Device || !errors.Is(failed, reprise.ErrDeviceLost) {
+	if !errors.As(failed, &e) || len(e.Parts) != 4 || len(e.Failed()) != 1 || e.Failed()[0].Queue.Device() != lost.Device ||
+		!errors.Is(failed, reprise.ErrDeviceLost) {
 		t.Fatalf("with a chip gone: %v", failed)
 	}
 	if err := trace.Replay(b.ctx); !errors.As(err, &e) || !errors.Is(err, reprise.ErrSkipped) {

@@ -181,7 +181,8 @@ func TestUpstreamSmallRegionOnMesh(t *testing.T) {
 func TestUpstreamMeshBuffers(t *testing.T) {
 	b := twoByFour(t)
 	conf := func(page int, tensor, split []int) mesh.BufferConfig {
-		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor, Unit: 2, Split: split}
+		return mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: page, Name: "buffer"}, Tensor: tensor,
+			Unit: 2, Split: split}
 	}
 	for _, c := range []struct {
 		name          string

@@ -23,7 +23,8 @@ import (
 func TestTimelineOfEngines(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		at, idle := chip.Core{X: 2, Y: 1}, chip.Core{X: 0, Y: 1}
-		p, err := devtest.SemaphoreWait(b.Ctx, b.Dev, at, 40_000_000) // a tenth of a second and more, for a sampler that a busy host lets run late
+		p, err := devtest.SemaphoreWait(b.Ctx, b.Dev, at,
+			40_000_000) // a tenth of a second and more, for a sampler that a busy host lets run late
 		if errors.Is(err, kernels.ErrNoCompiler) {
 			b.Skip(err)
 		}
@@ -66,7 +67,8 @@ func TestEnginesOfADeviceThatDoesNotTell(t *testing.T) {
 	b := devtest.Open(t, session.Record(sim.Wormhole(), io.Discard)) // a recorder doesn't pass it on
 	line, err := observe.StartTimeline(b.Ctx, b.Dev)
 	b.Must(err)
-	if err := line.SampleEngines(time.Millisecond, chip.Core{}); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "an emulated device does") {
+	if err := line.SampleEngines(time.Millisecond, chip.Core{}); !errors.Is(err, errors.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "an emulated device does") {
 		b.Errorf("%v", err)
 	}
 	b.Must(line.Stop(b.Ctx))

@@ -123,7 +123,8 @@ func TestMetricsOfSeveralGoroutines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return series[`reprise_call_duration_seconds_count{device="d",call="run"}`], series[`reprise_call_duration_seconds_sum{device="d",call="replay"}`]
+		return series[`reprise_call_duration_seconds_count{device="d",call="run"}`],
+			series[`reprise_call_duration_seconds_sum{device="d",call="replay"}`]
 	}
 	for range 50 {
 		counts()

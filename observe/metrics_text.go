@@ -55,7 +55,8 @@ func writeCalls(w *promtext.Writer, calls []callSeries) {
 			w.Uint(n, "device", s.device, "call", s.kind.String(), "reason", failureNames[why])
 		}
 	}
-	w.Family("reprise_call_bytes_total", promtext.Counter, "Bytes that calls moved, allocated or released; of loads and captures those of the device's memory, of replays those sent to the queue.")
+	w.Family("reprise_call_bytes_total", promtext.Counter,
+		"Bytes that calls moved, allocated or released; of loads and captures those of the device's memory, of replays those sent to the queue.")
 	for i := range calls {
 		if s := &calls[i]; hasBytes(s.kind) {
 			w.Uint(s.bytes, "device", s.device, "call", s.kind.String())

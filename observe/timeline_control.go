@@ -51,7 +51,8 @@ func (t *Timeline) logControl(tr *reprise.Trace) {
 	var dbg *debug.Debugger
 	var images traceImages
 	for i, p := range tr.Parts() {
-		if p.Queue.Device() != t.dev || !slices.ContainsFunc(p.Steps, func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
+		if p.Queue.Device() != t.dev || !slices.ContainsFunc(p.Steps,
+			func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
 			continue
 		}
 		if dbg == nil {

@@ -84,10 +84,12 @@ func iterationsLieInLoops(b *devtest.Bench, file []byte) {
 		const rounding = 1e-3
 		found := false
 		for _, l := range f.Events {
-			found = found || l.Category == "loop" && l.Name == it.Args.Loop && l.Time <= it.Time+rounding && it.Time+it.Duration <= l.Time+l.Duration+rounding
+			found = found || l.Category == "loop" && l.Name == it.Args.Loop && l.Time <= it.Time+rounding &&
+				it.Time+it.Duration <= l.Time+l.Duration+rounding
 		}
 		if !found || len(it.Args.Programs) != 1 {
-			b.Errorf("%s of loop %q, of programs %q, at %v for %v, lies in no slice of its loop, or hasn't one program", it.Name, it.Args.Loop, it.Args.Programs, it.Time, it.Duration)
+			b.Errorf("%s of loop %q, of programs %q, at %v for %v, lies in no slice of its loop, or hasn't one program", it.Name, it.Args.Loop,
+				it.Args.Programs, it.Time, it.Duration)
 		}
 	}
 	if n == 0 {

@@ -76,8 +76,10 @@ func (t *Timeline) WriteJSON(w io.Writer) error {
 		if thread, ok := threads[s.Call]; ok {
 			flow := uint64(s.Queue)<<48 | s.Call
 			body = append(body,
-				traceEvent{Name: "submit", Category: "submit", Phase: "s", Time: micros(starts[s.Call]), Process: hostProcess, Thread: thread, ID: flow},
-				traceEvent{Name: "submit", Category: "submit", Phase: "f", Bind: "e", Time: micros(s.Start), Process: deviceProcess, Thread: s.Queue, ID: flow})
+				traceEvent{Name: "submit", Category: "submit", Phase: "s", Time: micros(starts[s.Call]), Process: hostProcess, Thread: thread,
+					ID: flow},
+				traceEvent{Name: "submit", Category: "submit", Phase: "f", Bind: "e", Time: micros(s.Start), Process: deviceProcess, Thread: s.Queue,
+					ID: flow})
 		}
 	}
 	for i := range max(1, len(lanes)) {

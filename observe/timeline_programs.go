@@ -103,7 +103,8 @@ func (t *Timeline) programsOf(call *Span) []ProgramSpan {
 	defer t.mu.Unlock()
 	var out []ProgramSpan
 	for i, at := range times {
-		s := ProgramSpan{Queue: call.Queue, Call: call.Call, Kind: call.Kind, Name: names[i], Trace: trace, Start: at.Start, End: min(at.End, call.EndCycles)}
+		s := ProgramSpan{Queue: call.Queue, Call: call.Call, Kind: call.Kind, Name: names[i], Trace: trace, Start: at.Start,
+			End: min(at.End, call.EndCycles)}
 		s.HostStart = min(max(t.hostTimeLocked(s.Start), call.Start), call.End)
 		s.HostEnd = min(max(t.hostTimeLocked(s.End), s.HostStart), call.End)
 		out = append(out, s)

@@ -50,7 +50,8 @@ func TestTimelineOfPrograms(t *testing.T) {
 		n, m := b.Pages("n", 2), b.Pages("m", 2)
 		one := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
 		two := b.Load(b.Adder("two", chip.Core{X: 2, Y: 1}, m, m, 2))
-		straight, err := b.Queue.Capture(b.Ctx, "straight", func(_ context.Context, r *reprise.Recorder) error { return body(r, one, two, two)() })
+		straight, err := b.Queue.Capture(b.Ctx, "straight",
+			func(_ context.Context, r *reprise.Recorder) error { return body(r, one, two, two)() })
 		b.Must(err)
 		loop, err := b.Queue.Capture(b.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
 			return errors.Join(r.Loop(3, body(r, two, one)), r.Run(one))
@@ -78,7 +79,8 @@ func TestTimelineOfPrograms(t *testing.T) {
 		for _, s := range line.Programs() {
 			c := calls[s.Call]
 			if s.Start < max(c.StartCycles, last.End) || s.Start >= s.End || s.End > c.EndCycles {
-				b.Errorf("%s of %q ran from %d to %d, the one before to %d, the call from %d to %d", s.Name, s.Trace, s.Start, s.End, last.End, c.StartCycles, c.EndCycles)
+				b.Errorf("%s of %q ran from %d to %d, the one before to %d, the call from %d to %d", s.Name, s.Trace, s.Start, s.End, last.End,
+					c.StartCycles, c.EndCycles)
 			}
 			if s.HostStart < c.Start || s.HostEnd > c.End || s.HostStart > s.HostEnd {
 				b.Errorf("%s of %q ran from %v to %v, the call from %v to %v", s.Name, s.Trace, s.HostStart, s.HostEnd, c.Start, c.End)

@@ -120,7 +120,8 @@ func TestTimeline(t *testing.T) {
 		var file bytes.Buffer
 		b.Must(line.WriteJSON(&file))
 		want := map[string][]string{
-			"host":                {"all of it", "write in", "run add", "replay adds", "record ran", "wait event ran", "read out", "pending wait out", "event wait ran"},
+			"host": {"all of it", "write in", "run add", "replay adds", "record ran", "wait event ran", "read out",
+				"pending wait out", "event wait ran"},
 			"queue 0":             {"write in", "run add", "replay adds"},
 			"queue 1":             {"wait event ran", "read out"},
 			"programs of queue 0": {"add", "add", "add"},

@@ -40,7 +40,8 @@ void kernel_main(void) {
 		b.Must(err)
 		p := &reprise.Program{Name: "zoned"}
 		for i, on := range []chip.Processor{chip.NCRISC, chip.TRISC1} {
-			p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("k%d", i), Image: im, Processor: on, Cores: []chip.Range{chip.Single(2, 1)}})
+			p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("k%d", i), Image: im, Processor: on,
+				Cores: []chip.Range{chip.Single(2, 1)}})
 		}
 		x := b.Load(p)
 		tr, err := b.Queue.Capture(b.Ctx, "zones", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })

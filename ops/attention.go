@@ -52,12 +52,14 @@ func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor,
 // all of them.
 //
 // Queries have the shape of the prefill, unlike TT-NN's scaled_dot_product_attention_decode, whose heads are rows.
-func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention, opts ...OpOption) (*Tensor, error) {
+func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention,
+	opts ...OpOption) (*Tensor, error) {
 	a.Causal = true
 	return d.attention(ctx, "ttnn::transformer::scaled_dot_product_attention_decode", q, k, v, position, a, true, opts)
 }
 
-func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, position int, a Attention, decode bool, opts []OpOption) (*Tensor, error) {
+func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, position int, a Attention, decode bool,
+	opts []OpOption) (*Tensor, error) {
 	in := []*Tensor{q, k, v}
 	if a.Mask != nil {
 		in = append(in, a.Mask)
@@ -101,7 +103,8 @@ func (a *Attention) fits(q, k, v *geometry, position int) error {
 		return nil
 	}
 	if m := a.Mask.geo.dims; m[0] != 1 && m[0] != x[0] || m[1] != 1 && m[1] != x[1] || m[2] != x[2] || m[3] != y[2] {
-		return fmt.Errorf("%w: a mask of %v for %d queries and %d keys: want a row for each query with an element for each key", ErrShape, a.Mask.geo.spec.Shape, x[2], y[2])
+		return fmt.Errorf("%w: a mask of %v for %d queries and %d keys: want a row for each query with an element for each key", ErrShape,
+			a.Mask.geo.spec.Shape, x[2], y[2])
 	}
 	return nil
 }

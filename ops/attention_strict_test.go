@@ -122,7 +122,8 @@ func TestAttentionInGraphs(t *testing.T) {
 			}
 		}
 		want := []string{
-			"ttnn::experimental::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads",
+			"ttnn::experimental::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads", "ttnn::prim::nlp_create_qkv_heads",
+			"ttnn::prim::nlp_create_qkv_heads",
 			"ttnn::experimental::rotary_embedding", "ttnn::prim::rotary_embedding",
 			"ttnn::fill_cache", "ttnn::prim::update_cache", "ttnn::update_cache", "ttnn::prim::update_cache",
 			"ttnn::transformer::scaled_dot_product_attention", "ttnn::prim::sdpa",

@@ -70,8 +70,10 @@ func TestLinearInBlocks(t *testing.T) {
 		} {
 			tx, ty := b.put(normal(c.a, c.dt, uint64(3*i)), ops.Tile, dram), b.put(normal(c.b, c.dt, uint64(3*i+1)), ops.Tile, dram)
 			bias := b.put(normal(c.bias, c.dt, uint64(3*i+2)), ops.Tile, dram)
-			want := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple}))))
-			for _, p := range []ops.MatmulProgram{{Form: ops.MatmulBlocked}, {Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 3, InnerStep: 1, PassSteps: 2}} {
+			want := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f),
+				ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple}))))
+			for _, p := range []ops.MatmulProgram{{Form: ops.MatmulBlocked}, {Form: ops.MatmulBlocked, PerCoreM: 3, PerCoreN: 3, InnerStep: 1,
+				PassSteps: 2}} {
 				out := b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(p)))
 				if got := b.get(out); !slices.Equal(got, want) {
 					b.Errorf("%v times %v, %+v: %s", c.a, c.b, p, first(want, got))
@@ -85,7 +87,8 @@ func TestLinearInBlocks(t *testing.T) {
 				b.must(b.CopyHostToDevice(b.ctx, b.host(other), tx))
 				b.must(tr.Replay(b.ctx))
 				replayed := b.get(out)
-				if again := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple})))); !slices.Equal(again, replayed) {
+				if again := b.get(b.ok(b.Linear(b.ctx, tx, ty, bias, ops.WithActivation(c.f),
+					ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulSimple})))); !slices.Equal(again, replayed) {
 					b.Errorf("replayed: %s", first(again, replayed))
 				}
 				b.must(tr.Release(b.ctx))
@@ -101,7 +104,8 @@ func TestNoRoomForBlocks(t *testing.T) {
 	dram := ops.Interleaved(allocator.DRAM)
 	x, y := b.zeros(dram, 640, 320), b.zeros(dram, 320, 640)
 	free := b.dev.Memory(allocator.L1)
-	big, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1024, Size: int(free.LargestHole-100<<10) / 1024 * 1024 * free.Banks, Name: "big"})
+	big, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 1024,
+		Size: int(free.LargestHole-100<<10) / 1024 * 1024 * free.Banks, Name: "big"})
 	b.must(err)
 	out := b.ok(b.Matmul(b.ctx, x, y))
 	tr, err := b.Capture(b.ctx, "product", func(ctx context.Context) error {
@@ -110,7 +114,8 @@ func TestNoRoomForBlocks(t *testing.T) {
 	})
 	b.must(err)
 	b.must(tr.Replay(b.ctx))
-	if _, err := b.Matmul(b.ctx, x, y, ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked})); !errors.Is(err, allocator.ErrOccupied) && !errors.Is(err, allocator.ErrOutOfMemory) {
+	if _, err := b.Matmul(b.ctx, x, y, ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked})); !errors.Is(err,
+		allocator.ErrOccupied) && !errors.Is(err, allocator.ErrOutOfMemory) {
 		t.Error(err)
 	}
 	b.must(tr.Release(b.ctx))
@@ -147,7 +152,8 @@ func TestBlocksOnSomeWorkers(t *testing.T) {
 			b := &bench{TB: t, ctx: ctx, dev: dev, Device: ops.New(dev, ops.WithQueue(1))}
 			x, y := normal([4]int{1, 1, 160, 70}, ops.BFloat16, 1), normal([4]int{1, 1, 70, 130}, ops.BFloat16, 2)
 			dram := ops.Interleaved(allocator.DRAM)
-			got := b.get(b.ok(b.Matmul(ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked}))))
+			got := b.get(b.ok(b.Matmul(ctx, b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram),
+				ops.WithMatmulProgram(ops.MatmulProgram{Form: ops.MatmulBlocked}))))
 			if want := b.engines().matmul(x, y, ops.BFloat16); !slices.Equal(got, want.v) {
 				t.Error(first(want.v, got))
 			}

@@ -116,13 +116,15 @@ func TestCacheMissDuringCapture(t *testing.T) {
 		return nil
 	})
 	var miss *ops.CacheMissError
-	if !errors.As(got, &miss) || !errors.Is(got, ops.ErrCacheMiss) || !errors.Is(got, reprise.ErrInCapture) || !strings.Contains(miss.Key, "DataType::UINT32") {
+	if !errors.As(got, &miss) || !errors.Is(got, ops.ErrCacheMiss) || !errors.Is(got, reprise.ErrInCapture) ||
+		!strings.Contains(miss.Key, "DataType::UINT32") {
 		t.Errorf("in the capture: %v", got)
 	}
 	if !errors.Is(err, reprise.ErrInCapture) {
 		t.Errorf("of the capture: %v", err)
 	}
-	if _, err := b.Capture(b.ctx, "allocates", func(context.Context) error { _, err := b.Relu(b.ctx, x); return err }); !errors.Is(err, reprise.ErrInCapture) {
+	if _, err := b.Capture(b.ctx, "allocates", func(context.Context) error { _, err := b.Relu(b.ctx, x); return err }); !errors.Is(err,
+		reprise.ErrInCapture) {
 		t.Errorf("a result that has to be allocated: %v", err)
 	}
 	if n := b.ProgramCacheEntries(); n != 0 {
@@ -165,7 +167,8 @@ func TestOperationsThatCannotBe(t *testing.T) {
 		"never":         {func() error { _, err := b.Repeat(b.ctx, x, []int{0, 1}); return err }, ops.ErrShape},
 		"no shards":     {func() error { _, err := b.Reshard(b.ctx, x, dram); return err }, ops.ErrMemory},
 		"odd tile": {func() error {
-			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile, Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))})
+			_, err := b.Empty(b.ctx, ops.Spec{Shape: []int{64, 64}, Layout: ops.Tile,
+				Memory: ops.Sharded(allocator.HeightSharded, 16, 64, chip.Grid(4, 1))})
 			return err
 		}, ops.ErrMemory},
 		"host":     {func() error { return b.CopyHostToDevice(b.ctx, host, x) }, ops.ErrShape},

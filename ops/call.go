@@ -24,10 +24,12 @@ type call struct {
 type internalCall struct{}
 
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
-var takesBlocks = map[string]bool{"ttnn::matmul": true, "ttnn::linear": true, "ttnn::from_device": true, "ttnn::copy_host_to_device_tensor": true}
+var takesBlocks = map[string]bool{"ttnn::matmul": true, "ttnn::linear": true, "ttnn::from_device": true,
+	"ttnn::copy_host_to_device_tensor": true}
 
 // do runs an operation for the user. name is the function's name in graphs, in are its tensors.
-func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() []graph.Arg, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
+func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() []graph.Arg, f func(*call) (*Tensor, error),
+	opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d}
@@ -155,7 +157,8 @@ func (c *call) create(s Spec) (*Tensor, error) {
 			t.plan, err = c.d.captures.allocate(c.d, g, cfg)
 			return t, err
 		}
-		if err := c.d.refuseLocked(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes", reprise.ErrInCapture)); err != nil {
+		if err := c.d.refuseLocked(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes",
+			reprise.ErrInCapture)); err != nil {
 			return nil, err
 		}
 		b, err := c.d.dev.NewBuffer(cfg)

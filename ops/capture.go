@@ -163,9 +163,11 @@ func (c *Capture) Open() []string { return c.rec.Open() }
 func (d *Device) describe() graph.Device {
 	grid, l1, p := d.dev.Grid(), d.dev.Memory(allocator.L1), d.dev.Arch().Params()
 	g := graph.Device{
-		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1), ComputeY: int64(grid.End.Y + 1),
+		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1),
+		ComputeY:     int64(grid.End.Y + 1),
 		WorkerL1Size: int64(p.L1Size), L1Banks: int64(l1.Banks), L1BankSize: int64(l1.Total), FirstL1Bank: int64(l1.Low),
-		FirstCircularBuffer: int64(l1.Low), Arch: archName(d.dev.Arch()), DRAMChannels: int64(d.dev.DRAMBanks()), DRAMSizePerChannel: int64(d.dev.DRAMBankSize()),
+		FirstCircularBuffer: int64(l1.Low), Arch: archName(d.dev.Arch()), DRAMChannels: int64(d.dev.DRAMBanks()),
+		DRAMSizePerChannel: int64(d.dev.DRAMBankSize()),
 	}
 	if mhz, err := d.dev.AIClock(context.Background()); err == nil {
 		g.ClockMHz = mhz

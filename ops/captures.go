@@ -88,7 +88,8 @@ func (c *captures) program(d *Device, cbs []reprise.CircularBuffer, placed bool)
 	next := uint64(d.dev.Memory(allocator.L1).Low)
 	align := uint64(d.dev.Arch().Params().Align.DRAM())
 	for i, b := range cbs {
-		out[i] = graph.CircularBuffer{Device: d.id, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores), GloballyAllocated: placed, Address: uint64(b.Addr)}
+		out[i] = graph.CircularBuffer{Device: d.id, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores),
+			GloballyAllocated: placed, Address: uint64(b.Addr)}
 		if !placed {
 			out[i].Address = next
 			next = (next + uint64(out[i].Size) + align - 1) / align * align
@@ -105,7 +106,8 @@ func (c *captures) run(device int, x *reprise.Executable) {
 func (c *Capture) run(device int, x *reprise.Executable) {
 	var out []graph.CircularBuffer
 	for _, b := range x.CircularBuffers() {
-		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores), GloballyAllocated: b.Given})
+		out = append(out, graph.CircularBuffer{Device: device, Size: int64(b.Size), Address: uint64(b.Addr), Cores: coreRanges(b.Cores),
+			GloballyAllocated: b.Given})
 	}
 	c.memory(func(r *graph.Recorder) {
 		r.Program(device, out...)

@@ -34,7 +34,8 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 		return nil, err
 	}
 	p.buffer = &graph.Buffer{
-		ID: c.bufferID(d), Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout), Size: int64(g.pages) * int64(g.pageBytes),
+		ID: c.bufferID(d), Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout),
+		Size:     int64(g.pages) * int64(g.pageBytes),
 		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
 	}
 	banks := d.dev.DRAMBanks()
@@ -81,9 +82,11 @@ func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
 		c.bufs = map[*reprise.Buffer]*graph.Buffer{}
 	}
 	g = &graph.Buffer{
-		ID: c.bufferID(d), Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()), PageSize: int64(b.PageSize()),
-		Cores: len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page {
-			return pagesOf(graph.Page{Device: int64(d.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()), BufferType: int64(bufferType(b.Kind()))}, b.Page)
+		ID: c.bufferID(d), Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()),
+		PageSize: int64(b.PageSize()),
+		Cores:    len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page {
+			return pagesOf(graph.Page{Device: int64(d.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()),
+				BufferType: int64(bufferType(b.Kind()))}, b.Page)
 		},
 	}
 	c.bufs[b] = g

@@ -49,7 +49,8 @@ func (t *capturedTimes) startLocked(dev *reprise.Device) {
 	if err != nil {
 		return
 	}
-	*t = capturedTimes{log: log, began: map[uint64][]uint64{}, started: map[int][]*programStart{}, traces: map[*reprise.Trace][]capturedProgram{}, replays: map[*reprise.Trace]int{}}
+	*t = capturedTimes{log: log, began: map[uint64][]uint64{}, started: map[int][]*programStart{},
+		traces: map[*reprise.Trace][]capturedProgram{}, replays: map[*reprise.Trace]int{}}
 }
 
 // stopLocked ends the collection.
@@ -178,8 +179,9 @@ func (t *capturedTimes) programs(c *Capture, device int) []graph.ProgramRun {
 				function, mine = s.in[c]
 			}
 			if mine {
-				out = append(out, graph.ProgramRun{Function: function, Name: p.name, Device: int64(device), Queue: id, Cores: p.cores, Trace: s.trace, Replay: s.replay,
-					Start: start, End: end, HostStart: s.begin.Sub(c.rec.Started()), HostEnd: s.end.Sub(c.rec.Started())})
+				out = append(out, graph.ProgramRun{Function: function, Name: p.name, Device: int64(device), Queue: id, Cores: p.cores, Trace: s.trace,
+					Replay: s.replay,
+					Start:  start, End: end, HostStart: s.begin.Sub(c.rec.Started()), HostEnd: s.end.Sub(c.rec.Started())})
 			}
 		})
 	}

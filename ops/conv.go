@@ -34,7 +34,8 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
 	}
 	if len(h.Shape) != 4 || groups < 1 || h.Shape[0]%groups != 0 {
-		return nil, fmt.Errorf("ops: conv2d weights: %w: %v in %d groups: want [out, in, height, width], and as many channels out in each group", ErrShape, h.Shape, groups)
+		return nil, fmt.Errorf("ops: conv2d weights: %w: %v in %d groups: want [out, in, height, width], and as many channels out in each group",
+			ErrShape, h.Shape, groups)
 	}
 	out, in, high, wide := h.Shape[0], h.Shape[1], h.Shape[2], h.Shape[3]
 	size, each := h.DType.Size(), out/groups

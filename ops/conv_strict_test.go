@@ -34,7 +34,8 @@ func strictWindows(_ *testing.T, b *bench, r *rand.Rand) {
 		b.Errorf("%+v of %v, %v (-product +got):\n%s", cfg, dt, layout, d)
 	}
 
-	pool := ops.Pool2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, Channels: cfg.In, Kernel: pair(1, 3), Stride: pair(1, 3), Dilation: pair(1, 2)}
+	pool := ops.Pool2dConfig{Batch: cfg.Batch, Height: cfg.Height, Width: cfg.Width, Channels: cfg.In, Kernel: pair(1, 3), Stride: pair(1, 3),
+		Dilation: pair(1, 2)}
 	got := b.get(b.ok(b.MaxPool2d(b.ctx, images, pool)))
 	cfg.Kernel, cfg.Stride, cfg.Padding, cfg.Dilation = pool.Kernel, pool.Stride, [2]int{}, pool.Dilation
 	under := columns(x, cfg)

@@ -158,7 +158,8 @@ func TestMaxPool2d(t *testing.T) {
 			}
 			// Padding is smaller than any element: of what is under the window only the images count.
 			present := make4(x.dims, x.dtype, func(_, _, _, _ int) float64 { return 1 })
-			cfg := ops.Conv2dConfig{Batch: c.Batch, Height: c.Height, Width: c.Width, In: c.Channels, Kernel: c.Kernel, Stride: stride, Padding: c.Padding, Dilation: c.Dilation}
+			cfg := ops.Conv2dConfig{Batch: c.Batch, Height: c.Height, Width: c.Width, In: c.Channels, Kernel: c.Kernel, Stride: stride,
+				Padding: c.Padding, Dilation: c.Dilation}
 			under, inside := columns(x, cfg), columns(present, cfg)
 			var want []float64
 			for row := range under.dims[2] {

@@ -53,7 +53,8 @@ func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = t
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
 func New(dev *reprise.Device, opts ...Option) *Device {
-	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{}, scratch: map[string]*Tensor{}}
+	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{},
+		scratch: map[string]*Tensor{}}
 	for _, o := range opts {
 		o(d)
 	}

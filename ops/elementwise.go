@@ -147,7 +147,8 @@ func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *
 			}
 		}
 		words := []uint32{op, 0, 0, 0, 0}
-		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a}, buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
+		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a},
+			buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
 	})
 }
 
@@ -156,19 +157,21 @@ func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 	return d.do(ctx, "ttnn::relu", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
+		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
+			func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
 	}, opts...)
 }
 
 // Repeat repeats a tensor times[i] times along dimension i.
 func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} }, func(c *call) (*Tensor, error) {
-		shape, err := repeatedShape(a, times)
-		if err != nil {
-			return nil, err
-		}
-		return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
-	}, opts...)
+	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} },
+		func(c *call) (*Tensor, error) {
+			shape, err := repeatedShape(a, times)
+			if err != nil {
+				return nil, err
+			}
+			return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
+		}, opts...)
 }
 
 // repeat is Repeat as part of another operation.

@@ -111,7 +111,8 @@ func (e engines) matmul(a, b *plain, to ops.DataType) *plain {
 }
 
 // pairwise computes an operation on the elements of two tensors: of bfloat16 by the matrix unit, of float32 by the vector unit.
-func (e engines) pairwise(a, b *plain, matrix func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile), vector func(x, y uint32) uint32) *plain {
+func (e engines) pairwise(a, b *plain, matrix func(m arith.Math, dst *arith.DstTile, a, b *arith.SrcTile),
+	vector func(x, y uint32) uint32) *plain {
 	var d [4]int
 	for i := range d {
 		d[i] = max(a.dims[i], b.dims[i])

@@ -59,7 +59,8 @@ func ExampleDevice_BeginCapture() {
 	d := ops.New(dev)
 
 	c := d.BeginCapture(graph.Config{Mode: graph.NoDispatch})
-	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})
+	a, err := d.Empty(ctx, ops.Spec{Shape: []int{64, 1, 8192, 8192}, DType: ops.BFloat16, Layout: ops.Tile,
+		Memory: ops.Interleaved(allocator.L1)})
 	if err != nil {
 		log.Fatal(err)
 	}

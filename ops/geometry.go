@@ -54,7 +54,8 @@ func (s Spec) geometry() (*geometry, error) {
 	if s.Layout == Tile {
 		g.pageWidth, g.high, unit = tileSize, ceil(g.high, tileSize), tileSize
 		if m.Shard != nil && (m.Shard.Shape[0]%tileSize != 0 || m.Shard.Shape[1]%tileSize != 0) {
-			return nil, fmt.Errorf("%w: shards of %d by %d elements: those of tiles are multiples of %d", ErrMemory, m.Shard.Shape[0], m.Shard.Shape[1], tileSize)
+			return nil, fmt.Errorf("%w: shards of %d by %d elements: those of tiles are multiples of %d", ErrMemory, m.Shard.Shape[0],
+				m.Shard.Shape[1], tileSize)
 		}
 	}
 	g.pageBytes = g.pageWidth * unit * s.DType.Size()
@@ -69,7 +70,8 @@ func (s Spec) geometry() (*geometry, error) {
 	g.pages = rows * g.wide
 	if m.Shard != nil {
 		g.sharding = &allocator.ShardSpec{
-			Layout: m.Layout, Tensor: []int{rows, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth}, Cores: slices.Clone(m.Shard.Cores),
+			Layout: m.Layout, Tensor: []int{rows, g.wide}, Shard: []int{m.Shard.Shape[0] / unit, m.Shard.Shape[1] / g.pageWidth},
+			Cores: slices.Clone(m.Shard.Cores),
 		}
 		if m.Shard.Columns {
 			g.sharding.Orientation = allocator.ColMajor

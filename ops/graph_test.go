@@ -139,10 +139,13 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 			}
 			g = without(g, graph.CircularDeallocate)
 			for i, want := range map[int]graph.Params{
-				3:  {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0"},
-				11: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0", "address": g.Nodes[11].Params["address"]},
-				14: {"size": "4096", "core_range_set": "{[0-0 - 0-7], [1-0 - 1-3]}", "globally_allocated": "0", "device_id": "0", "address": g.Nodes[14].Params["address"]},
-				25: {"size": "4096", "core_range_set": "{[0-0 - 7-7]}", "globally_allocated": "0", "device_id": "0", "address": g.Nodes[25].Params["address"]},
+				3: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0"},
+				11: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0",
+					"address": g.Nodes[11].Params["address"]},
+				14: {"size": "4096", "core_range_set": "{[0-0 - 0-7], [1-0 - 1-3]}", "globally_allocated": "0", "device_id": "0",
+					"address": g.Nodes[14].Params["address"]},
+				25: {"size": "4096", "core_range_set": "{[0-0 - 7-7]}", "globally_allocated": "0", "device_id": "0",
+					"address": g.Nodes[25].Params["address"]},
 				30: {"size": "24576", "type": "L1", "layout": "INTERLEAVED", "device_id": "0", "page_size": "2048", "num_cores": "0"},
 			} {
 				if d := cmp.Diff(want, g.Nodes[i].Params); d != "" {
@@ -155,7 +158,8 @@ func TestSampleOperationInLaterFormats(t *testing.T) {
 			} else if !strings.HasSuffix(add.StackTrace[0], "ops_test.sample") || !strings.Contains(add.StackTrace[0], "graph_test.go\", line ") {
 				t.Errorf("it was called by %s, want the line of this test that adds", add.StackTrace[0])
 			}
-			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" || first["memory_config"] != ops.Interleaved(allocator.L1).String() || first["address"] == "" {
+			if first["dtype"] != "DataType::BFLOAT16" || first["layout"] != "Layout::TILE" || first["buffer_type"] != "BufferType::L1" ||
+				first["memory_config"] != ops.Interleaved(allocator.L1).String() || first["address"] == "" {
 				t.Errorf("the first tensor: %v", first)
 			}
 			if got := graph.CircularPeak(g); mode == graph.NoDispatch && got == 0 {

@@ -50,7 +50,8 @@ func TestUpstreamBuffers(t *testing.T) {
 		c := b.BeginCapture(graph.Config{Mode: mode})
 		var made []*ops.Tensor
 		for _, n := range []int{1, 1, 32} {
-			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})))
+			made = append(made, b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{n, 1, 32, 32}, DType: ops.BFloat16, Layout: ops.Tile,
+				Memory: ops.Interleaved(allocator.L1)})))
 		}
 		for _, x := range made {
 			b.must(b.Deallocate(x))
@@ -181,7 +182,8 @@ func TestUpstreamReport(t *testing.T) {
 		c := b.BeginCapture(graph.Config{Format: graph.Format2026v1, Mode: mode})
 		b.must(b.Deallocate(b.ok(b.Relu(b.ctx, x))))
 		during := c.Report()
-		if during.Version != 1 || len(during.Graph.Nodes) == 0 || len(during.Devices) != 1 || during.Metadata.Captured.IsZero() || during.Metadata.Total != 0 {
+		if during.Version != 1 || len(during.Graph.Nodes) == 0 || len(during.Devices) != 1 || during.Metadata.Captured.IsZero() ||
+			during.Metadata.Total != 0 {
 			t.Errorf("%s: a report of a capture under way: %+v", name, during.Metadata)
 		}
 		path := filepath.Join(t.TempDir(), "new", "report.json")
@@ -203,7 +205,8 @@ func TestUpstreamReport(t *testing.T) {
 		if d := cmp.Diff(skeleton(g), skeleton(back.Graph)); d != "" {
 			t.Error(d)
 		}
-		if d := back.Devices[0]; d.Arch != "wormhole_b0" || d.L1Banks != int64(b.dev.Grid().Size()) || d.WorkerL1Size == 0 || d.CircularBufferLimit <= 0 {
+		if d := back.Devices[0]; d.Arch != "wormhole_b0" || d.L1Banks != int64(b.dev.Grid().Size()) || d.WorkerL1Size == 0 ||
+			d.CircularBufferLimit <= 0 {
 			t.Errorf("%s: device %+v", name, d)
 		}
 		b.must(b.Deallocate(x))
@@ -300,7 +303,8 @@ func TestOthersAreCaptured(t *testing.T) {
 	b.must(err)
 	on := []chip.Range{chip.Grid(2, 1)}
 	x, err := b.dev.Load(b.ctx, &reprise.Program{
-		Name: "nothing", Kernels: []reprise.Kernel{{Name: "blank", Image: image, Cores: on}}, CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: on, PageSize: 64, Pages: 4}},
+		Name: "nothing", Kernels: []reprise.Kernel{{Name: "blank", Image: image, Cores: on}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: on, PageSize: 64, Pages: 4}},
 	})
 	b.must(err)
 	buf, err := b.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 128, PageSize: 64, Name: "numbers"})
@@ -318,7 +322,8 @@ func TestOthersAreCaptured(t *testing.T) {
 	if len(cbs) != 1 || cbs[0].Params["size"] != "256" || cbs[0].Params["address"] != text(uint64(x.CircularBuffers()[0].Addr)) {
 		t.Errorf("circular buffers: %+v", cbs)
 	}
-	if a, f := only(g, graph.BufferAllocate), only(g, graph.BufferDeallocate); len(a) != 1 || len(f) != 1 || a[0].Params["address"] != text(uint64(buf.Addr())) || a[0].Params["type"] != "DRAM" {
+	if a, f := only(g, graph.BufferAllocate), only(g, graph.BufferDeallocate); len(a) != 1 || len(f) != 1 ||
+		a[0].Params["address"] != text(uint64(buf.Addr())) || a[0].Params["type"] != "DRAM" {
 		t.Errorf("allocations %+v, deallocations %+v", a, f)
 	}
 }

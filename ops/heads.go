@@ -29,7 +29,8 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 		dims := a.geo.dims
 		all := heads + 2*kvHeads
 		if heads < 1 || kvHeads < 1 || dims[1] != 1 || dims[3]%(all*tileSize) != 0 {
-			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d", ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
+			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d",
+				ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
 		}
 		if c.into != nil || c.each != nil && len(c.each) != 3 {
 			return nil, fmt.Errorf("%w: there are three results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
@@ -76,15 +77,17 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 // [batches, 1, rows, heads width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. The error wraps
 // [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
-		g := a.geo
-		if g.dims[3]%tileSize != 0 {
-			return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
-		}
-		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a, []int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
-			sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
-		})
-	}, opts...)
+	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} },
+		func(c *call) (*Tensor, error) {
+			g := a.geo
+			if g.dims[3]%tileSize != 0 {
+				return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
+			}
+			return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
+				[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
+					sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
+				})
+		}, opts...)
 }
 
 // gathering is an order of tiles: those of a result count four indices, and come from the sum of a first tile and the product of

@@ -36,7 +36,8 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 			return nil, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, cache.geo.spec.Shape, want[2]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			kernel: kernelUpdateCache, varied: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+			kernel: kernelUpdateCache, varied: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
+			buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
 	return err
@@ -57,7 +58,8 @@ func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, op
 		}
 		have, want := in.geo.dims, cache.geo.dims
 		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {
-			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape, in.geo.spec.Shape, cache.geo.spec.Shape)
+			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape,
+				in.geo.spec.Shape, cache.geo.spec.Shape)
 		}
 		if batch < 0 || batch >= want[0] {
 			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)

@@ -138,7 +138,8 @@ func TestHeads(t *testing.T) {
 				t *ops.Tensor
 				n int
 			}{{got.Q, c.heads}, {got.K, c.kv}, {got.V, c.kv}} {
-				want := make4([4]int{c.batches, one.n, c.rows, c.width}, c.dt, func(n, h, r, w int) float64 { return x.at(n, 0, r, (first+h)*c.width+w) })
+				want := make4([4]int{c.batches, one.n, c.rows, c.width}, c.dt,
+					func(n, h, r, w int) float64 { return x.at(n, 0, r, (first+h)*c.width+w) })
 				if d := cmp.Diff(want.v, b.get(one.t)); d != "" {
 					b.Errorf("%+v, part %d: %s", c, i, d)
 				}

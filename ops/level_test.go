@@ -86,7 +86,8 @@ func TestSeveralResultsInGraphs(t *testing.T) {
 		values, indices, err = b.TopK(b.ctx, x, 3)
 		b.must(err)
 	})
-	for name, want := range map[string][]*ops.Tensor{"ttnn::experimental::nlp_create_qkv_heads": {h.Q, h.K, h.V}, "ttnn::topk": {values, indices}} {
+	for name, want := range map[string][]*ops.Tensor{"ttnn::experimental::nlp_create_qkv_heads": {h.Q, h.K, h.V},
+		"ttnn::topk": {values, indices}} {
 		var ids []string
 		for _, r := range want {
 			ids = append(ids, text(r.ID()))
@@ -106,7 +107,8 @@ func TestUpstreamPython(t *testing.T) {
 	b.must(b.Deallocate(b.ok(b.Add(b.ctx, x, y))))
 	g := b.report(c).Graph
 	n := len(g.Nodes)
-	if g.Nodes[0].Type != graph.CaptureStart || g.Nodes[1].Type != graph.FunctionStart || g.Nodes[n-2].Type != graph.BufferDeallocate || g.Nodes[n-1].Type != graph.CaptureEnd {
+	if g.Nodes[0].Type != graph.CaptureStart || g.Nodes[1].Type != graph.FunctionStart || g.Nodes[n-2].Type != graph.BufferDeallocate ||
+		g.Nodes[n-1].Type != graph.CaptureEnd {
 		t.Errorf("%v", skeleton(g))
 	}
 	var printed, drawn bytes.Buffer

@@ -122,7 +122,8 @@ func TestOnlyOnTheEngines(t *testing.T) {
 	b := open(t, sim.Wormhole())
 	dram := ops.Interleaved(allocator.DRAM)
 	tiles := b.zeros(dram, 32, 32)
-	rows, ints := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor)), b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))
+	rows, ints := b.ok(b.ToLayout(b.ctx, tiles, ops.RowMajor)),
+		b.ok(b.Empty(b.ctx, ops.Spec{Shape: []int{32, 32}, DType: ops.UInt32, Layout: ops.Tile, Memory: dram}))
 	bias := b.zeros(dram, 2, 32)
 	before := b.dev.MemoryFingerprint(allocator.DRAM)
 	for name, c := range map[string]struct {
@@ -148,7 +149,8 @@ func TestOnlyOnTheEngines(t *testing.T) {
 func TestTraceOnTheEngines(t *testing.T) {
 	b := open(t, sim.Blackhole(sim.Strict(5)))
 	dram := ops.Interleaved(allocator.DRAM)
-	x, y, bias := normal([4]int{1, 1, 40, 64}, ops.BFloat16, 1), normal([4]int{1, 1, 64, 50}, ops.BFloat16, 2), normal([4]int{1, 1, 1, 50}, ops.BFloat16, 3)
+	x, y, bias := normal([4]int{1, 1, 40, 64}, ops.BFloat16, 1), normal([4]int{1, 1, 64, 50}, ops.BFloat16, 2),
+		normal([4]int{1, 1, 1, 50}, ops.BFloat16, 3)
 	tx, ty, tb := b.put(x, ops.Tile, dram), b.put(y, ops.Tile, dram), b.put(bias, ops.Tile, dram)
 	product := b.ok(b.Linear(b.ctx, tx, ty, tb))
 	sums := b.ok(b.Sum(b.ctx, product, -1))

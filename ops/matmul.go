@@ -139,7 +139,8 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 	x, y := a.geo.spec, b.geo.spec
 	weights := y.DType == BFloat8B && x.DType.Float()
 	if x.DType != y.DType && !weights || x.DType == BFloat8B || bias != nil && bias.geo.spec.DType != x.DType {
-		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType, x.DType, y.DType)
+		return Spec{}, fmt.Errorf("%w: %v and %v: operands and bias have one, but the right operand of floats may be BFloat8B", ErrDataType,
+			x.DType, y.DType)
 	}
 	left, right := a.dims(), b.dims()
 	shape := [4]int{0, 0, left[2], right[3]}
@@ -150,7 +151,8 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 		shape[i] = max(m, n)
 	}
 	if !fits {
-		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1", ErrShape, a.text(), b.text())
+		return Spec{}, fmt.Errorf("%w: %v times %v: the width of the left is the height of the right, and the dimensions before are equal or 1",
+			ErrShape, a.text(), b.text())
 	}
 	if bias != nil {
 		d := bias.geo.dims
@@ -172,23 +174,25 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 // than any number. A row is the elements along the last dimension, or that of [WithDim]. In the result that dimension is 1; it is left
 // out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::argmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(optionsOf(opts).along()), text(keep)} }, func(c *call) (*Tensor, error) {
-		shape := a.Shape()
-		in, _, err := c.lastAlong(a, c.along())
-		if err != nil {
-			return nil, err
-		}
-		if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
-			shape[i] = 1
-		} else {
-			shape = slices.Delete(shape, i, i+1)
-		}
-		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
-		if c.memory != nil {
-			s.Memory = c.memory.clone()
-		}
-		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation", func() []graph.Arg { return []graph.Arg{in.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
-			return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
-		})
-	}, opts...)
+	return d.do(ctx, "ttnn::argmax", []*Tensor{a},
+		func() []graph.Arg { return []graph.Arg{a.arg(), text(optionsOf(opts).along()), text(keep)} }, func(c *call) (*Tensor, error) {
+			shape := a.Shape()
+			in, _, err := c.lastAlong(a, c.along())
+			if err != nil {
+				return nil, err
+			}
+			if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
+				shape[i] = 1
+			} else {
+				shape = slices.Delete(shape, i, i+1)
+			}
+			s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
+			if c.memory != nil {
+				s.Memory = c.memory.clone()
+			}
+			return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
+				func() []graph.Arg { return []graph.Arg{in.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
+					return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+				})
+		}, opts...)
 }

@@ -114,7 +114,8 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	wide, high := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
 	k := &blocking{
 		m: out.geo.high, n: out.geo.wide, inner: a.inner(), matrices: out.geo.dims[0] * out.geo.dims[1],
-		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)), most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
+		bias: bias != nil, narrow: p.NarrowSums, flags: uint32(p.Skip & (MatmulReads | MatmulProducts | MatmulWrites)),
+		most: chip.Core{X: wide, Y: high}, leftBytes: a.geo.pageBytes, rightBytes: b.geo.pageBytes, outSize: out.geo.pageBytes,
 	}
 	if a.transposed {
 		k.flags |= blocksTransposedLeft
@@ -128,7 +129,8 @@ func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error
 	if p.NarrowSums && (p.Form != MatmulBlocked || a.transposed || b.transposed) {
 		return nil, fmt.Errorf("%w: narrow sums: want the form MatmulBlocked, and operands that aren't transposed", ErrShape)
 	}
-	if t := [3]DataType{a.geo.spec.DType, b.geo.spec.DType, out.geo.spec.DType}; p.NarrowSums && t != [3]DataType{BFloat16, BFloat16, BFloat16} {
+	if t := [3]DataType{a.geo.spec.DType, b.geo.spec.DType, out.geo.spec.DType}; p.NarrowSums &&
+		t != [3]DataType{BFloat16, BFloat16, BFloat16} {
 		return nil, fmt.Errorf("%w: narrow sums of %v and %v as %v: want BFloat16", ErrDataType, t[0], t[1], t[2])
 	}
 	if min(p.PerCoreM, p.PerCoreN, p.InnerStep, p.PassSteps) < 0 {
@@ -192,7 +194,8 @@ func (k *blocking) cut(p MatmulProgram) error {
 			break
 		}
 	}
-	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN, k.step, blocksBudget)
+	return fmt.Errorf("%w: blocks of %d by %d tiles in steps of %d take more than %d B of L1: want smaller ones", ErrMemory, k.perM, k.perN,
+		k.step, blocksBudget)
 }
 
 // partialBytes returns the size of a tile of sums between passes.

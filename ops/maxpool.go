@@ -26,11 +26,13 @@ type Pool2dConfig struct {
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
 	w := windows{
-		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding, orElse(cfg.Dilation, [2]int{1, 1}),
+		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding,
+		orElse(cfg.Dilation, [2]int{1, 1}),
 	}
 	args := func() []graph.Arg {
 		return []graph.Arg{
-			images.arg(), text(cfg.Batch), text(cfg.Height), text(cfg.Width), text(cfg.Channels), text(w.kernel), text(w.stride), text(w.padding), text(w.dilation),
+			images.arg(), text(cfg.Batch), text(cfg.Height), text(cfg.Width), text(cfg.Channels), text(w.kernel), text(w.stride), text(w.padding),
+			text(w.dilation),
 		}
 	}
 	return d.do(ctx, "ttnn::max_pool2d", []*Tensor{images}, args, func(c *call) (*Tensor, error) {

@@ -64,7 +64,8 @@ func Sharded(layout allocator.Layout, height, width int, cores ...chip.Range) Me
 // String returns the configuration in the form that TT-NN's visualizer reads.
 func (m MemoryConfig) String() string {
 	layouts := map[allocator.Layout]string{
-		allocator.Interleaved: "INTERLEAVED", allocator.HeightSharded: "HEIGHT_SHARDED", allocator.WidthSharded: "WIDTH_SHARDED", allocator.BlockSharded: "BLOCK_SHARDED",
+		allocator.Interleaved: "INTERLEAVED", allocator.HeightSharded: "HEIGHT_SHARDED", allocator.WidthSharded: "WIDTH_SHARDED",
+		allocator.BlockSharded: "BLOCK_SHARDED",
 	}
 	kind, shard := "L1", "std::nullopt"
 	if m.Kind == allocator.DRAM {
@@ -79,7 +80,8 @@ func (m MemoryConfig) String() string {
 		for i, r := range s.Cores {
 			ranges[i] = fmt.Sprintf("[(x=%d,y=%d) - (x=%d,y=%d)]", r.Start.X, r.Start.Y, r.End.X, r.End.Y)
 		}
-		shard = fmt.Sprintf("ShardSpec(grid={%s},shape={%d, %d},orientation=ShardOrientation::%s,halo=0)", strings.Join(ranges, ", "), s.Shape[0], s.Shape[1], orientation)
+		shard = fmt.Sprintf("ShardSpec(grid={%s},shape={%d, %d},orientation=ShardOrientation::%s,halo=0)", strings.Join(ranges, ", "),
+			s.Shape[0], s.Shape[1], orientation)
 	}
 	return fmt.Sprintf("MemoryConfig(memory_layout=TensorMemoryLayout::%s,buffer_type=BufferType::%s,shard_spec=%s,nd_shard_spec=std::nullopt,created_with_nd_shard_spec=0)",
 		layouts[m.Layout], kind, shard)

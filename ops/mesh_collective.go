@@ -75,41 +75,43 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 	}
 	s.Shape[0] /= n
 	if g, err := s.geometry(); err != nil || s.Shape[0]*n != whole.Shape[0] || g.pages*n != all.pages || len(s.Shape) == 1 {
-		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape, whole.Shape, n)
+		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape,
+			whole.Shape, n)
 	}
 	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) }
 	var out *MeshTensor
-	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) (parts []*Tensor, err error) {
-		// Links work in place and leave the slices of other chips undefined.
-		var sums *MeshTensor
-		if sums, err = m.create(ctx, whole); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if free := m.Deallocate(ctx, sums); free != nil {
-				err = errors.Join(err, free)
+	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} },
+		func(ctx context.Context) (parts []*Tensor, err error) {
+			// Links work in place and leave the slices of other chips undefined.
+			var sums *MeshTensor
+			if sums, err = m.create(ctx, whole); err != nil {
+				return nil, err
 			}
-		}()
-		if out, err = m.create(ctx, s); err != nil {
-			return nil, err
-		}
-		for i, d := range m.chips {
-			if _, err = d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i])); err != nil {
+			defer func() {
+				if free := m.Deallocate(ctx, sums); free != nil {
+					err = errors.Join(err, free)
+				}
+			}()
+			if out, err = m.create(ctx, s); err != nil {
+				return nil, err
+			}
+			for i, d := range m.chips {
+				if _, err = d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i])); err != nil {
+					return nil, m.discard(ctx, err, out)
+				}
+			}
+			if err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, load); err != nil {
 				return nil, m.discard(ctx, err, out)
 			}
-		}
-		if err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, load); err != nil {
-			return nil, m.discard(ctx, err, out)
-		}
-		for i, place := range m.places() {
-			begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
-			begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
-			if _, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i])); err != nil {
-				return nil, m.discard(ctx, err, out)
+			for i, place := range m.places() {
+				begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
+				begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
+				if _, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i])); err != nil {
+					return nil, m.discard(ctx, err, out)
+				}
 			}
-		}
-		return out.parts, nil
-	})
+			return out.parts, nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +138,8 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	s := t.result()
 	s.Shape[0] *= len(m.chips)
 	if g, err := s.geometry(); err != nil || g.pages != len(m.chips)*t.parts[0].geo.pages || len(s.Shape) == 1 {
-		return nil, fmt.Errorf("ops: %s: %w: %v in %v: each part must have pages of its own in the result", name, ErrShape, t.parts[0].geo.spec.Shape, s.Shape)
+		return nil, fmt.Errorf("ops: %s: %w: %v in %v: each part must have pages of its own in the result", name, ErrShape,
+			t.parts[0].geo.spec.Shape, s.Shape)
 	}
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
@@ -156,7 +159,9 @@ func (t *MeshTensor) result() Spec {
 
 // collective allocates a result, fills it on each chip with fill, and runs the program that load returns. class is the name of TT-NN's
 // class for that program's operation.
-func (m *Mesh) collective(ctx context.Context, name, class string, t *MeshTensor, s Spec, fill func(ctx context.Context, d *Device, from, into *Tensor) error, load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
+func (m *Mesh) collective(ctx context.Context, name, class string, t *MeshTensor, s Spec,
+	fill func(ctx context.Context, d *Device, from, into *Tensor) error,
+	load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
 	var out *MeshTensor
 	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
 		var err error

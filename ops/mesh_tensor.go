@@ -43,36 +43,37 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 		return nil, err
 	}
 	t := &MeshTensor{m: m}
-	err = m.function(ctx, m.chips[0].createName(), func(i int) []graph.Arg { return specArgs(s, i) }, func(context.Context) ([]*Tensor, error) {
-		for _, d := range m.chips {
-			d.mu.Lock() // not during the allocation, in which the device's Observers are called
-			d.lastID++
-			t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geo: g})
-			d.mu.Unlock()
-		}
-		cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
-		if m.chips[0].captures.noDispatch() {
-			for _, p := range t.parts {
-				var err error
-				if p.plan, err = p.d.captures.allocate(p.d, g, cfg); err != nil {
+	err = m.function(ctx, m.chips[0].createName(), func(i int) []graph.Arg { return specArgs(s, i) },
+		func(context.Context) ([]*Tensor, error) {
+			for _, d := range m.chips {
+				d.mu.Lock() // not during the allocation, in which the device's Observers are called
+				d.lastID++
+				t.parts = append(t.parts, &Tensor{d: d, id: d.lastID, geo: g})
+				d.mu.Unlock()
+			}
+			cfg := g.config(fmt.Sprintf("tensor %d", t.parts[0].id))
+			if m.chips[0].captures.noDispatch() {
+				for _, p := range t.parts {
+					var err error
+					if p.plan, err = p.d.captures.allocate(p.d, g, cfg); err != nil {
+						return nil, err
+					}
+				}
+			} else {
+				b, err := m.m.NewBuffer(mesh.BufferConfig{BufferConfig: cfg})
+				if err != nil {
 					return nil, err
 				}
+				t.buf = b
+				for i, c := range m.m.Chips() {
+					t.parts[i].buf = b.On(c)
+				}
 			}
-		} else {
-			b, err := m.m.NewBuffer(mesh.BufferConfig{BufferConfig: cfg})
-			if err != nil {
-				return nil, err
+			for _, p := range t.parts {
+				p.parts = t.parts
 			}
-			t.buf = b
-			for i, c := range m.m.Chips() {
-				t.parts[i].buf = b.On(c)
-			}
-		}
-		for _, p := range t.parts {
-			p.parts = t.parts
-		}
-		return t.parts, nil
-	})
+			return t.parts, nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,8 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 // ToDevice allocates a tensor and copies host tensors of equal shape and data type to it: one for each chip, or one for all.
 func (m *Mesh) ToDevice(ctx context.Context, hs []*Host, l Layout, c MemoryConfig) (*MeshTensor, error) {
 	if len(hs) != 1 && len(hs) != len(m.chips) {
-		return nil, fmt.Errorf("ops: ttnn::to_device: %w: %d host tensors for %d chips, want one or one for each", ErrShape, len(hs), len(m.chips))
+		return nil, fmt.Errorf("ops: ttnn::to_device: %w: %d host tensors for %d chips, want one or one for each", ErrShape, len(hs),
+			len(m.chips))
 	}
 	for _, h := range hs {
 		if err := h.check(); err != nil {

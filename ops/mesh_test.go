@@ -167,7 +167,8 @@ func TestCollectivesThatCannotBe(t *testing.T) {
 		t.Errorf("slices with pages that links can't carry: %v", err)
 	}
 	c := b.Mesh.BeginCapture(graph.Config{})
-	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32, Memory: ops.Interleaved(allocator.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
+	if _, err := b.Mesh.Empty(b.ctx, ops.Spec{Shape: []int{1 << 15, 1 << 15}, DType: ops.Float32,
+		Memory: ops.Interleaved(allocator.L1)}); !errors.Is(err, reprise.ErrOutOfMemory) {
 		t.Errorf("more than there is: %v", err)
 	}
 	r, err := c.End()
@@ -224,7 +225,8 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		}
 		var each []string
 		if mode == graph.Normal {
-			each = []string{"CopyDeviceOperation pages", "AllReduceAsyncDeviceOperation all_reduce", "CopyDeviceOperation pages", "ReduceScatterDeviceOperation reduce_scatter", "SliceDeviceOperation pages"}
+			each = []string{"CopyDeviceOperation pages", "AllReduceAsyncDeviceOperation all_reduce", "CopyDeviceOperation pages",
+				"ReduceScatterDeviceOperation reduce_scatter", "SliceDeviceOperation pages"}
 		}
 		for chip := range int64(2) {
 			if d := cmp.Diff(each, ran[chip]); d != "" {
@@ -234,7 +236,8 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		const made = "tt::tt_metal::create_device_tensor"
 		want := []string{
 			"ttnn::all_reduce", made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "AllReduceAsyncDeviceOperation",
-			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ReduceScatterDeviceOperation", "ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
+			"ttnn::reduce_scatter", made, made, "ttnn::to_memory_config", "ttnn::prim::copy", "CopyDeviceOperation", "ReduceScatterDeviceOperation",
+			"ttnn::slice", "ttnn::prim::slice", "SliceDeviceOperation",
 			"reprise::queue_wait",
 		}
 		if d := cmp.Diff(want, graph.CallTrace(r.Graph)); d != "" {
@@ -249,7 +252,8 @@ func TestCollectiveIsCaptured(t *testing.T) {
 				of[n.Params["device_id"]]++
 			}
 			// The wait is on a goroutine of the mesh, which nothing outside of this module called.
-			if n.Type == graph.FunctionStart && n.Name() == "reprise::queue_wait" && (len(n.StackTrace) == 0 || !strings.Contains(n.StackTrace[0], "github.com/reprise-tt/reprise")) {
+			if n.Type == graph.FunctionStart && n.Name() == "reprise::queue_wait" &&
+				(len(n.StackTrace) == 0 || !strings.Contains(n.StackTrace[0], "github.com/reprise-tt/reprise")) {
 				t.Errorf("%s: %s is called from %q", name, n.Name(), n.StackTrace)
 			}
 		}
@@ -286,7 +290,8 @@ func TestCollectiveIsCaptured(t *testing.T) {
 		b.must(err)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ttnn::all_reduce") || !strings.Contains(w.Body.String(), `"place":"(1, 0)"`) {
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "ttnn::all_reduce") ||
+			!strings.Contains(w.Body.String(), `"place":"(1, 0)"`) {
 			t.Errorf("%s: %d, without the collective or the second chip's place", name, w.Code)
 		}
 	}

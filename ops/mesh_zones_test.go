@@ -41,7 +41,8 @@ void kernel_main(void) {
 		l, err := print.Listen(dev.Debug(), c.Record(i), print.Options{})
 		b.must(err)
 		listeners = append(listeners, l)
-		x, err := dev.Load(b.ctx, &reprise.Program{Name: "zoned", Kernels: []reprise.Kernel{{Name: "k", Image: im, Cores: []chip.Range{at.Range()}}}})
+		x, err := dev.Load(b.ctx, &reprise.Program{Name: "zoned",
+			Kernels: []reprise.Kernel{{Name: "k", Image: im, Cores: []chip.Range{at.Range()}}}})
 		b.must(err)
 		for range i + 1 {
 			b.must(dev.Queue(0).Run(b.ctx, x))

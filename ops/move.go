@@ -15,7 +15,8 @@ func (d *Device) ToMemoryConfig(ctx context.Context, a *Tensor, m MemoryConfig, 
 // Reshard copies a sharded tensor to a tensor with other shards. The error wraps [ErrMemory] if one of the two isn't sharded.
 func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ...OpOption) (*Tensor, error) {
 	if a != nil && (a.geo.spec.Memory.Shard == nil || m.Shard == nil) {
-		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory, a.geo.spec.Memory, m)
+		return nil, fmt.Errorf("ops: ttnn::reshard: %w: from %v to %v: both must be sharded; ToMemoryConfig takes any", ErrMemory,
+			a.geo.spec.Memory, m)
 	}
 	return d.move(ctx, "ttnn::reshard", a, m, opts)
 }
@@ -31,15 +32,17 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 // ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same, except that a sharded
 // tensor becomes interleaved in the same memory unless an option gives it shards.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(l)} }, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
-		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
-		return c.copy(a, s)
-	}, opts...)
+	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(l)} },
+		func(c *call) (*Tensor, error) {
+			s := a.geo.spec
+			s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+			return c.copy(a, s)
+		}, opts...)
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
-	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation", func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
+	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation",
+		func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
 }
 
 // WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least 1.
@@ -89,7 +92,8 @@ func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Te
 }
 
 // relay copies a tensor of the other layout to a layout. The names are those in graphs for shapes of whole tiles, and for others.
-func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op, padded, class, paddedClass string, opts []OpOption) (*Tensor, error) {
+func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op, padded, class, paddedClass string,
+	opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		if s.Layout == l {

@@ -90,13 +90,14 @@ func TestRowsRefused(t *testing.T) {
 		do   func() (*ops.Tensor, error)
 		want error
 	}{
-		"another dimension":     {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 4) }, ops.ErrShape},
-		"rows":                  {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, rows, -1) }, ops.ErrMemory},
-		"a mask of rows":        {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1) }, ops.ErrMemory},
-		"a narrow mask":         {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, other, 1) }, ops.ErrShape},
-		"a mask of fp32":        {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, wide, 1) }, ops.ErrDataType},
-		"a scale of 0":          {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, 0) }, ops.ErrShape},
-		"an infinite scale":     {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, float32(math.Inf(1))) }, ops.ErrShape},
+		"another dimension": {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, 4) }, ops.ErrShape},
+		"rows":              {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, rows, -1) }, ops.ErrMemory},
+		"a mask of rows":    {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, rows, 1) }, ops.ErrMemory},
+		"a narrow mask":     {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, other, 1) }, ops.ErrShape},
+		"a mask of fp32":    {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, wide, 1) }, ops.ErrDataType},
+		"a scale of 0":      {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, 0) }, ops.ErrShape},
+		"an infinite scale": {func() (*ops.Tensor, error) { return b.ScaleMaskSoftmax(b.ctx, tiles, row, float32(math.Inf(1))) },
+			ops.ErrShape},
 		"into rows":             {func() (*ops.Tensor, error) { return b.Softmax(b.ctx, tiles, -1, ops.Into(rows)) }, ops.ErrMemory},
 		"norm of rows":          {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, rows, nil, nil, 0) }, ops.ErrMemory},
 		"weights of two rows":   {func() (*ops.Tensor, error) { return b.LayerNorm(b.ctx, tiles, row, tiles, 0) }, ops.ErrShape},

@@ -65,8 +65,10 @@ func TestObserversHearOfFunctions(t *testing.T) {
 		t.Errorf("one tensor: %v", err)
 	}
 	want := []string{
-		`1 ttnn::relu from "", 1 arguments`, `2 ttnn::prim::unary from "ttnn::relu", 3 arguments`, `3 UnaryDeviceOperation from "ttnn::prim::unary", 2 arguments`,
-		`4 tt::tt_metal::create_device_tensor from "UnaryDeviceOperation", 5 arguments`, "4 ends, failed false", "3 ends, failed false", "2 ends, failed false", "1 ends, failed false",
+		`1 ttnn::relu from "", 1 arguments`, `2 ttnn::prim::unary from "ttnn::relu", 3 arguments`,
+		`3 UnaryDeviceOperation from "ttnn::prim::unary", 2 arguments`,
+		`4 tt::tt_metal::create_device_tensor from "UnaryDeviceOperation", 5 arguments`, "4 ends, failed false", "3 ends, failed false",
+		"2 ends, failed false", "1 ends, failed false",
 		`1 ttnn::concat from "", 2 arguments`, "1 ends, failed true",
 	}
 	if d := cmp.Diff(want, h.lines); d != "" {
@@ -101,7 +103,8 @@ func TestObserversHearOfCollectives(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := slices.DeleteFunc(slices.Clone(h.lines), func(l string) bool { return strings.Contains(l, "ends") })
-	if !strings.HasPrefix(begun[0], `1 ttnn::all_reduce from ""`) || !strings.HasPrefix(begun[2], `2 ttnn::to_memory_config from "ttnn::all_reduce"`) || len(begun) != 9 {
+	if !strings.HasPrefix(begun[0], `1 ttnn::all_reduce from ""`) ||
+		!strings.HasPrefix(begun[2], `2 ttnn::to_memory_config from "ttnn::all_reduce"`) || len(begun) != 9 {
 		t.Errorf("%q", h.lines)
 	}
 }

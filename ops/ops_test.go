@@ -90,7 +90,8 @@ var types = []ops.DataType{ops.UInt8, ops.UInt16, ops.UInt32, ops.Int32, ops.BFl
 
 // awkward are floats at the edges of the format.
 var awkward = []uint32{
-	0, 1 << 31, 1, 1<<31 | 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000, 0x33800000, 0x34000000, 0x00400000,
+	0, 1 << 31, 1, 1<<31 | 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0x3F800000, 0x33800000,
+	0x34000000, 0x00400000,
 }
 
 // values draws a tensor.
@@ -129,7 +130,8 @@ func (r room) place(t *rapid.T, name string, dims [4]int) (ops.Layout, ops.Memor
 
 func (r room) memory(t *rapid.T, name string, dims [4]int, l ops.Layout) ops.MemoryConfig {
 	kind := rapid.SampledFrom([]allocator.Kind{allocator.L1, allocator.DRAM}).Draw(t, name+" memory")
-	layout := rapid.SampledFrom([]allocator.Layout{allocator.Interleaved, allocator.HeightSharded, allocator.WidthSharded, allocator.BlockSharded}).Draw(t, name+" pages")
+	layout := rapid.SampledFrom([]allocator.Layout{allocator.Interleaved, allocator.HeightSharded, allocator.WidthSharded,
+		allocator.BlockSharded}).Draw(t, name+" pages")
 	if layout == allocator.Interleaved || kind == allocator.DRAM {
 		return ops.Interleaved(kind)
 	}
@@ -175,7 +177,8 @@ func floats(in ...*ops.Tensor) bool {
 }
 
 // operations are the operations that check runs, by kernel.
-var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"}, {"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}, {"embedding"}, {"top k"}}
+var operations = [][]string{{"add", "subtract", "multiply", "relu", "repeat", "slice", "move"}, {"in shards"}, {"concat"}, {"matmul"},
+	{"argmax"}, {"permute", "pad", "steps", "reshape", "tilize"}, {"embedding"}, {"top k"}}
 
 // check runs a drawn operation of a list, on tensors of drawn shapes, types and places.
 func (r room) check(b *bench, t *rapid.T, names ...string) {
@@ -213,7 +216,8 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		}
 		same(t, op, get(keep(b.Relu(b.ctx, ta))), want(a))
 	case "repeat":
-		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"), rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
+		times := [4]int{rapid.IntRange(1, 2).Draw(t, "n times"), rapid.IntRange(1, 2).Draw(t, "c times"),
+			rapid.IntRange(1, 2).Draw(t, "h times"), rapid.IntRange(1, 2).Draw(t, "w times")}
 		same(t, op, get(keep(b.Repeat(b.ctx, ta, times[:]))), repeat(a, times))
 	case "slice":
 		var begin, end [4]int
@@ -226,7 +230,8 @@ func (r room) check(b *bench, t *rapid.T, names ...string) {
 		same(t, op, get(keep(b.Slice(b.ctx, ta, begin[:], end[:], ops.WithMemoryConfig(r.memory(t, "to", to, l))))), slice(a, begin, end))
 	case "in shards": // of four cores, which lie in the same way
 		high, wide := rapid.IntRange(1, 3).Draw(t, "shard height"), rapid.IntRange(1, 2).Draw(t, "shard width")*64/dt.Size()
-		shards := rapid.SampledFrom([]shardsOf{{allocator.HeightSharded, 4, 1}, {allocator.WidthSharded, 1, 4}, {allocator.BlockSharded, 2, 2}}).Draw(t, "shards")
+		shards := rapid.SampledFrom([]shardsOf{{allocator.HeightSharded, 4, 1}, {allocator.WidthSharded, 1, 4},
+			{allocator.BlockSharded, 2, 2}}).Draw(t, "shards")
 		da := [4]int{1, 1, high * shards.high, wide * shards.wide}
 		m := ops.Sharded(shards.layout, high, wide, chip.Grid(2, 2))
 		lie := func(name string) (*plain, *ops.Tensor) {

@@ -12,16 +12,18 @@ import (
 // layouts and memories, and copies elements unchanged. The result has the operand's layout. The error wraps [ErrShape] if the
 // tensor doesn't have the dimensions.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim0), text(dim1)} }, func(c *call) (*Tensor, error) {
-		return c.transpose(a, dim0, dim1)
-	}, opts...)
+	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim0), text(dim1)} },
+		func(c *call) (*Tensor, error) {
+			return c.transpose(a, dim0, dim1)
+		}, opts...)
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 	rank := len(a.geo.spec.Shape)
 	x, y := fromEnd(dim0, rank), fromEnd(dim1, rank)
 	if x < 0 || x >= rank || y < 0 || y >= rank {
-		return nil, fmt.Errorf("%w: dimensions %d and %d of %v: want dimensions from %d to %d", ErrShape, dim0, dim1, a.geo.spec.Shape, -rank, rank-1)
+		return nil, fmt.Errorf("%w: dimensions %d and %d of %v: want dimensions from %d to %d", ErrShape, dim0, dim1, a.geo.spec.Shape,
+			-rank, rank-1)
 	}
 	order := make([]int, rank)
 	for i := range order {
@@ -39,16 +41,17 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // 128 KiB of the operand in L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element, which
 // are those of the next rows of the result too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} }, func(c *call) (*Tensor, error) {
-		order := slices.Clone(dims)
-		for i := range order {
-			order[i] = fromEnd(order[i], len(order))
-		}
-		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
-			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
-		}
-		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(dims)))
-	}, opts...)
+	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} },
+		func(c *call) (*Tensor, error) {
+			order := slices.Clone(dims)
+			for i := range order {
+				order[i] = fromEnd(order[i], len(order))
+			}
+			if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
+				return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+			}
+			return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(dims)))
+		}, opts...)
 }
 
 // fromEnd counts a dimension from 0.

@@ -28,7 +28,8 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 
 // Requantize returns integers of one quantisation in another one: (q - zero) * scale / toScale + toZero of each element q, as
 // [Device.Quantize] rounds it. The tensor is one of Int32 in tile layout.
-func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32, opts ...OpOption) (*Tensor, error) {
+func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
+	opts ...OpOption) (*Tensor, error) {
 	args := func() []graph.Arg {
 		return []graph.Arg{a.arg(), text(scale), text(zero), text(toScale), text(toZero)}
 	}

@@ -169,7 +169,8 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 	add(p.distance)
 	add(p.size)
 	for _, f := range []func(axis) int{
-		func(x axis) int { return x.begin }, func(x axis) int { return x.step }, func(x axis) int { return x.before }, func(x axis) int { return x.taken },
+		func(x axis) int { return x.begin }, func(x axis) int { return x.step }, func(x axis) int { return x.before },
+		func(x axis) int { return x.taken },
 	} {
 		var n [4]int
 		for i, x := range p.axes {

@@ -37,7 +37,8 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 			return nil, fmt.Errorf("%w: rows of %d elements: want a multiple of %d", ErrShape, a[3], 2*tileSize)
 		}
 		if b != sin.geo.dims || b[3] != a[3] || b[0] != 1 && b[0] != a[0] || b[1] != 1 && b[1] != a[1] {
-			return nil, fmt.Errorf("%w: %v with cosines of %v and sines of %v: want two equal tensors, as wide, with a row for each position", ErrShape, x.geo.spec.Shape, cos.geo.spec.Shape, sin.geo.spec.Shape)
+			return nil, fmt.Errorf("%w: %v with cosines of %v and sines of %v: want two equal tensors, as wide, with a row for each position",
+				ErrShape, x.geo.spec.Shape, cos.geo.spec.Shape, sin.geo.spec.Shape)
 		}
 		at, one := uint32(position), uint32(1)
 		switch {

@@ -63,6 +63,7 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	}
 	elements := g.sharding.Shard[0] * g.sharding.Shard[1] * g.pageBytes / g.spec.DType.Size()
 	return c.run(job{
-		kernel: kernelShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in, sharded: tensors,
+		kernel: kernelShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in,
+		sharded: tensors,
 	})
 }

@@ -18,26 +18,27 @@ import (
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for a dimension that it doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(a); t != nil {
-			return nil, t.notOnEngines()
-		}
-		t, back, err := c.lastAlong(a, dim)
-		if err != nil {
-			return nil, err
-		}
-		if back == nil {
-			return c.softmax(a, nil, 1)
-		}
-		out, err := c.scratch(1, t.geo.spec)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
-			return nil, err
-		}
-		return c.movedBack(out, a, back)
-	}, opts...)
+	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} },
+		func(c *call) (*Tensor, error) {
+			if t := notOnEngines(a); t != nil {
+				return nil, t.notOnEngines()
+			}
+			t, back, err := c.lastAlong(a, dim)
+			if err != nil {
+				return nil, err
+			}
+			if back == nil {
+				return c.softmax(a, nil, 1)
+			}
+			out, err := c.scratch(1, t.geo.spec)
+			if err != nil {
+				return nil, err
+			}
+			if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
+				return nil, err
+			}
+			return c.movedBack(out, a, back)
+		}, opts...)
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
@@ -49,9 +50,10 @@ func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale fl
 	if mask != nil {
 		in = append(in, mask)
 	}
-	return d.do(ctx, "ttnn::scale_mask_softmax", in, func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), mask.arg()} }, func(c *call) (*Tensor, error) {
-		return c.softmax(a, mask, scale)
-	}, opts...)
+	return d.do(ctx, "ttnn::scale_mask_softmax", in, func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), mask.arg()} },
+		func(c *call) (*Tensor, error) {
+			return c.softmax(a, mask, scale)
+		}, opts...)
 }
 
 func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
@@ -87,7 +89,8 @@ func (t *Tensor) fitsMask(mask *Tensor) error {
 	}
 	for i, n := range mask.geo.dims {
 		if n != t.geo.dims[i] && (n != 1 || i == 3) {
-			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape, t.geo.spec.Shape)
+			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape,
+				t.geo.spec.Shape)
 		}
 	}
 	return nil

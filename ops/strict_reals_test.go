@@ -85,7 +85,8 @@ func (r room) checkReals(b *bench, t *rapid.T, names ...string) {
 		same(run(b.LayerNorm(b.ctx, ta, tg, tb, 1)), normalised(a, gamma, beta, 1, false).v, 0x1p-18, 0x1p-15)
 	case "divide":
 		y, ty := draw("b", smaller("b", dims, 4))
-		same(run(b.Divide(b.ctx, ta, ty)), make4(dims, dt, func(n, c, h, w int) float64 { return a.at(n, c, h, w) / y.at(n, c, h, w) }).v, 0x1p-21, 0)
+		same(run(b.Divide(b.ctx, ta, ty)), make4(dims, dt, func(n, c, h, w int) float64 { return a.at(n, c, h, w) / y.at(n, c, h, w) }).v,
+			0x1p-21, 0)
 	case "where":
 		for i := range a.v {
 			if i%3 == 0 {

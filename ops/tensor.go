@@ -66,7 +66,8 @@ func (t *Tensor) graph() *graph.Tensor {
 		n *= d
 	}
 	g := &graph.Tensor{
-		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()), MemoryConfig: s.Memory.String(),
+		ID: t.id, Shape: s.Shape, DType: s.DType.String(), Layout: s.Layout.String(), Size: int64(n) * int64(s.DType.Size()),
+		MemoryConfig: s.Memory.String(),
 	}
 	if s.DType == BFloat8B {
 		g.Size = int64(t.geo.pages) * blockTileBytes
@@ -103,7 +104,8 @@ func text(v any) graph.Arg { return graph.Arg{Text: fmt.Sprint(v)} }
 
 // Empty allocates a tensor. Its content is undefined.
 func (d *Device) Empty(ctx context.Context, s Spec) (*Tensor, error) {
-	return d.do(ctx, "ttnn::empty", nil, func() []graph.Arg { return specArgs(s, d.id) }, func(c *call) (*Tensor, error) { return c.create(s) })
+	return d.do(ctx, "ttnn::empty", nil, func() []graph.Arg { return specArgs(s, d.id) },
+		func(c *call) (*Tensor, error) { return c.create(s) })
 }
 
 func specArgs(s Spec, device int) []graph.Arg {
@@ -112,19 +114,20 @@ func specArgs(s Spec, device int) []graph.Arg {
 
 // ToDevice allocates a tensor and copies a host tensor to it.
 func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig) (*Tensor, error) {
-	return d.do(ctx, "ttnn::to_device", nil, func() []graph.Arg { return []graph.Arg{hostArg(h), text(d.id), text(m)} }, func(c *call) (*Tensor, error) {
-		if err := h.check(); err != nil {
-			return nil, err
-		}
-		t, err := c.create(Spec{Shape: h.Shape, DType: h.DType, Layout: l, Memory: m})
-		if err != nil {
-			return nil, err
-		}
-		if err := c.write(h, t); err != nil {
-			return nil, c.discard(err, t)
-		}
-		return t, nil
-	})
+	return d.do(ctx, "ttnn::to_device", nil, func() []graph.Arg { return []graph.Arg{hostArg(h), text(d.id), text(m)} },
+		func(c *call) (*Tensor, error) {
+			if err := h.check(); err != nil {
+				return nil, err
+			}
+			t, err := c.create(Spec{Shape: h.Shape, DType: h.DType, Layout: l, Memory: m})
+			if err != nil {
+				return nil, err
+			}
+			if err := c.write(h, t); err != nil {
+				return nil, c.discard(err, t)
+			}
+			return t, nil
+		})
 }
 
 // hostArg returns a host tensor as a function's argument. Graphs have no node for it.
@@ -137,15 +140,16 @@ func hostArg(h *Host) graph.Arg {
 
 // CopyHostToDevice copies a host tensor to a device tensor of the same shape and data type.
 func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error {
-	_, err := d.do(ctx, "ttnn::copy_host_to_device_tensor", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{hostArg(h), t.arg()} }, func(c *call) (*Tensor, error) {
-		if err := h.check(); err != nil {
-			return nil, err
-		}
-		if err := h.fits(t.geo.spec); err != nil {
-			return nil, err
-		}
-		return nil, c.write(h, t)
-	})
+	_, err := d.do(ctx, "ttnn::copy_host_to_device_tensor", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{hostArg(h), t.arg()} },
+		func(c *call) (*Tensor, error) {
+			if err := h.check(); err != nil {
+				return nil, err
+			}
+			if err := h.fits(t.geo.spec); err != nil {
+				return nil, err
+			}
+			return nil, c.write(h, t)
+		})
 	return err
 }
 

@@ -39,7 +39,8 @@ func TestPerformanceReport(t *testing.T) {
 				rows[i][records[0][k]] = v
 			}
 		}
-		for _, column := range []string{"DEVICE KERNEL DURATION [ns]", "HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE",
+		for _, column := range []string{"DEVICE KERNEL DURATION [ns]", "HOST START TS", "HOST END TS", "HOST DURATION [ns]",
+			"DEVICE FW START CYCLE", "DEVICE FW END CYCLE",
 			"OP TO OP LATENCY [ns]", "OP TO OP LATENCY BR/NRISC START [ns]", "DEVICE FW DURATION [ns]", "ATTRIBUTES", "CORE COUNT"} {
 			if rows[i][column] == "" {
 				t.Errorf("row %d has no %s", i, column)
@@ -48,7 +49,8 @@ func TestPerformanceReport(t *testing.T) {
 		}
 	}
 	tensor := func(row map[string]string, name, y, x string) {
-		for k, v := range map[string]string{"W_PAD[LOGICAL]": "1[1]", "Z_PAD[LOGICAL]": "1[1]", "Y_PAD[LOGICAL]": y, "X_PAD[LOGICAL]": x, "LAYOUT": "TILE", "DATATYPE": "BFLOAT16", "MEMORY": "DEV_0_DRAM_INTERLEAVED"} {
+		for k, v := range map[string]string{"W_PAD[LOGICAL]": "1[1]", "Z_PAD[LOGICAL]": "1[1]", "Y_PAD[LOGICAL]": y, "X_PAD[LOGICAL]": x,
+			"LAYOUT": "TILE", "DATATYPE": "BFLOAT16", "MEMORY": "DEV_0_DRAM_INTERLEAVED"} {
 			row[name+"_"+k] = v
 		}
 	}

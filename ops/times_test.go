@@ -74,7 +74,8 @@ func TestTimesInGraphs(t *testing.T) {
 	b.must(err)
 
 	add, relu := "BinaryNgDeviceOperation binary", "UnaryDeviceOperation relu"
-	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1", relu + " two2", add + " two2", relu}
+	want := []string{add, relu + " two1", add + " two1", "reprise::replay  loop1", "reprise::replay  loop1", "reprise::replay  loop1",
+		relu + " two2", add + " two2", relu}
 	if d := cmp.Diff(want, programsOf(t, r)); d != "" {
 		t.Errorf("programs:\n%s", d)
 	}

@@ -19,7 +19,8 @@ func newReference(w weights) *reference {
 	r := &reference{w: map[string]*plain{}}
 	for name, h := range w {
 		v := ops.Values[float32](h)
-		r.w[name] = make4([4]int{1, 1, h.Shape[0], h.Shape[1]}, ops.BFloat16, func(_, _, row, column int) float64 { return float64(v[row*h.Shape[1]+column]) })
+		r.w[name] = make4([4]int{1, 1, h.Shape[0], h.Shape[1]}, ops.BFloat16,
+			func(_, _, row, column int) float64 { return float64(v[row*h.Shape[1]+column]) })
 	}
 	return r
 }

@@ -42,8 +42,10 @@ func converted(v float64, from, to ops.DataType, engines bool) float64 {
 
 // Each type becomes each other one, on every backend, in both layouts; tiles of floats and Int32 are converted by the engines.
 func TestTypecast(t *testing.T) {
-	floats := []float64{0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255, 256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215, 2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
-	integers := []float64{0, 1, 2, 127, 128, 255, 256, 257, 1000, 32767, 32768, 65535, 65536, 16777217, 33554431, 1 << 30, math.MaxInt32, 3e9, math.MaxUint32, -1, -2, -300, -16777219, math.MinInt32 + 1, math.MinInt32}
+	floats := []float64{0, 0.5, 0.99, 1, 1.5, 2.5, -0.5, -1.75, -3, 200.5, 255, 256, 300.25, -300, 65535, 65536, 70000.5, 1e6, 16777215,
+		2.5e9, -2.5e9, 5e9, -5e9, 1e20, 1e-30, 1.00390625, 1.01171875}
+	integers := []float64{0, 1, 2, 127, 128, 255, 256, 257, 1000, 32767, 32768, 65535, 65536, 16777217, 33554431, 1 << 30, math.MaxInt32, 3e9,
+		math.MaxUint32, -1, -2, -300, -16777219, math.MinInt32 + 1, math.MinInt32}
 	onBackends(t, func(b *bench) {
 		for _, from := range types {
 			var v []float64

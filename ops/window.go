@@ -23,7 +23,8 @@ func (w *windows) positions() ([2]int, error) {
 		}
 		covers := (w.kernel[i]-1)*w.dilation[i] + 1
 		if covers > w.image[i]+2*w.padding[i] {
-			return out, fmt.Errorf("%w: a window with a %s of %d in images of %d with a padding of %d: it has no position", ErrShape, side, covers, w.image[i], w.padding[i])
+			return out, fmt.Errorf("%w: a window with a %s of %d in images of %d with a padding of %d: it has no position", ErrShape, side, covers,
+				w.image[i], w.padding[i])
 		}
 		out[i] = (w.image[i]+2*w.padding[i]-covers)/w.stride[i] + 1
 	}

@@ -57,7 +57,8 @@ func (p *Pipeline) Enqueue(ctx context.Context, inputs ...[]byte) error {
 		}
 	}
 	if p.reused != nil && len(p.inFlight)+len(inputs) > len(p.reused) {
-		return p.wrap("enqueue", fmt.Errorf("%d inputs, %d not popped, outputs for %d: %w", len(inputs), len(p.inFlight), len(p.reused), ErrTooManyInputs))
+		return p.wrap("enqueue", fmt.Errorf("%d inputs, %d not popped, outputs for %d: %w", len(inputs), len(p.inFlight), len(p.reused),
+			ErrTooManyInputs))
 	}
 	for _, in := range inputs {
 		if _, err := p.submit(ctx, in, p.newOutputs()); err != nil {

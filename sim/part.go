@@ -48,7 +48,8 @@ func (p *Part) of(i, n int) int {
 func (p *Part) check(spec *chip.Machine) error {
 	n := len(spec.Chips)
 	if p.Count < 1 || p.Index < 0 || p.Index >= p.Count || p.Count > n {
-		return fmt.Errorf("sim: part %d of %d: %w: a machine of %d chips has 1 to %d parts, numbered from 0", p.Index, p.Count, emu.ErrConfig, n, n)
+		return fmt.Errorf("sim: part %d of %d: %w: a machine of %d chips has 1 to %d parts, numbered from 0", p.Index, p.Count, emu.ErrConfig, n,
+			n)
 	}
 	for _, c := range spec.Chips {
 		if !c.PCI && p.Count > 1 {

@@ -147,7 +147,8 @@ func TestMeetStrangers(t *testing.T) {
 		_, err := Meet(ctx, l, 0, []string{"", ""}, []byte("key"))
 		done <- err
 	}()
-	for _, said := range [][]byte{hello(1, 2, []byte("other key")), hello(1, 3, []byte("key")), hello(0, 2, []byte("key")), bytes.Repeat([]byte{7}, helloSize), nil} {
+	for _, said := range [][]byte{hello(1, 2, []byte("other key")), hello(1, 3, []byte("key")), hello(0, 2, []byte("key")),
+		bytes.Repeat([]byte{7}, helloSize), nil} {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)

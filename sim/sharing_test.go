@@ -122,7 +122,8 @@ func mistakes() []mistake {
 			says: []string{"race"},
 			program: func(t *testing.T, s *site) *reprise.Program {
 				p := pipeline(s.image, "add", at(s.grid, 1), s.a, s.b, 5)
-				p.Kernels = append(p.Kernels, reprise.Kernel{Name: "thief", Image: s.image(kernels.Add), Processor: chip.TRISC2, Cores: s.one(1), Args: values(0, 16, 64, 9)})
+				p.Kernels = append(p.Kernels, reprise.Kernel{Name: "thief", Image: s.image(kernels.Add), Processor: chip.TRISC2, Cores: s.one(1),
+					Args: values(0, 16, 64, 9)})
 				return p
 			},
 		},

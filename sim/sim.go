@@ -112,7 +112,8 @@ func DataCache() Option { return func(c *config) { c.chip.DataCache = true } }
 // and more for lines that are used.
 func Strict(seed uint64) Option {
 	return func(c *config) {
-		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(), RefuseCounters(), RefuseOverflow(), refuseUnmapped, DataCache()} {
+		for _, o := range []Option{Seed(seed), Delay(1 + int(seed*37%300)), RefuseUnwritten(), RefuseStaleCode(), RefuseRaces(),
+			RefuseCounters(), RefuseOverflow(), refuseUnmapped, DataCache()} {
 			o(c)
 		}
 	}

@@ -96,7 +96,8 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 	if seed%8 == 3 {
 		size += 600 << 10
 	}
-	bulk, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: []int{64, 2048, 4096}[rng.IntN(3)], Name: "bulk"})
+	bulk, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: size, PageSize: []int{64, 2048, 4096}[rng.IntN(3)],
+		Name: "bulk"})
 	must(err)
 	bulkFirst := rng.Uint32()
 	must(q.Write(ctx, bulk, 0, count(bulk, bulkFirst)))
@@ -122,7 +123,8 @@ func strict(t *testing.T, card *sim.Card, seed uint64) {
 			out = rng.IntN(buffers)
 		}
 		add := rng.Uint32()
-		jobs = append(jobs, load(pipeline(image, fmt.Sprint("add ", i), at(grid, rng.IntN(n)), bufs[in], bufs[out], add), func(m []uint32) { m[out] = m[in] + add }))
+		jobs = append(jobs, load(pipeline(image, fmt.Sprint("add ", i), at(grid, rng.IntN(n)), bufs[in], bufs[out], add),
+			func(m []uint32) { m[out] = m[in] + add }))
 	}
 	mark := uint32(0)
 	for i := range 2 {

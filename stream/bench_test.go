@@ -82,7 +82,8 @@ func BenchmarkToHost(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := onDevice(b)
 			out, p := r.stream(stream.ToHost), make([]byte, n)
-			r.run(kernels.StreamSource, max(n, 64), func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }, out, out)
+			r.run(kernels.StreamSource, max(n, 64), func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }, out,
+				out)
 			b.SetBytes(int64(n))
 			for range b.N {
 				_, err := out.Read(b.Context(), p)

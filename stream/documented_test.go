@@ -30,7 +30,8 @@ func TestDocumentedKernel(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
 		for _, path := range []string{"kernel.c", "kernel.cpp"} {
 			var warnings bytes.Buffer
-			image, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Processors: []chip.Processor{chip.BRISC, chip.NCRISC}, Warnings: &warnings})
+			image, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(),
+				Processors: []chip.Processor{chip.BRISC, chip.NCRISC}, Warnings: &warnings})
 			if errors.Is(err, kernels.ErrNoCompiler) {
 				b.Skip(err)
 			}
@@ -41,7 +42,8 @@ func TestDocumentedKernel(t *testing.T) {
 			in, out := open(b, stream.Config{Name: "in", Direction: stream.ToDevice}), open(b, stream.Config{Name: "out"})
 			args := append(in.Args(), out.Args()...)
 			p := &reprise.Program{Name: "documented", Kernels: []reprise.Kernel{{
-				Name: "documented", Image: image, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(3, 2)}, Args: func(chip.Core) []uint32 { return args },
+				Name: "documented", Image: image, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(3, 2)},
+				Args: func(chip.Core) []uint32 { return args },
 			}}}
 			in.AddTo(p)
 			out.AddTo(p)

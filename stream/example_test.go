@@ -81,7 +81,8 @@ func ExampleStream_Messages() {
 	room := sharedRoom(dev, 64)
 	args := append(tokens.Args(), room.Addr(), 4, 3, 100, 1) // three messages of 4 bytes, from 100 on, and an end
 	program := &reprise.Program{Name: "source", Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{{
-		Name: "source", Image: image, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(2, 3)}, Args: func(chip.Core) []uint32 { return args },
+		Name: "source", Image: image, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(2, 3)},
+		Args: func(chip.Core) []uint32 { return args },
 	}}}
 	tokens.AddTo(program)
 	source, err := dev.Load(ctx, program)

@@ -136,7 +136,8 @@ func TestRingIsAQueue(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		size := 1 << rapid.IntRange(7, 12).Draw(r, "size")
 		m := make(memory, ringAt+size)
-		first := rapid.OneOf(rapid.Just(uint32(0)), rapid.Map(rapid.Uint32Range(1, 3*uint32(size)/line), func(n uint32) uint32 { return -n * line })).Draw(r, "first")
+		first := rapid.OneOf(rapid.Just(uint32(0)), rapid.Map(rapid.Uint32Range(1, 3*uint32(size)/line),
+			func(n uint32) uint32 { return -n * line })).Draw(r, "first")
 		host := ring{words: m, mem: m[ringAt:]}
 		host.reset(first)
 		k := &kernel{m: m}

@@ -135,7 +135,8 @@ func (c *Config) check(d *reprise.Device) string {
 	case c.Memory == nil && c.Offset != 0:
 		return "an offset without memory"
 	case c.Memory != nil && (c.Offset%line != 0 || c.Offset < 0 || c.Offset > len(c.Memory.Bytes())-Bytes(c.Size)):
-		return fmt.Sprintf("%d B from byte %d on in memory of %d B: they must be inside, from a multiple of %d on", Bytes(c.Size), c.Offset, len(c.Memory.Bytes()), line)
+		return fmt.Sprintf("%d B from byte %d on in memory of %d B: they must be inside, from a multiple of %d on", Bytes(c.Size), c.Offset,
+			len(c.Memory.Bytes()), line)
 	}
 	return ""
 }
@@ -149,7 +150,8 @@ func (s *Stream) make() error {
 		}
 	}
 	cores := s.dev.Grid().Size()
-	s.scratch, err = s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: cores * scratch, PageSize: scratch, Name: s.name + " scratch"})
+	s.scratch, err = s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: cores * scratch, PageSize: scratch,
+		Name: s.name + " scratch"})
 	if err == nil {
 		if err = s.place(); err != nil {
 			err = errors.Join(err, s.scratch.Release())

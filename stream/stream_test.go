@@ -38,7 +38,8 @@ func echo(b *devtest.Bench, in, out *stream.Stream, p chip.Processor, at chip.Co
 	b.Helper()
 	args := append(append(in.Args(), out.Args()...), l1.Addr(), uint32(l1.PageSize()))
 	prog := &reprise.Program{Name: "echo", Buffers: []*reprise.Buffer{l1}, Kernels: []reprise.Kernel{{
-		Name: "echo", Image: b.Image(kernels.StreamEcho), Processor: p, Cores: []chip.Range{at.Range()}, Args: func(chip.Core) []uint32 { return args },
+		Name: "echo", Image: b.Image(kernels.StreamEcho), Processor: p, Cores: []chip.Range{at.Range()},
+		Args: func(chip.Core) []uint32 { return args },
 	}}}
 	in.AddTo(prog)
 	out.AddTo(prog)
@@ -134,7 +135,8 @@ func TestConfigs(t *testing.T) {
 			t.Errorf("allocated before: %v, after: %v", before, after)
 		}
 		s := open(b, stream.Config{Name: "it", Size: 1024, Memory: h, Offset: 128})
-		if s.Name() != "it" || s.Direction() != stream.ToHost || s.Size() != 1024 || s.Longest() != 960 || len(s.Args()) != 5 || s.Args()[1] != s.ID() {
+		if s.Name() != "it" || s.Direction() != stream.ToHost || s.Size() != 1024 || s.Longest() != 960 || len(s.Args()) != 5 ||
+			s.Args()[1] != s.ID() {
 			t.Errorf("%s, %v, %d B, messages of %d B, %#x", s.Name(), s.Direction(), s.Size(), s.Longest(), s.Args())
 		}
 		if err := s.Write(b.Ctx, nil); !errors.Is(err, stream.ErrDirection) {

@@ -41,7 +41,8 @@ func TestBorrowedMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if copied := len(given) > 0; same != &im || !bytes.Equal(im.Bytes, want.Bytes) || copied != (n < 8<<10) || copied && &im.Bytes[0] != &given[0] {
+		if copied := len(given) > 0; same != &im || !bytes.Equal(im.Bytes, want.Bytes) || copied != (n < 8<<10) || copied &&
+			&im.Bytes[0] != &given[0] {
 			t.Errorf("%d B: the image isn't where it was to be made", n)
 		}
 		back := r.Return()

@@ -225,7 +225,8 @@ func (r *spanReader) conditions(im *Image, step int) int {
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target
-	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name && strings.HasPrefix(im.Steps[to].Name, "switch ") {
+	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name &&
+		strings.HasPrefix(im.Steps[to].Name, "switch ") {
 		r.chain, r.skipped, r.chainIn = to, n, im
 		return
 	}

@@ -88,12 +88,13 @@ func TestDevicesRefused(t *testing.T) {
 		change func([]*tracebuf.File) []*tracebuf.File
 		want   string
 	}{
-		"no device":       {func([]*tracebuf.File) []*tracebuf.File { return nil }, "0 devices"},
-		"no part":         {func([]*tracebuf.File) []*tracebuf.File { return make([]*tracebuf.File, 2) }, "at least one has a part"},
-		"nothing of one":  {func([]*tracebuf.File) []*tracebuf.File { return make([]*tracebuf.File, 1) }, "at least one has a part"},
-		"many devices":    {func(f []*tracebuf.File) []*tracebuf.File { return append(f, make([]*tracebuf.File, 1024)...) }, "1028 devices"},
-		"two names":       {func(f []*tracebuf.File) []*tracebuf.File { f[3].Name = "other"; return f }, `device 3: the trace's name is "other"`},
-		"another's error": {func(f []*tracebuf.File) []*tracebuf.File { f[2].Image.L1End = 1 << 40; return f }, "device 2, queue 1, circular buffers"},
+		"no device":      {func([]*tracebuf.File) []*tracebuf.File { return nil }, "0 devices"},
+		"no part":        {func([]*tracebuf.File) []*tracebuf.File { return make([]*tracebuf.File, 2) }, "at least one has a part"},
+		"nothing of one": {func([]*tracebuf.File) []*tracebuf.File { return make([]*tracebuf.File, 1) }, "at least one has a part"},
+		"many devices":   {func(f []*tracebuf.File) []*tracebuf.File { return append(f, make([]*tracebuf.File, 1024)...) }, "1028 devices"},
+		"two names":      {func(f []*tracebuf.File) []*tracebuf.File { f[3].Name = "other"; return f }, `device 3: the trace's name is "other"`},
+		"another's error": {func(f []*tracebuf.File) []*tracebuf.File { f[2].Image.L1End = 1 << 40; return f },
+			"device 2, queue 1, circular buffers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b bytes.Buffer

@@ -97,7 +97,8 @@ func (d *Difference) compare(a, b *Contents, ma, mb []byte, sa, sb *StepContents
 	case sa.Name != sb.Name:
 		d.What = fmt.Sprintf("names: %s and %s", Printable(sa.Name), Printable(sb.Name))
 	case sa.Binary != nil && sb.Binary != nil && !bytes.Equal(sa.Binary, sb.Binary):
-		d.What = fmt.Sprintf("kernels: %d and %d B, which differ from byte %d on", len(sa.Binary), len(sb.Binary), differsAt(sa.Binary, sb.Binary))
+		d.What = fmt.Sprintf("kernels: %d and %d B, which differ from byte %d on", len(sa.Binary), len(sb.Binary),
+			differsAt(sa.Binary, sb.Binary))
 	default:
 		return false
 	}

@@ -54,7 +54,8 @@ func TestFileOfVersion4(t *testing.T) {
 				kinds = append(kinds, k)
 			}
 		}
-		if len(kinds) != int(tracebuf.ControlCall)+1 || len(im.Callees) != 2 || len(im.Conds) != 5 || im.Callees[1].Image.Steps[2].Control.Callee != 0 {
+		if len(kinds) != int(tracebuf.ControlCall)+1 || len(im.Callees) != 2 || len(im.Conds) != 5 ||
+			im.Callees[1].Image.Steps[2].Control.Callee != 0 {
 			t.Errorf("%v: kinds %v, %d callees, conditions %v", arch, kinds, len(im.Callees), im.Conds)
 		}
 		if loop := im.Steps[3].Control; loop != (tracebuf.Control{Kind: tracebuf.ControlLoop, Count: 4, Target: 8}) {
@@ -109,7 +110,8 @@ func TestValidateRefusesControl(t *testing.T) {
 		}
 	}
 	step := func(i int) func(*tracebuf.File) int { return func(*tracebuf.File) int { return i } }
-	const reset, kernels, loop, end, branch, call = tracebuf.ControlReset, tracebuf.ControlKernels, tracebuf.ControlLoop, tracebuf.ControlEnd, tracebuf.ControlBranch, tracebuf.ControlCall
+	const reset, kernels, loop, end, branch, call = tracebuf.ControlReset, tracebuf.ControlKernels, tracebuf.ControlLoop, tracebuf.ControlEnd,
+		tracebuf.ControlBranch, tracebuf.ControlCall
 	for _, c := range []struct {
 		name   string
 		change func(*tracebuf.File)
@@ -185,7 +187,8 @@ func TestDecodeControlNeverPanics(t *testing.T) {
 			if tag := rapid.SampledFrom([]string{"", "STEP", "COND", "CALL", "PARM"}).Draw(t, "section"); tag != "" {
 				at = bytes.Index(c, []byte(tag)) + 4*rapid.IntRange(2, 60).Draw(t, "word")
 			}
-			v := rapid.OneOf(rapid.Uint32(), rapid.Uint32Range(0, 20), rapid.Map(rapid.IntRange(0, 200), func(n int) uint32 { return uint32(64 * n) })).Draw(t, "value")
+			v := rapid.OneOf(rapid.Uint32(), rapid.Uint32Range(0, 20),
+				rapid.Map(rapid.IntRange(0, 200), func(n int) uint32 { return uint32(64 * n) })).Draw(t, "value")
 			binary.LittleEndian.PutUint32(c[at:], v)
 		}
 		got, err := tracebuf.DecodeAll(bytes.NewReader(seal(c)))

@@ -455,7 +455,8 @@ func (im *Image) params(r *reader, buffers []Buffer) {
 			}
 			p.Pages = buffers[p.Buffer].Pages()
 			if i := slices.IndexFunc(buffers[p.Buffer+1:], there); i >= 0 {
-				r.fail("patch point %q is the address of both %q and %q, and version 1 doesn't tell which one is meant: save the trace again", p.Name, buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
+				r.fail("patch point %q is the address of both %q and %q, and version 1 doesn't tell which one is meant: save the trace again", p.Name,
+					buffers[p.Buffer].Name, buffers[p.Buffer+1+i].Name)
 			}
 		}
 		n := r.count(4)

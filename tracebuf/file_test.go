@@ -44,8 +44,9 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 	}
 	l, l1 := cq.Layout(arch), &abi.Own(arch).L1
 	f := &tracebuf.File{
-		Name:   "two programs",
-		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned, Firmware: sha256.Sum256([]byte("firmware"))},
+		Name: "two programs",
+		Target: tracebuf.Target{Arch: arch, Workers: chip.Range{End: chip.Core{X: 3, Y: 1}}, Banks: len(ch.DRAMBanks()), Revision: cq.Pinned,
+			Firmware: sha256.Sum256([]byte("firmware"))},
 	}
 	if f.Target.Dispatch, err = ch.Virtual(chip.Core{X: 5, Y: 5}); err != nil {
 		t.Fatal(err)
@@ -64,24 +65,30 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 			b := cq.NewBuilder(l, dst)
 			b.SetWriteOffset(cq.SetWriteOffset{HostID: uint16(i), Count: 3, Offsets: [4]uint32{0, l1.KernelConfig, l1.KernelConfig + 1024}})
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: uint32(i * 8)})
-			w := b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Cores: []uint32{l.NOCXY(worker.X, worker.Y)}, Data: []byte{1, 0, 0, 0, 0x2A, 15: 0}})
+			w := b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Cores: []uint32{l.NOCXY(worker.X, worker.Y)},
+				Data: []byte{1, 0, 0, 0, 0x2A, 15: 0}})
 			if i%2 == 1 {
 				param.At = append(param.At, w.Slot(0)+4)
 			}
-			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: noc, Addr: 16, Length: 32, Dests: 8, Unlink: true}}, Data: make([]byte, 32)})
-			if kernels := (cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(l.DRAMAlign()), OffsetIndex: 2, Subs: []cq.LargeSub{{NOC: noc, Length: 2048 + 64, Dests: 8, Unlink: true}}}); inline {
+			b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1,
+				Subs: []cq.LargeSub{{NOC: noc, Addr: 16, Length: 32, Dests: 8, Unlink: true}}, Data: make([]byte, 32)})
+			if kernels := (cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(l.DRAMAlign()), OffsetIndex: 2,
+				Subs: []cq.LargeSub{{NOC: noc, Length: 2048 + 64, Dests: 8, Unlink: true}}}); inline {
 				kernels.Data = bytes.Repeat([]byte{byte(i%2 + 1)}, 2048+64)
 				b.WritePackedLarge(kernels)
 			} else {
 				b.WritePackedLargeHeader(kernels)
 				page := i % 2
 				base := uint32(0x10000*(1+i%2) + page/f.Target.Banks*2048)
-				at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11, Base: base, Length: 2048 + 64}}})
+				at := b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(page % f.Target.Banks), LogPageSize: 11,
+					Base: base, Length: 2048 + 64}}})
 				relocs = append(relocs, tracebuf.Reloc{At: at + cq.AtPagedSub(0), Program: i % 2, Page: page})
 			}
-			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize, Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: launchMessage(arch)})
+			b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, Size: uint16(l1.LaunchSize), Addr: l1.Launch + uint32(i)%8*l1.LaunchSize,
+				Rects: []cq.Rect{{NOC: noc, Dests: 8}}, Data: launchMessage(arch)})
 			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
-			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo), WaitCount: uint32(i * 8), WaitStream: 48})
+			b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, f.Target.Dispatch.X, f.Target.Dispatch.Y, cq.SignalGo),
+				WaitCount: uint32(i * 8), WaitStream: 48})
 			out, err := b.Finish()
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +104,8 @@ func testFileOf(t testing.TB, arch chip.Arch, inline bool) *tracebuf.File {
 		im.Steps[i].Program = i % 2
 	}
 	for i, name := range []string{"even", "odd"} {
-		im.Programs = append(im.Programs, tracebuf.Program{Name: name, Addr: uint64(0x10000 * (1 + i)), Pages: binaryPages, Binary: bytes.Repeat([]byte{byte(i + 1)}, binaryPages*2048)})
+		im.Programs = append(im.Programs, tracebuf.Program{Name: name, Addr: uint64(0x10000 * (1 + i)), Pages: binaryPages,
+			Binary: bytes.Repeat([]byte{byte(i + 1)}, binaryPages*2048)})
 	}
 	im.Relocs, im.Params, im.L1End, im.After = relocs, []tracebuf.Param{param}, uint64(l1.Unreserved)+4096, []byte("queue")
 	im.Buffers = []tracebuf.Buffer{
@@ -202,14 +210,16 @@ func TestFileOfVersion1(t *testing.T) {
 		}
 		want := testFile(t, arch)
 		want.Image.Buffers[0].Addr = 0x2A
-		want.Image.Params = append(want.Image.Params, tracebuf.Param{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A, At: want.Image.Params[0].At, Buffer: 0, Pages: 8})
+		want.Image.Params = append(want.Image.Params, tracebuf.Param{Name: "input", Kind: tracebuf.BufferAddr, Value: 0x2A,
+			At: want.Image.Params[0].At, Buffer: 0, Pages: 8})
 		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", arch, diff)
 		}
 		both := bytes.Clone(b)
 		at := bytes.Index(both, []byte("result\x01\x01"))
 		binary.LittleEndian.PutUint64(both[at+8:], 0x2A)
-		if _, err := tracebuf.Decode(bytes.NewReader(seal(both))); !errors.Is(err, tracebuf.ErrInvalid) || !strings.Contains(err.Error(), "\"input\" and \"result\"") {
+		if _, err := tracebuf.Decode(bytes.NewReader(seal(both))); !errors.Is(err, tracebuf.ErrInvalid) ||
+			!strings.Contains(err.Error(), "\"input\" and \"result\"") {
 			t.Errorf("a parameter of two buffers: %v", err)
 		}
 	}
@@ -320,7 +330,8 @@ func TestTargetMatch(t *testing.T) {
 		change(&here)
 		err := base.Match(&here)
 		var e *tracebuf.TargetError
-		if !errors.As(err, &e) || e.What != what || !errors.Is(err, tracebuf.ErrTarget) || e.Trace == "" || !strings.Contains(err.Error(), "record it again") {
+		if !errors.As(err, &e) || e.What != what || !errors.Is(err, tracebuf.ErrTarget) || e.Trace == "" ||
+			!strings.Contains(err.Error(), "record it again") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -509,7 +520,8 @@ func TestDecodeValidates(t *testing.T) {
 	b := encode(t, f)
 	at := bytes.Index(b, f.Image.Bytes[:f.Image.Size]) + field(t, &f.Image, "SEND_GO_SIGNAL", 2, cq.AtGoWaitCount)
 	b[at]++
-	if _, err := tracebuf.Decode(bytes.NewReader(seal(b))); !errors.Is(err, tracebuf.ErrInvalid) || !strings.Contains(err.Error(), "SEND_GO_SIGNAL") {
+	if _, err := tracebuf.Decode(bytes.NewReader(seal(b))); !errors.Is(err, tracebuf.ErrInvalid) ||
+		!strings.Contains(err.Error(), "SEND_GO_SIGNAL") {
 		t.Error(err)
 	}
 }

@@ -126,7 +126,8 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 // calls reports whether a part, or a trace that it calls, calls a trace.
 func (im *Image) calls(callee int) bool {
 	is := func(s Step) bool { return s.Control.Kind == ControlCall && s.Control.Callee == callee }
-	return slices.ContainsFunc(im.Steps, is) || slices.ContainsFunc(im.Callees, func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
+	return slices.ContainsFunc(im.Steps, is) || slices.ContainsFunc(im.Callees,
+		func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
 }
 
 // validateCallee checks a trace that a part calls, which may call those of the shapes.
@@ -290,17 +291,21 @@ func (im *Image) checkShape() error {
 	at := 0
 	for i, s := range im.Steps {
 		if s.Offset != at || s.Size <= 0 || s.Size > im.Size-at {
-			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset, im.Size, at)
+			return invalid(fmt.Sprintf("step %d", i), "%d bytes at %#x of %#x, want it at %#x, where the step before ends", s.Size, s.Offset,
+				im.Size, at)
 		}
 		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
 		} else if edge && s.Control.Kind != ControlNone {
-			if c := &s.Control; c.Kind > ControlArgs || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) || c.Kind == ControlKernels && len(im.Programs) == 0 {
-				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program, len(im.Programs), s.Edge.Kind)
+			if c := &s.Control; c.Kind > ControlArgs || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
+				c.Kind == ControlKernels && len(im.Programs) == 0 {
+				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program,
+					len(im.Programs), s.Edge.Kind)
 			}
 		} else if s.Control != (Control{}) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and goes to step %d", s.Program, s.Control.Target)
-		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge && s.Edge != (Edge{}) {
+		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge &&
+			s.Edge != (Edge{}) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and is a %v edge", s.Program, s.Edge.Kind)
 		}
 		at += s.Size
@@ -361,7 +366,8 @@ func (b *Buffer) check(part string, ch *chip.Chip) error {
 	default:
 		return invalid(part, "kind %d, want 0 (DRAM), 1 (L1) or 3 (L1 small)", b.Kind)
 	}
-	if b.PageSize <= 0 || b.PageSize > math.MaxUint32 || b.Size <= 0 || b.Size > maxFile || b.Size%b.PageSize != 0 || b.Stride < b.PageSize || b.Stride > math.MaxUint32 {
+	if b.PageSize <= 0 || b.PageSize > math.MaxUint32 || b.Size <= 0 || b.Size > maxFile || b.Size%b.PageSize != 0 || b.Stride < b.PageSize ||
+		b.Stride > math.MaxUint32 {
 		return invalid(part, "%d bytes in pages of %d, %d bytes apart", b.Size, b.PageSize, b.Stride)
 	}
 	rows := (b.Pages() + banks - 1) / banks
@@ -393,8 +399,10 @@ func (s *Sharding) check(part string, b *Buffer, ch *chip.Chip) (rows int, err e
 	if cores < 1 || cores > grid.Size() {
 		return 0, invalid(part, "it has shards on %d cores, the chip has %d", cores, grid.Size())
 	}
-	if s.Layout < 2 || s.Layout > layoutND || s.Orientation > 1 || s.Strategy > 2 || len(s.Tensor) < 1 || len(s.Tensor) > maxRank || len(s.Tensor) != len(s.Shard) {
-		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy, len(s.Tensor), len(s.Shard))
+	if s.Layout < 2 || s.Layout > layoutND || s.Orientation > 1 || s.Strategy > 2 || len(s.Tensor) < 1 || len(s.Tensor) > maxRank ||
+		len(s.Tensor) != len(s.Shard) {
+		return 0, invalid(part, "layout %d, orientation %d, strategy %d, shapes of rank %d and %d", s.Layout, s.Orientation, s.Strategy,
+			len(s.Tensor), len(s.Shard))
 	}
 	pages, volume, shards := 1, 1, 1
 	for i, n := range s.Tensor {
@@ -442,7 +450,8 @@ func (f *File) checkData(what string, data []Data) error {
 		}
 		size := f.Image.Buffers[d.Buffer].Size
 		if d.Offset < end || len(d.Bytes) == 0 || d.Offset > size || len(d.Bytes) > size-d.Offset {
-			return invalid(part, "%d bytes at %d of buffer %q, which has %d; the data before it end at %d", len(d.Bytes), d.Offset, f.Image.Buffers[d.Buffer].Name, size, end)
+			return invalid(part, "%d bytes at %d of buffer %q, which has %d; the data before it end at %d", len(d.Bytes), d.Offset,
+				f.Image.Buffers[d.Buffer].Name, size, end)
 		}
 		end = d.Offset + len(d.Bytes)
 	}

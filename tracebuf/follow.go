@@ -56,7 +56,8 @@ func (r *Recording) addFollowing(name string, program int, encode Encoder) {
 	f.buf, variant = encode(f.buf[:0])
 	if s, _ := f.leader.sharable(); f.steps < len(s.steps) {
 		step := &s.steps[f.steps]
-		if step.Name == name && step.Program == program && step.Variant == variant && bytes.Equal(f.buf, s.cmds[step.Offset:step.Offset+step.Size]) {
+		if step.Name == name && step.Program == program && step.Variant == variant &&
+			bytes.Equal(f.buf, s.cmds[step.Offset:step.Offset+step.Size]) {
 			f.steps++
 			return
 		}

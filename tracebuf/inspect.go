@@ -60,7 +60,8 @@ func Inspect(im *Image) (*Contents, error) {
 		c.Steps = append(c.Steps, sc)
 	}
 	for _, r := range im.Relocs {
-		c.Relocated = append(c.Relocated, ByteRange{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2}, ByteRange{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
+		c.Relocated = append(c.Relocated, ByteRange{r.At + cq.AtPagedSubStart, r.At + cq.AtPagedSubStart + 2},
+			ByteRange{r.At + cq.AtPagedSubBase, r.At + cq.AtPagedSubBase + 4})
 	}
 	c.nestSteps(im)
 	if err := c.inspectCallees(im); err != nil {
@@ -137,7 +138,8 @@ func (c *Contents) split() {
 			return
 		}
 		first, last := &c.Commands[start], &c.Commands[end-1]
-		c.Steps = append(c.Steps, StepContents{Name: name, Program: -1, Offset: first.Offset, Size: last.Offset + last.Size - first.Offset, First: start, Count: end - start})
+		c.Steps = append(c.Steps, StepContents{Name: name, Program: -1, Offset: first.Offset, Size: last.Offset + last.Size - first.Offset,
+			First: start, Count: end - start})
 		start, name = end, ""
 	}
 	for i := range c.Commands {

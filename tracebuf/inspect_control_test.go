@@ -23,7 +23,8 @@ func argsFile(t testing.TB) []byte {
 
 // eachControlFile calls f with files of traces with control flow.
 func eachControlFile(t *testing.T, f func(t *testing.T, b []byte)) {
-	for name, b := range map[string][]byte{"wormhole": controlFile(t, chip.Wormhole), "blackhole": controlFile(t, chip.Blackhole), "arguments": argsFile(t)} {
+	for name, b := range map[string][]byte{"wormhole": controlFile(t, chip.Wormhole), "blackhole": controlFile(t, chip.Blackhole),
+		"arguments": argsFile(t)} {
 		t.Run(name, func(t *testing.T) { f(t, b) })
 	}
 }
@@ -61,10 +62,12 @@ func TestStatsOfControlAddUp(t *testing.T) {
 			kinds, commands = kinds+k.Bytes, commands+k.Count
 		}
 		if s.Bytes != bytes || all != bytes || kinds != bytes || commands != s.Commands {
-			t.Errorf("%d B in all: programs and control flow have %d B, kinds %d B, the stats say %d B; %d and %d commands", bytes, all, kinds, s.Bytes, commands, s.Commands)
+			t.Errorf("%d B in all: programs and control flow have %d B, kinds %d B, the stats say %d B; %d and %d commands", bytes, all, kinds,
+				s.Bytes, commands, s.Commands)
 		}
 		if ran != runs || s.Control != steps-runs || s.Callees != len(f.Image.Callees) || s.Callees == 0 {
-			t.Errorf("%d runs, %d steps of control flow, %d callees: the trace has %d runs of %d steps and %d callees", ran, s.Control, s.Callees, runs, steps, len(f.Image.Callees))
+			t.Errorf("%d runs, %d steps of control flow, %d callees: the trace has %d runs of %d steps and %d callees", ran, s.Control, s.Callees,
+				runs, steps, len(f.Image.Callees))
 		}
 	})
 }
@@ -111,7 +114,8 @@ func TestDiffOfControl(t *testing.T) {
 			other, step := decode(t, b), kinds[c.kind]
 			at := other.Image.Steps[step].Offset + c.off
 			other.Image.Bytes[at] = 1 + other.Image.Bytes[at]%8 // as comparisons must be
-			if d := tracebuf.Diff(base, inspect(t, other)); len(d) != 1 || d[0].Step != step || d[0].Callee != "" || !strings.HasPrefix(d[0].What, c.what) {
+			if d := tracebuf.Diff(base, inspect(t, other)); len(d) != 1 || d[0].Step != step || d[0].Callee != "" ||
+				!strings.HasPrefix(d[0].What, c.what) {
 				t.Errorf("want one difference, %s in step %d: %+v", c.what, step, d)
 			}
 		}

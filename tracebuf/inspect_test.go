@@ -171,7 +171,8 @@ func TestDiffOfLengths(t *testing.T) {
 	}
 	b.Steps = append([]tracebuf.StepContents(nil), a.Steps...)
 	b.Steps[2].Count--
-	if d := tracebuf.Diff(a, &b); len(d) != 1 || d[0].Step != 2 || !strings.Contains(d[0].What, "in the second trace") || d[0].B != "" || d[0].A == "" {
+	if d := tracebuf.Diff(a, &b); len(d) != 1 || d[0].Step != 2 || !strings.Contains(d[0].What, "in the second trace") || d[0].B != "" ||
+		d[0].A == "" {
 		t.Errorf("%+v", d)
 	}
 	if d := tracebuf.Diff(&b, a); len(d) != 1 || !strings.Contains(d[0].What, "in the first trace") {
@@ -189,7 +190,8 @@ func TestPrintContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
-	if len(lines) != len(c.Commands)+testSteps || lines[0] != "program 0 even: 768 B" || !strings.Contains(lines[1], "SET_WRITE_OFFSET count=3") {
+	if len(lines) != len(c.Commands)+testSteps || lines[0] != "program 0 even: 768 B" ||
+		!strings.Contains(lines[1], "SET_WRITE_OFFSET count=3") {
 		t.Errorf("%d lines for %d commands:\n%s", len(lines), len(c.Commands), strings.Join(lines[:3], "\n"))
 	}
 	if strings.ContainsRune(out.String(), 0x1b) || !strings.Contains(out.String(), `"\x1b[31m"`) {

@@ -69,7 +69,8 @@ func TestResidentArgumentsDontMove(t *testing.T) {
 		rec := tracebuf.NewRecording(cq.Blackhole)
 		rec.Add("p", 0, func(dst []byte) ([]byte, uint8) {
 			b := cq.NewBuilder(cq.Blackhole, dst)
-			b.WritePackedLargeHeader(cq.WritePackedLarge{Type: large, Alignment: 64, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: 1, Length: 64, Dests: 1, Unlink: true}}})
+			b.WritePackedLargeHeader(cq.WritePackedLarge{Type: large, Alignment: 64, OffsetIndex: 1,
+				Subs: []cq.LargeSub{{NOC: 1, Length: 64, Dests: 1, Unlink: true}}})
 			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: 1, LogPageSize: 11, Length: 64}}})
 			return b.Bytes(), 0
 		})
@@ -81,7 +82,8 @@ func TestResidentArgumentsDontMove(t *testing.T) {
 		cq.Put32(binary, 2048+60, 0x20010)
 		im.Programs = []tracebuf.Program{{Name: "p", Binary: binary, Pages: 2}}
 		im.Relocs = im.FindRelocs(func(int) []int { return []int{1} })
-		f := tracebuf.NewFile("resident", []tracebuf.Part{{Image: *im}}, []tracebuf.Buffer{{Name: "x", Addr: 0x20000}, {Name: "y", Addr: 0x30000}})
+		f := tracebuf.NewFile("resident", []tracebuf.Part{{Image: *im}}, []tracebuf.Buffer{{Name: "x", Addr: 0x20000},
+			{Name: "y", Addr: 0x30000}})
 		if err := f.CheckMovable(0, 0x11); (err == nil) != movable {
 			t.Errorf("type %d: %v", large, err)
 		}
@@ -99,7 +101,8 @@ func TestAlignedPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		im := &tracebuf.Image{PageSize: 1024}
 		align := rapid.SampledFrom([]int{16, 32, 64}).Draw(t, "align")
-		at := rapid.SliceOfDistinct(rapid.Map(rapid.IntRange(0, 1023), func(i int) int { return 4 * i }), func(i int) int { return i }).Draw(t, "words")
+		at := rapid.SliceOfDistinct(rapid.Map(rapid.IntRange(0, 1023), func(i int) int { return 4 * i }),
+			func(i int) int { return i }).Draw(t, "words")
 		slices.Sort(at)
 		hit := map[int]bool{}
 		for _, o := range at {

@@ -45,7 +45,8 @@ func (ps *Patches[B]) Add(name string, kind ParamKind, value uint32, of B, at []
 		added = true
 	}
 	if p.Kind != kind || p.Value != value || p.Of != of {
-		return false, fmt.Errorf("the name stands for a %v of value %#x already, this is a %v of value %#x: use another name", p.Kind, p.Value, kind, value)
+		return false, fmt.Errorf("the name stands for a %v of value %#x already, this is a %v of value %#x: use another name", p.Kind, p.Value,
+			kind, value)
 	}
 	p.At = append(p.At, at...)
 	return added, nil

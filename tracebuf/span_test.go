@@ -36,8 +36,10 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 		t.Fatal(err)
 	}
 	rec := tracebuf.NewRecording(f.Image.Layout)
-	for i, e := range []tracebuf.Edge{{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}, {Kind: tracebuf.EdgeRecord, Number: 1}, {Kind: tracebuf.EdgeEnd}} {
-		cmds, err := tracebuf.AppendEdge(nil, f.Image.Layout, 48, dispatcher(&other), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target), Recorded: 2}}, e, 0)
+	for i, e := range []tracebuf.Edge{{Kind: tracebuf.EdgeWait, Queue: 1, Number: 1}, {Kind: tracebuf.EdgeRecord, Number: 1},
+		{Kind: tracebuf.EdgeEnd}} {
+		cmds, err := tracebuf.AppendEdge(nil, f.Image.Layout, 48, dispatcher(&other),
+			[]tracebuf.Peer{{Dispatcher: dispatcher(&f.Target), Recorded: 2}}, e, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,11 +54,15 @@ func spanFile(t testing.TB, arch chip.Arch) *tracebuf.File {
 	l1 := abi.Own(ch.Arch()).L1.Unreserved
 	grid := []chip.Range{{End: chip.Core{X: 3}}, {Start: chip.Core{Y: 1}, End: chip.Core{X: 1, Y: 1}}}
 	f.Image.Buffers = append(f.Image.Buffers,
-		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112, Sharding: &tracebuf.Sharding{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
-		tracebuf.Buffer{Name: "block", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 24 * 64, PageSize: 64, Stride: 64, Sharding: &tracebuf.Sharding{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
-		tracebuf.Buffer{Name: "ND", Kind: tracebuf.KindL1Small, Addr: 0x150000, Size: 24 * 16, PageSize: 16, Stride: 16, Sharding: &tracebuf.Sharding{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
+		tracebuf.Buffer{Name: "height", Kind: tracebuf.KindL1, Addr: uint64(l1), Size: 700, PageSize: 100, Stride: 112,
+			Sharding: &tracebuf.Sharding{Layout: 2, Tensor: []int{7, 1}, Shard: []int{2, 1}, Cores: grid[:1]}},
+		tracebuf.Buffer{Name: "block", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 24 * 64, PageSize: 64, Stride: 64,
+			Sharding: &tracebuf.Sharding{Layout: 4, Orientation: 1, Tensor: []int{4, 6}, Shard: []int{4, 2}, Cores: grid[:1]}},
+		tracebuf.Buffer{Name: "ND", Kind: tracebuf.KindL1Small, Addr: 0x150000, Size: 24 * 16, PageSize: 16, Stride: 16,
+			Sharding: &tracebuf.Sharding{Layout: 5, Strategy: 2, Tensor: []int{2, 3, 4}, Shard: []int{1, 1, 4}, Cores: grid}},
 	)
-	f.Image.Params = append(f.Image.Params, tracebuf.Param{Name: "part", Kind: tracebuf.BufferAddr, Value: 0x40, Buffer: 3, First: 3, Pages: 4})
+	f.Image.Params = append(f.Image.Params, tracebuf.Param{Name: "part", Kind: tracebuf.BufferAddr, Value: 0x40, Buffer: 3,
+		First: 3, Pages: 4})
 	p := &f.Image.Params[1]
 	p.At = []int{f.Image.Params[0].At[0] - 4} // the word in front, which is 1 in testFile
 	cq.Put32(f.Image.Bytes, p.At[0], p.Value)
@@ -74,7 +80,8 @@ func withEdges(f *tracebuf.File, other *tracebuf.Target, edges []tracebuf.Edge, 
 	moved := map[int]int{} // offset of each step
 	for i := range len(old.Steps) + 1 {
 		if i < len(edges) && edges[i].Kind != tracebuf.EdgeNone {
-			cmds, err := tracebuf.AppendEdge(nil, old.Layout, 48, dispatcher(&f.Target), []tracebuf.Peer{{Dispatcher: dispatcher(other), Recorded: recorded}}, edges[i], uint32(8*i))
+			cmds, err := tracebuf.AppendEdge(nil, old.Layout, 48, dispatcher(&f.Target),
+				[]tracebuf.Peer{{Dispatcher: dispatcher(other), Recorded: recorded}}, edges[i], uint32(8*i))
 			if err != nil {
 				return old, err
 			}
@@ -211,7 +218,8 @@ func TestValidateRefusesSpans(t *testing.T) {
 			o := &f.Others[0]
 			s := &o.Image.Steps[0]
 			s.Edge.Number = 2
-			cmds, err := tracebuf.AppendEdge(nil, o.Image.Layout, 48, dispatcher(&o.Target), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target)}}, s.Edge, 0)
+			cmds, err := tracebuf.AppendEdge(nil, o.Image.Layout, 48, dispatcher(&o.Target), []tracebuf.Peer{{Dispatcher: dispatcher(&f.Target)}},
+				s.Edge, 0)
 			if err != nil {
 				panic(err)
 			}

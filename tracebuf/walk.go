@@ -235,7 +235,8 @@ func (w *walker) inline(at int, c cq.DispatchCommand) error {
 		copy(w.offsets[:], c.Offsets[:3])
 		for _, o := range w.offsets[1:] {
 			if o%cq.L1Align != 0 || o < w.l1.KernelConfig || o-w.l1.KernelConfig > w.l1.KernelConfigSize {
-				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 from %#x up to %#x", o, w.l1.KernelConfig, w.l1.KernelConfig+w.l1.KernelConfigSize)
+				return w.fail(at, "a write offset is %#x, kernels are at multiples of 16 from %#x up to %#x", o, w.l1.KernelConfig,
+					w.l1.KernelConfig+w.l1.KernelConfigSize)
 			}
 		}
 		return nil
@@ -283,7 +284,8 @@ func (w *walker) goSignal(at int, c cq.SendGoSignal) error {
 	case c.Go.Signal() != cq.SignalGo || c.Go.Offset() != 0 || (chip.XY{X: x, Y: y}) != w.target.Dispatch:
 		return w.fail(at, "the go word is %v, want %v", c.Go, cq.NewGoWord(0, w.target.Dispatch.X, w.target.Dispatch.Y, cq.SignalGo))
 	case c.Multicast != 0 || c.NumUnicast != 0 || c.WaitStream != w.stream():
-		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores after stream %d, want slot 0, 0 cores and stream %d", c.Multicast, c.NumUnicast, c.WaitStream, w.stream())
+		return w.fail(at, "SEND_GO_SIGNAL to slot %d and %d cores after stream %d, want slot 0, 0 cores and stream %d", c.Multicast,
+			c.NumUnicast, c.WaitStream, w.stream())
 	case c.WaitCount != uint32(w.expected()):
 		return w.fail(at, "SEND_GO_SIGNAL after %d completions, all steps before cause %d", c.WaitCount, uint32(w.expected()))
 	}
@@ -448,11 +450,13 @@ func (w *walker) relays(at int, subs []cq.PagedSub) error {
 		}
 		p := &im.Programs[r.Program]
 		if r.Page < 0 || r.Page >= p.Pages || s.LogPageSize != binaryPageLog || r.Page*binaryPage+int(s.Length) > len(p.Binary) {
-			return w.fail(entry, "it reads %d B from page %d on, of 2^%d B; the kernels of program %d have %d pages of %d B", s.Length, r.Page, s.LogPageSize, r.Program, p.Pages, binaryPage)
+			return w.fail(entry, "it reads %d B from page %d on, of 2^%d B; the kernels of program %d have %d pages of %d B", s.Length, r.Page,
+				s.LogPageSize, r.Program, p.Pages, binaryPage)
 		}
 		page, base := p.place(r.Page, p.Addr, w.target.Banks)
 		if s.StartPage != page || s.Base != base {
-			return w.fail(entry, "it reads page %d of a buffer at %#x, page %d of program %d is page %d of a buffer at %#x", s.StartPage, s.Base, r.Page, r.Program, page, base)
+			return w.fail(entry, "it reads page %d of a buffer at %#x, page %d of program %d is page %d of a buffer at %#x", s.StartPage, s.Base,
+				r.Page, r.Program, page, base)
 		}
 	}
 	return nil

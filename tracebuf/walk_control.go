@@ -145,7 +145,8 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 		}
 	}
 	if want := im.controlOf(was, e.Command, n.open); !ok || was != want {
-		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop, e.Command.Name())
+		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
+			e.Command.Name())
 	}
 	n.open = openLoops(n.open, e.Command)
 	switch c := e.Command.(type) {
@@ -166,7 +167,8 @@ func (w *walker) reset(s *Step) error {
 		return w.fail(s.Offset, "step %d is a reset, and goes to step %d", w.step, s.Control.Target)
 	}
 	have := im.Bytes[s.Offset : s.Offset+s.Size]
-	c := ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()), Stream: uint16(w.stream())}
+	c := ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()),
+		Stream: uint16(w.stream())}
 	if cmds, err := AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
 		w.flight.landed(w.runs)
 		return nil
@@ -242,7 +244,8 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 		return w.fail(s.Offset, "a branch without a condition has a word to compare")
 	}
 	if c.Level != 0 && (c.NOC != 0 || c.Addr != 0 || c.Same || int(c.Level) > len(n.open)) {
-		return w.fail(s.Offset, "a condition on the iteration of loop %d from the innermost has a word, or there are only %d loops", c.Level, len(n.open))
+		return w.fail(s.Offset, "a condition on the iteration of loop %d from the innermost has a word, or there are only %d loops", c.Level,
+			len(n.open))
 	}
 	if c.Compare != cq.Never && c.Level == 0 {
 		if err := w.word(s.Offset, c.Name(), c.NOC, c.Addr); err != nil {
@@ -314,7 +317,8 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	callee := &n.callees[i]
 	want := callee.Image.call(uint32(callee.Addr))
 	if *c != want {
-		return w.fail(s.Offset, "it calls %d pages of 2^%d B at %#x, trace %q has %d of 2^%d B at %#x", c.Pages, c.LogPageSize, c.Base, callee.Name, want.Pages, want.LogPageSize, want.Base)
+		return w.fail(s.Offset, "it calls %d pages of 2^%d B at %#x, trace %q has %d of 2^%d B at %#x", c.Pages, c.LogPageSize, c.Base,
+			callee.Name, want.Pages, want.LogPageSize, want.Base)
 	}
 	n.shape.loops = max(n.shape.loops, len(n.open)+n.shapes[i].loops)
 	n.shape.calls = max(n.shape.calls, 1+n.shapes[i].calls)
@@ -331,7 +335,8 @@ func (w *walker) nested() error {
 	n := &w.nest
 	switch {
 	case n.shape.loops > cq.MaxLoops || n.shape.calls > cq.MaxCalls:
-		return invalid("steps", "loops nest %d deep and calls %d deep, %d and %d are possible", n.shape.loops, n.shape.calls, cq.MaxLoops, cq.MaxCalls)
+		return invalid("steps", "loops nest %d deep and calls %d deep, %d and %d are possible", n.shape.loops, n.shape.calls, cq.MaxLoops,
+			cq.MaxCalls)
 	case n.conds != len(w.im.Conds):
 		return invalid("conditions", "%d conditions, the commands have %d", len(w.im.Conds), n.conds)
 	case w.im.HasControl() && w.runs != 0:

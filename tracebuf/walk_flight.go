@@ -106,7 +106,8 @@ func (w *walker) textAt(x, y uint8, start, end uint32) (text, bool) {
 // room checks that cores have a launch message free for the step's program, and another one: a full ring looks like an empty one.
 func (w *walker) room(at int) error {
 	if before := w.runs - w.flight.ended; before > int(w.l1.LaunchEntries)-2 {
-		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before, w.l1.LaunchEntries-2)
+		return w.fail(at, "a launch message while %d programs before it may be running, at most %d are possible: no WAIT is for them", before,
+			w.l1.LaunchEntries-2)
 	}
 	return nil
 }

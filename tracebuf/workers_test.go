@@ -32,7 +32,8 @@ func TestWorkersFirmware(t *testing.T) {
 	}
 	var differs *tracebuf.TargetError
 	for _, pair := range [][2]*tracebuf.Target{{&got.Target, &own.Target}, {&own.Target, &got.Target}} {
-		if err := pair[0].Match(pair[1]); !errors.As(err, &differs) || differs.What != "base firmware of the workers" || !errors.Is(err, tracebuf.ErrTarget) {
+		if err := pair[0].Match(pair[1]); !errors.As(err, &differs) || differs.What != "base firmware of the workers" ||
+			!errors.Is(err, tracebuf.ErrTarget) {
 			t.Errorf("%q on %q: %v", pair[0].Layout, pair[1].Layout, err)
 		}
 	}

@@ -50,7 +50,8 @@ func checkVersion(in *Installation, add addCheck) {
 	case slices.Contains(tried, v):
 		add("version", kmd.StatusOK, in.Text, "")
 	case v.Less(tried[0]):
-		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried", fmt.Sprintf("%s -m pip install ttnn==%v", in.Python, newest()))
+		add("version", kmd.StatusFailed, in.Text+" is older than any that was tried",
+			fmt.Sprintf("%s -m pip install ttnn==%v", in.Python, newest()))
 	default:
 		add("version", kmd.StatusWarning, in.Text+" was not tried", fmt.Sprintf("if it fails: %s -m pip install ttnn==%v", in.Python, newest()))
 	}
@@ -83,7 +84,8 @@ func checkLibrary(l *Libraries, add addCheck) {
 	}
 	for _, tool := range []string{"go", "gcc"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			add("library", kmd.StatusFailed, "not built, and there is no "+tool+" to build it", "apt install "+map[string]string{"go": "golang", "gcc": "gcc"}[tool])
+			add("library", kmd.StatusFailed, "not built, and there is no "+tool+" to build it",
+				"apt install "+map[string]string{"go": "golang", "gcc": "gcc"}[tool])
 			return
 		}
 	}

@@ -126,11 +126,13 @@ func Find(ctx context.Context, python, environment string) (*Installation, error
 	_, text, _ := strings.Cut(string(out), "reprise:")
 	var found struct{ Python, PythonVersion, Dir, Version string }
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return nil, &Error{Kind: ErrNoPython, Found: in + " printed " + strconv.Quote(string(out)), Fix: "name a Python 3.10 or newer with --python", Err: err}
+		return nil, &Error{Kind: ErrNoPython, Found: in + " printed " + strconv.Quote(string(out)),
+			Fix: "name a Python 3.10 or newer with --python", Err: err}
 	}
 	i := &Installation{Python: cmp.Or(found.Python, in), PythonVersion: found.PythonVersion, Dir: found.Dir, Text: found.Version}
 	if i.Dir == "" || i.Text == "" {
-		return nil, &Error{Kind: ErrNotInstalled, Found: fmt.Sprintf("%s, Python %s", i.Python, i.PythonVersion), Fix: i.Python + " -m pip install ttnn"}
+		return nil, &Error{Kind: ErrNotInstalled, Found: fmt.Sprintf("%s, Python %s", i.Python, i.PythonVersion),
+			Fix: i.Python + " -m pip install ttnn"}
 	}
 	if i.Version, err = ParseVersion(i.Text); err != nil {
 		return nil, &Error{Kind: ErrNotInstalled, Found: i.Dir, Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
@@ -160,7 +162,8 @@ func (i *Installation) socDescriptor(a chip.Arch) ([]byte, error) {
 	path := filepath.Join(i.Dir, "tt_metal", "soc_descriptors", socFiles[a])
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &Error{Kind: ErrUnusable, Found: "ttnn " + i.Text + " has no description of a " + a.String(), Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
+		return nil, &Error{Kind: ErrUnusable, Found: "ttnn " + i.Text + " has no description of a " + a.String(),
+			Fix: i.Python + " -m pip install --force-reinstall ttnn", Err: err}
 	}
 	return b, nil
 }

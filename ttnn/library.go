@@ -48,7 +48,8 @@ func CheckLibrary(path string) error {
 		err = fmt.Errorf("it is a Go program, %s", info.Path)
 	}
 	if err != nil {
-		return &Error{Kind: ErrNoLibrary, Found: path + " is not Reprise's " + LibraryName, Fix: "make one with: reprise ttnn library -o DIR", Err: err}
+		return &Error{Kind: ErrNoLibrary, Found: path + " is not Reprise's " + LibraryName, Fix: "make one with: reprise ttnn library -o DIR",
+			Err: err}
 	}
 	return nil
 }
@@ -107,7 +108,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 		return missing("TT-NN runs on Linux, and this is "+runtime.GOOS, "use a Linux machine or container", nil)
 	}
 	if _, err := exec.LookPath("go"); err != nil {
-		return missing("building it needs Go", "install Go, or copy a "+LibraryName+" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs Go", "install Go, or copy a "+LibraryName+
+			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
 	}
 	dir, err := l.sources(ctx)
 	if err != nil {
@@ -120,7 +122,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	if cc := strings.Fields(string(out)); len(cc) == 0 {
 		return missing("Go has no C compiler", "go env -w CC=gcc", nil)
 	} else if _, err := exec.LookPath(cc[0]); err != nil {
-		return missing("building it needs a C compiler", "install gcc (apt install gcc), or copy a "+LibraryName+" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
+		return missing("building it needs a C compiler", "install gcc (apt install gcc), or copy a "+LibraryName+
+			" that `reprise ttnn library -o DIR` made elsewhere beside the reprise program", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return missing("no folder for it can be made", "free space or name another folder with -o", err)
@@ -131,7 +134,8 @@ func (l *Libraries) Build(ctx context.Context, path string) error {
 	}
 	defer os.RemoveAll(at)
 	made := filepath.Join(at, LibraryName)
-	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags, "-o", made, "."); err != nil {
+	if _, err := goTool(ctx, dir, "build", "-buildmode=c-shared", "-tags", "netgo,osusergo", "-trimpath", "-ldflags="+linkerFlags, "-o", made,
+		"."); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -156,7 +160,8 @@ func (l *Libraries) sources(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", &Error{Kind: ErrNoLibrary, Found: "its sources are in a checkout of the repository", Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
+	return "", &Error{Kind: ErrNoLibrary, Found: "its sources are in a checkout of the repository",
+		Fix: "run `go run ./cmd/reprise ttnn library` in one", Err: err}
 }
 
 // goTool runs the go command in a folder and returns its output. Its error has what the command said.

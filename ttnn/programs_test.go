@@ -151,7 +151,8 @@ func (c *corpus) command(ctx context.Context, t *testing.T, chipName string, arg
 // pythonOn is a Python process on an emulated machine.
 func pythonOn(ctx context.Context, t *testing.T, in *ttnn.Installation, library, cache, machine string, args ...string) *exec.Cmd {
 	t.Helper()
-	r := &ttnn.Run{Installation: in, Library: library, Cache: cache, Settings: libttsim.Settings{Machine: machine, KernelCache: ttnn.KernelCache(os.Getenv)}}
+	r := &ttnn.Run{Installation: in, Library: library, Cache: cache, Settings: libttsim.Settings{Machine: machine,
+		KernelCache: ttnn.KernelCache(os.Getenv)}}
 	env, err := r.Prepare(os.Environ())
 	if err != nil {
 		t.Fatal(err)

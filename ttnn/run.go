@@ -70,14 +70,16 @@ func (r *Run) Prepare(environ []string) ([]string, error) {
 			first = firstRemote
 		}
 		if r.Installation.Version.Less(first) {
-			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s can't open a simulated %s: %v is the first that can", r.Installation.Text, spec.Name, first),
+			return nil, &Error{Kind: ErrUnusable, Found: fmt.Sprintf("ttnn %s can't open a simulated %s: %v is the first that can",
+				r.Installation.Text, spec.Name, first),
 				Fix: fmt.Sprintf("%s -m pip install ttnn==%v", r.Installation.Python, newest())}
 		}
 		files[clusterFile] = clusterDescriptor(&spec)
 	}
 	dir, err := r.folder(library, files)
 	if err != nil {
-		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made", Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
+		return nil, &Error{Kind: ErrUnusable, Found: "the folder that TT-NN loads the simulator from can't be made",
+			Fix: "free space, or set XDG_CACHE_HOME to a folder that can be written", Err: err}
 	}
 	settings, err := json.Marshal(r.Settings)
 	if err != nil {

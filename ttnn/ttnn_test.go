@@ -51,7 +51,8 @@ func TestParseVersion(t *testing.T) {
 	for _, c := range []struct {
 		a, b Version
 		less bool
-	}{{Version{0, 68, 0}, Version{0, 70, 1}, true}, {Version{0, 70, 1}, Version{0, 70, 1}, false}, {Version{1, 0, 0}, Version{0, 99, 9}, false}, {Version{0, 70, 0}, Version{0, 70, 1}, true}} {
+	}{{Version{0, 68, 0}, Version{0, 70, 1}, true}, {Version{0, 70, 1}, Version{0, 70, 1}, false},
+		{Version{1, 0, 0}, Version{0, 99, 9}, false}, {Version{0, 70, 0}, Version{0, 70, 1}, true}} {
 		if c.a.Less(c.b) != c.less {
 			t.Errorf("%v before %v: %t", c.a, c.b, !c.less)
 		}
@@ -59,7 +60,8 @@ func TestParseVersion(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	ok := interpreter(t, "a banner\nreprise:"+`{"python":"/venv/bin/python","pythonVersion":"3.12.1","dir":"/venv/ttnn","version":"0.77.0"}`, 0)
+	ok := interpreter(t, "a banner\nreprise:"+`{"python":"/venv/bin/python","pythonVersion":"3.12.1","dir":"/venv/ttnn","version":"0.77.0"}`,
+		0)
 	in, err := Find(t.Context(), ok, "")
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +130,8 @@ func TestPrepare(t *testing.T) {
 		{machine: "p300", version: Version{0, 72, 0}, err: "ttnn 0.72.0 can't open a simulated p300: 0.76.0 is the first that can"},
 		{machine: "n151", version: Version{0, 77, 0}, err: `machine "n151"`},
 	} {
-		r := &Run{Installation: installed(t, c.version), Library: "testdata/libttsim.so", Cache: t.TempDir(), Settings: libttsim.Settings{Machine: c.machine}}
+		r := &Run{Installation: installed(t, c.version), Library: "testdata/libttsim.so", Cache: t.TempDir(),
+			Settings: libttsim.Settings{Machine: c.machine}}
 		env, err := r.Prepare(c.environ)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
@@ -177,7 +180,8 @@ func TestPrepare(t *testing.T) {
 
 // The same machine is written once; another library or description has a folder of its own. Nothing else is left in the cache.
 func TestPrepareAgain(t *testing.T) {
-	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"), Settings: libttsim.Settings{Machine: "p150"}}
+	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(t.TempDir(), "new", "cache"),
+		Settings: libttsim.Settings{Machine: "p150"}}
 	for range 3 {
 		if _, err := r.Prepare(nil); err != nil {
 			t.Fatal(err)
@@ -200,7 +204,8 @@ func TestPrepareWithoutCache(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(file, "cache"), Settings: libttsim.Settings{Machine: "p150"}}
+	r := &Run{Installation: installed(t, Version{0, 77, 0}), Library: "/a/libttsim.so", Cache: filepath.Join(file, "cache"),
+		Settings: libttsim.Settings{Machine: "p150"}}
 	if _, err := r.Prepare(nil); !errors.Is(err, ErrUnusable) || !strings.Contains(err.Error(), "XDG_CACHE_HOME") {
 		t.Error(err)
 	}
@@ -242,11 +247,15 @@ func TestDiagnose(t *testing.T) {
 		return b.String()
 	}
 	for name, c := range map[string]struct{ python, want string }{
-		"nothing":     {filepath.Join(t.TempDir(), "none"), "python failed\nversion skipped\ncompiler skipped\n"},
-		"no ttnn":     {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1"}`, 0), "python ok\nttnn failed\nversion skipped\ncompiler skipped\n"},
-		"no compiler": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.77.0"}`, 0), "python ok\nttnn ok\nversion ok\ncompiler failed\n"},
-		"newer":       {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.99.0"}`, 0), "python ok\nttnn ok\nversion warning\ncompiler failed\n"},
-		"too old":     {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.50.0"}`, 0), "python ok\nttnn ok\nversion failed\ncompiler failed\n"},
+		"nothing": {filepath.Join(t.TempDir(), "none"), "python failed\nversion skipped\ncompiler skipped\n"},
+		"no ttnn": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1"}`, 0),
+			"python ok\nttnn failed\nversion skipped\ncompiler skipped\n"},
+		"no compiler": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.77.0"}`, 0),
+			"python ok\nttnn ok\nversion ok\ncompiler failed\n"},
+		"newer": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.99.0"}`, 0),
+			"python ok\nttnn ok\nversion warning\ncompiler failed\n"},
+		"too old": {interpreter(t, `reprise:{"python":"/p","pythonVersion":"3.12.1","dir":"/nowhere","version":"0.50.0"}`, 0),
+			"python ok\nttnn ok\nversion failed\ncompiler failed\n"},
 	} {
 		if diff := cmp.Diff(c.want, status(c.python)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -266,8 +275,10 @@ func TestKernelsAreKnownByTheirBytes(t *testing.T) {
 	} {
 		text[name] = []byte(strings.Repeat("\x13\x00\x00\x00"+name+strings.Repeat("\x00", 8-len(name)%8), 20))
 		text[name] = text[name][:len(text[name])&^3]
-		file := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000, Bytes: text[name]}}}.Build()
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755), os.WriteFile(filepath.Join(dir, path), file, 0o644)); err != nil {
+		file := elftest.File{Entry: 0x3000, Segments: []elftest.Segment{{Flags: elf.PF_R | elf.PF_X, Vaddr: 0x3000, Paddr: 0x3000,
+			Bytes: text[name]}}}.Build()
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755),
+			os.WriteFile(filepath.Join(dir, path), file, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

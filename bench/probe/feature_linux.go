@@ -110,7 +110,8 @@ func mayLoad(status string) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep", ErrMissing, strings.Join(lacks, " and no "))
+		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
+			ErrMissing, strings.Join(lacks, " and no "))
 	}
 	return nil
 }
@@ -156,7 +157,8 @@ func findDynamic(kind string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs", ErrMissing, strings.ToUpper(kind))
+	return fmt.Errorf("%w: the kernel was built without CONFIG_%sS, or neither offers them as an event source nor in a mounted tracefs",
+		ErrMissing, strings.ToUpper(kind))
 }
 
 func findCounters() error {

@@ -529,7 +529,8 @@ func TestProcessThatEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.Ended || s.Elapsed < last.Elapsed || s.Proc.On < last.Proc.On || s.Proc.Voluntary < last.Proc.Voluntary || s.Proc.Minor < last.Proc.Minor {
+		if !s.Ended || s.Elapsed < last.Elapsed || s.Proc.On < last.Proc.On || s.Proc.Voluntary < last.Proc.Voluntary ||
+			s.Proc.Minor < last.Proc.Minor {
 			t.Errorf("%s somebody asks: ended %t after %v, %+v, before that %+v", when, s.Ended, s.Elapsed, s.Proc, last.Proc)
 		}
 		var text strings.Builder

@@ -237,6 +237,7 @@ func (s *Snapshot) Calls() []Call {
 
 func sortCalls(c []Call) {
 	slices.SortFunc(c, func(a, b Call) int {
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Command, b.Command), cmp.Compare(a.Device, b.Device))
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Command, b.Command),
+			cmp.Compare(a.Device, b.Device))
 	})
 }

@@ -27,9 +27,11 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 		t.Render()
 	}
 	if len(s.Threads) > 0 {
-		t := newTable(&b, table.Row{"thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest", "page faults"})
+		t := newTable(&b, table.Row{"thread", "name", "calls", "switches", "preempted", "off processor", "of that ready", "longest",
+			"page faults"})
 		for _, th := range s.Threads {
-			t.AppendRow(table.Row{th.TID, th.Name, th.Syscalls(), th.Voluntary + th.Preempted, th.Preempted, th.Off.Total, th.Ready.Total, th.Off.Max, th.Faults.Count})
+			t.AppendRow(table.Row{th.TID, th.Name, th.Syscalls(), th.Voluntary + th.Preempted, th.Preempted, th.Off.Total, th.Ready.Total,
+				th.Off.Max, th.Faults.Count})
 		}
 		t.Render()
 	}
@@ -41,7 +43,8 @@ func (s *Snapshot) WriteTable(w io.Writer) error {
 		t.Render()
 	}
 	if m := s.Markers; m != nil {
-		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %v, longest %v\n", m.Submitted, m.Completed.Count, m.Completed.Quantile(0.5), m.Completed.Max)
+		fmt.Fprintf(&b, "markers: %d submitted, %d completed, median below %v, longest %v\n", m.Submitted, m.Completed.Count,
+			m.Completed.Quantile(0.5), m.Completed.Max)
 	}
 	for _, l := range s.LeftOut {
 		fmt.Fprintf(&b, "left out: %s: %s\n", l.Probe, l.Why)

@@ -112,12 +112,15 @@ func (c *benchCmd) families() error {
 		}
 	}
 	if c.summary() && len(c.Families) > 1 {
-		return &flagError{flag: "FAMILY", value: strings.Join(c.Families, " "), why: "the summary is measured by itself", hint: "name " + bench.Summarized + " alone"}
+		return &flagError{flag: "FAMILY", value: strings.Join(c.Families, " "), why: "the summary is measured by itself",
+			hint: "name " + bench.Summarized + " alone"}
 	}
 	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
 	const replay, tensix, tensors = "replay", "tensix", "ops"
 	if c.Against != "" && !c.summary() && !measured(tensix) && !measured(tensors) {
-		return &flagError{flag: "--against", value: c.Against, why: "it is of operations on tiles and tensors, and their families aren't measured", hint: "name " + tensix + " or " + tensors + " as well, or " + bench.Summarized + " alone"}
+		return &flagError{flag: "--against", value: c.Against,
+			why:  "it is of operations on tiles and tensors, and their families aren't measured",
+			hint: "name " + tensix + " or " + tensors + " as well, or " + bench.Summarized + " alone"}
 	}
 	if measured(replay) {
 		return nil
@@ -153,7 +156,9 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		if !bench.EnoughRounds(old.Rounds, c.Rounds) {
 			return &flagError{
-				flag: "--rounds", value: fmt.Sprint(c.Rounds), why: fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare, old.Rounds),
+				flag: "--rounds", value: fmt.Sprint(c.Rounds),
+				why: fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
+					old.Rounds),
 				hint: fmt.Sprintf("measure both with %d or more", bench.FewestRounds()),
 			}
 		}
@@ -265,7 +270,8 @@ func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 		wrong = append(wrong, fmt.Sprintf("%d figures got slower than in %s: %s", len(ids), c.Compare, strings.Join(ids, ", ")))
 	}
 	if ids := with(bench.TooFew); len(ids) > 0 {
-		wrong = append(wrong, fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more", len(ids), c.Compare, strings.Join(ids, ", "), bench.FewestRounds()))
+		wrong = append(wrong, fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more",
+			len(ids), c.Compare, strings.Join(ids, ", "), bench.FewestRounds()))
 	}
 	if len(wrong) > 0 {
 		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
@@ -276,12 +282,14 @@ func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 func readReport(name string) (*bench.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote", err: err}
+		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote",
+			err: err}
 	}
 	defer f.Close()
 	r, err := bench.ReadReport(f)
 	if err != nil {
-		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote", err: err}
+		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote",
+			err: err}
 	}
 	return r, nil
 }

@@ -109,7 +109,8 @@ type mismatchError struct {
 }
 
 func (e *mismatchError) Error() string {
-	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v", e.count, e.index, e.batch, e.how, e.got, e.network, e.expected)
+	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v", e.count,
+		e.index, e.batch, e.how, e.got, e.network, e.expected)
 }
 
 // Validate checks what can be checked without a device. Package kong calls it.
@@ -124,7 +125,8 @@ func (c *demoCmd) Validate() error {
 	}
 	if m, err := parseMachine("--device", c.Device); err == nil && (m.Spec != nil || c.Hosts != "one") {
 		c.machine = m
-		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record, "--graph": c.Graph} {
+		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record,
+			"--graph": c.Graph} {
 			if value != "" {
 				return &flagError{flag: flag, value: value, why: "it is for one chip", hint: "give a --device of one chip, such as emu:blackhole"}
 			}
@@ -241,7 +243,8 @@ func (c *demoCmd) classify(ctx context.Context, images []digits.Image, measured 
 	}
 	res = &demoResult{
 		Device: c.Device, Arch: dev.Arch().String(), Engine: net.engine(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
-		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), network: net.name(), input: c.Input, TimelineFile: c.Timeline, GraphFile: c.Graph,
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), network: net.name(), input: c.Input,
+		TimelineFile: c.Timeline, GraphFile: c.Graph,
 	}
 
 	expected := make([][]scores, len(r.batches))

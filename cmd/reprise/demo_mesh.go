@@ -81,7 +81,8 @@ func (c *demoCmd) onMachine(ctx context.Context, who *process, images []digits.I
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	shape, opts := machineShape(c.machine, len(cards)*j.Size())
-	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape, append(append(opts, j.options()...), mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
+	m, err := mesh.Open(ctx, mesh.Cards(cards...), shape,
+		append(append(opts, j.options()...), mesh.WithDevice(reprise.WithDumpDir(c.DumpDir)))...)
 	if err != nil {
 		return nil, openError(c.Device, err)
 	}
@@ -170,7 +171,10 @@ func (res *meshResult) run(ctx context.Context, m *mesh.Mesh, group *hosts.Group
 	first := 0 // image of the round
 	for round := range slices.Chunk(images, res.Batch*len(chips)) {
 		parts := slices.Collect(slices.Chunk(round, res.Batch))
-		if err := each(len(parts), func(i int) error { return writeImages(ctx, q.On(chips[i]), inputs[i], net, parts[i], res.Batch) }); err != nil {
+		if err := each(len(parts), func(i int) error {
+			return writeImages(ctx, q.On(chips[i]), inputs[i], net, parts[i],
+				res.Batch)
+		}); err != nil {
 			return err
 		}
 		start := time.Now()

@@ -33,7 +33,8 @@ type passed struct {
 
 // pass sends all batches through a pipeline: queue 1 writes them, queue 0 runs the network, with or without a trace, and
 // reads the scores. got is called for each batch in order, then, if it isn't nil, done.
-func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores), done func(*reprise.Trace, deployed) error) (p passed, err error) {
+func (r *demoRun) pass(ctx context.Context, what string, trace bool, got func(int, []scores),
+	done func(*reprise.Trace, deployed) error) (p passed, err error) {
 	end := func() {}
 	if r.span != nil {
 		end = r.span(what)

@@ -52,7 +52,8 @@ func TestCheckerFindsOneCorruptedScore(t *testing.T) {
 		if diff := cmp.Diff([...]any{2, 4, 7, "replayed", got[7], expected[7]}, what); diff != "" {
 			t.Errorf("mismatch (-want +got):\n%s", diff)
 		}
-		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]), net.name()} {
+		for _, part := range []string{"2 results differ", "image 7 of batch 4, replayed", fmt.Sprint(got[7]), fmt.Sprint(expected[7]),
+			net.name()} {
 			if !strings.Contains(wrong.Error(), part) {
 				t.Errorf("%q doesn't say %q", wrong, part)
 			}

@@ -28,17 +28,20 @@ func (r *demoResult) sample(m digits.Image, said uint8) {
 // print writes the result for people.
 func (r *demoResult) print(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %d programs on %d cores, %d handwritten digits in batches of %d\n\n", r.Device, r.Programs, r.Cores, r.Images, r.Batch)
+	fmt.Fprintf(&b, "%s: %d programs on %d cores, %d handwritten digits in batches of %d\n\n", r.Device, r.Programs, r.Cores,
+		r.Images, r.Batch)
 	r.printSamples(&b)
 	which := "images the network never saw"
 	if r.input != "" {
 		which = "images of " + r.input
 	}
 	fmt.Fprintf(&b, "accuracy  %.2f %% of the %d %s\n", 100*r.Accuracy, r.Measured, which)
-	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the %s: %d mismatches\n\n", r.Replays, r.network, r.Mismatches)
+	fmt.Fprintf(&b, "checked   %d replays and as many eager runs, bit for bit against the %s: %d mismatches\n\n", r.Replays, r.network,
+		r.Mismatches)
 	fmt.Fprintf(&b, "          %14s %14s\n", "eager", "replay")
 	fmt.Fprintf(&b, "host time %14s %14s   to submit a batch, median\n", nanoseconds(r.EagerNs), nanoseconds(r.ReplayNs))
-	fmt.Fprintf(&b, "commands  %14s %14s   sent per batch\n", humanize.Comma(int64(r.EagerBytes))+" B", humanize.Comma(int64(r.ReplayBytes))+" B")
+	fmt.Fprintf(&b, "commands  %14s %14s   sent per batch\n", humanize.Comma(int64(r.EagerBytes))+" B",
+		humanize.Comma(int64(r.ReplayBytes))+" B")
 	fmt.Fprintf(&b, "built     %14d %14d   programs' commands per batch\n", r.Programs, 0)
 	fmt.Fprintf(&b, "allocated %14s %14d   times per batch\n\n", "", r.Allocs)
 	r.printBanks(&b)
@@ -90,8 +93,10 @@ func (r *demoResult) printSamples(b *bytes.Buffer) {
 
 // printBanks draws where in the DRAM banks the trace lies.
 func (r *demoResult) printBanks(b *bytes.Buffer) {
-	fmt.Fprintf(b, "trace: %s at the top of %d DRAM banks of %s\n", humanize.Comma(int64(r.TraceBytes))+" B", len(r.TraceBanks), humanize.IBytes(r.bankSize))
+	fmt.Fprintf(b, "trace: %s at the top of %d DRAM banks of %s\n", humanize.Comma(int64(r.TraceBytes))+" B", len(r.TraceBanks),
+		humanize.IBytes(r.bankSize))
 	for _, e := range r.TraceBanks {
-		fmt.Fprintf(b, "  bank %2d  0 ├%s┤█ %#x..%#x  %s\n", e.Bank, strings.Repeat("─", 24), e.Start, e.End, humanize.Comma(int64(e.End-e.Start))+" B")
+		fmt.Fprintf(b, "  bank %2d  0 ├%s┤█ %#x..%#x  %s\n", e.Bank, strings.Repeat("─", 24), e.Start, e.End,
+			humanize.Comma(int64(e.End-e.Start))+" B")
 	}
 }

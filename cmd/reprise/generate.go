@@ -40,10 +40,12 @@ type generateCmd struct {
 // Validate checks what can be checked without a device. Package kong calls it.
 func (c *generateCmd) Validate() error {
 	if c.Tokens < 1 || c.Tokens > maxTokens {
-		return &flagError{flag: "--tokens", value: strconv.Itoa(c.Tokens), why: "it isn't a number of tokens", hint: fmt.Sprintf("give 1 to %d", maxTokens)}
+		return &flagError{flag: "--tokens", value: strconv.Itoa(c.Tokens), why: "it isn't a number of tokens",
+			hint: fmt.Sprintf("give 1 to %d", maxTokens)}
 	}
 	if _, err := c.sampling().Start(); err != nil || c.Temperature == 0 {
-		return &flagError{flag: "--temperature", value: fmt.Sprint(c.Temperature), why: "it isn't a temperature", hint: "give a number from 0.0625 to 16"}
+		return &flagError{flag: "--temperature", value: fmt.Sprint(c.Temperature), why: "it isn't a temperature",
+			hint: "give a number from 0.0625 to 16"}
 	}
 	var err error
 	c.target, err = parseTarget(c.Device)

@@ -54,11 +54,13 @@ func (r *generated) print(w io.Writer) error {
 	n := len(r.Words)
 	fmt.Fprintf(&b, "\n%s: %d words of %d tokens, seed %d, by a transformer of %s parameters, %d programs a token\n",
 		r.Device, n, r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
-	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n", r.Trained, r.HeldBack, 100*r.HeldBackShare)
+	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n", r.Trained,
+		r.HeldBack, 100*r.HeldBackShare)
 	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %d mismatches\n\n", r.Mismatches)
 	fmt.Fprintf(&b, "%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {
-		fmt.Fprintf(&b, "%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), humanize.Comma(int64(g.HostBytes))+" B", g.PerSecond)
+		fmt.Fprintf(&b, "%-10s %12s %14s %14.1f\n", g.Mode, humanize.Comma(int64(g.Submissions)), humanize.Comma(int64(g.HostBytes))+" B",
+			g.PerSecond)
 	}
 	fmt.Fprintf(&b, "\ntook %.1f s\n", r.Seconds)
 	_, err := w.Write(b.Bytes())
@@ -84,7 +86,8 @@ func printTogether(w io.Writer, processes []generated) error {
 		}
 		tokens, mismatches, perSecond = tokens+r.Tokens, mismatches+r.Mismatches, perSecond+r.PerSecond
 	}
-	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %d mismatches against the arithmetic of the engines on the host\n", len(processes), tokens, perSecond, mismatches)
+	fmt.Fprintf(&b, "\n%d processes: %d tokens, %.1f a second; %d mismatches against the arithmetic of the engines on the host\n",
+		len(processes), tokens, perSecond, mismatches)
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -133,7 +133,8 @@ func (c *graphPeakCmd) Run(s streams) error {
 		cores = *c.Cores
 	}
 	core := graph.PerCore(g, cores)
-	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad, Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
+	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad,
+		Allocated: graph.PeakAllocated(g), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
 	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
 		return err
 	}
@@ -218,7 +219,8 @@ func (c *graphImportCmd) Run(ctx context.Context, s streams) error {
 	for _, w := range sum.Warnings {
 		fmt.Fprintln(s.err, "warning:", w)
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files, sum.Operations, sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
+	_, err = fmt.Fprintf(s.out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files, sum.Operations,
+		sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
 	return err
 }
 

@@ -14,7 +14,8 @@ import (
 // The address that is printed serves the report until the context ends.
 func TestGraphServe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(path, []byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"}}]}`), 0o666); err != nil {
+	if err := os.WriteFile(path, []byte(`{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"}}]}`),
+		0o666); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

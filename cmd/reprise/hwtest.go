@@ -66,13 +66,15 @@ func (c *hwtestCmd) config() (cfg hwtest.Config, err error) {
 		}
 	}
 	if cfg.Select, err = hwtest.ParsePattern(c.Pattern); err != nil {
-		return cfg, &flagError{flag: "--run", value: c.Pattern, why: cause(err).Error(), hint: "give a regular expression for the layer, and one for the name after a slash", err: err}
+		return cfg, &flagError{flag: "--run", value: c.Pattern, why: cause(err).Error(),
+			hint: "give a regular expression for the layer, and one for the name after a slash", err: err}
 	}
 	if c.Short && c.Long {
 		return cfg, &flagError{flag: "--short", value: "true", why: "a run can't be short and long", hint: "give one of --short and --long"}
 	}
 	if ext := strings.ToLower(filepath.Ext(c.Report)); c.Report != "" && ext != ".json" && ext != ".xml" {
-		return cfg, &flagError{flag: "--report", value: c.Report, why: "the end of its name says what to write", hint: "give a name that ends in .json, or in .xml for JUnit"}
+		return cfg, &flagError{flag: "--report", value: c.Report, why: "the end of its name says what to write",
+			hint: "give a name that ends in .json, or in .xml for JUnit"}
 	}
 	return cfg, nil
 }

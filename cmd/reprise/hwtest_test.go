@@ -14,7 +14,8 @@ import (
 
 // A failure is told where it happens, with the fact and what was found, and again after the table.
 func TestSuiteText(t *testing.T) {
-	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5, Log: []string{"x.go:1: wrong\nvery"}}
+	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5,
+		Log: []string{"x.go:1: wrong\nvery"}}
 	var b bytes.Buffer
 	printResult(&b, bad)
 	if want := "fail     1.500s  dev  cq/a write\n      protects: bytes arrive\n      x.go:1: wrong\n        very\n"; b.String() != want {
@@ -57,7 +58,8 @@ func TestInterruptedSuite(t *testing.T) {
 	cancel(errors.New("interrupt signal received"))
 	path := filepath.Join(t.TempDir(), "r.json")
 	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"}, streams{out: &out, err: &errs}); code != exitInterrupted {
+	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"},
+		streams{out: &out, err: &errs}); code != exitInterrupted {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {

@@ -74,7 +74,8 @@ func inspect(t *testing.T, args ...string) (code int, out, errs string) {
 func TestInspectDump(t *testing.T) {
 	file := hangFile(t)
 	code, text, _ := inspect(t, file)
-	if code != exitOK || !strings.Contains(text, "core (2,1) (worker)") || !strings.Contains(text, "waits for a word to have a value") || !strings.Contains(text, "dispatch ring    524288 B") {
+	if code != exitOK || !strings.Contains(text, "core (2,1) (worker)") || !strings.Contains(text, "waits for a word to have a value") ||
+		!strings.Contains(text, "dispatch ring    524288 B") {
 		t.Errorf("exit code %d, text:\n%s", code, text)
 	}
 	code, text, _ = inspect(t, file, "--json")
@@ -103,7 +104,8 @@ func TestInspectSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, text, _ := inspect(t, file)
-	if code != exitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") || !strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
+	if code != exitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
+		!strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
 		t.Errorf("exit code %d, text:\n%s", code, text)
 	}
 	code, text, _ = inspect(t, file, "--json")

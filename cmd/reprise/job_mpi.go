@@ -16,7 +16,8 @@ const startTime = time.Minute
 
 // startMPI joins the processes of mpirun.
 func startMPI(ctx context.Context) (*job, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("not all have come within %v: see whether one of them has ended", startTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("not all have come within %v: see whether one of them has ended",
+		startTime))
 	defer cancel()
 	e, err := mpi.Open(ctx, mpi.Options{})
 	if err != nil {

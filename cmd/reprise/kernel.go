@@ -81,10 +81,12 @@ func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, err
 		cb, name, _ := strings.Cut(given, "=")
 		i, err := strconv.Atoi(cb)
 		if err != nil || i < 0 || i > 31 {
-			return cs, &flagError{flag: "--format", value: given, why: "no circular buffer", hint: "give one and its format, such as 16=fp32", err: err}
+			return cs, &flagError{flag: "--format", value: given, why: "no circular buffer", hint: "give one and its format, such as 16=fp32",
+				err: err}
 		}
 		if cs.Formats[i], err = kernels.ParseFormat(name); err != nil {
-			return cs, &flagError{flag: "--format", value: given, why: "unknown format", hint: "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", err: err}
+			return cs, &flagError{flag: "--format", value: given, why: "unknown format",
+				hint: "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", err: err}
 		}
 	}
 	return cs, nil
@@ -102,21 +104,24 @@ func (c *kernelBuildCmd) Validate() error {
 	case !c.Compute && (len(compute.Formats) > 0 || compute.Fidelity != kernels.HiFi4 || c.WideDst || len(c.UnpackToDst) > 0):
 		return errors.New("--format, --fidelity, --wide-dst and --unpack-to-dst are for compute kernels: give --compute too")
 	case c.Compute && len(c.Processor) > 0:
-		return &flagError{flag: "--processor", value: strings.Join(c.Processor, ","), why: "compute kernels run on TRISC0, TRISC1 and TRISC2", hint: "leave it out"}
+		return &flagError{flag: "--processor", value: strings.Join(c.Processor, ","), why: "compute kernels run on TRISC0, TRISC1 and TRISC2",
+			hint: "leave it out"}
 	}
 	return nil
 }
 
 // source is what the flags ask for.
 func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
-	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug, Prints: c.Prints, Zones: c.Zones, Watch: c.Watch, Compiler: c.Compiler}
+	src = kernels.Source{Path: c.Source, Defines: c.Define, Include: c.Include, CompileArgs: c.CompileArgs, Debug: c.Debug, Prints: c.Prints,
+		Zones: c.Zones, Watch: c.Watch, Compiler: c.Compiler}
 	if src.Arch, err = chip.ParseArch(c.Arch); err != nil {
 		return src, &flagError{flag: "--arch", value: c.Arch, why: "unknown architecture", hint: "use blackhole or wormhole", err: err}
 	}
 	for _, name := range c.Processor {
 		p := processors(func(p chip.Processor) bool { return strings.EqualFold(name, p.String()) })
 		if len(p) == 0 {
-			return src, &flagError{flag: "--processor", value: name, why: "there is no such processor", hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
+			return src, &flagError{flag: "--processor", value: name, why: "there is no such processor",
+				hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
 		}
 		src.Processors = append(src.Processors, p...)
 	}
@@ -210,7 +215,8 @@ func (c *kernelBuildCmd) write(ctx context.Context, s streams, arch chip.Arch, p
 	if c.JSON {
 		return printJSON(s.out, out)
 	}
-	_, err = fmt.Fprintf(s.out, "%s: %s kernel for %s: %s B of L1, %s B of local RAM\n", out.File, out.Arch, strings.Join(out.Processors, ", "),
+	_, err = fmt.Fprintf(s.out, "%s: %s kernel for %s: %s B of L1, %s B of local RAM\n", out.File, out.Arch,
+		strings.Join(out.Processors, ", "),
 		humanize.Comma(int64(out.L1)), humanize.Comma(int64(out.Data)+int64(out.BSS)))
 	return err
 }

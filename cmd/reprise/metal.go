@@ -41,7 +41,8 @@ type metalCheckCmd struct {
 
 // Help is shown by --help.
 func (metalCheckCmd) Help() string {
-	return "Prints what the kernel is, and which base firmware it was linked with. It fails, and says what to do, if the kernel can't run. " + exitHelp
+	return "Prints what the kernel is, and which base firmware it was linked with. It fails, and says what to do, if the kernel can't run. " +
+		exitHelp
 }
 
 // metalFirmwareJSON is base firmware.
@@ -109,7 +110,8 @@ func (c *metalLsCmd) Run(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Ethernet: []metalEthernetJSON{}, Problems: []string{}}
+	out := metalJSON{Roots: c.Dir, Firmware: []metalFirmwareJSON{}, Kernels: []metalKernelJSON{}, Ethernet: []metalEthernetJSON{},
+		Problems: []string{}}
 	for _, f := range cache.Firmware {
 		out.Firmware = append(out.Firmware, metalFirmware(f))
 	}
@@ -128,7 +130,8 @@ func (c *metalLsCmd) Run(ctx context.Context, s streams) error {
 	}
 	for i := range cache.Ethernet {
 		e := &cache.Ethernet[i]
-		out.Ethernet = append(out.Ethernet, metalEthernetJSON{File: e.Path, Name: e.Name, Hash: e.Hash, Build: e.Build, Commit: e.Commit, Processor: e.Processor, Firmware: e.Firmware})
+		out.Ethernet = append(out.Ethernet, metalEthernetJSON{File: e.Path, Name: e.Name, Hash: e.Hash, Build: e.Build, Commit: e.Commit,
+			Processor: e.Processor, Firmware: e.Firmware})
 	}
 	for _, p := range cache.Problems {
 		out.Problems = append(out.Problems, p.Error())

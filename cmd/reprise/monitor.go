@@ -32,11 +32,13 @@ func (monitorCmd) Help() string {
 func (c *monitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
 	if c.Interval < shortest {
-		return &flagError{flag: "--interval", value: c.Interval.String(), why: "that is too often", hint: fmt.Sprintf("give at least %v", shortest)}
+		return &flagError{flag: "--interval", value: c.Interval.String(), why: "that is too often",
+			hint: fmt.Sprintf("give at least %v", shortest)}
 	}
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			return &flagError{flag: "--listen", value: c.Listen, why: "it is no address", hint: "give HOST:PORT, or :PORT for all addresses of this machine", err: err}
+			return &flagError{flag: "--listen", value: c.Listen, why: "it is no address",
+				hint: "give HOST:PORT, or :PORT for all addresses of this machine", err: err}
 		}
 	}
 	return nil

@@ -84,7 +84,8 @@ func newMonitorReport(s *usage.Snapshot) *monitorReport {
 		i, ok := cards[d.PCI]
 		if !ok || d.Emulated || d.PCI == "" {
 			i = len(r.Devices)
-			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch, Emulated: d.Emulated, Memory: []monitorTotal{}})
+			r.Devices = append(r.Devices, monitorDevice{Name: d.Name, PCI: d.PCI, Serial: d.Serial, Arch: d.Arch, Emulated: d.Emulated,
+				Memory: []monitorTotal{}})
 			if d.NUMANode >= 0 {
 				r.Devices[i].NUMANode = &d.NUMANode
 			}
@@ -125,7 +126,8 @@ func userName(uid int) string {
 
 // add adds a process. Its numbers are its own word, so a sum that is too large stays at the largest number.
 func (d *monitorDevice) add(e *usage.Entry, user string) {
-	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path, Memory: []monitorMemory{}}
+	p := monitorProcess{PID: e.PID, Foreign: e.Foreign, UID: e.UID, User: user, Command: e.Command, Opened: e.Opened, Log: e.Path,
+		Memory: []monitorMemory{}}
 	for _, m := range e.Memory {
 		kind := m.Kind.String()
 		p.Memory = append(p.Memory, monitorMemory{kind, m.Capacity, m.Allocated, m.Peak, m.Extents, m.Updates, m.Torn})

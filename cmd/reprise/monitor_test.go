@@ -135,7 +135,8 @@ func TestMonitorMetrics(t *testing.T) {
 		t.Error(err)
 	}
 	w = httptest.NewRecorder()
-	metricsHandler(func() (*monitorReport, error) { return nil, errors.New("no such place") }).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metricsHandler(func() (*monitorReport, error) { return nil, errors.New("no such place") }).ServeHTTP(w,
+		httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), "no such place") {
 		t.Errorf("a poll that fails: status %d, %q", w.Code, w.Body)
 	}
@@ -234,7 +235,8 @@ func TestMonitorJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() || r.Devices[0].Memory[0].Allocated != 9*gib {
+	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() ||
+		r.Devices[0].Memory[0].Allocated != 9*gib {
 		t.Errorf("%s", out.Bytes())
 	}
 }

@@ -159,7 +159,8 @@ func (v *monitorView) lines() []string {
 				break // its numbers are the same
 			}
 			if m.Capacity != 0 || m.Allocated != 0 {
-				out = append(out, v.bar(fmt.Sprintf("  %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s of %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity))))
+				out = append(out, v.bar(fmt.Sprintf("  %-9s", m.Kind), m.Allocated, m.Capacity, long,
+					fmt.Sprintf("%s of %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Capacity))))
 			}
 		}
 		for j := range d.Processes {
@@ -168,7 +169,8 @@ func (v *monitorView) lines() []string {
 			out = append(out, cut(fmt.Sprintf("    %s %s, %s, open for %v", p.id(), dash(p.Command), p.User, max(0, open)), v.width))
 			for _, m := range p.Memory {
 				if m.Allocated != 0 || m.Peak != 0 {
-					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s", humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))
+					out = append(out, v.bar(fmt.Sprintf("      %-9s", m.Kind), m.Allocated, m.Capacity, long, fmt.Sprintf("%s, peak %s, %s",
+						humanize.IBytes(m.Allocated), humanize.IBytes(m.Peak), count(int(min(m.Extents, math.MaxInt32)), "extent"))))
 				}
 			}
 		}

@@ -160,7 +160,8 @@ func TestMonitorViewLooks(t *testing.T) {
 }
 
 func TestMonitorViewOfNothing(t *testing.T) {
-	if got := screen(shown(&usage.Snapshot{}, 80, 5)); !strings.HasPrefix(got, "No process of this machine") || !strings.Contains(got, "0 devices, 0 logs") {
+	if got := screen(shown(&usage.Snapshot{}, 80, 5)); !strings.HasPrefix(got, "No process of this machine") ||
+		!strings.Contains(got, "0 devices, 0 logs") {
 		t.Errorf("%q", got)
 	}
 }
@@ -180,7 +181,8 @@ func TestMonitorViewRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var out bytes.Buffer
-	p := tea.NewProgram(v, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(&out), tea.WithoutSignalHandler(), tea.WithWindowSize(80, 24))
+	p := tea.NewProgram(v, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(&out), tea.WithoutSignalHandler(),
+		tea.WithWindowSize(80, 24))
 	if _, err := p.Run(); err != nil {
 		t.Fatal(err)
 	}

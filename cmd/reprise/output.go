@@ -163,7 +163,8 @@ func creatable(flag, path string) error {
 
 // cannotMake is the error of a file that can't be created.
 func cannotMake(flag, path string, err error) error {
-	return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err), hint: "give a path in a directory that can be written", err: err}
+	return &flagError{flag: flag, value: path, why: "no file can be made there: " + reason(err),
+		hint: "give a path in a directory that can be written", err: err}
 }
 
 // reason is an error of the system without the path, which the message has already.

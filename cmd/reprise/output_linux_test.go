@@ -54,7 +54,8 @@ func TestSaveBehindLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-			if err := errors.Join(os.Mkdir(a, 0o777), os.MkdirAll(filepath.Join(b, "deep"), 0o777), os.WriteFile(filepath.Join(b, "there"), []byte("what was there before"), 0o666)); err != nil {
+			if err := errors.Join(os.Mkdir(a, 0o777), os.MkdirAll(filepath.Join(b, "deep"), 0o777),
+				os.WriteFile(filepath.Join(b, "there"), []byte("what was there before"), 0o666)); err != nil {
 				t.Fatal(err)
 			}
 			for from, to := range links {

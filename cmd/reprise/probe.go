@@ -32,7 +32,8 @@ func (c *probeCmd) Validate() error {
 		return &flagError{flag: "--duration", value: c.Duration.String(), why: "it isn't positive", hint: "give a time such as 10s"}
 	}
 	if c.Interval != nil && *c.Interval <= 0 {
-		return &flagError{flag: "--interval", value: c.Interval.String(), why: "it isn't positive", hint: "give a time such as 1s, or leave it out"}
+		return &flagError{flag: "--interval", value: c.Interval.String(), why: "it isn't positive",
+			hint: "give a time such as 1s, or leave it out"}
 	}
 	return nil
 }

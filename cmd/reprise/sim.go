@@ -35,14 +35,16 @@ func (simServeCmd) Help() string {
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
-			return &flagError{flag: "--device", value: *c.Device, why: "it is for processes of this machine", hint: "use it with --socket; --machine and --ttsim are for --vfio-user", err: errNotServed}
+			return &flagError{flag: "--device", value: *c.Device, why: "it is for processes of this machine",
+				hint: "use it with --socket; --machine and --ttsim are for --vfio-user", err: errNotServed}
 		}
 		_, err := c.virtual()
 		return err
 	}
 	for _, f := range [][2]string{{"--machine", c.Machine}, {"--ttsim", c.TTSim}} {
 		if f[1] != "" {
-			return &flagError{flag: f[0], value: f[1], why: "it is for virtual machines", hint: "use it with --vfio-user; --device is for --socket", err: errNotServed}
+			return &flagError{flag: f[0], value: f[1], why: "it is for virtual machines", hint: "use it with --vfio-user; --device is for --socket",
+				err: errNotServed}
 		}
 	}
 	_, err := c.device()
@@ -60,10 +62,12 @@ func (c *simServeCmd) device() (*target.Device, error) {
 		return nil, err
 	}
 	if d.Kind != target.Emulator {
-		return nil, &flagError{flag: "--device", value: name, why: "only emulators can be served", hint: "use emu:blackhole or emu:wormhole", err: errNotServed}
+		return nil, &flagError{flag: "--device", value: name, why: "only emulators can be served", hint: "use emu:blackhole or emu:wormhole",
+			err: errNotServed}
 	}
 	if m := d.Machine(); m != nil && len(m.Chips) > 1 {
-		return nil, &flagError{flag: "--device", value: name, why: fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), hint: "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine", err: errNotServed}
+		return nil, &flagError{flag: "--device", value: name, why: fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)),
+			hint: "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine", err: errNotServed}
 	}
 	return d, nil
 }

@@ -34,7 +34,8 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
-		return m, &flagError{flag: "--machine", value: name, why: "there is no such machine", hint: "use one of" + machineNames(), err: errNotServed}
+		return m, &flagError{flag: "--machine", value: name, why: "there is no such machine", hint: "use one of" + machineNames(),
+			err: errNotServed}
 	}
 	return m, nil
 }
@@ -71,7 +72,9 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 		}
 		for i, f := range s.Functions() {
 			if m.Name != "" && (f.Arch() != m.Arch || i >= len(boards)) {
-				return "", nil, nil, errors.Join(&flagError{flag: "--machine", value: m.Name, why: fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), hint: "leave --machine out", err: errNotServed}, s.Close())
+				return "", nil, nil, errors.Join(&flagError{flag: "--machine", value: m.Name,
+					why: fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), hint: "leave --machine out",
+					err: errNotServed}, s.Close())
 			}
 			board := uint16(chip.BoardN150)
 			switch {
@@ -136,7 +139,8 @@ func (c *simServeCmd) serveVirtual(ctx context.Context, s streams) (err error) {
 		if c.TTSim != "" { // QEMU gives up a card that doesn't answer in 5 seconds
 			more = `,"x-msg-timeout":60000`
 		}
-		if _, err := fmt.Fprintf(s.out, "serving %s: -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":%q}%s}'\n", label, path, more); err != nil {
+		if _, err := fmt.Fprintf(s.out, "serving %s: -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":%q}%s}'\n",
+			label, path, more); err != nil {
 			return closed(err)
 		}
 	}

@@ -42,7 +42,8 @@ func validPlaces(cores, processors []string) error {
 	}
 	for _, name := range processors {
 		if len(wantedProcessors([]string{name})) == 0 {
-			return &flagError{flag: "--processor", value: name, why: "there is no such processor", hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
+			return &flagError{flag: "--processor", value: name, why: "there is no such processor",
+				hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
 		}
 	}
 	return nil

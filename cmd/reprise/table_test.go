@@ -13,7 +13,8 @@ func TestTablesThatCannotBeWritten(t *testing.T) {
 	dump := hangFile(t)
 	var rep hwtest.Report
 	rep.Add(hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail})
-	checks := &doctorJSON{Checks: []checkJSON{{Name: "driver", Found: "is loaded"}, {Name: "open", Device: "card", Found: "no", Fix: "open it"}}}
+	checks := &doctorJSON{Checks: []checkJSON{{Name: "driver", Found: "is loaded"},
+		{Name: "open", Device: "card", Found: "no", Fix: "open it"}}}
 	for name, write := range map[string]func(io.Writer) error{
 		"hwtest": func(w io.Writer) error { return printSuite(w, &rep) }, "doctor": checks.print,
 		"inspect": func(w io.Writer) error { return (&inspectCmd{File: dump}).Run(streams{out: w}) },

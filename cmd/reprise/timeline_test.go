@@ -31,7 +31,8 @@ func TestDemoTimeline(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--network", "integer", "--json", "--input", input, "--batch", fmt.Sprint(batch), "--timeline", timeline}, streams{out: &out, err: &errs}); code != exitOK {
+	if code := run(t.Context(), []string{"demo", "--network", "integer", "--json", "--input", input, "--batch", fmt.Sprint(batch),
+		"--timeline", timeline}, streams{out: &out, err: &errs}); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, &errs)
 	}
 	var res demoResult

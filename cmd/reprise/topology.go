@@ -24,7 +24,8 @@ type topologyCmd struct {
 
 // Help is shown by --help.
 func (topologyCmd) Help() string {
-	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. " + exitHelp + " Links that are down and chips that can't be read are no failure of the command."
+	return "Prints what the chips' Ethernet firmware says; a chip without a PCI interface is read through the one in front of it. " +
+		exitHelp + " Links that are down and chips that can't be read are no failure of the command."
 }
 
 // machine returns the named machine, or this one.

@@ -87,7 +87,8 @@ func (c *sourceFlags) Validate() error {
 		return &flagError{flag: "--page-size", value: fmt.Sprint(c.PageSize), why: "traces have other pages", hint: "use 1024, 2048 or 4096"}
 	}
 	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return &flagError{flag: "--pages", value: fmt.Sprint(c.Pages), why: "no trace is that large", hint: "give the pages that its EXEC_BUF names"}
+		return &flagError{flag: "--pages", value: fmt.Sprint(c.Pages), why: "no trace is that large",
+			hint: "give the pages that its EXEC_BUF names"}
 	}
 	return nil
 }
@@ -147,7 +148,8 @@ func (c *sourceFlags) readFile(name string) (*source, error) {
 		return nil, err
 	}
 	if l == 0 {
-		return nil, fmt.Errorf("trace: %s: %w: if it holds raw commands, say of which chip: --arch blackhole or --arch wormhole", name, tracebuf.ErrNotTrace)
+		return nil, fmt.Errorf("trace: %s: %w: if it holds raw commands, say of which chip: --arch blackhole or --arch wormhole", name,
+			tracebuf.ErrNotTrace)
 	}
 	b, err := io.ReadAll(io.LimitReader(r, maxRaw+1))
 	if err == nil && len(b) > maxRaw {
@@ -199,7 +201,8 @@ func readDRAM(ctx context.Context, t kmd.Target, addr uint64, pageSize, pages in
 	banks := ch.DRAMBanks()
 	rows := uint64((pages + len(banks) - 1) / len(banks))
 	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
-		return nil, nil, fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks), addr, size)
+		return nil, nil, fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks),
+			addr, size)
 	}
 	b = make([]byte, pages*pageSize)
 	for p := range pages {

@@ -92,7 +92,8 @@ func (c *traceDumpCmd) Run(ctx context.Context, s streams) error {
 
 func toDump(src *source) *dumpJSON {
 	first := src.parts[0]
-	out := &dumpJSON{Source: src.name, Revision: first.Revision, Arch: first.Layout.String(), Programs: []programJSON{}, Commands: []commandJSON{}}
+	out := &dumpJSON{Source: src.name, Revision: first.Revision, Arch: first.Layout.String(), Programs: []programJSON{},
+		Commands: []commandJSON{}}
 	var all []*tracebuf.Contents
 	for _, t := range src.parts {
 		all = append(all, t)
@@ -106,7 +107,8 @@ func toDump(src *source) *dumpJSON {
 		before := len(out.Commands)
 		for i := range t.Steps {
 			p := &t.Steps[i]
-			j := programJSON{Device: t.Device, Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First, Commands: p.Count}
+			j := programJSON{Device: t.Device, Queue: t.Queue, Name: p.Name, Offset: p.Offset, Bytes: p.Size, First: before + p.First,
+				Commands: p.Count}
 			if p.Edge != tracebuf.EdgeNone {
 				j.Edge = p.Edge.String()
 			}
@@ -127,7 +129,8 @@ func toDump(src *source) *dumpJSON {
 }
 
 func toCommand(t *tracebuf.Contents, r *cq.Reading) commandJSON {
-	c := commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay, Data: r.Data, Fields: []fieldJSON{}}
+	c := commandJSON{Device: t.Device, Queue: t.Queue, Offset: r.Offset, Bytes: r.Size, Who: r.Who, Name: r.Name, Relay: r.Relay,
+		Data: r.Data, Fields: []fieldJSON{}}
 	for _, f := range r.Fields {
 		c.Fields = append(c.Fields, fieldJSON{f.Name, f.Value, f.Text})
 	}

@@ -52,7 +52,8 @@ type traceImportCmd struct {
 
 // Help is shown by --help.
 func (traceImportCmd) Help() string {
-	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset. " + exitHelp
+	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset. " +
+		exitHelp
 }
 
 // Validate checks what can be checked without opening anything.
@@ -61,10 +62,12 @@ func (c *traceImportCmd) Validate() error {
 		return &flagError{flag: "--revision", value: c.Revision, why: "there is no such revision", hint: "use one of " + revisionNames()}
 	}
 	if !slices.Contains([]int{1024, 2048, 4096, 8192}, c.PageSize) {
-		return &flagError{flag: "--page-size", value: fmt.Sprint(c.PageSize), why: "traces have other pages", hint: "use 1024, 2048, 4096 or 8192"}
+		return &flagError{flag: "--page-size", value: fmt.Sprint(c.PageSize), why: "traces have other pages",
+			hint: "use 1024, 2048, 4096 or 8192"}
 	}
 	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return &flagError{flag: "--pages", value: fmt.Sprint(c.Pages), why: "no trace is that large", hint: "give the pages that its EXEC_BUF names"}
+		return &flagError{flag: "--pages", value: fmt.Sprint(c.Pages), why: "no trace is that large",
+			hint: "give the pages that its EXEC_BUF names"}
 	}
 	if c.Scan && c.Pages != 0 {
 		return &flagError{flag: "--scan", why: "--pages says where the trace is", hint: "give one of them"}
@@ -73,13 +76,15 @@ func (c *traceImportCmd) Validate() error {
 		return nil
 	}
 	if c.Addr != 0 && c.Pages == 0 {
-		return &flagError{flag: "--addr", value: fmt.Sprintf("%#x", c.Addr), why: "nothing says how long the trace is", hint: "give --pages too, or neither to look for it"}
+		return &flagError{flag: "--addr", value: fmt.Sprintf("%#x", c.Addr), why: "nothing says how long the trace is",
+			hint: "give --pages too, or neither to look for it"}
 	}
 	if c.Output == "" && !c.DryRun {
 		return &flagError{flag: "--output", why: "there is no file to write to", hint: "give one, or --dry-run"}
 	}
 	if len(c.Cache) == 0 && !c.Trust {
-		return &flagError{flag: "--cache", why: "nothing says which kernels these are", hint: "give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache"}
+		return &flagError{flag: "--cache", why: "nothing says which kernels these are",
+			hint: "give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache"}
 	}
 	c.buffers = nil
 	for _, s := range c.Buffer {
@@ -103,7 +108,8 @@ func (c *traceImportCmd) Validate() error {
 // parseBuffer reads a value of --buffer.
 func parseBuffer(s string) (tracebuf.Buffer, error) {
 	bad := func(why string) error {
-		return &flagError{flag: "--buffer", value: s, why: why, hint: "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048"}
+		return &flagError{flag: "--buffer", value: s, why: why,
+			hint: "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048"}
 	}
 	parts := strings.Split(s, ":")
 	if len(parts) != 5 || parts[0] == "" {
@@ -318,14 +324,16 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 	}
 	for i := range t.Steps {
 		step := &t.Steps[i]
-		p := importProgram{Name: step.Name(), HostID: step.HostID, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries, Launches: []importLaunch{}}
+		p := importProgram{Name: step.Name(), HostID: step.HostID, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries,
+			Launches: []importLaunch{}}
 		for _, l := range step.Launches {
 			launch := importLaunch{Cores: l.Start.String(), Kernels: []importKernel{}, Circular: len(l.Circular)}
 			if l.End != l.Start {
 				launch.Cores += "-" + l.End.String()
 			}
 			for _, k := range l.Kernels {
-				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...), append([]uint32{}, k.Common...)})
+				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...),
+					append([]uint32{}, k.Common...)})
 			}
 			p.Launches = append(p.Launches, launch)
 		}
@@ -337,16 +345,19 @@ func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *impor
 // print prints programs, with the cores and kernels of each.
 func (j *importJSON) print(to io.Writer) error {
 	w := bufio.NewWriter(to)
-	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %d programs\n", j.Source, j.Arch, j.Revision, humanize.Comma(int64(j.Bytes)), len(j.Programs))
+	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %d programs\n", j.Source, j.Arch, j.Revision,
+		humanize.Comma(int64(j.Bytes)), len(j.Programs))
 	if j.Firmware != "" {
 		fmt.Fprintf(w, "base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
 	for i, p := range j.Programs {
-		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID, humanize.Comma(int64(p.Bytes)), p.Offset, humanize.Comma(int64(p.Kernels)))
+		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID, humanize.Comma(int64(p.Bytes)),
+			p.Offset, humanize.Comma(int64(p.Kernels)))
 		for _, l := range p.Launches {
 			fmt.Fprintf(w, "  %s, %d circular buffers:", l.Cores, l.Circular)
 			for k, kernel := range l.Kernels {
-				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"), kernel.Processor)
+				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"),
+					kernel.Processor)
 			}
 			fmt.Fprintln(w)
 			for _, kernel := range l.Kernels {

@@ -25,7 +25,8 @@ type importParam struct {
 // parseImportParam reads a value of --param.
 func parseImportParam(s string) (importParam, error) {
 	bad := func(why string) (importParam, error) {
-		return importParam{}, &flagError{flag: "--param", value: s, why: why, hint: "give name=kernel:argument, such as n=reader_unary:3, src=ncrisc:0,buffer=in or scale=trisc1:c0,program=2,core=18x20"}
+		return importParam{}, &flagError{flag: "--param", value: s, why: why,
+			hint: "give name=kernel:argument, such as n=reader_unary:3, src=ncrisc:0,buffer=in or scale=trisc1:c0,program=2,core=18x20"}
 	}
 	options := strings.Split(s, ",")
 	p := importParam{value: s, program: -1}
@@ -94,12 +95,14 @@ func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, err
 					continue
 				}
 				seen[k.Processor] = true
-				out = append(out, metaltrace.Argument{Name: p.name, Step: i, Processor: k.Processor, Kernel: p.kernel, Index: p.index, Common: p.common, Core: p.core, Buffer: p.buffer})
+				out = append(out, metaltrace.Argument{Name: p.name, Step: i, Processor: k.Processor, Kernel: p.kernel, Index: p.index,
+					Common: p.common, Core: p.core, Buffer: p.buffer})
 			}
 		}
 	}
 	if len(out) == 0 {
-		return nil, &flagError{flag: "--param", value: p.value, why: "no program starts such a kernel there", hint: "--dry-run prints kernels and arguments"}
+		return nil, &flagError{flag: "--param", value: p.value, why: "no program starts such a kernel there",
+			hint: "--dry-run prints kernels and arguments"}
 	}
 	return out, nil
 }

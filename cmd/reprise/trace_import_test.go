@@ -30,7 +30,8 @@ func TestTraceImport(t *testing.T) {
 			b := devtest.Open(t, card, reprise.WithStockWireFormat())
 			in, out := b.Pages("in", 4), b.Pages("out", 4)
 			x := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, out, 5))
-			trace, err := b.Queue.Capture(b.Ctx, "sum", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+			trace, err := b.Queue.Capture(b.Ctx, "sum",
+				func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 			b.Must(err)
 			b.Must(b.Queue.Write(b.Ctx, in, 0, devtest.Words(in.Size(), 7)))
 			b.Must(b.Queue.Wait(b.Ctx))
@@ -66,13 +67,16 @@ func TestTraceImport(t *testing.T) {
 			}
 			raw := filepath.Join(dir, "trace.bin")
 			b.Must(os.WriteFile(raw, saved.Image.Bytes, 0o600))
-			c := traceImportCmd{Source: raw, PageSize: 4096, Revision: saved.Target.Revision, Memory: dir, Like: "emu:" + ch.Arch().String(), Trust: true, Name: "sum", Data: true,
+			c := traceImportCmd{Source: raw, PageSize: 4096, Revision: saved.Target.Revision, Memory: dir, Like: "emu:" + ch.Arch().String(),
+				Trust: true, Name: "sum", Data: true,
 				Output: filepath.Join(dir, "sum.trace"), Param: []string{"addend=trisc0:3", "src=brisc:0,program=0,buffer=in"},
-				Buffer: []string{fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()), fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(), out.Size(), out.PageSize())}}
+				Buffer: []string{fmt.Sprintf("in:dram:%#x:%d:%d", in.Addr(), in.Size(), in.PageSize()), fmt.Sprintf("out:dram:%d:%d:%d", out.Addr(),
+					out.Size(), out.PageSize())}}
 			b.Must(c.Validate())
 			var text strings.Builder
 			b.Must(c.Run(b.Ctx, streams{out: &text}))
-			for _, want := range []string{"protocol revision 2026-03", "2 programs", "a kernel that isn't in the cache on BRISC", fmt.Sprintf("    BRISC: arguments %#x 0x0 0x4 0x40 0x0", in.Addr()), "written to "} {
+			for _, want := range []string{"protocol revision 2026-03", "2 programs", "a kernel that isn't in the cache on BRISC",
+				fmt.Sprintf("    BRISC: arguments %#x 0x0 0x4 0x40 0x0", in.Addr()), "written to "} {
 				if !strings.Contains(text.String(), want) {
 					t.Errorf("no %q in\n%s", want, text.String())
 				}
@@ -107,7 +111,8 @@ func TestTraceImport(t *testing.T) {
 					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())
 				}
 			}
-			if err := (&traceRunCmd{File: c.Output, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx, streams{out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
+			if err := (&traceRunCmd{File: c.Output, Replays: 1, Set: map[string]uint32{"scale": 9}}).Run(b.Ctx,
+				streams{out: &text}); !errors.Is(err, tracebuf.ErrNoParam) {
 				t.Errorf("trace run --set of no parameter: %v", err)
 			}
 			imported, err := readTraceFile(b.Ctx, c.Output)

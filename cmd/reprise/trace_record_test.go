@@ -118,7 +118,8 @@ func (r *recorded) span(out *bytes.Buffer) {
 	second := r.dev.Queue(1)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "to and fro", func(_ context.Context, rec *reprise.Recorder) error {
 		other := rec.On(second)
-		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.WaitEvent(e), other.Run(back))
+		return errors.Join(rec.Run(there), rec.Param("addend", reprise.Arg{Kernel: "add", Index: 3}), rec.Record(e), other.WaitEvent(e),
+			other.Run(back))
 	}, second)
 	r.do(err)
 	r.fill(x, 10)
@@ -136,7 +137,8 @@ func (r *recorded) apart(out *bytes.Buffer) {
 
 func (r *recorded) sharded(out *bytes.Buffer) {
 	b := r.buffer(reprise.BufferConfig{Kind: allocator.L1, PageSize: 16, Name: "shards", Sharding: &allocator.ShardSpec{
-		Layout: allocator.HeightSharded, Tensor: []int{6, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(1, 3)}, Orientation: allocator.ColMajor,
+		Layout: allocator.HeightSharded, Tensor: []int{6, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(1, 3)},
+		Orientation: allocator.ColMajor,
 	}})
 	part, err := b.Sub(0, 32)
 	r.do(err)
@@ -155,7 +157,8 @@ func (r *recorded) sharded(out *bytes.Buffer) {
 // hidden has the second program count in a buffer that none declares, and the third show it.
 func (r *recorded) hidden(out *bytes.Buffer) {
 	x, h := r.pages("seen", 0), r.pages("hidden", 1<<24)
-	fine, count, show := r.add("fine", chip.Core{}, x, x, 1, x), r.add("count", chip.Core{X: 1}, h, h, 1), r.add("show", chip.Core{}, h, x, 0, x)
+	fine, count, show := r.add("fine", chip.Core{}, x, x, 1, x), r.add("count", chip.Core{X: 1}, h, h, 1),
+		r.add("show", chip.Core{}, h, x, 0, x)
 	t, err := r.dev.Queue(0).Capture(r.ctx, "hidden", func(_ context.Context, rec *reprise.Recorder) error {
 		return errors.Join(rec.Run(fine), rec.Run(count), rec.Run(show), rec.Run(fine))
 	})

@@ -41,13 +41,15 @@ func (traceRunCmd) Help() string {
 // Validate checks the flags.
 func (c *traceRunCmd) Validate() error {
 	if c.Replays < 1 {
-		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "a trace is replayed at least once", hint: "give a positive number"}
+		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "a trace is replayed at least once",
+			hint: "give a positive number"}
 	}
 	if c.Split != nil && *c.Split < 1 {
 		return &flagError{flag: "--split", value: strconv.Itoa(*c.Split), why: "there is at least one piece", hint: "give a positive number"}
 	}
 	if c.Replays > 1 && c.mode() != "replay" {
-		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "it goes with replays only", hint: "leave --" + c.mode() + " out"}
+		return &flagError{flag: "--replays", value: strconv.Itoa(c.Replays), why: "it goes with replays only",
+			hint: "leave --" + c.mode() + " out"}
 	}
 	if c.Device == "" {
 		return nil
@@ -134,7 +136,8 @@ func (c *traceRunCmd) Run(ctx context.Context, s streams) (err error) {
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
-		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()), Mode: c.mode(), Results: "not compared",
+		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
+		Mode: c.mode(), Results: "not compared",
 	}}
 	for name, v := range c.Set {
 		if err := t.Set(name, v); err != nil {
@@ -272,7 +275,8 @@ func (r *runJSON) print(out io.Writer) error {
 		if r.Found == nil {
 			fmt.Fprintln(w, "a replay does what its programs do one by one")
 		} else {
-			fmt.Fprintf(w, "program %d %s on queue %d%s is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name), r.Found.Queue, r.Found.in())
+			fmt.Fprintf(w, "program %d %s on queue %d%s is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name),
+				r.Found.Queue, r.Found.in())
 		}
 	}
 	switch r.Results {

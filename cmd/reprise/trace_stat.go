@@ -222,7 +222,8 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 	o.placeJSON.print(w, "", src)
 	for i := range o.Queues {
 		q := &o.Queues[i]
-		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s B, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height, count(q.Bytes)), src)
+		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s B, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height,
+			count(q.Bytes)), src)
 	}
 	if o.File != nil {
 		o.File.print(w, "")
@@ -236,7 +237,8 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 // print writes what a device's file has beside the commands.
 func (f *fileJSON) print(w io.Writer, on string) {
 	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on, f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
+	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on, f.Grid.Width,
+		f.Grid.Height, count(f.Kernels), count(f.Data))
 	for _, b := range f.Buffers {
 		note := ""
 		if b.Output {
@@ -245,7 +247,8 @@ func (f *fileJSON) print(w io.Writer, on string) {
 		if b.Layout != allocator.Interleaved.String() {
 			note = ", " + b.Layout + note
 		}
-		fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr, note, count(b.Data))
+		fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr,
+			note, count(b.Data))
 	}
 	for _, p := range f.Params {
 		of := ""

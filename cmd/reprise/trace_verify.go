@@ -91,7 +91,8 @@ func (o *verifyJSON) where() string {
 	if o.Program == nil {
 		return fmt.Sprintf("the first is byte %#x of %s", o.Offset, o.What)
 	}
-	return fmt.Sprintf("the first is byte %#x of %s, in program %d %s: %s", o.Offset, o.What, *o.Program, tracebuf.Printable(o.Name), o.Command)
+	return fmt.Sprintf("the first is byte %#x of %s, in program %d %s: %s", o.Offset, o.What, *o.Program, tracebuf.Printable(o.Name),
+		o.Command)
 }
 
 // loaded loads the trace and reads it back.

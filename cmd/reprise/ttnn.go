@@ -130,7 +130,8 @@ func ttnnLibraries(cache string) *ttnn.Libraries {
 func sourceFolder() string {
 	if dir, err := os.Getwd(); err == nil {
 		for at := dir; ; at = filepath.Dir(at) {
-			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
+			if b, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil &&
+				strings.HasPrefix(string(b), "module github.com/reprise-tt/reprise\n") {
 				return at
 			}
 			if at == filepath.Dir(at) {

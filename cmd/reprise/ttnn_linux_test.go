@@ -112,7 +112,8 @@ func TestTTNNHang(t *testing.T) {
 		end(c)
 		_ = c.Wait() // its exit code is looked at
 		errs := c.err.String()
-		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n", "Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
+		for _, want := range []string{"BRISC parked on L1 at", " in cq_prefetch\n", " in cq_dispatch\n", "in firmware\n",
+			"Fatal Python error: Aborted", "ttnn_hang.py\", line 8"} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("%s: no %q in %s", name, want, errs)
 			}

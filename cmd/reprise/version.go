@@ -154,7 +154,8 @@ func (v *versionJSON) print(out io.Writer) error {
 		digests = append(digests, f.Arch+" "+f.SHA256[:12])
 	}
 	line("firmware", strings.Join(digests, ", "))
-	line("tt-metal", fmt.Sprintf("runs firmware of %s; reads commands of %s", strings.Join(v.TTMetal, ", "), strings.Join(v.WireFormats, ", ")))
+	line("tt-metal", fmt.Sprintf("runs firmware of %s; reads commands of %s", strings.Join(v.TTMetal, ", "),
+		strings.Join(v.WireFormats, ", ")))
 	line("trace files", fmt.Sprintf("reads versions %s, writes %s", numbers(v.Traces.Read), numbers(v.Traces.Written)))
 	line("driver", fmt.Sprintf("tt-kmd %s and newer, interface %d", v.Driver.Oldest, v.Driver.Interface))
 	return w.Flush()

@@ -21,7 +21,8 @@ func TestVersionOfBuild(t *testing.T) {
 		rest  string
 	}{
 		"clone": {&debug.BuildInfo{Main: debug.Module{Version: "v0.3.1-0.20260301120000-0123456789ab+dirty"}, Settings: []debug.BuildSetting{
-			setting("vcs", "git"), setting("vcs.revision", "0123456789abcdef"), setting("vcs.time", "2026-03-01T12:00:00Z"), setting("vcs.modified", "true")}},
+			setting("vcs", "git"), setting("vcs.revision", "0123456789abcdef"), setting("vcs.time", "2026-03-01T12:00:00Z"),
+			setting("vcs.modified", "true")}},
 			"reprise v0.3.1-0.20260301120000-0123456789ab+dirty", "revision 0123456789abcdef of 2026-03-01T12:00:00Z, with changes"},
 		"clean": {&debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{
 			setting("vcs.revision", "0123456789abcdef"), setting("vcs.modified", "false")}},

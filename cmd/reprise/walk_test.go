@@ -88,7 +88,8 @@ func (w *walk) debug(server, client string, commands []string) {
 	w.said[server] = heading.String()
 	args := append([]string{"-nx", "-batch", "-ex", "set architecture riscv:rv32", "-ex", "set pagination off"}, w.args(client)...)
 	for _, c := range commands {
-		args = append(args, "-ex", "echo (gdb) "+strings.ReplaceAll(c, " ", "\\ ")+"\\n", "-ex", strings.ReplaceAll(c, "/tmp/gdb", filepath.Join(w.dir, "g")))
+		args = append(args, "-ex", "echo (gdb) "+strings.ReplaceAll(c, " ", "\\ ")+"\\n", "-ex",
+			strings.ReplaceAll(c, "/tmp/gdb", filepath.Join(w.dir, "g")))
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -175,7 +176,8 @@ func TestWalkThroughADeadlock(t *testing.T) {
 			hung = true
 			w.command("reprise stacks --device socket:/tmp/card --core 1-1 --processor brisc,trisc0 --elf reader.elf --elf unpack.elf")
 			w.debug("reprise gdb --device socket:/tmp/card --core 1-1 --processor brisc --elf reader.elf --listen /tmp/gdb",
-				"gdb-multiarch reader.elf", []string{"target remote /tmp/gdb", "backtrace", "frame apply all -q -s print page", "monitor record on", "stepi 12", "reverse-continue", "detach"})
+				"gdb-multiarch reader.elf", []string{"target remote /tmp/gdb", "backtrace", "frame apply all -q -s print page", "monitor record on",
+					"stepi 12", "reverse-continue", "detach"})
 		},
 	})
 	var h *dispatch.HangError
@@ -195,7 +197,8 @@ func TestWalkThroughADeadlock(t *testing.T) {
 	}
 	// The repaired program runs.
 	prints.Reset()
-	if err := deadlock.Run(ctx, card, deadlock.Options{Block: 4, Dir: t.TempDir(), Prints: &prints}); err != nil || strings.Count(prints.String(), "\n") != 33 {
+	if err := deadlock.Run(ctx, card, deadlock.Options{Block: 4, Dir: t.TempDir(), Prints: &prints}); err != nil ||
+		strings.Count(prints.String(), "\n") != 33 {
 		t.Errorf("blocks of 4 pages: %v\n%s", err, &prints)
 	}
 	w.said["go run ./examples/deadlock/run --device socket:/tmp/card --block 4"] = prints.String()

@@ -122,7 +122,8 @@ func (c *Core) released(op string) error {
 }
 
 // words makes accesses of whole words for bytes at any address. Of words that are stored in part, the rest is loaded before.
-func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v *uint32) error, load ...func(a uint32, v *uint32) error) error {
+func (c *Core) words(addr uint32, p []byte, store bool, access func(a uint32, v *uint32) error,
+	load ...func(a uint32, v *uint32) error) error {
 	for len(p) > 0 {
 		a, off := addr&^3, addr&3
 		n := min(int(4-off), len(p))

@@ -230,7 +230,8 @@ func (s *Server) query(ctx context.Context, p string) string {
 	name, rest, _ := strings.Cut(p, ":")
 	switch {
 	case name == "qSupported":
-		return fmt.Sprintf("PacketSize=%x;QStartNoAckMode+;qXfer:features:read+;swbreak+;hwbreak+;vContSupported+;ReverseStep+;ReverseContinue+", maxPacket/2)
+		return fmt.Sprintf("PacketSize=%x;QStartNoAckMode+;qXfer:features:read+;swbreak+;hwbreak+;vContSupported+;ReverseStep+;ReverseContinue+",
+			maxPacket/2)
 	case name == "QStartNoAckMode":
 		return "OK"
 	case name == "qXfer" && strings.HasPrefix(rest, "features:read:target.xml:"):

@@ -181,7 +181,8 @@ func TestGDB(t *testing.T) {
 			for _, want := range []string{
 				"BRISC", "TRISC1", "> print total\n$1 = 3\n", "> print i\n$2 = 3\n", "sum (count=10) at ./sum.c:8", "in kernel_main () at ./sum.c:15",
 				"> print total\n$3 = 6\n", "> print total\n$4 = 6\n", "Old value = 6\nNew value = 10\n", "Old value = 10\nNew value = 15\n",
-				"> print total\n$5 = 15\n", "Old value = 15\nNew value = 10\n", "Old value = 10\nNew value = 6\n", "Old value = 6\nNew value = 3\n", "0x03\t0x00\t0x00\t0x00", "detached",
+				"> print total\n$5 = 15\n", "Old value = 15\nNew value = 10\n", "Old value = 10\nNew value = 6\n", "Old value = 6\nNew value = 3\n",
+				"0x03\t0x00\t0x00\t0x00", "detached",
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("gdb doesn't print %q", want)
@@ -309,7 +310,8 @@ func TestMonitor(t *testing.T) {
 				t.Errorf("%v: monitor %s: %q, want %q", arch, x[0], got, x[1])
 			}
 		}
-		if got := c.monitor("csr 0x7c0"); (arch == chip.Blackhole) != (got == "0x00040000") || arch == chip.Wormhole && !strings.HasSuffix(got, "CSR 0x7c0") {
+		if got := c.monitor("csr 0x7c0"); (arch == chip.Blackhole) != (got == "0x00040000") || arch == chip.Wormhole &&
+			!strings.HasSuffix(got, "CSR 0x7c0") {
 			t.Errorf("%v: CSR: %s", arch, got)
 		}
 		c.ask("Hg2")

@@ -75,9 +75,11 @@ func TestStacksOfAHang(t *testing.T) {
 				}
 			}
 			for _, want := range []string{
-				"  (1,1) BRISC, (2,1) BRISC\n", "  (1,1) TRISC1, (2,1) TRISC1\n", "(1,1) NCRISC, (2,1) NCRISC (" + sampled + ": it has no debug interface)\n    #0 ",
+				"  (1,1) BRISC, (2,1) BRISC\n", "  (1,1) TRISC1, (2,1) TRISC1\n",
+				"(1,1) NCRISC, (2,1) NCRISC (" + sampled + ": it has no debug interface)\n    #0 ",
 				"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18, pc 0x", "kernel_main() at nested.c:22, pc 0x",
-				" in " + name + "\n", "run_kernel() at firmware/firmware.h:", "firmware_main() at firmware/brisc.c:", "firmware_main() at firmware/trisc.c:",
+				" in " + name + "\n", "run_kernel() at firmware/firmware.h:", "firmware_main() at firmware/brisc.c:",
+				"firmware_main() at firmware/trisc.c:",
 			} {
 				if !strings.Contains(text.String(), want) {
 					b.Errorf("no %q in:\n%s", want, &text)

@@ -75,7 +75,8 @@ func TestStackOfWaitingKernel(t *testing.T) {
 						break
 					}
 				}
-				want := []string{"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18", "kernel_main() at nested.c:22", "firmware_main() at firmware/"}
+				want := []string{"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18",
+					"kernel_main() at nested.c:22", "firmware_main() at firmware/"}
 				switch {
 				case p == chip.NCRISC && arch == chip.Wormhole: // no other processor and no host reads its local RAM
 					want = []string{"only pc is known", "wait_for(addr=?, value=?) at nested.c:"}

@@ -70,7 +70,8 @@ void kernel_main() {
 
 // A line takes no more cycles than it did where each instruction takes one, if the ring has room.
 func TestCost(t *testing.T) {
-	for _, card := range []func() *sim.Card{func() *sim.Card { return sim.Wormhole(sim.Seed(1)) }, func() *sim.Card { return sim.Blackhole(sim.Seed(1)) }} {
+	for _, card := range []func() *sim.Card{func() *sim.Card { return sim.Wormhole(sim.Seed(1)) },
+		func() *sim.Card { return sim.Blackhole(sim.Seed(1)) }} {
 		b := devtest.Open(t, card())
 		for _, c := range []struct {
 			name, file, text string

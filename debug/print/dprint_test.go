@@ -89,7 +89,8 @@ func TestDPRINTFormat(t *testing.T) {
 		im := compile(b, "kernel.cpp", bracesKernel)
 		l, got := listen(b, print.Options{})
 		x := b.Load(&reprise.Program{Name: "prints", Kernels: []reprise.Kernel{{
-			Name: "teller", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)}, Args: func(chip.Core) []uint32 { return []uint32{3} },
+			Name: "teller", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(0, 0)},
+			Args: func(chip.Core) []uint32 { return []uint32{3} },
 		}}})
 		b.Must(b.Queue.Run(b.Ctx, x))
 		b.Must(b.Queue.Wait(b.Ctx))
@@ -108,7 +109,8 @@ func TestDPRINTFormat(t *testing.T) {
 func TestDPRINTFormatRefused(t *testing.T) {
 	for _, call := range []string{`"{} and {}\n", 1`, `"{}\n", 2, 3`, `"{{}}\n", 1`, `"{1}\n", 1`, `"{0}\n", 1, 2`, `"x\n", 1`, `"{:4}\n"`} {
 		_, err := kernels.Compile(t.Context(), kernels.Source{
-			Path: "k.cpp", Arch: chip.Blackhole, Prints: true, Text: "#include \"api/debug/device_print.h\"\nvoid kernel_main() { DEVICE_PRINT(" + call + "); }\n",
+			Path: "k.cpp", Arch: chip.Blackhole, Prints: true, Text: "#include \"api/debug/device_print.h\"\nvoid kernel_main() { DEVICE_PRINT(" +
+				call + "); }\n",
 		})
 		if errors.Is(err, kernels.ErrNoCompiler) {
 			t.Skip(err)
@@ -193,7 +195,8 @@ func TestTiles(t *testing.T) {
 			}}
 			p.Kernels = append(p.Kernels, reprise.Kernel{Name: "fill", Image: fill, Cores: cores})
 			for i, im := range c.Images() {
-				p.Kernels = append(p.Kernels, reprise.Kernel{Name: []string{"unpack", "math", "pack"}[i], Image: im, Processor: chip.TRISC0 + chip.Processor(i), Cores: cores})
+				p.Kernels = append(p.Kernels, reprise.Kernel{Name: []string{"unpack", "math", "pack"}[i], Image: im,
+					Processor: chip.TRISC0 + chip.Processor(i), Cores: cores})
 			}
 			l, got := listen(b, print.Options{})
 			b.Must(b.Queue.Run(b.Ctx, b.Load(p)))

@@ -36,7 +36,8 @@ void kernel_main(void) {
 
 func counting(im *kernels.Image, n, hang uint32) *reprise.Program {
 	return &reprise.Program{Name: "count", Kernels: []reprise.Kernel{{
-		Name: "counter", Image: im, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(2, 1)}, Args: func(chip.Core) []uint32 { return []uint32{n, hang} },
+		Name: "counter", Image: im, Processor: chip.NCRISC, Cores: []chip.Range{chip.Single(2, 1)},
+		Args: func(chip.Core) []uint32 { return []uint32{n, hang} },
 	}}}
 }
 

@@ -88,7 +88,8 @@ type left struct {
 func Listen(dev Device, handle Handler, o Options) (*Listener, error) {
 	area, ok := dev.PrintArea()
 	if !ok {
-		return nil, fmt.Errorf("debug/print: listen to %s: %w: its workers run tt-metal's base firmware; open it without WithFirmware", dev.Name(), errors.ErrUnsupported)
+		return nil, fmt.Errorf("debug/print: listen to %s: %w: its workers run tt-metal's base firmware; open it without WithFirmware",
+			dev.Name(), errors.ErrUnsupported)
 	}
 	o.Patience = cmp.Or(o.Patience, defaultPatience)
 	l := &Listener{
@@ -306,7 +307,8 @@ func (l *Listener) ringLocked(c *core, p chip.Processor, h header) (int, error) 
 	from, ok := h.start(r.pos)
 	if !ok {
 		if !r.broken {
-			c.held = append(c.held, l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(the header of its ring is none: from %#x to %#x)", h.tail, h.put)))
+			c.held = append(c.held, l.decoder.note(at, slog.LevelWarn, fmt.Sprintf("(the header of its ring is none: from %#x to %#x)",
+				h.tail, h.put)))
 		}
 		r.broken, r.pos = true, h.put
 		return 0, nil

@@ -43,7 +43,8 @@ func TestMesh(t *testing.T) {
 			n = 2
 		}
 		return &reprise.Program{Name: "count", Kernels: []reprise.Kernel{{
-			Name: "counter", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 1)}, Args: func(chip.Core) []uint32 { return []uint32{n, 0} },
+			Name: "counter", Image: im, Processor: chip.BRISC, Cores: []chip.Range{chip.Single(2, 1)},
+			Args: func(chip.Core) []uint32 { return []uint32{n, 0} },
 		}}}, nil
 	}})
 	b.Must(err)

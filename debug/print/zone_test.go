@@ -56,7 +56,8 @@ void kernel_main() {
 func compileZones(b *devtest.Bench, path, text string, prints bool) *kernels.Image {
 	b.Helper()
 	var warnings strings.Builder
-	im, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Zones: true, Prints: prints, Warnings: &warnings})
+	im, err := kernels.Compile(b.Ctx, kernels.Source{Path: path, Text: text, Arch: b.Dev.Arch(), Zones: true, Prints: prints,
+		Warnings: &warnings})
 	if errors.Is(err, kernels.ErrNoCompiler) {
 		b.Skip(err)
 	}
@@ -74,7 +75,8 @@ func TestZones(t *testing.T) {
 			im := compileZones(b, path, text, false)
 			l, got := listen(b, print.Options{})
 			for p := range chip.Processor(chip.NumProcessors) {
-				x := b.Load(&reprise.Program{Name: "timed", Kernels: []reprise.Kernel{{Name: "zones", Image: im, Processor: p, Cores: []chip.Range{chip.Single(1, 2)}}}})
+				x := b.Load(&reprise.Program{Name: "timed",
+					Kernels: []reprise.Kernel{{Name: "zones", Image: im, Processor: p, Cores: []chip.Range{chip.Single(1, 2)}}}})
 				b.Must(l.Drain())
 				*got = nil
 				b.Must(b.Queue.Run(b.Ctx, x))

@@ -189,7 +189,8 @@ func TestStack(t *testing.T) {
 			b.Must(b.Queue.Run(b.Ctx, b.Load(on(im, p, 0))))
 			b.Must(b.Queue.Wait(b.Ctx))
 			f := fails(b, on(im, p, 1))
-			devtest.Says(b, f, "stack overflow: the stack has reached the kernel's data, which end at 0xffb0", "in kernel \"kernel\" of program \"checked\" on "+p.String())
+			devtest.Says(b, f, "stack overflow: the stack has reached the kernel's data, which end at 0xffb0",
+				"in kernel \"kernel\" of program \"checked\" on "+p.String())
 			if f.Check != watch.Stack {
 				b.Errorf("%+v", f)
 			}
@@ -264,7 +265,8 @@ void kernel_main() {
 // Compute kernels are checked on each thread.
 func TestCompute(t *testing.T) {
 	devtest.OnEmulators(t, func(b *devtest.Bench) {
-		c, err := kernels.CompileCompute(b.Ctx, kernels.ComputeSource{Source: kernels.Source{Path: "kernel.cpp", Text: compute, Arch: b.Dev.Arch(), Watch: true}})
+		c, err := kernels.CompileCompute(b.Ctx, kernels.ComputeSource{Source: kernels.Source{Path: "kernel.cpp", Text: compute,
+			Arch: b.Dev.Arch(), Watch: true}})
 		if errors.Is(err, kernels.ErrNoCompiler) {
 			b.Skip(err)
 		}

@@ -81,7 +81,8 @@ func TestWithoutRecompiling(t *testing.T) {
 						b.Fatalf("the wait ended with %v", err)
 					}
 					devtest.Says(t, err, c.says...)
-					if k.Core != (chip.Core{X: 2, Y: 1}) || k.Processor != p || r.Core != p || len(k.Frames) == 0 || !strings.HasPrefix(k.Frames[len(k.Frames)-1].Function, c.function) {
+					if k.Core != (chip.Core{X: 2, Y: 1}) || k.Processor != p || r.Core != p || len(k.Frames) == 0 ||
+						!strings.HasPrefix(k.Frames[len(k.Frames)-1].Function, c.function) {
 						b.Errorf("%v: frames %v", k, k.Frames)
 					}
 				})

@@ -96,10 +96,12 @@ func TestAssertion(t *testing.T) {
 			b.Must(b.Queue.Run(b.Ctx, b.Load(on(im, p, 3))))
 			b.Must(b.Queue.Wait(b.Ctx))
 			f := fails(b, on(im, p, 2))
-			if f.Core != (chip.Core{X: 2, Y: 1}) || f.Processor != p || f.Check != watch.Assertion || f.Program != "checked" || f.Kernel != "kernel" || f.Line != 7 || f.Offset == 0 || f.Offset >= uint32(len(im.Text)) {
+			if f.Core != (chip.Core{X: 2, Y: 1}) || f.Processor != p || f.Check != watch.Assertion || f.Program != "checked" ||
+				f.Kernel != "kernel" || f.Line != 7 || f.Offset == 0 || f.Offset >= uint32(len(im.Text)) {
 				b.Errorf("%+v", f)
 			}
-			devtest.Says(b, f, "assertion `n < 4 && n % 2 == 1` failed at ", "kernel.c:7 in kernel \"kernel\" of program \"checked\" on "+p.String()+" of core (2,1), pc 0x")
+			devtest.Says(b, f, "assertion `n < 4 && n % 2 == 1` failed at ", "kernel.c:7 in kernel \"kernel\" of program \"checked\" on "+
+				p.String()+" of core (2,1), pc 0x")
 		}
 	})
 }

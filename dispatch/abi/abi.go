@@ -82,7 +82,8 @@ func ownLayout(arch chip.Arch) *Layout {
 	return &Layout{
 		Revision: Revision{Name: ownName}, Arch: arch, Launch: launch96(),
 		Banks: BankTable{Fields: []BankField{BankCounts, DRAMPlaces, DRAMOffsets, L1Places}, DRAM: maxDRAMBanks, L1: maxL1Banks},
-		Info:  CoreInfo{Magic: CoreInfoMagic, MagicAt: 0, Logical: 4, Dispatch: 6, NOCSize: Absent, Workers: Absent, Unreserved: Absent, Watched: WatchedTiles{Bounds: Absent}},
+		Info: CoreInfo{Magic: CoreInfoMagic, MagicAt: 0, Logical: 4, Dispatch: 6, NOCSize: Absent, Workers: Absent, Unreserved: Absent,
+			Watched: WatchedTiles{Bounds: Absent}},
 		State: CoreState{Waypoint: 0, Detail: 4, Kernels: 8},
 	}
 }

@@ -24,16 +24,18 @@ func TestTables(t *testing.T) {
 		"go_message_index": both(0x340), "watcher": both(0x348), "core_info": both(0x858),
 		"sizeof(launch_msg_t)": both(0x60), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
 		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x44), "brisc_noc_mode": both(0x45), "min_remote_cb_start_index": both(0x46), "enables": both(0x4C), "ncrisc_kernel_size16": both(0x5A),
-		"preload": both(0x5F), "NUM_CIRCULAR_BUFFERS": both(32),
+		"brisc_noc_id": both(0x44), "brisc_noc_mode": both(0x45), "min_remote_cb_start_index": both(0x46), "enables": both(0x4C),
+		"ncrisc_kernel_size16": both(0x5A),
+		"preload":              both(0x5F), "NUM_CIRCULAR_BUFFERS": both(32),
 		"MEM_ZEROS_BASE": {0x3200, 0x3240}, "MEM_BRISC_FIRMWARE_BASE": {0x3800, 0x3840}, "MEM_NCRISC_FIRMWARE_BASE": {0x5000, 0x5440},
 		"MEM_TRISC0_FIRMWARE_BASE": {0x5800, 0x5A40}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E00, 0x6040}, "MEM_TRISC2_FIRMWARE_BASE": {0x6400, 0x6640},
 		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x1C00}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0x600}, "MEM_TRISC0_FIRMWARE_SIZE": both(0x600),
 		"MEM_MAP_END": {0x7CF0, 0x82B0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x7CF0, 0x82B0},
 		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8CF0, 0xA2B0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0x9CF0, 0xC2B0},
 		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA4F0, 0xD2B0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xACF0, 0xE2B0},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC4F0, 0x112B0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xCCF0, 0x11AB0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC4F0, 0x112B0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xCCF0, 0x11AB0},
+		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
 		"DEFAULT_UNRESERVED": {0x19100, 0x196C0}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
 	march := map[string]pair{
@@ -42,16 +44,18 @@ func TestTables(t *testing.T) {
 		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8D8),
 		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
 		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50), "ncrisc_kernel_size16": both(0x5E),
-		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
+		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50),
+		"ncrisc_kernel_size16": both(0x5E),
+		"preload":              both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
 		"MEM_ZEROS_BASE": {0x3280, 0x32C0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38C0}, "MEM_NCRISC_FIRMWARE_BASE": {0x5080, 0x5AC0},
 		"MEM_TRISC0_FIRMWARE_BASE": {0x5880, 0x64C0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5E80, 0x6EC0}, "MEM_TRISC2_FIRMWARE_BASE": {0x6480, 0x78C0},
 		"MEM_BRISC_FIRMWARE_SIZE": {0x1800, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
 		"MEM_MAP_END": {0x8120, 0x9DE0}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x8120, 0x9DE0},
 		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x9120, 0xBDE0}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA120, 0xDDE0},
 		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA920, 0xEDE0}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB120, 0xFDE0},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC920, 0x12DE0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD120, 0x135E0}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC920, 0x12DE0}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD120, 0x135E0},
+		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
 		"DEFAULT_UNRESERVED": {0x19520, 0x1B200}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
 	may := map[string]pair{
@@ -60,16 +64,18 @@ func TestTables(t *testing.T) {
 		"go_message_index": both(0x3C0), "watcher": both(0x3C8), "core_info": both(0x8E8),
 		"sizeof(launch_msg_t)": both(0x70), "kernel_config_base": both(0), "sem_offset": both(0xC), "local_cb_offset": both(0x12),
 		"rta_offset": both(0x16), "mode": both(0x2A), "kernel_text_offset": both(0x2C), "local_cb_mask": both(0x40),
-		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50), "ncrisc_kernel_size16": both(0x5E),
-		"preload": both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
+		"brisc_noc_id": both(0x48), "brisc_noc_mode": both(0x49), "min_remote_cb_start_index": both(0x4A), "enables": both(0x50),
+		"ncrisc_kernel_size16": both(0x5E),
+		"preload":              both(0x6F), "NUM_CIRCULAR_BUFFERS": {32, 64},
 		"MEM_ZEROS_BASE": {0x3280, 0x32E0}, "MEM_BRISC_FIRMWARE_BASE": {0x3880, 0x38E0}, "MEM_NCRISC_FIRMWARE_BASE": {0x50A0, 0x5AE0},
 		"MEM_TRISC0_FIRMWARE_BASE": {0x58A0, 0x64E0}, "MEM_TRISC1_FIRMWARE_BASE": {0x5EA0, 0x6EE0}, "MEM_TRISC2_FIRMWARE_BASE": {0x64A0, 0x78E0},
 		"MEM_BRISC_FIRMWARE_SIZE": {0x1820, 0x2200}, "MEM_NCRISC_FIRMWARE_SIZE": {0x800, 0xA00}, "MEM_TRISC0_FIRMWARE_SIZE": {0x600, 0xA00},
 		"MEM_MAP_END": {0x81C0, 0x9E80}, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x81C0, 0x9E80},
 		"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": {0x91C0, 0xBE80}, "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": {0xA1C0, 0xDE80},
 		"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": {0xA9C0, 0xEE80}, "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": {0xB1C0, 0xFE80},
-		"MEM_BANK_TO_NOC_SCRATCH": {0xC9C0, 0x12E80}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD1C0, 0x13680}, "MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
-		"MEM_NCRISC_IRAM_BASE": {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
+		"MEM_BANK_TO_NOC_SCRATCH": {0xC9C0, 0x12E80}, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": {0xD1C0, 0x13680},
+		"MEM_LOGICAL_TO_VIRTUAL_SIZE": {0x18, 0x20},
+		"MEM_NCRISC_IRAM_BASE":        {0xFFC00000, 0}, "MEM_NCRISC_IRAM_SIZE": {0x4000, 0},
 		"DEFAULT_UNRESERVED": {0x195C0, 0x1B280}, "NOC_COORD_REG_OFFSET": {4, 0},
 	}
 	for name, want := range map[string]map[string]pair{"2026-01-09": january, "2026-03-12": march, "2026-05": may} {
@@ -80,15 +86,19 @@ func TestTables(t *testing.T) {
 			for field, v := range map[string]uint32{
 				"MEM_MAILBOX_BASE": m.Mailbox, "sizeof(mailboxes_t)": m.MailboxSize,
 				"subordinate_sync": m.SubordinateSync - m.Mailbox, "launch_msg_rd_ptr": m.LaunchReadPtr - m.Mailbox, "launch": m.Launch - m.Mailbox,
-				"go_messages": m.Go - m.Mailbox, "go_message_index": m.GoIndex - m.Mailbox, "watcher": b.Watcher.Enable, "core_info": m.CoreInfo - m.Mailbox,
+				"go_messages": m.Go - m.Mailbox, "go_message_index": m.GoIndex - m.Mailbox, "watcher": b.Watcher.Enable,
+				"core_info":            m.CoreInfo - m.Mailbox,
 				"sizeof(launch_msg_t)": m.LaunchSize, "kernel_config_base": la.ConfigBase, "sem_offset": la.Semaphores, "local_cb_offset": la.Circular,
 				"rta_offset": la.Args, "mode": la.Mode, "kernel_text_offset": la.Text, "local_cb_mask": la.CBMask,
-				"brisc_noc_id": la.NOC, "brisc_noc_mode": la.NOCMode, "min_remote_cb_start_index": la.FirstRemote, "enables": la.Enables, "ncrisc_kernel_size16": la.NCRISCSize,
-				"preload": la.Preload, "NUM_CIRCULAR_BUFFERS": uint32(la.CircularBuffers),
+				"brisc_noc_id": la.NOC, "brisc_noc_mode": la.NOCMode, "min_remote_cb_start_index": la.FirstRemote, "enables": la.Enables,
+				"ncrisc_kernel_size16": la.NCRISCSize,
+				"preload":              la.Preload, "NUM_CIRCULAR_BUFFERS": uint32(la.CircularBuffers),
 				"MEM_ZEROS_BASE": m.Zeros, "MEM_BRISC_FIRMWARE_BASE": m.Firmware[chip.BRISC], "MEM_NCRISC_FIRMWARE_BASE": m.Firmware[chip.NCRISC],
-				"MEM_TRISC0_FIRMWARE_BASE": m.Firmware[chip.TRISC0], "MEM_TRISC1_FIRMWARE_BASE": m.Firmware[chip.TRISC1], "MEM_TRISC2_FIRMWARE_BASE": m.Firmware[chip.TRISC2],
-				"MEM_BRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.BRISC], "MEM_NCRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.NCRISC], "MEM_TRISC0_FIRMWARE_SIZE": m.FirmwareSize[chip.TRISC0],
-				"MEM_MAP_END": m.KernelConfig, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.BRISC],
+				"MEM_TRISC0_FIRMWARE_BASE": m.Firmware[chip.TRISC0], "MEM_TRISC1_FIRMWARE_BASE": m.Firmware[chip.TRISC1],
+				"MEM_TRISC2_FIRMWARE_BASE": m.Firmware[chip.TRISC2],
+				"MEM_BRISC_FIRMWARE_SIZE":  m.FirmwareSize[chip.BRISC], "MEM_NCRISC_FIRMWARE_SIZE": m.FirmwareSize[chip.NCRISC],
+				"MEM_TRISC0_FIRMWARE_SIZE": m.FirmwareSize[chip.TRISC0],
+				"MEM_MAP_END":              m.KernelConfig, "MEM_BRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.BRISC],
 				"MEM_NCRISC_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.NCRISC], "MEM_TRISC0_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC0],
 				"MEM_TRISC1_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC1], "MEM_TRISC2_INIT_LOCAL_L1_BASE_SCRATCH": b.Scratch[chip.TRISC2],
 				"MEM_BANK_TO_NOC_SCRATCH": m.BankTable, "MEM_LOGICAL_TO_VIRTUAL_SCRATCH": b.Virtual, "MEM_LOGICAL_TO_VIRTUAL_SIZE": b.VirtualSize,
@@ -135,7 +145,8 @@ func TestByFirmware(t *testing.T) {
 
 // What the host writes before cores start has the form that the revision's firmware reads.
 func TestBoot(t *testing.T) {
-	dram := []chip.Bank{{Offset: 5, Endpoint: [2]chip.XY{{X: 1, Y: 2}, {X: 3, Y: 4}}}, {Offset: 6, Endpoint: [2]chip.XY{{X: 5, Y: 6}, {X: 7, Y: 8}}}}
+	dram := []chip.Bank{{Offset: 5, Endpoint: [2]chip.XY{{X: 1, Y: 2}, {X: 3, Y: 4}}},
+		{Offset: 6, Endpoint: [2]chip.XY{{X: 5, Y: 6}, {X: 7, Y: 8}}}}
 	l1 := []chip.XY{{X: 1, Y: 3}, {X: 2, Y: 3}, {X: 3, Y: 3}}
 	le := binary.LittleEndian
 	var want []byte
@@ -155,7 +166,8 @@ func TestBoot(t *testing.T) {
 	if diff := cmp.Diff(want, metal.Banks.Encode(dram, l1)); diff != "" {
 		t.Errorf("tt-metal's bank table (-want +got):\n%s", diff)
 	}
-	if b := own.Banks.Encode(dram, l1); len(b) != int(own.L1.BankTableSize) || le.Uint32(b) != 2 || le.Uint32(b[4:]) != 3 || le.Uint32(b[8+64:]) != 5 || le.Uint16(b[8+128:]) != uint16(l1[0].Packed()) {
+	if b := own.Banks.Encode(dram, l1); len(b) != int(own.L1.BankTableSize) || le.Uint32(b) != 2 || le.Uint32(b[4:]) != 3 ||
+		le.Uint32(b[8+64:]) != 5 || le.Uint16(b[8+128:]) != uint16(l1[0].Packed()) {
 		t.Errorf("the own bank table: % x", b)
 	}
 	core := chip.Core{X: 3, Y: 4}
@@ -164,7 +176,8 @@ func TestBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := metal.EncodeInfo(p100a, core, true)
-	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || le.Uint32(info[0xF0:]) != 0x50EC09A3 || le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0x88] != 5 {
+	if !slices.Equal(info[0xE4:0xEA], []byte{17, 12, 12, 10, 3, 4}) || le.Uint32(info[0xF0:]) != 0x50EC09A3 ||
+		le.Uint32(info[0xEC:]) != 0x196C0 || info[0x20] != 0xFF || info[0x88] != 5 {
 		t.Errorf("core information: % x", info)
 	}
 	if b := own.EncodeInfo(p100a, core, false); !slices.Equal(b[:8], []byte{'R', 'P', 'R', '1', 3, 4, 1, 0}) || len(b) != 64 {

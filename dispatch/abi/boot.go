@@ -189,7 +189,8 @@ func (l *Layout) VirtualMap(columns, rows []chip.XY) ([]byte, error) {
 		return nil, nil
 	}
 	if len(columns) > int(m.VirtualRows) || len(rows) > int(m.VirtualSize-m.VirtualRows) {
-		return nil, fmt.Errorf("abi: virtual coordinates of %d columns and %d rows: %d and %d have room", len(columns), len(rows), m.VirtualRows, m.VirtualSize-m.VirtualRows)
+		return nil, fmt.Errorf("abi: virtual coordinates of %d columns and %d rows: %d and %d have room", len(columns), len(rows), m.VirtualRows,
+			m.VirtualSize-m.VirtualRows)
 	}
 	b := make([]byte, m.VirtualSize)
 	for i, xy := range columns {

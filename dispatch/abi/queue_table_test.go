@@ -19,23 +19,27 @@ func TestMetalQueue(t *testing.T) {
 		want     abi.Queue
 	}{
 		{"2026-01-09", chip.Blackhole, abi.Queue{
-			FetchQueue: 104512, FetchQueueSize: 3068, FetchRead: 104128, Commands: 107584, Scratch: 369728, DispatchRing: 106496, SubordinateRing: 630784,
-			Issue: 16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
+			FetchQueue: 104512, FetchQueueSize: 3068, FetchRead: 104128, Commands: 107584, Scratch: 369728, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
 			CompletionWrite: 104144, CompletionRead: 104160, SyncWords: 104208, Go: 880, HostMemory: 0x1000613000000000,
 		}},
 		{"2026-01-09", chip.Wormhole, abi.Queue{
-			FetchQueue: 103008, FetchQueueSize: 3068, FetchRead: 102656, Commands: 106080, Scratch: 368224, DispatchRing: 106496, SubordinateRing: 630784,
-			Issue: 16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
+			FetchQueue: 103008, FetchQueueSize: 3068, FetchRead: 102656, Commands: 106080, Scratch: 368224, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
 			CompletionWrite: 102672, CompletionRead: 102688, SyncWords: 102736, Go: 800, HostMemory: 0xC0<<36 | 0x8_0000_0000,
 		}},
 		{"2026-03-12", chip.Blackhole, abi.Queue{
-			FetchQueue: 111488, FetchQueueSize: 3068, FetchRead: 111104, Commands: 114560, Scratch: 376704, DispatchRing: 114688, SubordinateRing: 638976,
-			Issue: 16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
+			FetchQueue: 111488, FetchQueueSize: 3068, FetchRead: 111104, Commands: 114560, Scratch: 376704, DispatchRing: 114688,
+			SubordinateRing: 638976,
+			Issue:           16777472, IssueSize: 12586752, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 128,
 			CompletionWrite: 111120, CompletionRead: 111136, SyncWords: 111184, Go: 1008, HostMemory: 0x1000613000000000,
 		}},
 		{"2026-03-12", chip.Wormhole, abi.Queue{
-			FetchQueue: 104096, FetchQueueSize: 3068, FetchRead: 103712, Commands: 107168, Scratch: 369312, DispatchRing: 106496, SubordinateRing: 630784,
-			Issue: 16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
+			FetchQueue: 104096, FetchQueueSize: 3068, FetchRead: 103712, Commands: 107168, Scratch: 369312, DispatchRing: 106496,
+			SubordinateRing: 630784,
+			Issue:           16777344, IssueSize: 12586880, Completion: 29364224, CompletionSize: 4190208, CompletionWriteWords: 64,
 			CompletionWrite: 103728, CompletionRead: 103744, SyncWords: 103792, Go: 928, HostMemory: 0xC0<<36 | 0x8_0000_0000,
 		}},
 	} {
@@ -44,7 +48,8 @@ func TestMetalQueue(t *testing.T) {
 		got := l.MetalQueue(l.QueueForms()[0], abi.QueuePlace{HostTile: tile, Base: 16 << 20, Size: 16 << 20})
 		picked := abi.Queue{
 			FetchQueue: got.FetchQueue, FetchQueueSize: got.FetchQueueSize, FetchRead: got.FetchRead, Commands: got.Commands, Scratch: got.Scratch,
-			DispatchRing: got.DispatchRing, SubordinateRing: got.SubordinateRing, Issue: got.Issue, IssueSize: got.IssueSize, Completion: got.Completion,
+			DispatchRing: got.DispatchRing, SubordinateRing: got.SubordinateRing, Issue: got.Issue, IssueSize: got.IssueSize,
+			Completion:     got.Completion,
 			CompletionSize: got.CompletionSize, CompletionWriteWords: got.CompletionWriteWords, CompletionWrite: got.CompletionWrite,
 			CompletionRead: got.CompletionRead, SyncWords: got.SyncWords, Go: got.Go, HostMemory: got.HostMemory,
 		}

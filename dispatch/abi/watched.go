@@ -51,7 +51,8 @@ func tiles(table []byte, ch *chip.Chip, virtual bool, kinds ...chip.TileKind) {
 				xy, _ = ch.VirtualOf(xy)
 			}
 			if at+3 <= len(table) {
-				table[at], table[at+1], table[at+2] = xy.X, xy.Y, map[chip.TileKind]byte{chip.Ethernet: watchedEthernet, chip.PCIe: watchedPCIe, chip.DRAM: watchedDRAM}[k]
+				table[at], table[at+1], table[at+2] = xy.X, xy.Y, map[chip.TileKind]byte{chip.Ethernet: watchedEthernet, chip.PCIe: watchedPCIe,
+					chip.DRAM: watchedDRAM}[k]
 			}
 			at += 3
 		}

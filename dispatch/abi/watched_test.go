@@ -49,7 +49,8 @@ func TestWatchedTiles(t *testing.T) {
 			}
 			for _, bank := range ch.DRAMBanks() {
 				for _, xy := range bank.Endpoint {
-					if !slices.ContainsFunc([]int{0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45, 48, 51, 54, 57, 60, 63, 66, 69, 72, 75, 78, 81, 84}, func(i int) bool { return slices.Equal(b[0x89+i:][:3], []byte{xy.X, xy.Y, 3}) }) {
+					if !slices.ContainsFunc([]int{0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45, 48, 51, 54, 57, 60, 63, 66, 69, 72, 75, 78,
+						81, 84}, func(i int) bool { return slices.Equal(b[0x89+i:][:3], []byte{xy.X, xy.Y, 3}) }) {
 						t.Errorf("%v %+v: no DRAM tile %v", c.arch, c.h, xy)
 					}
 				}

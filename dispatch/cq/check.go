@@ -35,7 +35,8 @@ func CheckTrace(l Layout, m Limits, stream []byte) error {
 		return err
 	}
 	if end < 0 {
-		return bad(ErrOrder, len(stream), PrefetchExecBufEnd.String(), "the trace does not end in it: the prefetcher would run on into whatever follows")
+		return bad(ErrOrder, len(stream), PrefetchExecBufEnd.String(),
+			"the trace does not end in it: the prefetcher would run on into whatever follows")
 	}
 	if err := zeros(stream, end, PrefetchExecBufEnd.String()); err != nil {
 		return err
@@ -63,7 +64,8 @@ func (c *checker) Idle() error {
 		return bad(ErrOrder, 0, DispatchReadArg.String(), "no FORWARD_WITH_ARGS after it: the argument would go to a later program")
 	}
 	if c.notifies != c.stalls {
-		return bad(ErrOrder, 0, DispatchWait.String(), "%d WAITs notify the prefetcher for %d STALLs: every later STALL would hang", c.notifies, c.stalls)
+		return bad(ErrOrder, 0, DispatchWait.String(), "%d WAITs notify the prefetcher for %d STALLs: every later STALL would hang",
+			c.notifies, c.stalls)
 	}
 	return nil
 }
@@ -98,7 +100,8 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 			return e.Offset + len(e.Raw), c.flow.check()
 		case ExecBuf:
 			if execs++; trace || execs > 1 {
-				return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "one EXEC_BUF in a fetch entry, none in a trace: the prefetcher keeps one return address")
+				return -1, bad(ErrOrder, e.Offset, e.Command.Name(),
+					"one EXEC_BUF in a fetch entry, none in a trace: the prefetcher keeps one return address")
 			}
 		}
 	}
@@ -121,7 +124,8 @@ func (c *checker) order(p PrefetchCommand, alone bool) error {
 		head := uint64(size(c.header, true))
 		want := uint64(size(c.header, false)) - head
 		if page := uint64(c.Limits.DispatchPage); data < want || pages(head+data, page) != pages(head+want, page) {
-			return bad(ErrOrder, 0, p.Name(), "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command", data, c.header.Name(), want)
+			return bad(ErrOrder, 0, p.Name(), "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command", data,
+				c.header.Name(), want)
 		}
 		c.header = nil
 	}
@@ -151,7 +155,8 @@ func (c *checker) count(d DispatchCommand) error {
 	case ReadArg:
 		c.args, c.argBytes = c.args+1, c.argBytes+d.Size()
 		if c.args > MaxReadArgs || c.argBytes > MaxReadArgBytes {
-			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d", c.args, c.argBytes, MaxReadArgs, MaxReadArgBytes)
+			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d", c.args,
+				c.argBytes, MaxReadArgs, MaxReadArgBytes)
 		}
 	case ForwardSubordinate:
 		if (c.args > 0) != d.Args {

@@ -57,7 +57,8 @@ func TestCheckOrder(t *testing.T) {
 			b.RelayPaged(RelayPaged{DRAM: true, PageSize: 2048, Pages: 4, LengthAdjust: 2048})
 		}, ""},
 		{"binaries", func(b *Builder) {
-			b.WritePackedLargeHeader(WritePackedLarge{Alignment: 64, Subs: []LargeSub{{Length: 80, Dests: 1, Unlink: true}, {Length: 64, Dests: 1, Unlink: true}}})
+			b.WritePackedLargeHeader(WritePackedLarge{Alignment: 64, Subs: []LargeSub{{Length: 80, Dests: 1, Unlink: true},
+				{Length: 64, Dests: 1, Unlink: true}}})
 			b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{Length: 128}, {Length: 64}}})
 		}, ""},
 		{"cached binaries", func(b *Builder) {

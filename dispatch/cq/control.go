@@ -158,8 +158,9 @@ func (c Branch) words() (w [4]uint64) {
 
 func (c *Branch) read(w [4]uint64) {
 	flags := w[0] >> 8
-	*c = Branch{Compare: Compare(w[0] >> 16), Level: uint8(w[0] >> 24), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0, Limited: flags&flagLimited != 0,
-		Else: uint32(w[0] >> 32), NOC: uint32(w[1]), Addr: uint32(w[1] >> 32), Value: uint32(w[2])}
+	*c = Branch{Compare: Compare(w[0] >> 16), Level: uint8(w[0] >> 24), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0,
+		Limited: flags&flagLimited != 0,
+		Else:    uint32(w[0] >> 32), NOC: uint32(w[1]), Addr: uint32(w[1] >> 32), Value: uint32(w[2])}
 }
 
 func (c CallTrace) words() (lo, hi uint64) {
@@ -268,10 +269,12 @@ func controlForm(id PrefetchID) *form {
 	case PrefetchLoopEnd:
 		f = form{head: HeaderSize, fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}}}
 	case PrefetchBranch:
-		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec}, {"else", AtBranchElse, 4, asHex},
+		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec},
+			{"else", AtBranchElse, 4, asHex},
 			{"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
 	case PrefetchCall:
-		f = form{head: HeaderSize, fields: []slot{{"base", AtCallBase, 4, asHex}, {"log2_page", AtCallLog, 4, asDec}, {"pages", AtCallPages, 4, asDec}}}
+		f = form{head: HeaderSize, fields: []slot{{"base", AtCallBase, 4, asHex}, {"log2_page", AtCallLog, 4, asDec},
+			{"pages", AtCallPages, 4, asDec}}}
 	default:
 		return nil
 	}

@@ -104,7 +104,8 @@ func (f *flow) end(c *LoopEnd, at int, next uint32) error {
 	case l.exit != next || l.leave && l.exits != next:
 		return bad(ErrOrder, at, c.Name(), "loop %d is left to %#x or %#x, what follows it is at %#x", c.Loop, l.exit, l.exits, next)
 	case c.Limited && !l.limited:
-		return bad(ErrOrder, at, c.Name(), "loop %d never ends: it is limited, and its body doesn't begin with a limited BRANCH that leaves it", c.Loop)
+		return bad(ErrOrder, at, c.Name(), "loop %d never ends: it is limited, and its body doesn't begin with a limited BRANCH that leaves it",
+			c.Loop)
 	}
 	f.targets = append(f.targets, flowTarget{at, c.Name(), c.Body, l.number}, flowTarget{at, c.Name(), next, f.loop()})
 	return nil

@@ -23,7 +23,8 @@ const (
 	turns // one more than the last
 )
 
-var turnNames = [...]string{"no turn", "loop", "next iteration", "leave loop", "take branch", "else", "end of branch", "call", "return", "abort"}
+var turnNames = [...]string{"no turn", "loop", "next iteration", "leave loop", "take branch", "else", "end of branch", "call",
+	"return", "abort"}
 
 // String is the kind in words.
 func (t Turn) String() string {

@@ -76,7 +76,8 @@ func (d *decoder) command() (PrefetchCommand, error) {
 		return bare(d, c, c.words)
 	}
 	if d.id.Newer() {
-		return nil, bad(ErrNewer, 0, d.id.String(), "id %d is not in the revision read here: the stream needs other firmware and another decoder", uint8(d.id))
+		return nil, bad(ErrNewer, 0, d.id.String(),
+			"id %d is not in the revision read here: the stream needs other firmware and another decoder", uint8(d.id))
 	}
 	return nil, bad(ErrIllegal, 0, "", "id is %d: is this the start of a command, and the right layout?", uint8(d.id))
 }

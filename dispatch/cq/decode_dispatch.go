@@ -169,7 +169,8 @@ func decodePacked(p []byte, lo, hi uint64, noFlush bool) (DispatchCommand, error
 	end := HeaderSize + n*per
 	head := SlotStride(end)
 	if want := head + slots*SlotStride(int(c.Size)); len(p) != want && (!noFlush || len(p) != head) {
-		return nil, bad(ErrFormat, HeaderSize, name, "%d bytes in the relay for %d tiles or rectangles and %d slots of %d bytes, want %d", len(p), n, slots, c.Size, want)
+		return nil, bad(ErrFormat, HeaderSize, name, "%d bytes in the relay for %d tiles or rectangles and %d slots of %d bytes, want %d",
+			len(p), n, slots, c.Size, want)
 	}
 	if per == 4 {
 		c.Cores = make([]uint32, n)

@@ -211,7 +211,8 @@ func (c *WritePacked) slots() int {
 }
 
 func (c *WritePackedLarge) words() (lo, hi uint64) {
-	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 | uint64(c.OffsetIndex)<<48, 0
+	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 |
+		uint64(c.OffsetIndex)<<48, 0
 }
 
 // dataBytes is the size of the blocks with their padding. Alignment must be a

@@ -10,7 +10,8 @@ import (
 func ExampleDetect() {
 	b := cq.NewBuilder(cq.Blackhole, nil)
 	b.SetWriteOffset(cq.SetWriteOffset{HostID: 7, Count: 1})
-	b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, Subs: []cq.LargeSub{{NOC: cq.Blackhole.NOCRect(1, 2, 2, 3), Length: 32, Dests: 4, Unlink: true}}})
+	b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16,
+		Subs: []cq.LargeSub{{NOC: cq.Blackhole.NOCRect(1, 2, 2, 3), Length: 32, Dests: 4, Unlink: true}}})
 	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 130})
 	stream, err := b.Finish()
 	if err != nil {

@@ -47,12 +47,14 @@ func index(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
 
 // Fields lists the fields.
 func (c RelayLinear) Fields(l Layout) []Field {
-	return []Field{deci("length", atRelayLinearLength, 8, c.Length), l.tile("noc", atRelayLinearNOC, c.NOC), hexa("addr", atRelayLinearAddr, 8, c.Addr)}
+	return []Field{deci("length", atRelayLinearLength, 8, c.Length), l.tile("noc", atRelayLinearNOC, c.NOC),
+		hexa("addr", atRelayLinearAddr, 8, c.Addr)}
 }
 
 // Fields lists the fields.
 func (c RelayLinearH) Fields(l Layout) []Field {
-	return []Field{l.tile("noc", atRelayLinearHNOC, c.NOC), hexa("addr", atRelayLinearHAddr, 8, c.Addr), deci("length", atRelayLinearHLength, 4, c.Length)}
+	return []Field{l.tile("noc", atRelayLinearHNOC, c.NOC), hexa("addr", atRelayLinearHAddr, 8, c.Addr),
+		deci("length", atRelayLinearHLength, 4, c.Length)}
 }
 
 // Fields lists the fields.
@@ -61,7 +63,8 @@ func (c RelayPaged) Fields(Layout) []Field {
 	f := uint16(lo >> 16)
 	return []Field{deci("start", atRelayPagedStart, 1, c.StartPage),
 		text("flags", 2, 2, f, fmt.Sprintf("%s less %d", memory(c.DRAM), c.LengthAdjust)),
-		hexa("base", atRelayPagedBase, 4, c.Base), deci("page_size", atRelayPagedPageSize, 4, c.PageSize), deci("pages", atRelayPagedPages, 4, c.Pages)}
+		hexa("base", atRelayPagedBase, 4, c.Base), deci("page_size", atRelayPagedPageSize, 4, c.PageSize),
+		deci("pages", atRelayPagedPages, 4, c.Pages)}
 }
 
 func memory(dram bool) string {
@@ -77,7 +80,8 @@ func (c RelayPagedPacked) Fields(l Layout) []Field {
 	for _, s := range c.Subs {
 		total += s.Length
 	}
-	f := []Field{deci("count", 2, 2, uint16(len(c.Subs))), deci("total", 4, 4, total), deci("stride", 8, 4, uint32(l.Stride(AtPagedSub(len(c.Subs)))))}
+	f := []Field{deci("count", 2, 2, uint16(len(c.Subs))), deci("total", 4, 4, total),
+		deci("stride", 8, 4, uint32(l.Stride(AtPagedSub(len(c.Subs)))))}
 	for i, s := range c.Subs {
 		at := AtPagedSub(i)
 		f = append(f, deci(index("start", i), at+AtPagedSubStart, 2, s.StartPage), deci(index("log2_page", i), at+2, 2, s.LogPageSize),
@@ -100,7 +104,8 @@ func relayFields(l Layout, to Dispatcher, n int) []Field {
 
 // Fields lists the fields.
 func (c ExecBuf) Fields(Layout) []Field {
-	return []Field{hexa("base", atExecBufBase, 4, c.Base), deci("log2_page", atExecBufLogPage, 4, c.LogPageSize), deci("pages", atExecBufPages, 4, c.Pages)}
+	return []Field{hexa("base", atExecBufBase, 4, c.Base), deci("log2_page", atExecBufLogPage, 4, c.LogPageSize),
+		deci("pages", atExecBufPages, 4, c.Pages)}
 }
 
 // Fields lists the relay's fields.
@@ -111,7 +116,8 @@ func (Stall) Fields(Layout) []Field { return nil }
 
 // Fields lists the fields.
 func (c DebugPrefetch) Fields(l Layout) []Field {
-	return []Field{hexa("key", 2, 2, c.Key), deci("size", 4, 4, uint32(len(c.Data))), deci("stride", 8, 4, uint32(l.Stride(HeaderSize+len(c.Data))))}
+	return []Field{hexa("key", 2, 2, c.Key), deci("size", 4, 4, uint32(len(c.Data))),
+		deci("stride", 8, 4, uint32(l.Stride(HeaderSize+len(c.Data))))}
 }
 
 // Fields lists none.
@@ -120,7 +126,8 @@ func (TerminatePrefetch) Fields(Layout) []Field { return nil }
 // Fields lists the fields.
 func (c PagedToRingbuffer) Fields(Layout) []Field {
 	return []Field{yes("reset", atToRingbufferFlags, c.Reset), deci("log2_page", 2, 1, c.LogPageSize), deci("start", 3, 1, c.StartPage),
-		deci("advance", atToRingbufferAdvance, 4, c.Advance), hexa("base", atToRingbufferBase, 4, c.Base), deci("length", atToRingbufferLength, 4, c.Length)}
+		deci("advance", atToRingbufferAdvance, 4, c.Advance), hexa("base", atToRingbufferBase, 4, c.Base),
+		deci("length", atToRingbufferLength, 4, c.Length)}
 }
 
 // Fields lists the fields.
@@ -132,7 +139,8 @@ func (c SetRingbufferOffset) Fields(Layout) []Field {
 func (c RelayRingbuffer) Fields(l Layout) []Field {
 	f := []Field{deci("count", 2, 2, uint16(len(c.Subs))), deci("stride", 4, 4, uint32(l.Stride(atRingSub(len(c.Subs)))))}
 	for i, s := range c.Subs {
-		f = append(f, hexa(index("start", i), atRingSub(i)+atRingSubStart, 4, s.Start), deci(index("length", i), atRingSub(i)+atRingSubLength, 4, s.Length))
+		f = append(f, hexa(index("start", i), atRingSub(i)+atRingSubStart, 4, s.Start), deci(index("length", i), atRingSub(i)+atRingSubLength,
+			4, s.Length))
 	}
 	return f
 }
@@ -150,7 +158,8 @@ func (c WriteLinear) Fields(l Layout) []Field {
 // Fields lists the fields.
 func (c WriteHost) Fields(Layout) []Field {
 	_, n := c.words()
-	return []Field{yes("event", 1, c.Event), hexa("pad1", atWriteHostPad1, 2, c.Pad1), hexa("pad2", atWriteHostPad2, 4, c.Pad2), deci("length", 8, 8, n)}
+	return []Field{yes("event", 1, c.Event), hexa("pad1", atWriteHostPad1, 2, c.Pad1), hexa("pad2", atWriteHostPad2, 4, c.Pad2),
+		deci("length", 8, 8, n)}
 }
 
 // Fields lists the fields.
@@ -170,7 +179,8 @@ func (c WritePacked) Fields(l Layout) []Field {
 	if c.NoStride {
 		s += "|no stride"
 	}
-	f := []Field{text("flags", 1, 1, flags, s), deci("count", 2, 2, uint16(lo>>16)), deci("offset_index", atPackedOffsetIndex, 2, c.OffsetIndex),
+	f := []Field{text("flags", 1, 1, flags, s), deci("count", 2, 2, uint16(lo>>16)), deci("offset_index", atPackedOffsetIndex, 2,
+		c.OffsetIndex),
 		deci("size", 6, 2, c.Size), hexa("addr", AtPackedAddr, 4, c.Addr)}
 	if len(c.Rects) == 0 {
 		for i, xy := range c.Cores {
@@ -191,7 +201,8 @@ func (c WritePackedLarge) Fields(l Layout) []Field {
 		at := AtLargeSub(i)
 		n := uint16(s.Length - 1)
 		f = append(f, l.rect(index("noc", i), at+atLargeSubNOC, s.NOC), hexa(index("addr", i), at+AtLargeSubAddr, 4, s.Addr),
-			text(index("length", i), at+atLargeSubLength, 2, n, fmt.Sprint(s.Length)), deci(index("dests", i), at+10, 1, s.Dests), yes(index("unlink", i), at+11, s.Unlink))
+			text(index("length", i), at+atLargeSubLength, 2, n, fmt.Sprint(s.Length)), deci(index("dests", i), at+10, 1, s.Dests),
+			yes(index("unlink", i), at+11, s.Unlink))
 	}
 	return f
 }

@@ -42,7 +42,8 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		if flag(t, "terminate") {
 			return ForwardSubordinate{Wait: flag(t, "wait"), Command: TerminateDispatch{}}
 		}
-		return ForwardSubordinate{flag(t, "wait"), flag(t, "args"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"), u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
+		return ForwardSubordinate{flag(t, "wait"), flag(t, "args"), SendGoSignal{GoWord(u32(t, "go")), u8(t, "multicast"), u8(t, "unicasts"),
+			u8(t, "start"), u32(t, "count"), u32(t, "stream")}}
 	case 20:
 		c := ReadArg{OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u32(t, "addr")}
 		for range num(t, "targets", 1, 20) {
@@ -50,7 +51,8 @@ func genDispatch(t *rapid.T, noFlush bool) DispatchCommand {
 		}
 		return c
 	case DispatchWriteLinear, DispatchWriteLinearH:
-		c := WriteLinear{H: flag(t, "h"), McastDests: u8(t, "mcast"), OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u64(t, "addr"), Length: u64(t, "length")}
+		c := WriteLinear{H: flag(t, "h"), McastDests: u8(t, "mcast"), OffsetIndex: u8(t, "index"), NOC: u32(t, "noc"), Addr: u64(t, "addr"),
+			Length: u64(t, "length")}
 		if !noFlush {
 			c.Data = genData(t, run())
 			c.Length = uint64(len(c.Data))
@@ -144,7 +146,8 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 	case 16:
 		return LoopEnd{u16(t, "loop"), flag(t, "limited"), u32(t, "body")}
 	case 17:
-		return Branch{Compare: Compare(num(t, "compare", 0, int(compares)-1)), Level: u8(t, "level"), Same: flag(t, "same"), Leave: flag(t, "leave"), Limited: flag(t, "limited"),
+		return Branch{Compare: Compare(num(t, "compare", 0, int(compares)-1)), Level: u8(t, "level"), Same: flag(t, "same"),
+			Leave: flag(t, "leave"), Limited: flag(t, "limited"),
 			Else: u32(t, "else"), NOC: u32(t, "noc"), Addr: u32(t, "addr"), Value: u32(t, "value")}
 	case 18:
 		return CallTrace{u32(t, "base"), u32(t, "log"), u32(t, "pages")}
@@ -153,7 +156,8 @@ func genPrefetch(t *rapid.T) PrefetchCommand {
 	case PrefetchRelayLinearH:
 		return RelayLinearH{u32(t, "noc"), u64(t, "addr"), u32(t, "length")}
 	case PrefetchRelayPaged:
-		return RelayPaged{u8(t, "start"), flag(t, "dram"), uint16(num(t, "adjust", 0, maxLengthAdjust)), u32(t, "base"), u32(t, "page size"), u32(t, "pages")}
+		return RelayPaged{u8(t, "start"), flag(t, "dram"), uint16(num(t, "adjust", 0, maxLengthAdjust)), u32(t, "base"), u32(t, "page size"),
+			u32(t, "pages")}
 	case PrefetchRelayPagedPacked:
 		var c RelayPagedPacked
 		for range num(t, "count", 1, maxPagedSubs) {

@@ -17,7 +17,8 @@ func program(t *testing.T, l Layout) (stream []byte, launch Packed, goAt int) {
 	b := NewBuilder(l, nil)
 	b.SetWriteOffset(SetWriteOffset{Count: 3, Offsets: [4]uint32{0, 0x8000, 0x8100}})
 	b.Wait(Master, Wait{Flags: WaitStream, Stream: 48, Count: 130})
-	b.WritePackedLargeHeader(WritePackedLarge{Type: LargeBinaries, Alignment: 64, OffsetIndex: 2, Subs: []LargeSub{{NOC: 1, Length: 512, Dests: 4, Unlink: true}}})
+	b.WritePackedLargeHeader(WritePackedLarge{Type: LargeBinaries, Alignment: 64, OffsetIndex: 2,
+		Subs: []LargeSub{{NOC: 1, Length: 512, Dests: 4, Unlink: true}}})
 	b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{LogPageSize: 11, Base: 0x1000, Length: 512}}})
 	launch = b.WritePacked(WritePacked{Type: PackedLaunch, Size: 96, Addr: 0x40, Rects: []Rect{{NOC: 7, Dests: 4}}, Data: make([]byte, 96)})
 	b.NotifySubordinate(NotifySubordinate{Wait: true, Mask: 1})
@@ -92,7 +93,8 @@ func TestPackKeepsCommands(t *testing.T) {
 				b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: u32(t, "count")})
 			default:
 				d := genDispatch(t, false)
-				for d.ID() == DispatchSequence || d.ID() == DispatchForwardSubordinate || d.ID() == DispatchForwardWithArgs || d.ID() == DispatchReadArg {
+				for d.ID() == DispatchSequence || d.ID() == DispatchForwardSubordinate || d.ID() == DispatchForwardWithArgs ||
+					d.ID() == DispatchReadArg {
 					d = genDispatch(t, false)
 				}
 				b.Append(RelayInline{Master, d})
@@ -263,7 +265,8 @@ func TestSequenceBuilder(t *testing.T) {
 // The packed write at the end of a NOFLUSH may have its data or not, in a sequence as by itself.
 func TestSequenceEndsInPackedWrite(t *testing.T) {
 	for _, data := range [][]byte{nil, bytes.Repeat([]byte{7}, 16)} {
-		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0}, Data: data}}}}
+		c := RelayInlineNoFlush{Sequence{Commands: []DispatchCommand{Sink{}, WritePacked{NoStride: true, Size: 1, Cores: []uint32{0},
+			Data: data}}}}
 		b, err := appendCommand(nil, Blackhole, c)
 		if err != nil {
 			t.Fatal(err)

@@ -53,7 +53,8 @@ func (c ReadArg) Name() string { return c.ID().String() }
 
 // Fields lists the fields.
 func (c ReadArg) Fields(l Layout) []Field {
-	f := []Field{deci("offset_index", 1, 1, c.OffsetIndex), deci("count", 2, 2, uint16(len(c.Targets))), l.tile("noc", atReadArgNOC, c.NOC), hexa("addr", atReadArgAddr, 4, c.Addr)}
+	f := []Field{deci("offset_index", 1, 1, c.OffsetIndex), deci("count", 2, 2, uint16(len(c.Targets))), l.tile("noc", atReadArgNOC, c.NOC),
+		hexa("addr", atReadArgAddr, 4, c.Addr)}
 	for i, t := range c.Targets {
 		at := atArgTarget(i)
 		noc := l.tile(index("noc", i), at, t.NOC)

@@ -33,7 +33,8 @@ func Revisions() []*Revision {
 	early.dispatch[DispatchSetWriteOffset] = form{name: "SET_WRITE_OFFSET", head: HeaderSize,
 		fields: []slot{{"host_id", 2, 2, asDec}, {"offset[0]", 4, 4, asHex}, {"offset[1]", 8, 4, asHex}, {"offset[2]", 12, 4, asHex}}}
 	early.prefetch[11] = form{name: "PAGED_TO_RINGBUFFER", head: HeaderSize,
-		fields: []slot{{"reset", 1, 1, asBool}, {"log2_page", 3, 1, asDec}, {"start", 4, 4, asDec}, {"base", 8, 4, asHex}, {"length", 12, 4, asDec}}}
+		fields: []slot{{"reset", 1, 1, asBool}, {"log2_page", 3, 1, asDec}, {"start", 4, 4, asDec}, {"base", 8, 4, asHex},
+			{"length", 12, 4, asDec}}}
 	early.prefetch[12] = form{name: "SET_RINGBUFFER_OFFSET", head: HeaderSize, fields: []slot{{"offset", 1, 4, asHex}}}
 	early.prefetch[13].list.most = 35
 
@@ -48,7 +49,8 @@ func Revisions() []*Revision {
 	newerA.dispatch[DispatchSetWriteOffset].fields = []slot{{"count", 1, 1, asDec}, {"host_id", 4, 4, asDec}}
 	newer(newerB)
 	newerB.Name, newerB.About = "newer-b", "as newer-a, with 16-bit host ids and a profiler's fields in the go signal"
-	newerB.dispatch[DispatchSendGoSignal].fields = []slot{{"go", AtGoWord, 4, asGo}, {"multicast", 5, 1, asMulticast}, {"unicasts", 6, 1, asDec},
+	newerB.dispatch[DispatchSendGoSignal].fields = []slot{{"go", AtGoWord, 4, asGo}, {"multicast", 5, 1, asMulticast},
+		{"unicasts", 6, 1, asDec},
 		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec}, {"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
 	return []*Revision{early, mid, autumn, pin, newerA, newerB}
 }
@@ -71,9 +73,11 @@ func beforeLinearH(r *Revision) {
 	r.prefetch[1].fields = []slot{{"noc", 4, 4, asTile}, {"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
 	for _, id := range []DispatchID{DispatchWriteLinear, DispatchWriteLinearH} {
 		r.dispatch[id].head = HeaderSize
-		r.dispatch[id].fields = []slot{{"mcast", 1, 1, asDec}, {"offset_index", 2, 1, asDec}, {"noc", 4, 4, asTarget}, {"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
+		r.dispatch[id].fields = []slot{{"mcast", 1, 1, asDec}, {"offset_index", 2, 1, asDec}, {"noc", 4, 4, asTarget}, {"addr", 8, 4, asHex},
+			{"length", 12, 4, asDec}}
 	}
-	r.dispatch[DispatchWriteHost].fields = []slot{{"event", 1, 1, asBool}, {"pad1", 2, 2, asHex}, {"pad2", 4, 4, asHex}, {"pad3", 8, 4, asHex}, {"length", 12, 4, asDec}}
+	r.dispatch[DispatchWriteHost].fields = []slot{{"event", 1, 1, asBool}, {"pad1", 2, 2, asHex}, {"pad2", 4, 4, asHex},
+		{"pad3", 8, 4, asHex}, {"length", 12, 4, asDec}}
 	r.dispatch[DispatchSendGoSignal].fields[1] = slot{"multicasts", 5, 1, asDec}
 	lengthsAsTheyAre(r)
 }
@@ -100,7 +104,8 @@ func newer(r *Revision) {
 		list:   &list{size: 12, most: 35, fields: []slot{{"noc", 0, 4, asTile}, {"addr", 4, 4, asHex}, {"length", 8, 4, asDec}}}}
 	r.dispatch[19] = form{name: "SET_SUB_DEVICE_WORKER_COUNTS", head: HeaderSize, fields: []slot{{"count", 4, 4, asDec}},
 		list: &list{size: 4, most: 8, empty: true, fields: []slot{{"workers", 0, 4, asDec}}}}
-	r.dispatch[20] = form{name: "RT_PROFILER_FLUSH", head: HeaderSize, fields: []slot{{"wait_count", 1, 4, asDec}, {"wait_stream", 5, 4, asDec}}}
+	r.dispatch[20] = form{name: "RT_PROFILER_FLUSH", head: HeaderSize,
+		fields: []slot{{"wait_count", 1, 4, asDec}, {"wait_stream", 5, 4, asDec}}}
 	r.waitNames = []string{"barrier", "notify", "memory", "clear memory", "stream", "clear"}
 	r.wait = waitBits{memory: 4, clearMemory: 8, stream: 0x10, clearStream: 0x20}
 }

@@ -264,7 +264,8 @@ func (d *revisionReader) inline(p []byte) error {
 
 func subordinateTakes(name string) bool {
 	switch name {
-	case "SEND_GO_SIGNAL", "SET_NUM_WORKER_SEMS", "SET_GO_SIGNAL_NOC_DATA", "WAIT", "TERMINATE", "SET_SUB_DEVICE_WORKER_COUNTS", "RT_PROFILER_FLUSH":
+	case "SEND_GO_SIGNAL", "SET_NUM_WORKER_SEMS", "SET_GO_SIGNAL_NOC_DATA", "WAIT", "TERMINATE", "SET_SUB_DEVICE_WORKER_COUNTS",
+		"RT_PROFILER_FLUSH":
 		return true
 	}
 	return false

@@ -130,7 +130,8 @@ func TestDetectTellsRevisionsApart(t *testing.T) {
 			for i := range readings {
 				names = append(names, readings[i].Name)
 			}
-			want := []string{"SET_WRITE_OFFSET", "WRITE_PACKED_LARGE", "RELAY_PAGED_PACKED", "NOTIFY_SUBORDINATE_GO_SIGNAL", "WAIT", "SEND_GO_SIGNAL", "EXEC_BUF_END"}
+			want := []string{"SET_WRITE_OFFSET", "WRITE_PACKED_LARGE", "RELAY_PAGED_PACKED", "NOTIFY_SUBORDINATE_GO_SIGNAL", "WAIT",
+				"SEND_GO_SIGNAL", "EXEC_BUF_END"}
 			if diff := cmp.Diff(want, names); diff != "" {
 				t.Error(diff)
 			}

@@ -123,7 +123,8 @@ func (c ForwardSubordinate) Validate(l Layout, m Limits) error {
 	case nil:
 		return bad(ErrFormat, AtForwarded, c.Name(), "no command in it")
 	default:
-		return bad(ErrFormat, AtForwarded, c.Name(), "dispatch_s takes SEND_GO_SIGNAL and TERMINATE from the dispatcher, not %s: relay it", d.Name())
+		return bad(ErrFormat, AtForwarded, c.Name(), "dispatch_s takes SEND_GO_SIGNAL and TERMINATE from the dispatcher, not %s: relay it",
+			d.Name())
 	}
 }
 
@@ -187,7 +188,8 @@ func (b *Builder) EndSequence() int {
 		return 0
 	}
 	if !s.on || s.count == 0 || s.count > 1<<16-1 {
-		return b.fail(limit(DispatchSequence.String(), "count", s.count, "1 to 65535, after BeginSequence", "begin a sequence, and put commands into it"))
+		return b.fail(limit(DispatchSequence.String(), "count", s.count, "1 to 65535, after BeginSequence",
+			"begin a sequence, and put commands into it"))
 	}
 	n := len(b.buf) - s.start - HeaderSize
 	stride := b.layout.Stride(HeaderSize + n)

@@ -95,7 +95,8 @@ func (c RelayPaged) Validate(l Layout, _ Limits) error {
 	case n == 0 || n > 1<<32-1:
 		return limit(c.Name(), "pages*page size", n, "1 byte to 4 GiB - 1", "relay the pages by several commands")
 	case c.LengthAdjust > maxLengthAdjust || uint64(c.LengthAdjust) >= n:
-		return limit(c.Name(), "length adjust", c.LengthAdjust, fmt.Sprintf("less than the %d bytes read and at most 32767", n), "relay fewer pages")
+		return limit(c.Name(), "length adjust", c.LengthAdjust, fmt.Sprintf("less than the %d bytes read and at most 32767", n),
+			"relay fewer pages")
 	}
 	return multiple(c.Name(), "page size", uint64(c.PageSize), a, "pass the page size as the allocator rounded it")
 }
@@ -107,12 +108,14 @@ func (c RelayPagedPacked) Validate(l Layout, m Limits) error {
 	}
 	for _, s := range c.Subs {
 		if s.Length == 0 || int(s.Length) > m.Scratch/2 {
-			return limit(c.Name(), "length of a sub-command", s.Length, fmt.Sprintf("1 to %d bytes, half the scratch buffer", m.Scratch/2), "split it")
+			return limit(c.Name(), "length of a sub-command", s.Length, fmt.Sprintf("1 to %d bytes, half the scratch buffer", m.Scratch/2),
+				"split it")
 		}
 		if s.LogPageSize > 31 {
 			return limit(c.Name(), "log2 page size", s.LogPageSize, "at most 31", "pass the logarithm, not the size")
 		}
-		if err := multiple(c.Name(), "length of a sub-command", uint64(s.Length), l.DRAMAlign(), "round it up to the DRAM alignment"); err != nil {
+		if err := multiple(c.Name(), "length of a sub-command", uint64(s.Length), l.DRAMAlign(),
+			"round it up to the DRAM alignment"); err != nil {
 			return err
 		}
 	}
@@ -132,10 +135,12 @@ func (c RelayInline) Validate(l Layout, m Limits) error {
 		switch c.Command.(type) {
 		case SendGoSignal, SetNumWorkerSems, SetGoSignalNOCData, Wait, TerminateDispatch:
 		default:
-			return bad(ErrFormat, AtRelayed, c.Command.Name(), "dispatch_s knows go signals, their tables, WAIT and TERMINATE only: send it to the master")
+			return bad(ErrFormat, AtRelayed, c.Command.Name(),
+				"dispatch_s knows go signals, their tables, WAIT and TERMINATE only: send it to the master")
 		}
 		if n > m.SubordinatePage {
-			return limit(c.Command.Name(), "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s", "send fewer words, or send it to the master")
+			return limit(c.Command.Name(), "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s",
+				"send fewer words, or send it to the master")
 		}
 	} else if c.To != Master {
 		return limit(c.Name(), "dispatcher", uint8(c.To), "0 or 1", "pass Master or Subordinate")
@@ -143,7 +148,8 @@ func (c RelayInline) Validate(l Layout, m Limits) error {
 	// The prefetcher takes all pages of a relay at once, and the dispatcher gives
 	// pages back a block late: only half of its ring is sure to come free.
 	if c.To == Master && n > m.DispatchRing/2 {
-		return limit(c.Command.Name(), "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring", "split it, or send the data by a relay")
+		return limit(c.Command.Name(), "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
+			"split it, or send the data by a relay")
 	}
 	return m.within(l, c.Command.Name(), HeaderSize+n)
 }
@@ -220,7 +226,8 @@ func (c RelayRingbuffer) Validate(_ Layout, m Limits) error {
 	}
 	for _, s := range c.Subs {
 		if e := uint64(s.Start) + uint64(s.Length); s.Length == 0 || e > uint64(m.Ringbuffer) {
-			return limit(c.Name(), "end of a range", e, fmt.Sprintf("at most %d bytes, the cache, and a length above 0", m.Ringbuffer), "cache the binary first")
+			return limit(c.Name(), "end of a range", e, fmt.Sprintf("at most %d bytes, the cache, and a length above 0", m.Ringbuffer),
+				"cache the binary first")
 		}
 	}
 	return nil
@@ -255,7 +262,8 @@ func (c WritePacked) Validate(_ Layout, m Limits) error {
 		return limit(c.Name(), "cores", n, words(m.MaxUnicast)+" (the firmware keeps as many as the compute grid has)", "use several commands")
 	}
 	if n := len(c.Rects); n > m.MaxUnicast/2 {
-		return limit(c.Name(), "rectangles", n, words(m.MaxUnicast/2)+" (half of what the firmware keeps of single tiles)", "use several commands")
+		return limit(c.Name(), "rectangles", n, words(m.MaxUnicast/2)+" (half of what the firmware keeps of single tiles)",
+			"use several commands")
 	}
 	for _, r := range c.Rects {
 		if r.Dests == 0 {
@@ -330,7 +338,8 @@ func (TerminateDispatch) Validate(Layout, Limits) error { return nil }
 // Validate tests the slot and the table entries.
 func (c SendGoSignal) Validate(_ Layout, m Limits) error {
 	if c.Multicast != NoMulticast && int(c.Multicast) >= m.SubDevices {
-		return limit(c.Name(), "multicast", c.Multicast, fmt.Sprintf("below %d, or 255", m.SubDevices), "pass the sub-device's index, or NoMulticast")
+		return limit(c.Name(), "multicast", c.Multicast, fmt.Sprintf("below %d, or 255", m.SubDevices),
+			"pass the sub-device's index, or NoMulticast")
 	}
 	if n := int(c.NOCStart) + int(c.NumUnicast); n > m.GoNOCEntries {
 		return limit(c.Name(), "end of the table entries", n, words(m.GoNOCEntries), "the table holds no more")

@@ -74,7 +74,8 @@ func cqFile(arch chip.Arch, name, suffix string) ([]byte, error) {
 	case Prefetch, Dispatch, DispatchS:
 		return read(arch, "cq/"+name+suffix)
 	}
-	return nil, fmt.Errorf("firmware: command-queue kernel %q for %v: %w: want %s, %s or %s", name, arch, ErrNotFound, Prefetch, Dispatch, DispatchS)
+	return nil, fmt.Errorf("firmware: command-queue kernel %q for %v: %w: want %s, %s or %s", name, arch, ErrNotFound, Prefetch,
+		Dispatch, DispatchS)
 }
 
 func read(arch chip.Arch, name string) ([]byte, error) {

@@ -75,7 +75,8 @@ func TestHostMode(t *testing.T) {
 		for round := range uint32(3) {
 			p := program{mode: modeHost, kernels: map[chip.Processor]kernel{}}
 			for proc := range chip.Processor(5) {
-				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 2, uint32(proc), round}, common: []uint32{100}}
+				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 2, uint32(proc), round},
+					common: []uint32{100}}
 			}
 			m.run(xy, p)
 			for proc := range uint32(5) {
@@ -110,7 +111,8 @@ func TestDeviceMode(t *testing.T) {
 				if i%4 == 3 && proc != chip.Processor(i%5) {
 					continue // now and then one processor alone
 				}
-				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 1, uint32(i)}, common: []uint32{uint32(proc) << 16}}
+				p.kernels[proc] = kernel{name: kernels.Store, args: []uint32{m.scratch() + 16*uint32(proc), 1, uint32(i)},
+					common: []uint32{uint32(proc) << 16}}
 			}
 			m.launch(xy, p)
 			if early {
@@ -205,7 +207,8 @@ func TestWaypoints(t *testing.T) {
 	everywhere(t, func(t *testing.T, m *machine) {
 		xy := m.work[2]
 		flag := m.scratch()
-		p := program{mode: modeHost, kernels: map[chip.Processor]kernel{}, buffers: [][4]uint32{{m.scratch() + 0x100, 64, 4, 16}, {m.scratch() + 0x200, 64, 4, 16}}}
+		p := program{mode: modeHost, kernels: map[chip.Processor]kernel{}, buffers: [][4]uint32{{m.scratch() + 0x100, 64, 4, 16},
+			{m.scratch() + 0x200, 64, 4, 16}}}
 		for proc := range chip.Processor(4) {
 			m.setWord(xy, flag+16*uint32(proc), 0)
 			p.kernels[proc] = kernel{name: kernels.Spin, args: []uint32{flag + 16*uint32(proc), 7}}

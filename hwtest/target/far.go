@@ -22,7 +22,8 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 	kind, rest, _ := strings.Cut(machine, ":")
 	words := strings.Split(rest, ",")
 	spec, ok := chip.MachineNamed(words[0])
-	d := &Device{Name: "far_" + strings.NewReplacer(":", "_", ",", "_", "=", "_").Replace(machine), Given: name, Kind: Simulator, Arch: chip.Wormhole}
+	d := &Device{Name: "far_" + strings.NewReplacer(":", "_", ",", "_", "=", "_").Replace(machine), Given: name, Kind: Simulator,
+		Arch: chip.Wormhole}
 	if kind != "emu" || !ok {
 		m, err := ParseMachine(machine, server)
 		if err != nil {
@@ -42,7 +43,8 @@ func parseFar(name, machine string, server ttsim.Option) (*Device, error) {
 		x, err := strconv.ParseUint(value, 10, 31)
 		o, known := map[string]sim.Option{"seed": sim.Seed(x), "delay": sim.Delay(int(x)), "strict": sim.Strict(x)}[key]
 		if err != nil || !known {
-			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8", Err: ErrUnknown}
+			return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w),
+				Hint: "use seed=N, delay=CLOCKS, strict=SEED or faults of links such as link-down=0:8", Err: ErrUnknown}
 		}
 		opts = append(opts, o)
 		d.Strict = d.Strict || key == "strict"

@@ -27,7 +27,8 @@ type Machine struct {
 // OpenPart starts a part of an emulated machine, the others of which are in other processes.
 func (m *Machine) OpenPart(p sim.Part) (cards []kmd.Target, end func() error, err error) {
 	if m.Spec == nil {
-		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh", Err: ErrUnknown}
+		return nil, nil, &Error{Value: m.Given, Why: "only an emulated machine has parts", Hint: "name a machine such as emu:galaxy-bh",
+			Err: ErrUnknown}
 	}
 	return m.open(sim.OfPart(p))
 }
@@ -44,7 +45,8 @@ func ParseMachine(name string, server ttsim.Option) (*Machine, error) {
 		var opts []sim.Option
 		for _, w := range words[1:] {
 			if !strings.HasPrefix(w, "link-") {
-				return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use faults of links such as link-down=0:8", Err: ErrUnknown}
+				return nil, &Error{Value: name, Why: fmt.Sprintf("there is no option %q", w), Hint: "use faults of links such as link-down=0:8",
+					Err: ErrUnknown}
 			}
 			opts = append(opts, sim.LinkFault(w))
 		}

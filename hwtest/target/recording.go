@@ -13,7 +13,8 @@ import (
 func parseSession(name, path string) (*Device, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, &Error{Value: name, Why: "the recording can't be read: " + inner(err).Error(), Hint: "reprise demo --record FILE makes one", Err: err}
+		return nil, &Error{Value: name, Why: "the recording can't be read: " + inner(err).Error(), Hint: "reprise demo --record FILE makes one",
+			Err: err}
 	}
 	s, err := session.Read(f)
 	if err = errors.Join(err, f.Close()); err != nil {

@@ -111,7 +111,8 @@ func parseNodes(name string) (*Device, error) {
 	nodes := strings.Split(name, ",")
 	for i, n := range nodes {
 		if n == "" || slices.Contains(nodes[:i], n) {
-			return nil, &Error{Value: name, Why: fmt.Sprintf("node %q is empty or there twice", n), Hint: "give each device node once, with commas between them", Err: ErrUnknown}
+			return nil, &Error{Value: name, Why: fmt.Sprintf("node %q is empty or there twice", n),
+				Hint: "give each device node once, with commas between them", Err: ErrUnknown}
 		}
 	}
 	label := strings.Trim(strings.NewReplacer("/", "_", ",", "").Replace(name), "_")

@@ -52,11 +52,15 @@ func TestParse(t *testing.T) {
 
 // An error names what was given, has a cause to ask for and says what to give instead.
 func TestParseErrors(t *testing.T) {
-	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown, "socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession, "gpu:0": ErrUnknown,
+	for name, want := range map[string]error{"": ErrUnknown, "emu:foo": chip.ErrUnknownArch, "emu": chip.ErrUnknownArch, "ttsim:": ErrUnknown,
+		"socket:": ErrUnknown, "session:": ErrUnknown, "session:./missing": fs.ErrNotExist, "session:target_test.go": session.ErrNotSession,
+		"gpu:0":   ErrUnknown,
 		"/dev/a,": ErrUnknown, "/dev/a,/dev/b,/dev/a": ErrUnknown,
 		"emu:wormhole,link-down=0:8": ErrUnknown, "emu:n300,link-down=0:1": emu.ErrConfig, "emu:n300,link-cut=0:8": emu.ErrConfig,
-		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig, "emu:bh,driver=0": ErrUnknown,
-		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax, "emu:bh,delay=9999999999": strconv.ErrRange} {
+		"emu:bh,shiny": ErrUnknown, "emu:bh,": ErrUnknown, "emu:bh,driver=new": strconv.ErrSyntax, "emu:bh,driver=1.34": driver.ErrConfig,
+		"emu:bh,driver=0":      ErrUnknown,
+		"emu:bh,fault=hiccups": driver.ErrConfig, "emu:bh,seed=-1": strconv.ErrSyntax, "emu:bh,strict": strconv.ErrSyntax,
+		"emu:bh,delay=9999999999": strconv.ErrRange} {
 		_, err := Parse(name, ttsim.Server("false"))
 		var e *Error
 		if !errors.As(err, &e) || e.Value != name || e.Hint == "" || !errors.Is(err, want) {

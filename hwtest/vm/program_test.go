@@ -68,7 +68,8 @@ func TestCollect(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "x")); err == nil {
 				t.Error("the machine has written outside of its share")
 			}
-			if got, err := os.ReadFile(filepath.Join(share, "a", "b")); slices.Contains(c.entries, inside.ResultShare+"a/b") && (err != nil || string(got) != "3") {
+			if got, err := os.ReadFile(filepath.Join(share, "a", "b")); slices.Contains(c.entries, inside.ResultShare+"a/b") &&
+				(err != nil || string(got) != "3") {
 				t.Errorf("the returned file has %q, %v", got, err)
 			}
 		})

@@ -106,7 +106,8 @@ func (h *Hardware) arguments(initial, kernel string, serial ...string) []string 
 			"-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", i, i+1),
 			// QEMU gives up for good on a card that doesn't answer in 5 seconds, which the vendor's simulator may need for what was
 			// stored before.
-			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q},"x-msg-timeout":%d}`, i, s, patience.Milliseconds()))
+			"-device", fmt.Sprintf(`{"driver":"vfio-user-pci","bus":"port%d","socket":{"type":"unix","path":%q},"x-msg-timeout":%d}`, i, s,
+				patience.Milliseconds()))
 	}
 	return args
 }

@@ -96,7 +96,8 @@ func TestWithDriver(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true,
+				Accelerate: os.Getenv("REPRISE_VM_KVM") != ""},
 				Init: init, Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command},
 				Commands: []string{
 					"/reprise ls",
@@ -152,8 +153,9 @@ func TestThrownAway(t *testing.T) {
 				t.Log(err)
 				stops.Add(1)
 			})
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true}, Init: init, Console: t.Output(), Module: module, Commands: []string{
-				"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true}, Init: init, Console: t.Output(),
+				Module: module, Commands: []string{
+					"hwtest -short -unsafe -run ^(faults|traces)$/bad|hang|touches", "victim /dev/tenstorrent/0 --once"}}
 			passes(ctx, t, &c)
 			if n := stops.Load(); n != 3 {
 				t.Errorf("the chip has stopped %d times, want 3: once for each kernel that touches what isn't there", n)
@@ -173,7 +175,8 @@ func TestLife(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Memory: 2048}, Init: init, Console: t.Output(), Module: module,
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: true, Memory: 2048}, Init: init,
+				Console: t.Output(), Module: module,
 				Commands: []string{"life"}}
 			r, err := c.Run(ctx)
 			if err != nil {
@@ -214,7 +217,8 @@ func TestMesh(t *testing.T) {
 				nodes = append(nodes, fmt.Sprintf("/dev/tenstorrent/%d", i))
 			}
 			all := strings.Join(nodes, ",")
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Memory: 2048}, Init: init, Console: t.Output(), Module: module, Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: sockets, IOMMU: true, Memory: 2048}, Init: init,
+				Console: t.Output(), Module: module, Commands: []string{"hwtest -short -unsafe -run ^mesh$ " + all}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}
@@ -234,7 +238,8 @@ func TestModel(t *testing.T) {
 			t.Run(m.Name+" "+name, func(t *testing.T) {
 				ctx, cancel := withDeadline(t)
 				defer cancel()
-				c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: iommu}, Init: init, Console: t.Output(), Module: module, Commands: []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}}
+				c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: serve(t, m), IOMMU: iommu}, Init: init, Console: t.Output(),
+					Module: module, Commands: []string{"differ -seeds 10", "differ -seed 100 -seeds 3 -steps 1000 -resets"}}
 				r, err := c.Run(ctx)
 				if err != nil {
 					t.Fatal(err)
@@ -268,8 +273,9 @@ func TestSimulator(t *testing.T) {
 			ctx, cancel := withDeadline(t)
 			defer cancel()
 			socket := serveFunction(t, ttsimtest.Start(t, s.variable).Functions()[0], s.arch, s.board, func(err error) { t.Error(err) })
-			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: []string{socket}, IOMMU: true}, Init: init, Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command}, Commands: []string{
-				"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
+			c := vm.Config{Hardware: vm.Hardware{QEMU: qemu, Kernel: kernel, Sockets: []string{socket}, IOMMU: true}, Init: init,
+				Console: t.Output(), Module: module, Files: map[string]string{"/reprise": command}, Commands: []string{
+					"/reprise ls", "/reprise doctor", "hwtest -short -run kmd/", "hwtest -short -run bringup/all", "victim /dev/tenstorrent/0 --once"}}
 			if l := os.Getenv("REPRISE_VM_COMMANDS"); l != "" { // others, to look closer
 				c.Commands = strings.Split(l, ";")
 			}

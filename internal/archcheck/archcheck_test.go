@@ -152,9 +152,10 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 
 // externalOf lists those that some packages may import as well.
 var externalOf = map[string][]string{
-	"sim/ttsim/libttsim":   {"github.com/ebitengine/purego"},
-	"mesh/hosts/mpi":       {"github.com/ebitengine/purego"},
-	"bench":                {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf", "gonum.org/v1/plot"},
+	"sim/ttsim/libttsim": {"github.com/ebitengine/purego"},
+	"mesh/hosts/mpi":     {"github.com/ebitengine/purego"},
+	"bench": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
+		"gonum.org/v1/plot"},
 	"bench/probe":          {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
 	"cmd/reprise":          {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},

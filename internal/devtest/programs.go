@@ -16,9 +16,10 @@ func Adder(dev *reprise.Device, name string, at chip.Core, in, out *reprise.Buff
 	cores := []chip.Range{chip.Single(at.X, at.Y)}
 	n := uint32(in.Pages())
 	p := &reprise.Program{
-		Name:            name,
-		CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2}, {Index: to, Cores: cores, PageSize: 64, Pages: 2}},
-		Buffers:         []*reprise.Buffer{in, out},
+		Name: name,
+		CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+			{Index: to, Cores: cores, PageSize: 64, Pages: 2}},
+		Buffers: []*reprise.Buffer{in, out},
 	}
 	for _, k := range []struct {
 		name, image string
@@ -86,7 +87,8 @@ void kernel_main(void) {
     rp_tensix_sync();
 }
 `
-	image, err := kernels.Compile(ctx, kernels.Source{Path: "wait.c", Text: source, Arch: dev.Arch(), Processors: []chip.Processor{chip.TRISC1}})
+	image, err := kernels.Compile(ctx, kernels.Source{Path: "wait.c", Text: source, Arch: dev.Arch(),
+		Processors: []chip.Processor{chip.TRISC1}})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,8 @@ func (f File) Build() []byte {
 	for _, s := range f.Segments {
 		off, size := put(s.Bytes)
 		memory := max(s.Memory, size)
-		progs = append(progs, elf.Prog32{Type: uint32(elf.PT_LOAD), Off: off, Vaddr: s.Vaddr, Paddr: s.Paddr, Filesz: size, Memsz: memory, Flags: uint32(s.Flags), Align: 4})
+		progs = append(progs, elf.Prog32{Type: uint32(elf.PT_LOAD), Off: off, Vaddr: s.Vaddr, Paddr: s.Paddr, Filesz: size, Memsz: memory,
+			Flags: uint32(s.Flags), Align: 4})
 	}
 	section := func(s elf.Section32) { sections = append(sections, s) }
 	text, data := elf.Prog32{}, elf.Prog32{Vaddr: 0xFFB00480}
@@ -74,9 +75,12 @@ func (f File) Build() []byte {
 			data = p
 		}
 	}
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off, Size: text.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr, Off: data.Off, Size: data.Filesz})
-	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr + data.Filesz, Size: data.Memsz - data.Filesz})
+	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: text.Vaddr, Off: text.Off,
+		Size: text.Filesz})
+	section(elf.Section32{Type: uint32(elf.SHT_PROGBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr, Off: data.Off,
+		Size: data.Filesz})
+	section(elf.Section32{Type: uint32(elf.SHT_NOBITS), Flags: uint32(elf.SHF_ALLOC | elf.SHF_WRITE), Addr: data.Vaddr + data.Filesz,
+		Size: data.Memsz - data.Filesz})
 
 	names := []byte{0}
 	symbols := []elf.Sym32{{}}

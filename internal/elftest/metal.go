@@ -100,7 +100,8 @@ func (m Metal) Kernel(relocations ...elf.Rela32) File {
 		Relocations: relocations,
 	}
 	if len(m.KernelData) > 0 {
-		f.Segments = append(f.Segments, Segment{Flags: elf.PF_R | elf.PF_W, Vaddr: m.LocalEnd, Paddr: at + uint32(len(text)), Bytes: m.KernelData})
+		f.Segments = append(f.Segments, Segment{Flags: elf.PF_R | elf.PF_W, Vaddr: m.LocalEnd, Paddr: at + uint32(len(text)),
+			Bytes: m.KernelData})
 	}
 	if m.Processor == chip.NCRISC {
 		f.Symbols, f.Names = append(f.Symbols, absolute(at)), append(f.Names, "__kernel_text_start")

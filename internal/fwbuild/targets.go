@@ -128,7 +128,8 @@ func relayTargets(root string) ([]target, error) {
 
 // opsFunctions are the functions of elements that operations have, by the name of their functions in the compute API.
 var opsFunctions = []string{
-	"abs", "ceil", "exp", "floor", "frac", "gelu", "log", "negative", "recip", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sqrt", "square",
+	"abs", "ceil", "exp", "floor", "frac", "gelu", "log", "negative", "recip", "relu", "round", "rsqrt", "sigmoid", "sign", "silu",
+	"sqrt", "square",
 	"tanh", "trunc",
 }
 
@@ -233,7 +234,8 @@ func opsTargets(root string) ([]target, error) {
 // attentionTarget returns the kernel of attention, which keeps scores and sums in fp32; the circular buffers are those of
 // ops/kernels/attention.h.
 func attentionTarget(arch chip.Arch, f kernels.Format) target {
-	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11, 12, 13}, Fidelity: kernels.HiFi4, WideDst: true}
+	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11, 12, 13}, Fidelity: kernels.HiFi4,
+		WideDst: true}
 	for _, cb := range []int{0, 1, 2, 3, 4, 5, 7} {
 		source.Formats[cb] = f
 	}
@@ -244,7 +246,8 @@ func attentionTarget(arch chip.Arch, f kernels.Format) target {
 		source.UnpackToDst = append(source.UnpackToDst, 4)
 	}
 	return target{
-		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"}, compute: &computeTarget{source: source},
+		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"},
+		compute: &computeTarget{source: source},
 	}
 }
 

@@ -120,7 +120,8 @@ func (t toolchain) firmware(target target) (image, lines []byte, err error) {
 	for i, source := range target.sources {
 		object := t.intermediate(target, "-"+strconv.Itoa(i)+".o")
 		text, err := compiler.Compile(t.ctx, riscv.Unit{
-			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines, TrimPaths: []string{t.root},
+			Source: source, Object: object, Arch: target.arch, Include: []string{kernelHeaders}, Defines: target.defines,
+			TrimPaths: []string{t.root},
 			FileNames: []string{kernelHeaders + "=include", filepath.Dir(source) + "=" + filepath.Base(filepath.Dir(filepath.Dir(source)))},
 			Flags:     []string{"-Werror", "-Os", "-g"}, // the room is a few hundred bytes
 		})

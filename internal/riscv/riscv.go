@@ -82,7 +82,8 @@ func Find(prefix string) (*Compiler, error) {
 	if half != "" {
 		why = fmt.Sprintf("%sgcc is there without %sg++", half, half)
 	}
-	return nil, fmt.Errorf("%w: %s: install gcc-riscv64-unknown-elf (Debian, Ubuntu) or riscv64-elf-gcc (Arch Linux, Homebrew)", ErrNotFound, why)
+	return nil, fmt.Errorf("%w: %s: install gcc-riscv64-unknown-elf (Debian, Ubuntu) or riscv64-elf-gcc (Arch Linux, Homebrew)",
+		ErrNotFound, why)
 }
 
 // IsSource reports whether a file's name is that of a source that [Compiler.Compile] knows: .c, .cc, .cpp, .cxx or .S.

@@ -153,7 +153,8 @@ func TestWriterSurvivesACutFile(t *testing.T) {
 
 // Create takes no file that is there, follows no link, and says why there is no log.
 func TestCreateFails(t *testing.T) {
-	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "usage: create: ") {
+	if _, err := Create(filepath.Join(t.TempDir(), "none"), card); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "usage: create: ") {
 		t.Errorf("a directory that isn't there: %v", err)
 	}
 }

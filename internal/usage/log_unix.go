@@ -51,7 +51,8 @@ func start(f *os.File, d Device) (*Log, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
 	}
-	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Opened: time.Now(), Command: filepath.Base(os.Args[0]), Device: d}
+	e := Entry{PID: os.Getpid(), Start: startOf(os.Getpid()), Namespace: namespace(), Opened: time.Now(), Command: filepath.Base(os.Args[0]),
+		Device: d}
 	b := make([]byte, Size)
 	e.encode(b)
 	// Written, not truncated to its size: a full file system is an error here and a fault at the first store otherwise.

@@ -246,7 +246,8 @@ func TestForeignFiles(t *testing.T) {
 		name, _, _ := strings.Cut(filepath.Base(p.Error()), ":")
 		got = append(got, name)
 	}
-	want := []string{"reprise.1.00000001", "reprise.1.00000002", "reprise.1.00000003", "reprise.1.00000006", "reprise.1.00000007", "reprise.1.00000008"}
+	want := []string{"reprise.1.00000001", "reprise.1.00000002", "reprise.1.00000003", "reprise.1.00000006", "reprise.1.00000007",
+		"reprise.1.00000008"}
 	for i, p := range s.Problems {
 		if !strings.HasPrefix(p.Error(), filepath.Join(dir, want[min(i, len(want)-1)])+": ") {
 			t.Errorf("problem %d is %q, want one of %s", i, p, want[min(i, len(want)-1)])

@@ -87,7 +87,8 @@ func OpenCache(ctx context.Context, roots ...string) (*Cache, error) {
 	sortEthernet(c.Ethernet)
 	slices.SortStableFunc(c.Problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if len(c.Kernels) == 0 && len(c.Firmware) == 0 && len(c.Ethernet) == 0 && len(c.Problems) == 0 {
-		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it", strings.Join(roots, ", "), ErrEmpty)
+		return nil, fmt.Errorf("metal: %s: %w: give tt-metal's cache (the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache) or a part of it",
+			strings.Join(roots, ", "), ErrEmpty)
 	}
 	return c, nil
 }
@@ -170,7 +171,8 @@ func (w *walker) visit(path string, d fs.DirEntry, err error) error {
 		w.firmware[firmwareDir(shown)] = true
 		return nil
 	}
-	if _, err := kernels.LoadMetal(file); errors.Is(err, kernels.ErrNotMetal) || errors.Is(err, kernels.ErrNotELF) || errors.Is(err, kernels.ErrMachine) {
+	if _, err := kernels.LoadMetal(file); errors.Is(err, kernels.ErrNotMetal) || errors.Is(err, kernels.ErrNotELF) ||
+		errors.Is(err, kernels.ErrMachine) {
 		w.problem(fmt.Errorf("metal: %s: %w", shown, err))
 		return nil
 	}

@@ -95,7 +95,8 @@ func OpenFirmware(dir string) (*Firmware, error) {
 	f.DRAMBanks, f.L1Banks = brisc.DRAMBanks, brisc.L1Banks
 	if ncrisc.DRAMBanks != f.DRAMBanks || ncrisc.L1Banks != f.L1Banks {
 		return nil, &FirmwareError{Dir: dir, Hint: "copy all five from one folder of tt-metal's cache",
-			Err: fmt.Errorf("%w: BRISC has tables of %d and %d banks of DRAM and L1, NCRISC of %d and %d", ErrMixed, f.DRAMBanks, f.L1Banks, ncrisc.DRAMBanks, ncrisc.L1Banks)}
+			Err: fmt.Errorf("%w: BRISC has tables of %d and %d banks of DRAM and L1, NCRISC of %d and %d", ErrMixed, f.DRAMBanks, f.L1Banks,
+				ncrisc.DRAMBanks, ncrisc.L1Banks)}
 	}
 	return f, nil
 }
@@ -116,7 +117,8 @@ func FirmwareFile(dir string, p chip.Processor) string {
 
 // hint names a folder near a wrong one that has base firmware.
 func hint(dir string) string {
-	for _, pattern := range []string{"*", filepath.Join("firmware", "*"), filepath.Join("*", "firmware"), filepath.Join("*", "firmware", "*"), filepath.Join("*", "*", "firmware", "*")} {
+	for _, pattern := range []string{"*", filepath.Join("firmware", "*"), filepath.Join("*", "firmware"), filepath.Join("*", "firmware", "*"),
+		filepath.Join("*", "*", "firmware", "*")} {
 		found, err := filepath.Glob(filepath.Join(escape(dir), pattern, "brisc", "brisc.elf"))
 		if err != nil {
 			continue

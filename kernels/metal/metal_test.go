@@ -220,14 +220,16 @@ func TestCache(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf"), []byte("\x7fELF"), 0o644))
 	must(t, os.WriteFile(filepath.Join(junk, "brisc", "brisc.elf.xip.elf"), []byte("x"), 0o644))
 	must(t, os.WriteFile(filepath.Join(root, "brisc.elf"), []byte("x"), 0o644))
-	for _, e := range []string{"222/firmware/idle_erisc", "a4347c0dda/111/kernels/deep/router/5/erisc"} { // of Ethernet cores, which are not read
+	for _, e := range []string{"222/firmware/idle_erisc",
+		"a4347c0dda/111/kernels/deep/router/5/erisc"} { // of Ethernet cores, which are not read
 		must(t, os.MkdirAll(filepath.Join(root, e), 0o755))
 		must(t, os.WriteFile(filepath.Join(root, e, filepath.Base(e)+".elf"), nil, 0o644))
 	}
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "loop")))
 	must(t, os.Symlink(root, filepath.Join(root, "222", "kernels", "firmware")))
 	must(t, os.MkdirAll(filepath.Join(root, "partial", "firmware"), 0o755))
-	must(t, elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).WriteFile(filepath.Join(root, "partial", "firmware"), elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()))
+	must(t, elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).WriteFile(filepath.Join(root, "partial", "firmware"),
+		elftest.NewMetal(chip.BRISC, 0x3840, 8, 64).Base()))
 
 	for _, link := range []bool{false, true} {
 		at := root
@@ -288,7 +290,8 @@ func TestCache(t *testing.T) {
 	// Pre-compiled firmware is in another folder, by the same build key.
 	other := filepath.Join(t.TempDir(), "pre-compiled", "111")
 	write(t, other, firmware(t, old.Name, chip.Blackhole))
-	c, err = OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"), other)
+	c, err = OpenCache(context.Background(), filepath.Join(root, "a4347c0dda", "111", "kernels"), filepath.Join(root, "a4347c0dda", "112"),
+		other)
 	must(t, err)
 	if f, _, err := c.FirmwareOf(&c.Kernels[0], im); err != nil || f.Dir != other || len(c.Firmware) != 2 {
 		t.Errorf("%v, %v", f, err)
@@ -300,7 +303,8 @@ func TestCache(t *testing.T) {
 	must(t, err)
 	var none *NoFirmwareError
 	var broken *FirmwareError
-	if _, _, err := c.FirmwareOf(&Kernel{Build: "partial"}, load(t, m.Kernel())); !errors.As(err, &none) || !errors.As(err, &broken) || !strings.HasSuffix(broken.Dir, "firmware") {
+	if _, _, err := c.FirmwareOf(&Kernel{Build: "partial"}, load(t, m.Kernel())); !errors.As(err, &none) || !errors.As(err, &broken) ||
+		!strings.HasSuffix(broken.Dir, "firmware") {
 		t.Error(err)
 	}
 	// A kernel without its firmware: the nearest one says what differs.

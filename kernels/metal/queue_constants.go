@@ -43,7 +43,8 @@ func (q *QueueKernels) read() error {
 		FetchRead: p.get("prefetch_q_rd_ptr_addr"), IssueRead: p.get("prefetch_q_pcie_rd_ptr_addr"),
 		Commands: p.get("cmddat_q_base"), CommandsSize: p.get("cmddat_q_size"),
 		Scratch: p.get("scratch_db_base"), ScratchSize: p.get("scratch_db_size"), BinaryRingSize: p.get("ringbuffer_size"),
-		DispatchCredits: p.get("my_downstream_cb_sem_id"), SubordinateCredits: p.get("my_dispatch_s_cb_sem_id"), Sync: p.get("my_downstream_sync_sem_id"),
+		DispatchCredits: p.get("my_downstream_cb_sem_id"), SubordinateCredits: p.get("my_dispatch_s_cb_sem_id"),
+		Sync: p.get("my_downstream_sync_sem_id"),
 
 		DispatchRing: d.get("dispatch_cb_base"), DispatchPageSize: d.size("dispatch_cb_log_page_size"),
 		DispatchPages: d.get("dispatch_cb_pages"), DispatchBlocks: d.get("dispatch_cb_blocks"),
@@ -57,7 +58,8 @@ func (q *QueueKernels) read() error {
 		CompletionWriteWords: d.get("host_completion_q_wr_ptr"),
 
 		Go: d.get("mcast_go_signal_addr"), FirstStream: d.get("first_stream_used"), SubDevices: d.get("max_num_worker_sems"),
-		Workers: d.get("worker_mcast_grid"), NumWorkers: d.get("num_worker_cores_to_mcast"), PackedCores: d.get("packed_write_max_unicast_sub_cmds"),
+		Workers: d.get("worker_mcast_grid"), NumWorkers: d.get("num_worker_cores_to_mcast"),
+		PackedCores: d.get("packed_write_max_unicast_sub_cmds"),
 
 		WaitStream: d.get("CQ_DISPATCH_CMD_WAIT_FLAG_WAIT_STREAM"), ClearStream: d.get("CQ_DISPATCH_CMD_WAIT_FLAG_CLEAR_STREAM"),
 	}
@@ -101,7 +103,8 @@ func (q *QueueKernels) read() error {
 	}
 	for _, v := range agree {
 		if v.a != v.b {
-			return fmt.Errorf("%s, %s and %s: they don't belong together: %s is %#x to one and %#x to another", q.Prefetch.File, q.Dispatch.File, q.Subordinate.File, v.what, v.a, v.b)
+			return fmt.Errorf("%s, %s and %s: they don't belong together: %s is %#x to one and %#x to another", q.Prefetch.File, q.Dispatch.File,
+				q.Subordinate.File, v.what, v.a, v.b)
 		}
 	}
 	q.Constants = c

@@ -92,10 +92,13 @@ func queue(base uint64) QueueKernels {
 	p := maps.Clone(hd)
 	maps.Copy(p, Constants{
 		"my_noc_xy": 142, "downstream_noc_xy": 206, "dispatch_s_noc_xy": 206,
-		"prefetch_q_base": 104512, "prefetch_q_size": 3068, fetchEntryType: 2, "prefetch_q_rd_ptr_addr": 104128, "prefetch_q_pcie_rd_ptr_addr": 104132,
-		"cmddat_q_base": 107584, "cmddat_q_size": 262144, "scratch_db_base": 369728, "scratch_db_size": 131072, "ringbuffer_size": 1 << 20,
-		"my_downstream_cb_sem_id": 0, "my_dispatch_s_cb_sem_id": 2, "my_downstream_sync_sem_id": 1, "downstream_cb_sem_id": 0, "downstream_dispatch_s_cb_sem_id": 1,
-		"downstream_cb_base": 106496, "downstream_cb_log_page_size": 12, "downstream_cb_pages": 128,
+		"prefetch_q_base": 104512, "prefetch_q_size": 3068, fetchEntryType: 2, "prefetch_q_rd_ptr_addr": 104128,
+		"prefetch_q_pcie_rd_ptr_addr": 104132,
+		"cmddat_q_base":               107584, "cmddat_q_size": 262144, "scratch_db_base": 369728, "scratch_db_size": 131072,
+		"ringbuffer_size":         1 << 20,
+		"my_downstream_cb_sem_id": 0, "my_dispatch_s_cb_sem_id": 2, "my_downstream_sync_sem_id": 1, "downstream_cb_sem_id": 0,
+		"downstream_dispatch_s_cb_sem_id": 1,
+		"downstream_cb_base":              106496, "downstream_cb_log_page_size": 12, "downstream_cb_pages": 128,
 		"dispatch_s_buffer_base": 630784, "dispatch_s_buffer_size": 32768, "dispatch_s_cb_log_page_size": 8,
 		"pcie_base": base + 256, "pcie_size": 805310208,
 	})
@@ -105,8 +108,10 @@ func queue(base uint64) QueueKernels {
 		"dispatch_cb_base": 106496, "dispatch_cb_log_page_size": 12, "dispatch_cb_pages": 128, "dispatch_cb_blocks": 4,
 		"my_dispatch_cb_sem_id": 0, "upstream_dispatch_cb_sem_id": 0, "upstream_sync_sem": 1,
 		"dev_completion_q_wr_ptr": 104144, "dev_completion_q_rd_ptr": 104160, "dispatch_s_sync_sem_base_addr": 104208,
-		"command_queue_base_addr": base, "completion_queue_base_addr": base + 805310464, "completion_queue_size": 268431360, "host_completion_q_wr_ptr": 128,
-		"mcast_go_signal_addr": 880, "first_stream_used": 48, "max_num_worker_sems": 8, "worker_mcast_grid": 529101, "num_worker_cores_to_mcast": 110,
+		"command_queue_base_addr": base, "completion_queue_base_addr": base + 805310464, "completion_queue_size": 268431360,
+		"host_completion_q_wr_ptr": 128,
+		"mcast_go_signal_addr":     880, "first_stream_used": 48, "max_num_worker_sems": 8, "worker_mcast_grid": 529101,
+		"num_worker_cores_to_mcast":         110,
 		"packed_write_max_unicast_sub_cmds": 110, "CQ_DISPATCH_CMD_WAIT_FLAG_WAIT_STREAM": 8, "CQ_DISPATCH_CMD_WAIT_FLAG_CLEAR_STREAM": 16,
 	})
 	s := Constants{
@@ -114,7 +119,8 @@ func queue(base uint64) QueueKernels {
 		"my_dispatch_cb_sem_id": 1, "upstream_dispatch_cb_sem_id": 2, "dispatch_s_sync_sem_base_addr": 104208, "mcast_go_signal_addr": 880,
 		"first_stream_used": 48, "num_worker_cores_to_mcast": 110,
 	}
-	return QueueKernels{Prefetch: QueueKernel{File: "p", Constants: p}, Dispatch: QueueKernel{File: "d", Constants: d}, Subordinate: QueueKernel{File: "s", Constants: s}}
+	return QueueKernels{Prefetch: QueueKernel{File: "p", Constants: p}, Dispatch: QueueKernel{File: "d", Constants: d},
+		Subordinate: QueueKernel{File: "s", Constants: s}}
 }
 
 func TestQueueConstants(t *testing.T) {
@@ -130,8 +136,10 @@ func TestQueueConstants(t *testing.T) {
 		DispatchRing: 106496, DispatchPageSize: 4096, DispatchPages: 128, DispatchBlocks: 4,
 		SubordinateRing: 630784, SubordinatePageSize: 256, SubordinatePages: 128, SubordinatePublished: 1,
 		CompletionWrite: 104144, CompletionRead: 104160, LastEvent: [2]uint32{104176, 104192}, SyncWords: 104208,
-		HostMemory: 0x1000613000000000, HostTile: 0x613, Issue: 256, IssueSize: 805310208, Completion: 805310464, CompletionSize: 268431360, CompletionWriteWords: 128,
-		Go: 880, FirstStream: 48, SubDevices: 8, Workers: 529101, NumWorkers: 110, PackedCores: 110, WaitStream: 8, ClearStream: 16,
+		HostMemory: 0x1000613000000000, HostTile: 0x613, Issue: 256, IssueSize: 805310208, Completion: 805310464, CompletionSize: 268431360,
+		CompletionWriteWords: 128,
+		Go:                   880, FirstStream: 48, SubDevices: 8, Workers: 529101, NumWorkers: 110, PackedCores: 110, WaitStream: 8,
+		ClearStream: 16,
 	}
 	if q.Constants != want {
 		t.Errorf("%+v, want %+v", q.Constants, want)
@@ -145,8 +153,10 @@ func TestQueueKernelsDisagree(t *testing.T) {
 		names  []string
 	}{
 		{func(q *QueueKernels) Constants { return q.Prefetch.Constants }, []string{
-			"my_noc_xy", "downstream_noc_xy", "dispatch_s_noc_xy", "downstream_cb_base", "downstream_cb_pages", "downstream_cb_log_page_size", "dispatch_s_buffer_base",
-			"dispatch_s_buffer_size", "dispatch_s_cb_log_page_size", "my_downstream_cb_sem_id", "my_dispatch_s_cb_sem_id", "my_downstream_sync_sem_id",
+			"my_noc_xy", "downstream_noc_xy", "dispatch_s_noc_xy", "downstream_cb_base", "downstream_cb_pages", "downstream_cb_log_page_size",
+			"dispatch_s_buffer_base",
+			"dispatch_s_buffer_size", "dispatch_s_cb_log_page_size", "my_downstream_cb_sem_id", "my_dispatch_s_cb_sem_id",
+			"my_downstream_sync_sem_id",
 			"downstream_cb_sem_id", "downstream_dispatch_s_cb_sem_id", "pcie_base", "pcie_size"}},
 		{func(q *QueueKernels) Constants { return q.Dispatch.Constants }, []string{"my_noc_xy", "upstream_noc_xy", "mcast_go_signal_addr", "first_stream_used", "completion_queue_base_addr"}},
 		{func(q *QueueKernels) Constants { return q.Subordinate.Constants }, []string{"my_noc_xy", "num_worker_cores_to_mcast", "dispatch_s_sync_sem_base_addr", "cb_size"}},
@@ -193,7 +203,8 @@ func TestMatchQueues(t *testing.T) {
 	if err == nil {
 		queues, err = inOrder(queues)
 	}
-	if err != nil || len(queues) != 2 || queues[0].Constants.Base != 0 || queues[1].Constants.Base != 1<<30 || queues[1].Constants.PrefetchCore != 270 {
+	if err != nil || len(queues) != 2 || queues[0].Constants.Base != 0 || queues[1].Constants.Base != 1<<30 ||
+		queues[1].Constants.PrefetchCore != 270 {
 		t.Errorf("two queues, one of them twice: %d, %v", len(queues), err)
 	}
 	apart, err := matchQueues(found(queue(0), queue(1<<20)))

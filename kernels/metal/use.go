@@ -18,7 +18,8 @@ type ProcessorError struct {
 
 // Error implements error.
 func (e *ProcessorError) Error() string {
-	return fmt.Sprintf("metal: the kernel was linked for %v, not for %v: run it there, or use the file of %s's folder", e.Linked, e.Asked, FileName(e.Asked))
+	return fmt.Sprintf("metal: the kernel was linked for %v, not for %v: run it there, or use the file of %s's folder", e.Linked, e.Asked,
+		FileName(e.Asked))
 }
 
 // CheckProcessor proves that a kernel was linked with this firmware for a processor. Its errors are those of [Firmware.Check] and a

@@ -84,14 +84,16 @@ func atOnce(ctx context.Context, t kmd.Target, rounds int, spoil byte) (err erro
 					return err
 				}
 				if !bytes.Equal(in, out) || !bytes.Equal(h.Bytes(), out) {
-					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out), bytes.Equal(h.Bytes(), out))
+					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out),
+						bytes.Equal(h.Bytes(), out))
 				}
 				word := make([]byte, 64)
 				if err := q.Read(ctx, b, 64*(2*id), word); err != nil {
 					return err
 				}
 				if got := binary.LittleEndian.Uint32(word); got != uint32(0xA0+id) {
-					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out), bytes.Equal(h.Bytes(), out))
+					return fmt.Errorf("queue %d, round %d: read right: %v, direct read right: %v", id, i, bytes.Equal(in, out),
+						bytes.Equal(h.Bytes(), out))
 				}
 			}
 			return nil
@@ -146,7 +148,8 @@ func TestPlayGoroutines(t *testing.T) {
 // A host that spins on memory without asking the driver for anything sees what the device writes all the same.
 func TestPlaySpinning(t *testing.T) {
 	use := func(target kmd.Target) error {
-		dev, err := reprise.Open(t.Context(), target, reprise.WithQueueMemory(1<<20), reprise.WithPace(time.Minute, 0), reprise.WithHangTimeout(2*time.Minute))
+		dev, err := reprise.Open(t.Context(), target, reprise.WithQueueMemory(1<<20), reprise.WithPace(time.Minute, 0),
+			reprise.WithHangTimeout(2*time.Minute))
 		if err != nil {
 			return err
 		}
@@ -260,7 +263,8 @@ func TestPlayWaitsForEver(t *testing.T) {
 	start := time.Now()
 	_, err = demo(t.Context(), p, nil)
 	var d *session.DifferenceError
-	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" || !strings.Contains(d.Got, "the host waits: it has polled") {
+	if !errors.Is(err, session.ErrRefused) || !errors.As(p.Err(), &d) || d.Want == "" ||
+		!strings.Contains(d.Got, "the host waits: it has polled") {
 		t.Errorf("after %v: %v, difference %v", time.Since(start), err, p.Err())
 	}
 	t.Log(d)

@@ -28,8 +28,9 @@ const (
 	kindEnd
 )
 
-var kindNames = [...]string{kindBlob: "blob", KindOpen: "open", KindClose: "close", KindIoctl: "ioctl", KindMmap: "mmap", KindUnmap: "munmap",
-	KindLoad: "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", KindDevice: "device", kindEnd: "end"}
+var kindNames = [...]string{kindBlob: "blob", KindOpen: "open", KindClose: "close", KindIoctl: "ioctl", KindMmap: "mmap",
+	KindUnmap: "munmap",
+	KindLoad:  "load", KindStore: "store", KindRead: "read", KindWrite: "write", KindFault: "fault", KindDevice: "device", kindEnd: "end"}
 
 // String returns the name.
 func (k Kind) String() string {

@@ -372,6 +372,7 @@ func (p *Player) pollLocked() bool {
 			return false
 		}
 	}
-	p.stopAt(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has polled %d times without doing anything else", f.polls)}, before, next)
+	p.stopAt(&Event{Kind: KindFault, Text: fmt.Sprintf("the host waits: it has polled %d times without doing anything else", f.polls)},
+		before, next)
 	return false
 }

@@ -230,7 +230,8 @@ func TestPlaces(t *testing.T) {
 	}
 	key := func(id, x byte, off uint64) string {
 		p := newPlaces()
-		for _, e := range []Event{alloc(0), alloc(1), configure(1-id, 77), configure(id, x), {Kind: KindMmap, Off: uint64(0x10+id) << 8, Map: 4}} {
+		for _, e := range []Event{alloc(0), alloc(1), configure(1-id, 77), configure(id, x),
+			{Kind: KindMmap, Off: uint64(0x10+id) << 8, Map: 4}} {
 			p.note(&e)
 		}
 		return p.key(&Event{Kind: KindStore, Map: 4, Off: off, Size: 4})

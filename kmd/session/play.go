@@ -139,7 +139,8 @@ func (p *Player) stepLocked(got *Event, same func(want *Event) bool) *Event {
 		return nil
 	}
 	want := &p.s.Events[p.next]
-	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) || !p.mem.apply(want.Device) {
+	if want.Kind != got.Kind || want.File != got.File || want.Map != got.Map || !sameDeltas(want.Host, got.Host) || !same(want) ||
+		!p.mem.apply(want.Device) {
 		p.stopAt(got, want, p.next)
 		return nil
 	}

@@ -337,7 +337,8 @@ func (f *recordedFile) buffer(p *pin, m *seam.Mapping) (*region, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Unmap())
 	}
-	r := &region{host: mem, device: m.Mem, seen: make([]byte, len(mem)), used: [2]pages{{all: true}, {all: true}}} // what is in it is told as what the device wrote
+	r := &region{host: mem, device: m.Mem, seen: make([]byte, len(mem)),
+		used: [2]pages{{all: true}, {all: true}}} // what is in it is told as what the device wrote
 	r.end = func(bool) error { return end() }
 	f.r.mem.attach(p, r)
 	f.r.quiet.Reset(hostQuiet)

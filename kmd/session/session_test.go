@@ -207,7 +207,8 @@ func TestDifferences(t *testing.T) {
 				p := s.Player(opts...)
 				_, err := demo(t.Context(), p, nil)
 				var d *session.DifferenceError
-				if err == nil || !errors.As(p.Err(), &d) || d.Index != at || !strings.Contains(d.Error(), tt.says) || !strings.Contains(d.Site, "reprise.Open") {
+				if err == nil || !errors.As(p.Err(), &d) || d.Index != at || !strings.Contains(d.Error(), tt.says) ||
+					!strings.Contains(d.Site, "reprise.Open") {
 					t.Fatalf("error %v, difference %v, want one of event %d that says %q", err, p.Err(), at, tt.says)
 				}
 				if strings.ContainsRune(p.Err().Error(), '\n') {
@@ -321,8 +322,10 @@ func TestRecordPlainMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest := text.String()
-	for _, part := range []string{"plain memory: ", "open flags", "GET_DEVICE_INFO", "store 64 bits at 0x0", ": 0x1122334455667788", "store 32 bits at 0x8",
-		"store 16 bits at 0xc", "store 8 bits at 0xe", "write 8 B at 0x10", "0102030405060708", "read 24 B at 0x0", "load 8 bits", "load 64 bits", "munmap", "FREE_TLB", "close"} {
+	for _, part := range []string{"plain memory: ", "open flags", "GET_DEVICE_INFO", "store 64 bits at 0x0", ": 0x1122334455667788",
+		"store 32 bits at 0x8",
+		"store 16 bits at 0xc", "store 8 bits at 0xe", "write 8 B at 0x10", "0102030405060708", "read 24 B at 0x0", "load 8 bits",
+		"load 64 bits", "munmap", "FREE_TLB", "close"} {
 		_, after, ok := strings.Cut(rest, part)
 		if !ok {
 			t.Fatalf("the text doesn't say %q in its place:\n%s", part, &text)
@@ -377,7 +380,8 @@ func TestRecordHostMemory(t *testing.T) {
 	p = play(t, file.Bytes())
 	_, err = use(p, 6)
 	var diff *session.DifferenceError
-	if err == nil || !errors.As(p.Err(), &diff) || !strings.Contains(diff.Error(), "host memory at 0x0 of pin 1") && !strings.Contains(diff.Error(), "host memory at 0x7 of pin 1") {
+	if err == nil || !errors.As(p.Err(), &diff) || !strings.Contains(diff.Error(), "host memory at 0x0 of pin 1") &&
+		!strings.Contains(diff.Error(), "host memory at 0x7 of pin 1") {
 		t.Errorf("another byte of the host's: %v, %v", err, p.Err())
 	}
 }

@@ -68,7 +68,8 @@ func whole(va, size uint64) *region {
 
 // resident tells of each page whether it is there, and so whether anybody has used it.
 func resident(mem, vec []byte) bool {
-	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
+	_, _, errno := unix.Syscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)),
+		uintptr(unsafe.Pointer(unsafe.SliceData(vec))))
 	return errno == 0
 }
 

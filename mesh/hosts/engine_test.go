@@ -40,7 +40,8 @@ func TestInProcessGone(t *testing.T) {
 			return err
 		}) {
 			var lost *hosts.LostError
-			if i != 1 && (!errors.Is(err, hosts.ErrBroken) && !errors.As(err, &lost) || errors.As(err, &lost) && (len(lost.Ranks) != 1 || lost.Ranks[0] != 1)) {
+			if i != 1 && (!errors.Is(err, hosts.ErrBroken) && !errors.As(err, &lost) || errors.As(err, &lost) &&
+				(len(lost.Ranks) != 1 || lost.Ranks[0] != 1)) {
 				t.Errorf("host %d: %v", i, err)
 			}
 		}

@@ -61,7 +61,8 @@ func (g *Group) alike(ctx context.Context, op string) error {
 	d := here[0].Device
 	mine := traits{
 		g.m.Shape(), d.Arch().String(), fmt.Sprint(d.Grid()), d.Queues(),
-		d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small), d.MemoryFingerprint(allocator.Trace),
+		d.MemoryFingerprint(allocator.DRAM), d.MemoryFingerprint(allocator.L1), d.MemoryFingerprint(allocator.L1Small),
+		d.MemoryFingerprint(allocator.Trace),
 	}
 	data, err := json.Marshal(mine)
 	if err != nil {

@@ -76,7 +76,8 @@ func TestGroup(t *testing.T) {
 	}
 
 	// One host allocates memory that the others don't.
-	if _, err := meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "extra"}}); err != nil {
+	if _, err := meshes[2].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64,
+		Name: "extra"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, err := range each(func(i int) error { return group[i].InStep(t.Context()) }) {
@@ -167,7 +168,11 @@ func TestFinishTellsOfReplay(t *testing.T) {
 	finish := func(ctx context.Context) func(i int) error {
 		return func(i int) error { return group[i].Wait(ctx, meshes[i].Queue(0)) }
 	}
-	if err := errors.Join(each(func(i int) (err error) { group[i], err = hosts.Join(t.Context(), nodes[i], meshes[i]); return err })...); err != nil {
+	if err := errors.Join(each(func(i int) (err error) {
+		group[i],
+			err = hosts.Join(t.Context(), nodes[i], meshes[i])
+		return err
+	})...); err != nil {
 		t.Fatal(err)
 	}
 	over, cancel := context.WithCancel(t.Context())
@@ -188,7 +193,8 @@ func TestFinishTellsOfReplay(t *testing.T) {
 		}
 		for i, err := range each(finish(t.Context())) {
 			var e *hosts.Error
-			if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Rank != 1 || errors.Is(err, lost) != (i == 1) || errors.Is(err, context.Canceled) {
+			if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Rank != 1 || errors.Is(err, lost) != (i == 1) ||
+				errors.Is(err, context.Canceled) {
 				t.Errorf("host %d finishes: %v", i, err)
 			}
 		}

@@ -31,7 +31,8 @@ func TestNoTracer(t *testing.T) {
 	defer dev.Observe(spans.Calls())()
 	d := ops.New(dev, ops.WithObserver(spans))
 	defer d.Release(context.Background())
-	if _, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)}); err != nil {
+	if _, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile,
+		Memory: ops.Interleaved(allocator.L1)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -48,7 +49,8 @@ func TestSpans(t *testing.T) {
 	defer dev.Close(t.Context())
 	d := ops.New(dev, ops.WithObserver(spans))
 	defer d.Release(context.Background())
-	x, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.L1)})
+	x, err := d.Empty(t.Context(), ops.Spec{Shape: []int{32, 32}, DType: ops.BFloat16, Layout: ops.Tile,
+		Memory: ops.Interleaved(allocator.L1)})
 	if err != nil {
 		t.Fatal(err)
 	}

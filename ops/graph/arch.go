@@ -13,10 +13,12 @@ var ErrArch = errors.New("unknown architecture")
 // standard are devices as TT-NN describes them, by architecture: a Wormhole with 8 by 8 compute cores (test_graph_report.py), and
 // a Blackhole p150b as in the captures under graph_l1_traces: 110 cores, 8 channels of DRAM, circular buffers from 111616 on.
 var standard = map[string]Device{
-	"wormhole": {GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424, FirstCircularBuffer: 103712,
-		DRAMChannels: 12, DRAMSizePerChannel: 1 << 30, Arch: "wormhole_b0"},
-	"blackhole": {GridX: 11, GridY: 10, ComputeX: 11, ComputeY: 10, WorkerL1Size: 1572864, L1Banks: 110, L1BankSize: 1461248, FirstCircularBuffer: 111616,
-		DRAMChannels: 8, DRAMSizePerChannel: 0xFF000000, Arch: "blackhole"},
+	"wormhole": {GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424,
+		FirstCircularBuffer: 103712,
+		DRAMChannels:        12, DRAMSizePerChannel: 1 << 30, Arch: "wormhole_b0"},
+	"blackhole": {GridX: 11, GridY: 10, ComputeX: 11, ComputeY: 10, WorkerL1Size: 1572864, L1Banks: 110, L1BankSize: 1461248,
+		FirstCircularBuffer: 111616,
+		DRAMChannels:        8, DRAMSizePerChannel: 0xFF000000, Arch: "blackhole"},
 }
 
 // CheckArch returns an error with [ErrArch] unless an architecture has devices for [Report.Describe], or is empty.

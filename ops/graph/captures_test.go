@@ -76,9 +76,12 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 	}{
 		"ttnn.repeat without codegen, captured": {[]node{dfb(384), dfb(384)}, CoreUse{Dataflow: 768, Total: 768}, 768},
 		"each kind by itself":                   {program, CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
-		"one in a tensor's memory":              {[]node{{DataflowAllocate, 4096, `"borrows_memory":"1"`, one}, dfb(256)}, CoreUse{Dataflow: 256, Total: 256}, 256},
-		"two programs":                          {append(append(slices.Clone(program), node{kind: CircularDeallocate}), program...), CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
-		"no circular buffer":                    {[]node{dfb(2048), scratchpad(512)}, CoreUse{Dataflow: 2048, Scratchpad: 512, Total: 2560}, 2560},
+		"one in a tensor's memory": {[]node{{DataflowAllocate, 4096, `"borrows_memory":"1"`, one}, dfb(256)},
+			CoreUse{Dataflow: 256, Total: 256}, 256},
+		"two programs": {append(append(slices.Clone(program), node{kind: CircularDeallocate}), program...),
+			CoreUse{Circular: 1024, Dataflow: 2048, Scratchpad: 512, Total: 3584}, 3584},
+		"no circular buffer": {[]node{dfb(2048), scratchpad(512)}, CoreUse{Dataflow: 2048, Scratchpad: 512, Total: 2560},
+			2560},
 		"on disjoint cores": {[]node{
 			{CircularAllocate, 1024, `"globally_allocated":"0"`, `[{"start":{"x":0,"y":0},"end":{"x":0,"y":0}},{"start":{"x":3,"y":0},"end":{"x":3,"y":0}}]`},
 			{CircularAllocate, 2048, `"globally_allocated":"0"`, `[{"start":{"x":1,"y":0},"end":{"x":2,"y":0}}]`},
@@ -113,7 +116,8 @@ func TestDeallocationsTakeTheirTensors(t *testing.T) {
 		"matmul_run":           {"5"},
 		"sharded_add":          {"11"},
 		"sharded_add_in_place": nil,
-		"conv2d":               {"7", "29", "30", "31", "32", "11", "24", "none", "39", "35", "37", "17", "22", "41"}, // one that shares its buffer frees nothing
+		"conv2d":               {"7", "29", "30", "31", "32", "11", "24", "none", "39", "35", "37", "17", "22", "41"},
+		// one that shares its buffer frees nothing
 	} {
 		g := capture(t, name).Graph
 		calls := g.Calls()
@@ -218,7 +222,8 @@ func TestDotFlow(t *testing.T) {
 	if err := g.DotFlow(&text, 2); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`, `"tensor 3" [label="tensor 3\nShape([1, 1, 1, 64])", shape=ellipse`} {
+	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`,
+		`"tensor 3" [label="tensor 3\nShape([1, 1, 1, 64])", shape=ellipse`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %s in\n%s", want, text.String())
 		}

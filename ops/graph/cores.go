@@ -45,7 +45,8 @@ func ParseCores(s string) []CoreRange {
 		}
 		return out
 	}
-	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s, maxRanges) {
+	for _, m := range regexp.MustCompile(`\[\(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)? - \(?(?:x=)?(\d+)(?:,y=|-)(\d+)\)?\]`).FindAllStringSubmatch(s,
+		maxRanges) {
 		var v [4]int
 		for i := range v {
 			n, err := strconv.Atoi(m[i+1])

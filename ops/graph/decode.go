@@ -91,7 +91,8 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 	case *f.Version != Version:
 		return nil, fmt.Errorf("graph: decode: %w: %d, this reads %d", ErrVersion, *f.Version, Version)
 	}
-	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor, MeshMapping: f.MeshMapping,
+	out := &Report{Version: *f.Version, Graph: &Graph{Format: Format2025}, Devices: f.Devices, ClusterDescriptor: f.ClusterDescriptor,
+		MeshMapping: f.MeshMapping,
 		BufferPages: f.BufferPages, Programs: f.Programs, Zones: f.Zones}
 	var err error
 	if len(f.Graph) > 0 {

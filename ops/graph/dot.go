@@ -40,7 +40,8 @@ func (g *Graph) Dot(w io.Writer) error {
 			open = open[:len(open)-1]
 		}
 		if next < len(calls) && calls[next].Start == i {
-			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(calls[next].Name), clusterColor(calls[next].Depth))
+			fmt.Fprintf(b, "  subgraph cluster_%d {\n  label=%s; style=filled; fillcolor=%q;\n", i, quote(calls[next].Name),
+				clusterColor(calls[next].Depth))
 			open = append(open, next)
 			next++
 		}

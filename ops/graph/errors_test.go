@@ -17,8 +17,10 @@ func TestDecodeSaysWhere(t *testing.T) {
 		line, column int
 		says         []string
 	}{
-		"no value":     {head + "  \"metadata\": {\"a\": ,},\n  \"graph\": []\n}\n", 4, 21, []string{"decode: line 4, column 21: want", `\"a\": ,}`, "invalid character ','"}},
-		"another type": {head + "  \"buffer_pages\": 7,\n  \"graph\": []\n}\n", 4, 19, []string{"line 4, column 19: want", "buffer_pages", "cannot unmarshal number"}},
+		"no value": {head + "  \"metadata\": {\"a\": ,},\n  \"graph\": []\n}\n", 4, 21,
+			[]string{"decode: line 4, column 21: want", `\"a\": ,}`, "invalid character ','"}},
+		"another type": {head + "  \"buffer_pages\": 7,\n  \"graph\": []\n}\n", 4, 19, []string{"line 4, column 19: want", "buffer_pages",
+			"cannot unmarshal number"}},
 		"a node":       {"[\n  {\"counter\": 0},\n  {\"counter\": x}\n]", 3, 15, []string{"line 3, column 15: ", "counter"}},
 		"cut off":      {head, 3, 17, []string{"line 3, column 17: ", "unexpected end"}},
 		"not a report": {"7", 1, 1, []string{"line 1, column 1: want a report's JSON object, found \"7\""}},

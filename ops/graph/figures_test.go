@@ -24,7 +24,8 @@ func recordAdd(mode Mode, a, b, out *Buffer, circular int64) *Recorder {
 	r.End(to)
 	cbs := []CircularBuffer{}
 	for range 3 {
-		cbs = append(cbs, CircularBuffer{Size: circular, Cores: []CoreRange{{0, 0, 7, 7}}, GloballyAllocated: circular == out.Size/int64(max(out.Cores, 1))})
+		cbs = append(cbs, CircularBuffer{Size: circular, Cores: []CoreRange{{0, 0, 7, 7}},
+			GloballyAllocated: circular == out.Size/int64(max(out.Cores, 1))})
 	}
 	r.Program(0, cbs...)
 	if mode == Normal {
@@ -76,7 +77,8 @@ func TestAddFigures(t *testing.T) {
 				if mid != 0 || n != 1 || err != nil {
 					t.Errorf("%d intermediate tensors, %d outputs, %v", mid, n, err)
 				}
-				if d := cmp.Diff([]string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"}, CallTrace(g)); d != "" {
+				if d := cmp.Diff([]string{"ttnn::add", "ttnn::prim::binary_ng", "BinaryNgDeviceOperation", "tt::tt_metal::create_device_tensor"},
+					CallTrace(g)); d != "" {
 					t.Error(d)
 				}
 			})
@@ -232,7 +234,8 @@ func TestErrorsAndStackTraces(t *testing.T) {
 			t.Errorf("innermost: %q", trace[0])
 		}
 		e := g.Nodes[2]
-		if e.Level != 2 || e.Params[ParamErrorType] != "TestError" || e.Params[ParamErrorMessage] != "it is <broken>" || e.Params[ParamErrorOperation] != "f" {
+		if e.Level != 2 || e.Params[ParamErrorType] != "TestError" || e.Params[ParamErrorMessage] != "it is <broken>" ||
+			e.Params[ParamErrorOperation] != "f" {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -258,7 +261,8 @@ func TestDecodeRefuses(t *testing.T) {
 	if _, err := Decode(strings.NewReader(strings.Repeat(" ", 100)), Limits{Bytes: 10}); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
-	if _, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`), Limits{Nodes: 1}); !errors.Is(err, ErrTooLarge) {
+	if _, err := Decode(strings.NewReader(`[{"counter":0,"node_type":"a"},{"counter":1,"node_type":"a"}]`),
+		Limits{Nodes: 1}); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,8 @@ func CoreUses(g *Graph, cores int, devices []int64, f func(node int, now CoreUse
 
 // atLeast returns the larger of each figure.
 func (u CoreUse) atLeast(o CoreUse) CoreUse {
-	return CoreUse{max(u.Circular, o.Circular), max(u.Dataflow, o.Dataflow), max(u.Scratchpad, o.Scratchpad), max(u.L1, o.L1), max(u.Total, o.Total)}
+	return CoreUse{max(u.Circular, o.Circular), max(u.Dataflow, o.Dataflow), max(u.Scratchpad, o.Scratchpad), max(u.L1, o.L1),
+		max(u.Total, o.Total)}
 }
 
 // coreDevices sums up the L1 of one core of each device. TT-NN numbers the mesh with the buffers and the chips with their

@@ -24,10 +24,13 @@ const (
 // perfColumns are the columns of a performance report around those of the tensors. Source: tt-metal,
 // tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
 var perfColumns = [2][]string{{
-	"OP CODE", "OP TYPE", "GLOBAL CALL COUNT", "DEVICE ID", "DEVICE ARCH", "ATTRIBUTES", "MATH FIDELITY", "CORE COUNT", "AVAILABLE WORKER CORE COUNT",
-	"PARALLELIZATION STRATEGY", "HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE", "OP TO OP LATENCY [ns]",
+	"OP CODE", "OP TYPE", "GLOBAL CALL COUNT", "DEVICE ID", "DEVICE ARCH", "ATTRIBUTES", "MATH FIDELITY", "CORE COUNT",
+	"AVAILABLE WORKER CORE COUNT",
+	"PARALLELIZATION STRATEGY", "HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE",
+	"OP TO OP LATENCY [ns]",
 	"OP TO OP LATENCY BR/NRISC START [ns]", "DEVICE FW DURATION [ns]", "DEVICE KERNEL DURATION [ns]", "DEVICE BRISC KERNEL DURATION [ns]",
-	"DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC0 KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]", "DEVICE TRISC2 KERNEL DURATION [ns]",
+	"DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC0 KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]",
+	"DEVICE TRISC2 KERNEL DURATION [ns]",
 	"DEVICE ERISC KERNEL DURATION [ns]",
 }, {"METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "PROGRAM HASH", "PROGRAM CACHE HIT", "PM IDEAL [ns]"}}
 
@@ -113,7 +116,8 @@ func (r *Report) perfRows() []perfRow {
 		order[i] = &r.Programs[i]
 	}
 	slices.SortStableFunc(order, func(a, b *ProgramRun) int {
-		return cmp.Or(cmp.Compare(a.HostStart, b.HostStart), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Start, b.Start))
+		return cmp.Or(cmp.Compare(a.HostStart, b.HostStart), cmp.Compare(a.Device, b.Device), cmp.Compare(a.Queue, b.Queue),
+			cmp.Compare(a.Start, b.Start))
 	})
 	parents, ends := map[int]int{}, map[int]int{} // of functions
 	calls := g.Calls()
@@ -127,7 +131,8 @@ func (r *Report) perfRows() []perfRow {
 	for _, p := range order {
 		code := r.opCode(p)
 		if n := len(rows); n > 0 {
-			if last := rows[n-1].runs[0]; last.Device == p.Device && last.Queue == p.Queue && last.Function == p.Function && last.Trace == p.Trace && last.Replay == p.Replay && rows[n-1].code == code {
+			if last := rows[n-1].runs[0]; last.Device == p.Device && last.Queue == p.Queue && last.Function == p.Function &&
+				last.Trace == p.Trace && last.Replay == p.Replay && rows[n-1].code == code {
 				rows[n-1].runs = append(rows[n-1].runs, p)
 				continue
 			}
@@ -228,11 +233,13 @@ func (s *perfState) cells(row *perfRow) map[string]string {
 	call := s.call(first.Function)
 	out := map[string]string{
 		"OP CODE": row.code, "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": strconv.Itoa(call), "DEVICE ID": number(first.Device),
-		"ATTRIBUTES": attributes(row), "HOST START TS": number(int64(s.host)), "HOST END TS": number(int64(hostEnd)), "HOST DURATION [ns]": number(int64(hostEnd - s.host)),
+		"ATTRIBUTES": attributes(row), "HOST START TS": number(int64(s.host)), "HOST END TS": number(int64(hostEnd)),
+		"HOST DURATION [ns]":    number(int64(hostEnd - s.host)),
 		"DEVICE FW START CYCLE": strconv.FormatUint(first.Start, 10), "DEVICE FW END CYCLE": strconv.FormatUint(last.End, 10),
 		"OP TO OP LATENCY [ns]": number(gap), "OP TO OP LATENCY BR/NRISC START [ns]": number(gap),
 		// The readers divide by it.
-		"DEVICE FW DURATION [ns]": number(max(ns(last.End-min(first.Start, last.End)), 1)), "DEVICE KERNEL DURATION [ns]": number(max(ns(cycles), 1)),
+		"DEVICE FW DURATION [ns]":     number(max(ns(last.End-min(first.Start, last.End)), 1)),
+		"DEVICE KERNEL DURATION [ns]": number(max(ns(cycles), 1)),
 	}
 	if d := r.device(first.Device); d != nil {
 		out["DEVICE ARCH"] = cmp.Or(d.Arch, "wormhole_b0")

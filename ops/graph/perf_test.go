@@ -48,8 +48,9 @@ func perfTable(t *testing.T, r *graph.Report, columns ...string) [][]string {
 func timed() *graph.Report {
 	r := graph.NewRecorder(graph.Config{})
 	r.Device(graph.Device{ID: 4, ComputeCores: 56, Arch: "blackhole", ClockMHz: 500})
-	in := &graph.Tensor{ID: 1, Shape: []int{2, 30, 30, 8}, DType: "DataType::BFLOAT16", Layout: "Layout::ROW_MAJOR", MemoryConfig: "MemoryConfig(memory_layout=TensorMemoryLayout::HEIGHT_SHARDED,buffer_type=BufferType::L1)",
-		Buffer: &graph.Buffer{ID: 1, Device: 4, Type: graph.L1}}
+	in := &graph.Tensor{ID: 1, Shape: []int{2, 30, 30, 8}, DType: "DataType::BFLOAT16", Layout: "Layout::ROW_MAJOR",
+		MemoryConfig: "MemoryConfig(memory_layout=TensorMemoryLayout::HEIGHT_SHARDED,buffer_type=BufferType::L1)",
+		Buffer:       &graph.Buffer{ID: 1, Device: 4, Type: graph.L1}}
 	args := []graph.Arg{{Text: "images", Tensors: []*graph.Tensor{in}}}
 	for range 8 {
 		args = append(args, graph.Arg{Text: "[3 5]"})
@@ -63,7 +64,8 @@ func timed() *graph.Report {
 	replay := r.Function()
 	r.End()
 	run := func(f int, name, trace string, n int, start, end uint64, at time.Duration) graph.ProgramRun {
-		return graph.ProgramRun{Function: f, Name: name, Device: 4, Cores: 7, Trace: trace, Replay: n, Start: start, End: end, HostStart: at, HostEnd: at + 5}
+		return graph.ProgramRun{Function: f, Name: name, Device: 4, Cores: 7, Trace: trace, Replay: n, Start: start, End: end, HostStart: at,
+			HostEnd: at + 5}
 	}
 	r.SetPrograms([]graph.ProgramRun{
 		run(conv, "conv", "", 0, 1000, 1500, 10), run(conv, "conv", "", 0, 1600, 1700, 10),
@@ -77,7 +79,8 @@ func timed() *graph.Report {
 // An operation has a row for each time that it ran. Cycles become nanoseconds by the device's clock, and what a loop runs is one
 // row of the trace's name.
 func TestPerformanceRows(t *testing.T) {
-	got := perfTable(t, timed(), "OP CODE", "GLOBAL CALL COUNT", "DEVICE KERNEL DURATION [ns]", "DEVICE FW DURATION [ns]", "OP TO OP LATENCY [ns]", "METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "HOST START TS", "MATH FIDELITY")
+	got := perfTable(t, timed(), "OP CODE", "GLOBAL CALL COUNT", "DEVICE KERNEL DURATION [ns]", "DEVICE FW DURATION [ns]",
+		"OP TO OP LATENCY [ns]", "METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "HOST START TS", "MATH FIDELITY")
 	want := [][]string{
 		{"Conv2dDeviceOperation", "1", "1200", "1400", "0", "", "", "10", "HiFi4"},
 		{"Conv2dDeviceOperation", "1", "200", "200", "600", "0", "1", "30", "HiFi4"},
@@ -88,7 +91,8 @@ func TestPerformanceRows(t *testing.T) {
 		t.Error(d)
 	}
 	// tt-perf-report works out a convolution from these.
-	got = perfTable(t, timed(), "INPUT_0_W_PAD[LOGICAL]", "INPUT_0_X_PAD[LOGICAL]", "INPUT_0_MEMORY", "INPUT_1_X_PAD[LOGICAL]", "OUTPUT_0_MEMORY")[:1]
+	got = perfTable(t, timed(), "INPUT_0_W_PAD[LOGICAL]", "INPUT_0_X_PAD[LOGICAL]", "INPUT_0_MEMORY", "INPUT_1_X_PAD[LOGICAL]",
+		"OUTPUT_0_MEMORY")[:1]
 	if d := cmp.Diff([][]string{{"2[2]", "8[8]", "DEV_4_L1_HEIGHT_SHARDED", "1[1]", "DEV_4_L1_INTERLEAVED"}}, got); d != "" {
 		t.Error(d)
 	}
@@ -109,10 +113,12 @@ func TestDeviceLog(t *testing.T) {
 
 // A report whose programs name functions, devices and times that can't be is one that can be written.
 func TestPerformanceOfNonsense(t *testing.T) {
-	g := &graph.Graph{Nodes: []graph.Node{{Type: graph.FunctionEnd}, {Counter: 1, Type: graph.FunctionStart, Params: graph.Params{graph.ParamName: "Matmul"}, InputTensors: []int{-1, 99, 0}}}}
+	g := &graph.Graph{Nodes: []graph.Node{{Type: graph.FunctionEnd},
+		{Counter: 1, Type: graph.FunctionStart, Params: graph.Params{graph.ParamName: "Matmul"}, InputTensors: []int{-1, 99, 0}}}}
 	r := &graph.Report{Graph: g, Devices: []graph.Device{{ID: 0, ClockMHz: 1e-300}}}
 	for _, f := range []int{-5, 0, 1, math.MaxInt} {
-		r.Programs = append(r.Programs, graph.ProgramRun{Function: f, Device: int64(f), Start: 9, End: 3, HostStart: -1, HostEnd: math.MinInt64}, graph.ProgramRun{Function: f, End: math.MaxUint64})
+		r.Programs = append(r.Programs, graph.ProgramRun{Function: f, Device: int64(f), Start: 9, End: 3, HostStart: -1, HostEnd: math.MinInt64},
+			graph.ProgramRun{Function: f, End: math.MaxUint64})
 	}
 	if rows := perfTable(t, r, "OP CODE"); len(rows) != len(r.Programs) {
 		t.Errorf("%d rows of %d programs", len(rows), len(r.Programs))

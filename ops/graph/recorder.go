@@ -98,7 +98,8 @@ func (r *Recorder) event(name string, f func()) {
 	case r.finished:
 		r.failLocked(fmt.Errorf("graph: %s: %w", name, ErrFinished))
 	case len(r.nodes) >= r.cfg.MaxNodes:
-		r.failLocked(fmt.Errorf("graph: %s: capture of more than %d nodes: %w: raise Config.MaxNodes or capture less", name, r.cfg.MaxNodes, ErrTooLarge))
+		r.failLocked(fmt.Errorf("graph: %s: capture of more than %d nodes: %w: raise Config.MaxNodes or capture less", name, r.cfg.MaxNodes,
+			ErrTooLarge))
 	default:
 		f()
 	}
@@ -370,7 +371,8 @@ func (r *Recorder) reportLocked() *Report {
 	for i := range g.Nodes { // the other fields of a node never change
 		g.Nodes[i].Connections = slices.Clone(g.Nodes[i].Connections)
 	}
-	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Programs: slices.Clone(r.programs), ClusterDescriptor: r.cluster, MeshMapping: r.mapping,
+	p := &Report{Version: Version, Graph: g, Devices: slices.Clone(r.devices), Programs: slices.Clone(r.programs),
+		ClusterDescriptor: r.cluster, MeshMapping: r.mapping,
 		Metadata: Metadata{Captured: r.started, Total: r.total}}
 	if r.cfg.OperationBuffers && r.cfg.Format >= Format2026v2 {
 		p.OperationBuffers = maps.Clone(r.perOp)

@@ -139,8 +139,9 @@ func (r *Report) Encode(w io.Writer) error {
 	if g == nil {
 		g = &Graph{Format: Format2026v2}
 	}
-	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g, MeshMapping: r.MeshMapping,
-		Metadata: map[string]any{}, Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
+	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g,
+		MeshMapping: r.MeshMapping,
+		Metadata:    map[string]any{}, Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
 	for k, v := range r.Metadata.More {
 		out.Metadata[k] = v
 	}

@@ -197,7 +197,8 @@ func TestFiguresOfTheSample(t *testing.T) {
 		{"2026v2", finish(t, recordSample(Config{Format: Format2026v2})).Graph, 2}, // no node is both made inside and an output
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary", "Device Operation", "create_device_tensor"}
+			want := []string{"ttnn::add", "ttnn::repeat", "ttnn::prim::repeat", "Device Operation", "create_device_tensor", "ttnn::prim::binary",
+				"Device Operation", "create_device_tensor"}
 			if d := cmp.Diff(want, CallTrace(c.g)); d != "" {
 				t.Error(d)
 			}
@@ -236,7 +237,8 @@ func TestFiguresOfTheSample(t *testing.T) {
 	if connections != 60 {
 		t.Errorf("%d connections", connections)
 	}
-	want := map[NodeType]int{CaptureStart: 1, CaptureEnd: 1, FunctionStart: 8, FunctionEnd: 8, TensorNode: 4, BufferNode: 4, BufferAllocate: 2, BufferDeallocate: 2, CircularAllocate: 4}
+	want := map[NodeType]int{CaptureStart: 1, CaptureEnd: 1, FunctionStart: 8, FunctionEnd: 8, TensorNode: 4, BufferNode: 4,
+		BufferAllocate: 2, BufferDeallocate: 2, CircularAllocate: 4}
 	if d := cmp.Diff(want, kinds); d != "" {
 		t.Error(d)
 	}

@@ -30,7 +30,8 @@ type Zone struct {
 var riscNames = map[string]string{"BRISC": "BRISC", "NCRISC": "NCRISC", "TRISC0": "TRISC_0", "TRISC1": "TRISC_1", "TRISC2": "TRISC_2"}
 
 // kernelZones are the names by which tt-metal's tools know the zone of a whole kernel, by processor.
-var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL", "TRISC2": "TRISC-KERNEL"}
+var kernelZones = map[string]string{"BRISC": "BRISC-KERNEL", "NCRISC": "NCRISC-KERNEL", "TRISC0": "TRISC-KERNEL", "TRISC1": "TRISC-KERNEL",
+	"TRISC2": "TRISC-KERNEL"}
 
 // zonesOf returns the zones that began and ended in a run, of zones in the order of devices and starts.
 func zonesOf(sorted []*Zone, run *ProgramRun) (out []*Zone) {
@@ -86,7 +87,8 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	if len(r.Devices) > 0 {
 		d = r.Devices[0]
 	}
-	_, err := fmt.Fprintf(w, "ARCH: %s, CHIP_FREQ[MHz]: %.0f, Max Compute Cores: %d\n%s\n", cmp.Or(d.Arch, "wormhole_b0"), r.ClockMHz(d.ID), d.ComputeCores, deviceLogColumns)
+	_, err := fmt.Fprintf(w, "ARCH: %s, CHIP_FREQ[MHz]: %.0f, Max Compute Cores: %d\n%s\n", cmp.Or(d.Arch, "wormhole_b0"), r.ClockMHz(d.ID),
+		d.ComputeCores, deviceLogColumns)
 	if err != nil {
 		return fmt.Errorf("graph: write device log: %w", err)
 	}
@@ -129,8 +131,10 @@ func (r *Report) WriteDeviceLog(w io.Writer) error {
 	for _, m := range marks {
 		z, id := m.z, of[m.z]
 		timer := timers[place{z.Name, z.File, z.Line}]
-		err := c.Write(cells(strconv.FormatInt(z.Device, 10), strconv.Itoa(z.X), strconv.Itoa(z.Y), cmp.Or(riscNames[z.Processor], z.Processor), strconv.Itoa(timer),
-			strconv.FormatUint(m.at, 10), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, strconv.Itoa(z.Line), path.Base(cmp.Or(z.File, "-")), ""))
+		err := c.Write(cells(strconv.FormatInt(z.Device, 10), strconv.Itoa(z.X), strconv.Itoa(z.Y), cmp.Or(riscNames[z.Processor], z.Processor),
+			strconv.Itoa(timer),
+			strconv.FormatUint(m.at, 10), "0", cmp.Or(id[0], "0"), id[1], id[2], z.Name, m.kind, strconv.Itoa(z.Line),
+			path.Base(cmp.Or(z.File, "-")), ""))
 		if err != nil {
 			return fmt.Errorf("graph: write device log: %w", err)
 		}

@@ -15,7 +15,8 @@ import (
 func TestZones(t *testing.T) {
 	r := timed()
 	zone := func(processor, program, name string, line int, start, end uint64) graph.Zone {
-		return graph.Zone{Device: 4, X: 18, Y: 2, Processor: processor, Program: program, Kernel: "k", Name: name, File: "kernels/a,b.c", Line: line, Start: start, End: end}
+		return graph.Zone{Device: 4, X: 18, Y: 2, Processor: processor, Program: program, Kernel: "k", Name: name, File: "kernels/a,b.c",
+			Line: line, Start: start, End: end}
 	}
 	r.Zones = []graph.Zone{
 		zone("TRISC1", "conv", "TRISC-KERNEL", 7, 2010, 2080),

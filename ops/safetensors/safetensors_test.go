@@ -29,7 +29,8 @@ func read(b []byte) (*safetensors.File, error) {
 // What is written is read again.
 func TestWriteAndLoad(t *testing.T) {
 	want := map[string]*ops.Host{}
-	for name, dt := range map[string]ops.DataType{"a": ops.UInt8, "b.c": ops.UInt16, "d": ops.UInt32, "e": ops.Int32, "weight": ops.BFloat16, "z": ops.Float32} {
+	for name, dt := range map[string]ops.DataType{"a": ops.UInt8, "b.c": ops.UInt16, "d": ops.UInt32, "e": ops.Int32, "weight": ops.BFloat16,
+		"z": ops.Float32} {
 		h, err := ops.NewHost([]int{2, 3}, dt, []float32{0, 1, 2, 3, 4, 250})
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +79,8 @@ func TestConversions(t *testing.T) {
 		want  []float32
 		err   error
 	}{
-		"half":            {"F16", []byte{0, 0x3C, 1, 0, 0xFF, 0x7B, 0, 0xFC}, ops.Float32, []float32{1, 1.0 / (1 << 24), 65504, float32(math.Inf(-1))}, nil},
+		"half": {"F16", []byte{0, 0x3C, 1, 0, 0xFF, 0x7B, 0, 0xFC}, ops.Float32,
+			[]float32{1, 1.0 / (1 << 24), 65504, float32(math.Inf(-1))}, nil},
 		"int8":            {"I8", []byte{0xFF, 5}, ops.Int32, []float32{-1, 5}, nil},
 		"int16":           {"I16", []byte{0, 0x80}, ops.Int32, []float32{-32768}, nil},
 		"bool":            {"BOOL", []byte{0, 1}, ops.UInt8, []float32{0, 1}, nil},
@@ -91,7 +93,8 @@ func TestConversions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := safetensors.DType(c.dtype).Size()
-			f, err := read(file(`{"x":{"dtype":"`+c.dtype+`","shape":[`+string(rune('0'+len(c.data)/size))+`],"data_offsets":[0,`+string(rune('0'+len(c.data)))+`]}}  `, c.data...))
+			f, err := read(file(`{"x":{"dtype":"`+c.dtype+`","shape":[`+string(rune('0'+len(c.data)/size))+`],"data_offsets":[0,`+
+				string(rune('0'+len(c.data)))+`]}}  `, c.data...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -181,7 +184,8 @@ func TestFormatErrorOffset(t *testing.T) {
 // FuzzFile reads any bytes: there is an error, or all tensors can be read or are refused.
 func FuzzFile(f *testing.F) {
 	f.Add(file(`{"x":{"dtype":"F16","shape":[1,2],"data_offsets":[0,4]},"__metadata__":{"a":"b"}}`, 1, 2, 3, 4))
-	f.Add(file(`{"x":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"y":{"dtype":"BOOL","shape":[0],"data_offsets":[8,8]}}`, 1, 2, 3, 4, 5, 6, 7, 8))
+	f.Add(file(`{"x":{"dtype":"I64","shape":[],"data_offsets":[0,8]},"y":{"dtype":"BOOL","shape":[0],"data_offsets":[8,8]}}`, 1, 2, 3, 4,
+		5, 6, 7, 8))
 	f.Add([]byte{0xFF, 0xFF, 0, 0, 0, 0, 0, 0, '{'})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := read(b)

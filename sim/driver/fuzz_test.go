@@ -23,7 +23,8 @@ func FuzzIoctl(f *testing.F) {
 		binary.LittleEndian.PutUint32(arg, []uint32{32, 40, 48}[n%3])
 		f.Add(n, arg)
 	}
-	f.Add(uint32(7), []byte{16, 0, 0, 0, 2, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add(uint32(7), []byte{16, 0, 0, 0, 2, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, n uint32, arg []byte) {
 		req := 0xFA00 | n&0xFF
 		if req == kabi.IoctlLockCtl && len(arg) >= 8 && binary.LittleEndian.Uint32(arg[4:]) == kabi.LockAcquireBlocking {

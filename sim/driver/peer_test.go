@@ -65,7 +65,8 @@ func TestPeersWaitForNobody(t *testing.T) {
 	for _, d := range r.drv.devices {
 		d.mu.Unlock()
 	}
-	if d := cmp.Diff([]string{"write 0102 at 0x1010 of BAR 0", "write 030405 at 0x1020 of BAR 0", "read 8 at 0x1030 of BAR 0"}, second.asked); d != "" {
+	if d := cmp.Diff([]string{"write 0102 at 0x1010 of BAR 0", "write 030405 at 0x1020 of BAR 0", "read 8 at 0x1030 of BAR 0"},
+		second.asked); d != "" {
 		t.Errorf("the peer was asked (-want +got):\n%s", d)
 	}
 	for i, left := range []int64{5, 3, 0, 0} {

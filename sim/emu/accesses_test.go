@@ -85,7 +85,8 @@ func TestAccessesLieInLines(t *testing.T) {
 		r := newRig(t, Config{Arch: chip.Wormhole, Synchronous: true})
 		q := &r.c.posted
 		if a := address(q); a%line != 0 || address(&q.head)-a != line || address(&q.places)-a != 2*line {
-			t.Errorf("queue at %#x, its head at %#x, its places at %#x: each should begin a line of %d bytes", a, address(&q.head), address(&q.places), line)
+			t.Errorf("queue at %#x, its head at %#x, its places at %#x: each should begin a line of %d bytes", a, address(&q.head),
+				address(&q.places), line)
 		}
 		if a, size := address(&r.c.answers), reflect.TypeFor[answer]().Size(); a%line != 0 || size != line {
 			t.Errorf("answers of %d bytes at %#x: each should have a line of %d bytes", size, a, line)

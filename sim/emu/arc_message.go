@@ -53,7 +53,8 @@ func (c *Chip) arcMessage(code chip.ARCMessage, args []uint32) (r arcReply, know
 			return r, true
 		}
 		switch code {
-		case chip.ARCNop, chip.ARCPCIeIndex, chip.ARCDate, chip.ARCM3Timeout, chip.ARCShortIdle, chip.ARCGetHarvesting, chip.ARCSetTrained, chip.ARCReleaseRISC:
+		case chip.ARCNop, chip.ARCPCIeIndex, chip.ARCDate, chip.ARCM3Timeout, chip.ARCShortIdle, chip.ARCGetHarvesting, chip.ARCSetTrained,
+			chip.ARCReleaseRISC:
 			return r, false // Wormhole's alone: the others have no handler (tt-zephyr-platforms smc_msg.h)
 		}
 	} else {

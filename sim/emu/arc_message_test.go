@@ -113,7 +113,8 @@ func TestClockMessages(t *testing.T) {
 		exit := r.queueMessage(m.code, m.arg)[0]
 		got := r.queueMessage(0x34)
 		if tag := telemetryWords(t, r, false)[chip.TagAICLK]; exit != m.exit || got != [8]uint32{0, m.clock, m.mode} || tag != m.clock {
-			t.Errorf("Blackhole's message %#x %d returns %d, then AICLK is %d and %d by its tag, want %d MHz", m.code, m.arg, exit, got, tag, m.clock)
+			t.Errorf("Blackhole's message %#x %d returns %d, then AICLK is %d and %d by its tag, want %d MHz", m.code, m.arg, exit, got,
+				tag, m.clock)
 		}
 	}
 	r.healthy()

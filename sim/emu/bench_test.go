@@ -60,7 +60,8 @@ func BenchmarkBusyCore(b *testing.B) { benchmarkBusy(b, Config{Arch: chip.Wormho
 
 // BenchmarkBusyCoreChecked is what all checks together cost.
 func BenchmarkBusyCoreChecked(b *testing.B) {
-	benchmarkBusy(b, Config{Arch: chip.Blackhole, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true, DataCache: true}, false)
+	benchmarkBusy(b, Config{Arch: chip.Blackhole, Delay: 100, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
+		RefuseCounters: true, DataCache: true}, false)
 }
 
 // BenchmarkBusyCoreAmongWaiting has all other cores of the chip waiting: they must cost nothing.

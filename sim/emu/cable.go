@@ -149,7 +149,8 @@ func (m *Machine) connect(cables []Cable) error {
 		case c.cfg.Synchronous:
 			return fmt.Errorf("cable at channel %d of chip %d: what comes through it would make a Synchronous chip's runs differ", l.Channel, l.Chip)
 		case c.arch == chip.Wormhole && c.cfg.Identity.Routing:
-			return fmt.Errorf("cable at channel %d of chip %d: chips that are reached through Ethernet only must be in one machine", l.Channel, l.Chip)
+			return fmt.Errorf("cable at channel %d of chip %d: chips that are reached through Ethernet only must be in one machine",
+				l.Channel, l.Chip)
 		}
 		m.cables = append(m.cables, newCable(c, l))
 	}

@@ -34,7 +34,8 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 		cfg.Identity = ids[i]
 		var cables []Cable
 		for k, channel := range channels[i] {
-			cables = append(cables, Cable{Channel: channel, Peer: ids[1-i], PeerChannel: channels[1-i][k], Send: func(s Signal) { to[1-i] <- sent{k, s} }})
+			cables = append(cables, Cable{Channel: channel, Peer: ids[1-i], PeerChannel: channels[1-i][k],
+				Send: func(s Signal) { to[1-i] <- sent{k, s} }})
 		}
 		var err error
 		if ms[i], err = NewMachine([]Config{cfg}, nil, cables...); err != nil {
@@ -64,7 +65,8 @@ func cabled(t testing.TB, cfg Config) ([2]*Machine, [2]*rig) {
 
 // What one chip sends over a cable arrives at the other in order, more of it than may be under way at a time.
 func TestCable(t *testing.T) {
-	for _, cfg := range []Config{{Seed: 3}, {Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true}} {
+	for _, cfg := range []Config{{Seed: 3}, {Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
+		RefuseCounters: true}} {
 		for _, arch := range arches {
 			cfg.Arch = arch
 			_, rs := cabled(t, cfg)
@@ -130,7 +132,8 @@ func TestCableReset(t *testing.T) {
 				a.send(arch, 0, 0x30000, 0x32000, 16)
 			}
 			rs[0].release(tx, a.halt())
-			rs[1].eventually(fmt.Sprintf("the last packet of round %d, %v", round, arch), func() bool { return rs[1].ld(rx, 0x32000) == 0x01010101*uint32(round+1) })
+			rs[1].eventually(fmt.Sprintf("the last packet of round %d, %v", round, arch),
+				func() bool { return rs[1].ld(rx, 0x32000) == 0x01010101*uint32(round+1) })
 			rs[0].st(tx, 0xFFB121B0, 0x1800) // its processors end
 			if err := rs[round%2].c.Reset(); err != nil {
 				t.Fatal(err)

@@ -59,7 +59,8 @@ func checks() []check {
 	return []check{
 		{
 			name: "a write's source is overwritten before it has left", cfg: races, cat: UndefinedBehavior,
-			says: []string{"BRISC pc=", "race: store to 4 bytes that a NoC write may still be reading", "write of 64 bytes from 0x40000", "BRISC pc="},
+			says: []string{"BRISC pc=", "race: store to 4 bytes that a NoC write may still be reading", "write of 64 bytes from 0x40000",
+				"BRISC pc="},
 			do: func(r *rig, right bool) {
 				v := r.worker(0, 0)
 				a := one(newAsm(0x1000)).request(r.arch, r.sendTo(v, r.worker(2, 2)))
@@ -83,7 +84,8 @@ func checks() []check {
 				if right {
 					a.waitCounter(0, cntOutgoing, x0, "sent")
 				}
-				r.run(v, a.request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1, len: 0x107C, dat: 1}).halt())
+				r.run(v, a.request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1,
+					len: 0x107C, dat: 1}).halt())
 			},
 		},
 		{
@@ -128,7 +130,8 @@ func checks() []check {
 		},
 		{
 			name: "a done signal overtakes data on another path", cfg: races, cat: UndefinedBehavior,
-			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "write of 64 bytes from 0x40000", "the signal at 0x30000 that was seen here, atomic"},
+			says: []string{"race: load of 4 bytes of a NoC write that need not have arrived", "write of 64 bytes from 0x40000",
+				"the signal at 0x30000 that was seen here, atomic"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(0, 0), r.worker(2, 2)
 				r.run(w, newAsm(0x1000).poll(r.arch, 0x30000, "sem").li(a0, 0x50000).lw(a1, a0, 0).halt())
@@ -137,7 +140,8 @@ func checks() []check {
 					vc = 1
 				}
 				r.run(v, newAsm(0x1000).request(r.arch, r.sendTo(v, w)).
-					request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13, len: 0x107C, dat: 1}).halt())
+					request(r.arch, nocRequest{buf: 3, targ: 0x30000, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | vc<<13,
+						len: 0x107C, dat: 1}).halt())
 			},
 		},
 		{
@@ -155,7 +159,8 @@ func checks() []check {
 				if right {
 					a.waitCounter(0, cntWriteAck, s0, "acks")
 				}
-				r.run(v, a.request(r.arch, nocRequest{noc: 1, buf: 3, targ: uint64(stream + update), targXY: w, ret: 4, retXY: v, ctrl: ctrlWrite | ctrlInline | staticVC1, len: 15, dat: 1 << 6}).halt())
+				r.run(v, a.request(r.arch, nocRequest{noc: 1, buf: 3, targ: uint64(stream + update), targXY: w, ret: 4, retXY: v,
+					ctrl: ctrlWrite | ctrlInline | staticVC1, len: 15, dat: 1 << 6}).halt())
 			},
 		},
 		{
@@ -220,7 +225,8 @@ func checks() []check {
 				if right {
 					r.write(b.HostEndpoint, b.Offset+0x10000, pattern(64, 1))
 				}
-				r.run(v, newAsm(0x1000).request(r.arch, nocRequest{targ: b.Offset + 0x10000, targXY: b.Endpoint[0], ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 64}).halt())
+				r.run(v, newAsm(0x1000).request(r.arch, nocRequest{targ: b.Offset + 0x10000, targXY: b.Endpoint[0], ret: 0x40000, retXY: v,
+					ctrl: ctrlRead, len: 64}).halt())
 			},
 		},
 		{
@@ -239,7 +245,8 @@ func checks() []check {
 			says: []string{"the counter of transaction id 3 is 25", "nothing is unanswered: a multicast took it beyond zero"},
 			do: func(r *rig, right bool) {
 				v, start, end := r.worker(0, 0), r.worker(1, 1), r.worker(3, 1)
-				q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64, tag: 3 << 10}
+				q := nocRequest{targ: 0x40000, targXY: v, ret: 0x50000, retXY: end, start: &start, ctrl: ctrlMulticast | ctrlStaticVC | 4<<13, len: 64,
+					tag: 3 << 10}
 				a := one(newAsm(0x1000)).request(r.arch, q).addi(s0, s0, 2).waitCounter(0, cntWriteAck, s0, "acks")
 				a.li(t0, niu0Base+layoutOf(r.arch).cmd).lw(t1, t0, 0)
 				if right {

@@ -44,24 +44,28 @@ func (o *order) missing(a *agent, e epoch) string {
 
 // refuse stops the chip for a clash. It returns false, as a failed check does.
 func (o *order) refuse(from origin, what, where string, by *stamp, c clash) bool {
-	o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c), o.missing(by.agent, c.e))
+	o.chip.refuse(from, UndefinedBehavior, "race", c.addr, "%s %#x of %s, and %s. %s", what, c.addr, where, o.describe(c),
+		o.missing(by.agent, c.e))
 	return false
 }
 
 // codeWritten refuses a change of instructions that a processor of the tile, other than the one that changes them, is
 // executing. What the host changes is its own affair.
 func (o *order) codeWritten(from origin, by *stamp, t *tile, addr uint32, n int) bool {
-	if t.flags[addr>>lineShift]&flagCode == 0 && t.flags[(addr+uint32(n)-1)>>lineShift]&flagCode == 0 && n <= 1<<lineShift || by.agent.core == nil {
+	if t.flags[addr>>lineShift]&flagCode == 0 && t.flags[(addr+uint32(n)-1)>>lineShift]&flagCode == 0 && n <= 1<<lineShift ||
+		by.agent.core == nil {
 		return true
 	}
 	for _, k := range t.cores {
 		s := k.share
-		if s == nil || s.agent == by.agent || k.state == inReset || s.line == none || s.line < addr>>lineShift || s.line > (addr+uint32(n)-1)>>lineShift {
+		if s == nil || s.agent == by.agent || k.state == inReset || s.line == none || s.line < addr>>lineShift ||
+			s.line > (addr+uint32(n)-1)>>lineShift {
 			continue
 		}
 		for i := range uint32(1 << lineShift / 4) {
 			if a := s.line<<lineShift + 4*i; a+4 > addr && a < addr+uint32(n) && s.seen>>i&1 != 0 {
-				o.chip.refuse(from, UndefinedBehavior, "race", uint64(a), "change of an instruction that %v of tile %v is executing (pc=%#x)", k.proc, t.xy, k.pc)
+				o.chip.refuse(from, UndefinedBehavior, "race", uint64(a), "change of an instruction that %v of tile %v is executing (pc=%#x)", k.proc,
+					t.xy, k.pc)
 				return false
 			}
 		}

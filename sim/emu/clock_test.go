@@ -107,17 +107,20 @@ func TestWallClockAcrossTiles(t *testing.T) {
 				a.li(s0, i).until(r.stream(false), s0, fmt.Sprint("turn ", i))
 			},
 			func(r *rig, a *asm, me, next chip.XY, i uint32) {
-				a.request(r.arch, nocRequest{buf: 2, targ: uint64(r.stream(false)), targXY: next, retXY: me, ctrl: ctrlInline | ctrlWrite | ctrlMarked | staticVC1, len: 15, dat: i})
+				a.request(r.arch, nocRequest{buf: 2, targ: uint64(r.stream(false)), targXY: next, retXY: me,
+					ctrl: ctrlInline | ctrlWrite | ctrlMarked | staticVC1, len: 15, dat: i})
 			}},
 		"read of L1": {
 			func(r *rig, a *asm, me chip.XY, i uint32) {
 				// Where the tile before keeps the word.
-				a.fetch(r, nocRequest{buf: 1, targ: word + 64*uint64(i), targXY: turnTiles(r)[(i-1)%3], ret: mine, retXY: me, ctrl: ctrlRead | staticVC1, len: 4}, fmt.Sprint("turn ", i))
+				a.fetch(r, nocRequest{buf: 1, targ: word + 64*uint64(i), targXY: turnTiles(r)[(i-1)%3], ret: mine, retXY: me,
+					ctrl: ctrlRead | staticVC1, len: 4}, fmt.Sprint("turn ", i))
 			},
 			func(_ *rig, a *asm, _, _ chip.XY, i uint32) { a.stw(word+64*i, 1) }},
 		"DRAM": {
 			func(r *rig, a *asm, me chip.XY, i uint32) {
-				a.fetch(r, nocRequest{buf: 1, targ: word + 64*uint64(i), targXY: r.topo.DRAMBanks()[0].Endpoint[chip.NOC0], ret: mine, retXY: me, ctrl: ctrlRead | staticVC1, len: 4}, fmt.Sprint("turn ", i))
+				a.fetch(r, nocRequest{buf: 1, targ: word + 64*uint64(i), targXY: r.topo.DRAMBanks()[0].Endpoint[chip.NOC0], ret: mine, retXY: me,
+					ctrl: ctrlRead | staticVC1, len: 4}, fmt.Sprint("turn ", i))
 			},
 			func(r *rig, a *asm, me, _ chip.XY, i uint32) {
 				a.stw(out, 1).commit(out).request(r.arch, write(me, r.topo.DRAMBanks()[0].Endpoint[chip.NOC0], word+64*uint64(i)))

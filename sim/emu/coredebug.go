@@ -123,7 +123,8 @@ func (t *tile) riscPortStore(o origin, off, v uint32) slowResult {
 	}
 	p.answered = false
 	if t.kind != chip.Tensix {
-		t.chip.refuse(o, UnimplementedFunctionality, "debug interface", uint64(debugBase+off), "the debug interface of an Ethernet tile is not emulated")
+		t.chip.refuse(o, UnimplementedFunctionality, "debug interface", uint64(debugBase+off),
+			"the debug interface of an Ethernet tile is not emulated")
 		return slowHalt
 	}
 	k := t.cores[which] // the order of hardware is B, T0, T1, T2

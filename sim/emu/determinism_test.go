@@ -27,7 +27,8 @@ func ring(r *rig, laps uint32) {
 			a.fence()
 		}
 		a.lw(a1, a0, 0).bltu(a1, s0, "poll").
-			request(r.arch, nocRequest{noc: chip.NOC(i % 2), buf: 3, targ: sem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1}).
+			request(r.arch, nocRequest{noc: chip.NOC(i % 2), buf: 3, targ: sem, targXY: next, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked,
+				len: 0x107C, dat: 1}).
 			waitCounter(chip.NOC(i%2), cntAtomicResp, s0, "acks").
 			bne(s0, s1, "lap").
 			li(a2, 0x30040).sw(s0, a2, 0).halt()
@@ -73,7 +74,8 @@ func draws(r *rig) (all []uint32) {
 	)
 	owner := r.worker(3, 3)
 	inc := func(from, to chip.XY, addr, ret uint32) nocRequest {
-		return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: uint64(ret), retXY: from, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1}
+		return nocRequest{buf: 3, targ: uint64(addr), targXY: to, ret: uint64(ret), retXY: from, ctrl: ctrlAtomic | ctrlMarked,
+			len: 0x107C, dat: 1}
 	}
 	first := newAsm(0x1000) // lets the others begin
 	for i := range 6 {
@@ -227,7 +229,8 @@ func TestDataCache(t *testing.T) {
 	for _, tt := range []struct {
 		cache, fence, wakes bool
 		arch                chip.Arch
-	}{{false, false, true, chip.Blackhole}, {true, false, false, chip.Blackhole}, {true, true, true, chip.Blackhole}, {true, false, true, chip.Wormhole}} {
+	}{{false, false, true, chip.Blackhole}, {true, false, false, chip.Blackhole}, {true, true, true, chip.Blackhole},
+		{true, false, true, chip.Wormhole}} {
 		r := newRig(t, Config{Arch: tt.arch, Synchronous: true, DataCache: tt.cache})
 		v := r.worker(0, 0)
 		r.run(v, poll(tt.fence))

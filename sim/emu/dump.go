@@ -187,7 +187,8 @@ func (c *Chip) Dump(w io.Writer) error {
 		}
 		for _, idle := range s.Idle {
 			if err == nil {
-				_, err = fmt.Fprintf(w, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU, idle.Acks, idle.Reads, idle.Atomics)
+				_, err = fmt.Fprintf(w, "; NIU %d has nothing under way and counts %d acknowledgements, %d read and %d atomic responses", idle.NIU,
+					idle.Acks, idle.Reads, idle.Atomics)
 			}
 		}
 		if err == nil {

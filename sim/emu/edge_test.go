@@ -131,8 +131,9 @@ func TestHostLoadsRegisterBlocks(t *testing.T) {
 		from, to uint64
 	}
 	niu := map[chip.Arch][][2]uint64{ // of a tile with processors
-		chip.Wormhole:  {{0, 0x34}, {0x50, 0x58}, {0x100, 0x13C}, {0x200, 0x400}, {0x400, 0x434}, {0x800, 0x834}, {0xC00, 0xC34}},
-		chip.Blackhole: {{0, 0x4C}, {0x60, 0x6C}, {0x100, 0x180}, {0x200, 0x600}, {0x800, 0x84C}, {0x864, 0x86C}, {0x1000, 0x104C}, {0x1064, 0x106C}, {0x1800, 0x184C}, {0x1864, 0x186C}},
+		chip.Wormhole: {{0, 0x34}, {0x50, 0x58}, {0x100, 0x13C}, {0x200, 0x400}, {0x400, 0x434}, {0x800, 0x834}, {0xC00, 0xC34}},
+		chip.Blackhole: {{0, 0x4C}, {0x60, 0x6C}, {0x100, 0x180}, {0x200, 0x600}, {0x800, 0x84C}, {0x864, 0x86C}, {0x1000, 0x104C},
+			{0x1064, 0x106C}, {0x1800, 0x184C}, {0x1864, 0x186C}},
 	}
 	processors := func(arch chip.Arch, streams uint64) []block {
 		end := uint64(0xFFB12220) // Wormhole has none there
@@ -161,18 +162,22 @@ func TestHostLoadsRegisterBlocks(t *testing.T) {
 		chip.Wormhole: {
 			chip.Tensix: append(processors(chip.Wormhole, 64), tdma...),
 			chip.Ethernet: append(processors(chip.Wormhole, 32),
-				block{"transmit queues", 0xFFB90000, 0xFFB92000}, block{"receive queues", 0xFFB92000, 0xFFB94000}, block{"control", 0xFFB94000, 0xFFB940A0},
+				block{"transmit queues", 0xFFB90000, 0xFFB92000}, block{"receive queues", 0xFFB92000, 0xFFB94000},
+				block{"control", 0xFFB94000, 0xFFB940A0},
 				block{"MAC", 0xFFBA0000, 0xFFBB0000}, block{"PCS", 0xFFBB0000, 0xFFBC0000}),
 			chip.DRAM: {{"controller", 0x1_0000_0000, 0x1_0004_0000}, {"NIUs", 0x1_0008_0000, 0x1_0008_1000}},
-			chip.ARC:  {{"reset unit", 0x8_8003_0000, 0x8_8003_0328}, {"eFuses", 0x8_8004_0000, 0x8_8004_4000}, {"NIU", 0xF_FFB2_0000, 0xF_FFB2_1000}},
+			chip.ARC: {{"reset unit", 0x8_8003_0000, 0x8_8003_0328}, {"eFuses", 0x8_8004_0000, 0x8_8004_4000},
+				{"NIU", 0xF_FFB2_0000, 0xF_FFB2_1000}},
 			chip.PCIe: {{"NIU", 0xF_FFB2_0000, 0xF_FFB2_1000}, {"controller", 0x8_FFFE_0000, 0x9_0000_0000}},
 		},
 		chip.Blackhole: {
 			chip.Tensix: append(processors(chip.Blackhole, 64), tdma...),
 			chip.Ethernet: append(processors(chip.Blackhole, 32),
 				block{"reset addresses and interrupts", 0xFFB14000, 0xFFB14064},
-				block{"transmit queues", 0xFFB90000, 0xFFB93000}, block{"receive queues", 0xFFB94000, 0xFFB97000}, block{"control", 0xFFB98000, 0xFFB98200},
-				block{"header table", 0xFFB98200, 0xFFB986F4}, block{"classifier", 0xFFB9C000, 0xFFB9EA20}, block{"MAC and PCS", 0xFFBA0000, 0xFFBB0000}),
+				block{"transmit queues", 0xFFB90000, 0xFFB93000}, block{"receive queues", 0xFFB94000, 0xFFB97000},
+				block{"control", 0xFFB98000, 0xFFB98200},
+				block{"header table", 0xFFB98200, 0xFFB986F4}, block{"classifier", 0xFFB9C000, 0xFFB9EA20},
+				block{"MAC and PCS", 0xFFBA0000, 0xFFBB0000}),
 			chip.DRAM: {{"NIU 0", 0xFFB20000, 0xFFB22000}, {"NIU 1", 0xFFB30000, 0xFFB32000}},
 			chip.ARC:  {{"reset unit", 0x80030000, 0x80030328}, {"NIU", 0x80050000, 0x80051000}},
 			chip.PCIe: {{"controller", 0xF800_0000_0000_0000, 0xF800_0000_0000_4000}, {"NIU", 0xFFFF_FFFF_FF00_0000, 0xFFFF_FFFF_FF00_2000}},

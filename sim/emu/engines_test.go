@@ -122,7 +122,8 @@ func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	for _, w := range [][2]uint32{{f.packRead, 0}, {f.packEdge, 0xFFFF}, {f.packRows, 0}, {f.packCount, 16 << 8}, {f.packDest, 0}} {
 		cfg(pack, w[0], w[1])
 	}
-	pack.sync().ttinsn(0xA0000000, 0xB6000000|0x1E<<16|bf16<<9|1, 0xB3000000|0xFC<<16|2, 0xB4000000|0xFF<<16|2, 0xB5000000|0x3F<<16|2, 0xA1000000)
+	pack.sync().ttinsn(0xA0000000, 0xB6000000|0x1E<<16|bf16<<9|1, 0xB3000000|0xFC<<16|2, 0xB4000000|0xFF<<16|2, 0xB5000000|0x3F<<16|2,
+		0xA1000000)
 	length := uint32(16)
 	if arch == chip.Blackhole {
 		pack.ttinsn(0x5E000000|4<<21|15<<10, setC16(37, 4<<6|4), setC16(38, 0x2820), setC16(39, 0x1120), replay(length, 1))
@@ -135,7 +136,8 @@ func matmul(arch chip.Arch, n uint32) (unpack, math, pack *asm) {
 	}
 	pack.li(s0, n).label("tile")
 	cfg(pack, f.packL1, 1<<31|(tileOut>>4-1))
-	pack.ttinsn(0x51000000|4<<21|0xB, 0x54000000|4<<21|0xF, stall(stallPack, f.waitStores), 0xA6000000|1<<15|4<<sem|1, replay(length, 0), stall(stallSync, f.waitPack), semGet(sem)).
+	pack.ttinsn(0x51000000|4<<21|0xB, 0x54000000|4<<21|0xF, stall(stallPack, f.waitStores), 0xA6000000|1<<15|4<<sem|1, replay(length, 0),
+		stall(stallSync, f.waitPack), semGet(sem)).
 		sync().addi(s0, s0, -1).bne(s0, x0, "tile").
 		li(t0, tileDone).li(t1, 0x600D).sw(t1, t0, 0).halt()
 	return unpack, math, pack

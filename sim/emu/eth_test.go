@@ -81,7 +81,8 @@ var ethConfigs = map[string]Config{
 	"synchronous": {Synchronous: true, Seed: 3},
 	"running":     {Seed: 3},
 	"delayed":     {Synchronous: true, Seed: 5, Delay: 200},
-	"strict":      {Synchronous: true, Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true},
+	"strict": {Synchronous: true, Seed: 9, Delay: 50, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
+		RefuseCounters: true},
 }
 
 // What one Ethernet tile sends through a queue arrives at the other chip in order, data and register writes.
@@ -477,7 +478,8 @@ func remotePair(t *testing.T) (rigs [2]*rig, h *hostMemory) {
 	t.Helper()
 	cfgs := make([]Config, len(rigs))
 	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		cfgs[i] = Config{Arch: chip.Wormhole, Synchronous: true, Seed: 1, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1),
+			X: uint8(i), Routing: true}}
 	}
 	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
 	if err != nil {

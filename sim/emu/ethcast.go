@@ -76,7 +76,8 @@ func (c *Chip) spread(a *remoteAccess) bool {
 					return false
 				}
 			default:
-				c.refuse(origin{}, UnimplementedFunctionality, "ethernet firmware", a.addr, "broadcast to tile %v (%v): want workers, Ethernet and DRAM tiles only", ep.xy, ep.kind)
+				c.refuse(origin{}, UnimplementedFunctionality, "ethernet firmware", a.addr,
+					"broadcast to tile %v (%v): want workers, Ethernet and DRAM tiles only", ep.xy, ep.kind)
 				return false
 			}
 		}

@@ -19,7 +19,8 @@ func TestEthernetBroadcast(t *testing.T) {
 		for i, w := range []uint32{^racks, ^uint32(0), ^uint32(0), ^chips, not, 0, 0, 0} {
 			binary.LittleEndian.PutUint32(h.p[0x100+4*i:], w)
 		}
-		for i, w := range []uint32{addr, 0, broadcastHeader + n, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0, 0, 0x40100} {
+		for i, w := range []uint32{addr, 0, broadcastHeader + n, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
+			0, 0x40100} {
 			r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
 		}
 		before := r.ld(gate, remoteRequests+remoteWritten)
@@ -33,10 +34,14 @@ func TestEthernetBroadcast(t *testing.T) {
 		racks, chips, not uint32
 		has               func(chip int, ep *endpoint, v chip.XY) bool
 	}{
-		"workers of both":        {1, 1<<0 | 1<<8, workersOnly, func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.Tensix }},
-		"workers of the other":   {1, 1 << 8, workersOnly, func(c int, ep *endpoint, _ chip.XY) bool { return c == 1 && ep.kind == chip.Tensix }},
-		"DRAM in column 5":       {1, 1<<0 | 1<<8, tensixColumns | 1<<16, func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.DRAM && ep.bank >= 2 }},
-		"a row of Ethernet":      {1, 1 << 0, 1<<16 | 1<<21 | 0x7FFE, func(c int, ep *endpoint, _ chip.XY) bool { return c == 0 && ep.kind == chip.Ethernet && ep.xy.Y == 0 }},
+		"workers of both":      {1, 1<<0 | 1<<8, workersOnly, func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.Tensix }},
+		"workers of the other": {1, 1 << 8, workersOnly, func(c int, ep *endpoint, _ chip.XY) bool { return c == 1 && ep.kind == chip.Tensix }},
+		"DRAM in column 5": {1, 1<<0 | 1<<8, tensixColumns | 1<<16,
+			func(_ int, ep *endpoint, _ chip.XY) bool { return ep.kind == chip.DRAM && ep.bank >= 2 }},
+		"a row of Ethernet": {1, 1 << 0, 1<<16 | 1<<21 | 0x7FFE, func(c int, ep *endpoint, _ chip.XY) bool {
+			return c == 0 &&
+				ep.kind == chip.Ethernet && ep.xy.Y == 0
+		}},
 		"another rack":           {2, 1 << 0, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
 		"a chip that isn't here": {1, 1 << 9, workersOnly, func(int, *endpoint, chip.XY) bool { return false }},
 		// Columns 18 to 21 of translated coordinates are 1 to 4 of a header, and rows 18 to 22 are 1 to 5.
@@ -73,7 +78,8 @@ func TestEthernetBroadcast(t *testing.T) {
 			r.healthy()
 		}
 	}
-	for i, w := range []uint32{addr, 0, broadcastHeader, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0, 0, 0x40100} {
+	for i, w := range []uint32{addr, 0, broadcastHeader, remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast, 0, 0,
+		0, 0x40100} {
 		r.st(gate, remoteRequests+remoteCommands+uint64(asks%4)*32+4*uint64(i), w)
 	}
 	r.st(gate, remoteRequests+remoteWrite, (asks+1)&7)

@@ -80,7 +80,8 @@ func (t *tile) ethSend(o origin, q int, cmd uint32) slowResult {
 	p := t.port()
 	switch {
 	case cmd != ethCmdData && cmd != ethCmdRegister:
-		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData, ethCmdRegister)
+		return bad(UnimplementedFunctionality, "command %d of a transmit queue: want %d, data, or %d, a remote register", cmd, ethCmdData,
+			ethCmdRegister)
 	case u.busy:
 		return bad(UnimplementedFunctionality, "command on transmit queue %d while it is busy: wait until its command (Wormhole) or bit 16 of its status (Blackhole) reads 0", q)
 	case u.unseen && c.cfg.RefuseRaces:
@@ -169,7 +170,8 @@ func (c *Chip) transmit(k *packet) {
 		copies = 2
 	}
 	if far := from.peer.cable; far != nil {
-		far.Send(Signal{Kind: SignalPacket, Queue: uint8(k.queue), Epoch: lost, Dest: k.dest, Register: k.cmd == ethCmdRegister, Words: k.words, Held: held, Copies: uint8(copies)})
+		far.Send(Signal{Kind: SignalPacket, Queue: uint8(k.queue), Epoch: lost, Dest: k.dest, Register: k.cmd == ethCmdRegister, Words: k.words,
+			Held: held, Copies: uint8(copies)})
 		return
 	}
 	to := from.peer.chip

@@ -39,7 +39,8 @@ func (t *tile) serveRemote() bool {
 	cmd := t.l1[(remoteRequests+remoteCommands)/4+rd%4*8:][:8]
 	addr := uint64(cmd[0]) | uint64(cmd[1])<<32
 	flags := cmd[3] &^ (remoteOrdered | remoteNOC1) // everything is in order here
-	a := &remoteAccess{rd: rd, noc: int(cmd[3] / remoteNOC1 & 1), xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4, write: flags&remoteWriteRequest != 0}
+	a := &remoteAccess{rd: rd, noc: int(cmd[3] / remoteNOC1 & 1), xy: uint32(addr >> 36 & 0xFFF), addr: addr & (1<<36 - 1), n: 4,
+		write: flags&remoteWriteRequest != 0}
 	switch flags {
 	case remoteReadRequest, remoteWriteRequest:
 		a.words = []uint32{cmd[2], 0}
@@ -64,7 +65,8 @@ func (t *tile) serveRemote() bool {
 		}
 	case remoteWriteRequest | remoteData | remoteDataDRAM | remoteBroadcast:
 		if n := int(cmd[2]) - broadcastHeader; n < 1 || n > remoteHostBlock-broadcastHeader {
-			return bad(UnimplementedFunctionality, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader, broadcastHeader)
+			return bad(UnimplementedFunctionality, "broadcast of %d bytes: want 1 to %d after a header of %d", n, remoteHostBlock-broadcastHeader,
+				broadcastHeader)
 		}
 		return c.broadcastHead(a, cmd) && t.broadcast(a)
 	default:

@@ -76,7 +76,8 @@ func TestHostMemory(t *testing.T) {
 			r.write(v, 0x50000, p)
 			h.log = nil
 			for _, n := range []int{4, 8, 64, 3} {
-				r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window + 0x200, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP, len: uint32(n)})
+				r.issue(v, nocRequest{noc: noc, targ: 0x50000, targXY: v, ret: window + 0x200, retXY: r.topo.PCIe(noc), ctrl: ctrlWriteNP,
+					len: uint32(n)})
 				if !bytes.Equal(h.p[0x200:0x200+n], p[:n]) {
 					t.Fatalf("%v %v: write of %d bytes", arch, noc, n)
 				}
@@ -129,7 +130,8 @@ func TestWindows(t *testing.T) {
 		id   int
 		bar0 uint64
 		bits uint
-	}{{0, 0, 20}, {155, 155 << 20, 20}, {156, 0x9C00000, 21}, {165, 0x9C00000 + 9<<21, 21}, {166, 0xB000000, 24}, {184, 0xB000000 + 18<<24, 24}} {
+	}{{0, 0, 20}, {155, 155 << 20, 20}, {156, 0x9C00000, 21}, {165, 0x9C00000 + 9<<21, 21}, {166, 0xB000000, 24},
+		{184, 0xB000000 + 18<<24, 24}} {
 		r.c.BARStore(0, 0x1FC00000+8*uint64(w.id), 8, uint64(v.X)<<(36-w.bits)|uint64(v.Y)<<(42-w.bits))
 		for _, width := range []int{1, 2, 4, 8} {
 			at := w.bar0 + 0x20000 + uint64(8*width)
@@ -326,13 +328,15 @@ func TestDMAEngines(t *testing.T) {
 	v := r.worker(2, 2)
 	dev := r.point(v, 0x20000)
 	set := func(off, v uint64) { r.c.BARStore(2, off, 4, v) }
-	for _, w := range [][2]uint64{{0x308, 0x3000}, {0x30C, 0x5000_0100}, {0x310, 0}, {0x314, dev}, {0x318, 0}, {0xCC, 0x5000_8000}, {0xD0, 0}, {0xDC, 0xD0E}, {0x30, 0}} {
+	for _, w := range [][2]uint64{{0x308, 0x3000}, {0x30C, 0x5000_0100}, {0x310, 0}, {0x314, dev}, {0x318, 0}, {0xCC, 0x5000_8000}, {0xD0, 0},
+		{0xDC, 0xD0E}, {0x30, 0}} {
 		set(w[0], w[1])
 	}
 	if !bytes.Equal(r.read(v, 0x20000, 0x3000), h.p[0x100:0x3100]) || binary.LittleEndian.Uint32(h.p[0x8000:]) != 0xD0E {
 		t.Error("host to device")
 	}
-	for _, w := range [][2]uint64{{0x208, 0x1000}, {0x20C, dev + 0x1000}, {0x210, 0}, {0x214, 0x5000_9000}, {0x218, 0}, {0x60, 0x5000_8004}, {0x64, 0}, {0x70, 0xF00}, {0x10, 0}} {
+	for _, w := range [][2]uint64{{0x208, 0x1000}, {0x20C, dev + 0x1000}, {0x210, 0}, {0x214, 0x5000_9000}, {0x218, 0}, {0x60, 0x5000_8004},
+		{0x64, 0}, {0x70, 0xF00}, {0x10, 0}} {
 		set(w[0], w[1])
 	}
 	if !bytes.Equal(h.p[0x9000:0xA000], h.p[0x1100:0x2100]) || binary.LittleEndian.Uint32(h.p[0x8004:]) != 0xF00 {

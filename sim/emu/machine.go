@@ -39,7 +39,8 @@ func NewMachine(cfgs []Config, links []Link, cables ...Cable) (*Machine, error) 
 	}
 	for i, cfg := range cfgs {
 		if cfg.Arch != cfgs[0].Arch || cfg.Synchronous != cfgs[0].Synchronous {
-			return bad("chip %d is %v, Synchronous %t; chip 0 is %v, Synchronous %t", i, cfg.Arch, cfg.Synchronous, cfgs[0].Arch, cfgs[0].Synchronous)
+			return bad("chip %d is %v, Synchronous %t; chip 0 is %v, Synchronous %t", i, cfg.Arch, cfg.Synchronous, cfgs[0].Arch,
+				cfgs[0].Synchronous)
 		}
 		c, err := newChip(cfg)
 		if err != nil {

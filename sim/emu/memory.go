@@ -138,7 +138,8 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 // memory of the tile that the NoC reaches. Other agents' requests there are refused, as ttsim does.
 func (c *Chip) aliased(o origin, ep *endpoint, addr uint64) uint64 {
 	const alias = 0x40000000
-	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias && addr < alias+ep.tile.bytes() {
+	if o.tile == nil && c.arch == chip.Wormhole && ep.kind == chip.Tensix && !ep.harvested && !c.cfg.RefuseUnmapped && addr >= alias &&
+		addr < alias+ep.tile.bytes() {
 		return addr - alias
 	}
 	return addr

@@ -79,7 +79,8 @@ func kernelsInIRAM(r *rig, v chip.XY) []byte {
 }
 
 func TestKernelsInIRAM(t *testing.T) {
-	strict := Config{Arch: chip.Wormhole, Synchronous: true, Delay: 30, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true, RefuseCounters: true}
+	strict := Config{Arch: chip.Wormhole, Synchronous: true, Delay: 30, RefuseUnwritten: true, RefuseStaleCode: true, RefuseRaces: true,
+		RefuseCounters: true}
 	plain := syncRig(t, chip.Wormhole)
 	want := kernelsInIRAM(plain, plain.worker(1, 2))
 	for i, n := range []uint32{1 + 55, 2 + 55} {
@@ -168,7 +169,8 @@ func moverChecks() []check {
 			},
 		},
 		{
-			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true}, cat: UnpredictableValueUsed,
+			name: "instruction RAM that was never filled is executed", arch: chip.Wormhole, cfg: Config{RefuseUnwritten: true},
+			cat:  UnpredictableValueUsed,
 			says: []string{"NCRISC pc=0xffc00010", "never filled"},
 			do: func(r *rig, right bool) {
 				v := r.worker(1, 2)

@@ -239,7 +239,8 @@ func (t *tile) checkID(o origin, noc int, i uint32) bool {
 		started = u.unsent
 	}
 	if started>>id&1 != 0 && !o.core.assumes(CountedAtOnce) {
-		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet", id)
+		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet",
+			id)
 	}
 	return true
 }

@@ -110,7 +110,8 @@ func (t *tile) start(o origin, noc, i int) slowResult {
 	u.unsent |= 1 << q.id
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id]++; u.open[q.id] > 255 {
-			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
+			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits",
+				q.id)
 			return slowHalt
 		}
 		u.bump8(cntOutstanding+q.id, 1)

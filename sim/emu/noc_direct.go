@@ -32,9 +32,11 @@ func (t *tile) direct(k *core, noc int, b *cmdBuf) (st slowResult, ok bool) {
 	case ctrlWrite:
 		ok = t.hasCoord(noc, targXY) && t.writeAtOnce(u, noc, id, posted, c.known(noc, retXY), targ, ret, n)
 	case ctrlWrite | ctrlBroadcast | ctrlPathReserve:
-		ok = t.hasCoord(noc, targXY) && t.multicastAtOnce(u, noc, id, posted, [2]*endpoint{c.known(noc, retXY>>12), c.known(noc, retXY&0xFFF)}, targ, ret, n)
+		ok = t.hasCoord(noc, targXY) && t.multicastAtOnce(u, noc, id, posted, [2]*endpoint{c.known(noc, retXY>>12), c.known(noc, retXY&0xFFF)},
+			targ, ret, n)
 	case ctrlWrite | ctrlInline:
-		if to := c.known(noc, targXY); to != nil && to.tile != nil && to.kind == chip.Tensix && targ >= localBase && targ <= 0xFFFFFFFF && targ&3 == 0 && t.hasCoord(noc, retXY) {
+		if to := c.known(noc, targXY); to != nil && to.tile != nil && to.kind == chip.Tensix && targ >= localBase && targ <= 0xFFFFFFFF &&
+			targ&3 == 0 && t.hasCoord(noc, retXY) {
 			u.wrote(id, posted, 0, 1)
 			t.changed(classNIU0 << noc)
 			hears(&to.tile.newest, &t.newest)

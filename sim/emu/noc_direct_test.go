@@ -149,8 +149,9 @@ func (r *requester) draw(t *rapid.T, from int) (kind string, q nocRequest) {
 		}
 		return a
 	}
-	q = nocRequest{noc: chip.NOC(pick("noc", 2)), buf: pick("buffer", 4), targ: addr("targ"), ret: addr("ret"), targXY: r.at[from], retXY: r.at[from],
-		len: uint32(1 + pick("length", 320)), tag: uint32(pick("id", 16)) << 10, dat: rapid.Uint32().Draw(t, "data")}
+	q = nocRequest{noc: chip.NOC(pick("noc", 2)), buf: pick("buffer", 4), targ: addr("targ"), ret: addr("ret"), targXY: r.at[from],
+		retXY: r.at[from],
+		len:   uint32(1 + pick("length", 320)), tag: uint32(pick("id", 16)) << 10, dat: rapid.Uint32().Draw(t, "data")}
 	if pick("short", 2) == 0 {
 		q.len = 4 + q.len&^15
 	}
@@ -245,7 +246,8 @@ func TestOwnCoordinates(t *testing.T) {
 			r := newRig(t, Config{Arch: arch, Synchronous: true, Harvesting: h})
 			for _, tl := range r.c.tiles {
 				for noc := range 2 {
-					if ep := r.c.resolve(origin{}, "", noc, tl.id[noc]); tl.kind == chip.Tensix && !r.c.grid[tl.xy.Y][tl.xy.X].harvested && (ep == nil || ep.tile != tl) {
+					if ep := r.c.resolve(origin{}, "", noc, tl.id[noc]); tl.kind == chip.Tensix && !r.c.grid[tl.xy.Y][tl.xy.X].harvested &&
+						(ep == nil || ep.tile != tl) {
 						t.Errorf("%v, NoC %d: %#x isn't tile %v", arch, noc, tl.id[noc], tl.xy)
 					}
 				}

@@ -132,7 +132,8 @@ func (q *request) prepareAtomic(targ, ret place, b *cmdBuf) bool {
 func (q *request) prepareInline(targ, ret place, b *cmdBuf) bool {
 	q.kind, q.to, q.toAddr, q.word, q.n = reqInline, targ.ep, targ.addr, b[bufData], 4
 	if targ.ep.tile == nil {
-		return q.refuse(UnimplementedFunctionality, targ.addr, "inline write to a %v tile: only Tensix and Ethernet tiles take them", targ.ep.kind)
+		return q.refuse(UnimplementedFunctionality, targ.addr, "inline write to a %v tile: only Tensix and Ethernet tiles take them",
+			targ.ep.kind)
 	}
 	return q.checkOwn(ret, "RET") && q.tile.chip.checkInline(q, b[bufLenBE])
 }
@@ -244,7 +245,8 @@ func (c *Chip) rectangle(q *request, start, end chip.XY) bool {
 				return false
 			}
 			if ep.harvested {
-				c.refuse(q.o, UndefinedBehavior, "noc multicast", q.toAddr, "the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
+				c.refuse(q.o, UndefinedBehavior, "noc multicast", q.toAddr,
+					"the rectangle holds %v, which is harvested, and the router does not leave it out", ep.xy)
 				return false
 			}
 			if ep.tile != q.tile {

@@ -96,7 +96,8 @@ func TestNOCTransfers(t *testing.T) {
 				if diff := cmp.Diff(want, r.read(far, dst-4, n+8)); diff != "" {
 					t.Fatalf("%v %v write of %d bytes: %s", arch, noc, n, diff)
 				}
-				r.issue(v, nocRequest{noc: noc, buf: 1, targ: dst, targXY: far, ret: 0x80000 + off, retXY: v, ctrl: ctrlRead, len: uint32(n), tag: 5 << 10})
+				r.issue(v, nocRequest{noc: noc, buf: 1, targ: dst, targXY: far, ret: 0x80000 + off, retXY: v, ctrl: ctrlRead, len: uint32(n),
+					tag: 5 << 10})
 				if !bytes.Equal(p, r.read(v, 0x80000+off, n)) {
 					t.Fatalf("%v %v read of %d bytes differs", arch, noc, n)
 				}
@@ -156,7 +157,8 @@ func TestMulticast(t *testing.T) {
 					if include {
 						ctrl |= ctrlSrcInclude
 					}
-					r.issue(src, nocRequest{noc: noc, targ: 0x40000, targXY: src, ret: 0x70000, start: &start, retXY: end, ctrl: ctrl, len: 64, tag: 2 << 10})
+					r.issue(src, nocRequest{noc: noc, targ: 0x40000, targXY: src, ret: 0x70000, start: &start, retXY: end, ctrl: ctrl, len: 64,
+						tag: 2 << 10})
 					r.healthy()
 					n := uint32(0)
 					for core := range r.topo.Workers() {
@@ -205,7 +207,8 @@ func TestAtomics(t *testing.T) {
 			v, far := r.worker(0, 0), r.worker(3, 3)
 			addr := uint64(0x30000 + 4*tt.ofs)
 			r.st(far, addr, tt.old)
-			r.issue(v, nocRequest{noc: chip.NOC1, buf: 3, targ: addr, targXY: far, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: tt.op, dat: tt.data})
+			r.issue(v, nocRequest{noc: chip.NOC1, buf: 3, targ: addr, targXY: far, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked, len: tt.op,
+				dat: tt.data})
 			r.healthy()
 			if got := r.ld(far, addr); got != tt.want {
 				t.Errorf("%v %s: %#x, want %#x", arch, tt.name, got, tt.want)
@@ -233,7 +236,8 @@ func TestInlineWritesAndStreams(t *testing.T) {
 			want uint32
 		}{{3, 11}, {-5, 6}, {-8, 0x1FFFE}, {2, 0}, {1, 1}}
 		for _, s := range steps {
-			r.issue(v, nocRequest{targ: reg(chip.SpaceAvailableUpdate), targXY: far, retXY: v, ctrl: ctrlWrite | ctrlInline, dat: chip.StreamUpdate(s.add), len: 0xF})
+			r.issue(v, nocRequest{targ: reg(chip.SpaceAvailableUpdate), targXY: far, retXY: v, ctrl: ctrlWrite | ctrlInline,
+				dat: chip.StreamUpdate(s.add), len: 0xF})
 			if got := r.ld(far, reg(chip.SpaceAvailable)); got != s.want {
 				t.Errorf("%v: after %+d the counter is %#x, want %#x", arch, s.add, got, s.want)
 			}

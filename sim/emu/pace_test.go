@@ -31,7 +31,8 @@ func TestPaced(t *testing.T) {
 func TestPacedRemote(t *testing.T) {
 	cfgs := make([]Config, 2)
 	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i),
+			Routing: true}}
 	}
 	m, err := NewMachine(cfgs, []Link{{0, 8, 1, 0}})
 	if err != nil {
@@ -97,7 +98,8 @@ func testPacedOthers(t *testing.T, load func(r *rig, off uint64) uint32) {
 	const chips = 6
 	cfgs := make([]Config, chips)
 	for i := range cfgs {
-		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i), Routing: true}}
+		cfgs[i] = Config{Arch: chip.Wormhole, Seed: 1, Paced: true, Identity: Identity{Board: 0x140<<32 | 7, ASIC: uint64(i + 1), X: uint8(i),
+			Routing: true}}
 	}
 	var links []Link
 	for i := range chips - 1 {

@@ -134,7 +134,8 @@ func (c *Chip) dbiWord(o origin, where string, addr uint64, n int) (*uint32, boo
 	if n == 4 && addr == c.params.PCI.NOCBase+dbiControl {
 		return &c.pcie.dbi, true
 	}
-	c.refuse(o, UnimplementedFunctionality, where, addr, "%d bytes of the PCIe controller's registers, which host memory gives way to now: only the device control register is emulated", n)
+	c.refuse(o, UnimplementedFunctionality, where, addr,
+		"%d bytes of the PCIe controller's registers, which host memory gives way to now: only the device control register is emulated", n)
 	return nil, false
 }
 

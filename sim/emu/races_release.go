@@ -119,7 +119,8 @@ func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	for _, f := range r.flights[noc] {
 		was := *f
 		fn(f)
-		if seer != nil && f.core != seer && f.q.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving || f.storing != was.storing) {
+		if seer != nil && f.core != seer && f.q.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
+			f.storing != was.storing) {
 			seer.agent.learn(f.q.by.clock())
 		}
 		if f.pending() {

@@ -77,8 +77,9 @@ func remoteLook(addr uint64) func(*rig, chip.XY) {
 
 func refusals() []refusal {
 	const (
-		ub, nc, un, us, ut, ce = UndefinedBehavior, NonContractualBehavior, UnimplementedFunctionality, UnsupportedFunctionality, UntestedFunctionality, ConfigurationError
-		wh, bh                 = chip.Wormhole, chip.Blackhole
+		ub, nc, un, us, ut, ce = UndefinedBehavior, NonContractualBehavior, UnimplementedFunctionality, UnsupportedFunctionality,
+			UntestedFunctionality, ConfigurationError
+		wh, bh = chip.Wormhole, chip.Blackhole
 	)
 	return []refusal{
 		// Processors.
@@ -200,7 +201,8 @@ func refusals() []refusal {
 		{name: "read of a register at an odd address", do: registerRead(1, 4), want: un},
 		{name: "kernel's read of a byte of a register", do: func(r *rig, v chip.XY) {
 			a := newAsm(0x1000)
-			for _, w := range (nocRequest{targ: niu0Base + 0x200, targXY: r.worker(2, 2), ret: 0x40000, retXY: v, ctrl: ctrlRead, len: 1}).stores(r.arch) {
+			for _, w := range (nocRequest{targ: niu0Base + 0x200, targXY: r.worker(2, 2), ret: 0x40000, retXY: v, ctrl: ctrlRead,
+				len: 1}).stores(r.arch) {
 				a.stw(w[0], w[1])
 			}
 			r.run(v, a.halt())

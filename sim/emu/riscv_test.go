@@ -280,7 +280,8 @@ func TestLoadStore(t *testing.T) {
 	for _, arch := range arches {
 		c := bare(t, arch)
 		rapid.Check(t, func(t *rapid.T) {
-			base := rapid.SampledFrom([]uint32{0x8000, localBase, 0x1080, c.tile.chip.params.L1Size - 128, localBase + uint32(len(c.local))*4 - 128}).Draw(t, "base")
+			base := rapid.SampledFrom([]uint32{0x8000, localBase, 0x1080, c.tile.chip.params.L1Size - 128,
+				localBase + uint32(len(c.local))*4 - 128}).Draw(t, "base")
 			mem := rapid.SliceOfN(rapid.Byte(), 128, 128).Draw(t, "memory")
 			words := c.tile.l1
 			first := base / 4

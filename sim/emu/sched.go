@@ -132,7 +132,8 @@ func (s *sched) wakeLoop() {
 
 // busy reports whether anything can happen without the host.
 func (s *sched) busy() bool {
-	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) || s.peers.waiting.Load() != 0
+	return s.chip.fault == nil && (len(s.queue) > 0 || len(s.events) > 0 || len(s.waitingEngines) > 0 || s.inbox.waiting.Load() != 0) ||
+		s.peers.waiting.Load() != 0
 }
 
 // settle runs the chip until everything waits, and reports whether it came to that.

@@ -46,7 +46,8 @@ func ping(arch chip.Arch, me, far chip.XY, n uint32, first bool) *asm {
 		a.beq(s0, s1, "done")
 	}
 	a.label("send").addi(s0, s0, 1).sw(s0, gp, 0)
-	a.request(arch, nocRequest{noc: 0, buf: 0, targ: scratch, targXY: me, ret: data, retXY: far, ctrl: ctrlWriteNP | ctrlStaticVC | 1<<13, len: 4})
+	a.request(arch, nocRequest{noc: 0, buf: 0, targ: scratch, targXY: me, ret: data, retXY: far, ctrl: ctrlWriteNP | ctrlStaticVC | 1<<13,
+		len: 4})
 	a.waitCounter(0, cntWriteAck, s0, "acks")
 	a.request(arch, nocRequest{noc: 0, buf: 3, targ: sem, targXY: far, ret: 4, retXY: me, ctrl: ctrlAtomic | ctrlMarked, len: 0x107C, dat: 1})
 	a.waitCounter(0, cntAtomicResp, s0, "atomics")

@@ -30,7 +30,8 @@ type shadow struct {
 type shadowPage [shadowWords]cell
 
 func newShadow(size uint32) *shadow {
-	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]clock{}, told: map[uint32]clock{}}
+	return &shadow{low: make([]*shadowPage, size/4/shadowWords), high: map[uint64]*shadowPage{}, common: map[uint64]clock{},
+		told: map[uint32]clock{}}
 }
 
 // at returns the cell of the word that holds addr.

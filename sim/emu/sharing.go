@@ -299,7 +299,8 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)
-	return (ok || s.order().refuse(origin{tile: t, core: s.core}, "store to", "L1", &by, cl)) && s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
+	return (ok || s.order().refuse(origin{tile: t, core: s.core}, "store to", "L1", &by, cl)) &&
+		s.order().codeWritten(origin{tile: t, core: s.core}, &by, t, addr, int(n))
 }
 
 // queued puts a store into the queue: the last but three has left it.
@@ -337,7 +338,8 @@ func (s *sharing) retire(o rv32.Inst) {
 	if s.waiting == 0 {
 		return
 	}
-	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code >= rv32.SB && o.Code <= rv32.SW || o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
+	two := o.Code == rv32.Nop || readsTwo(o.Code) || o.Code >= rv32.BEQ && o.Code <= rv32.BGEU || o.Code >= rv32.SB && o.Code <= rv32.SW ||
+		o.Code >= rv32.AMOADD && o.Code <= rv32.AMOMAXU
 	for i := s.waiting - 1; i >= 0; i-- {
 		b := &s.backs[i]
 		if b.reg != rv32.Sink && b.reg != 0 && (b.reg == o.Rs1 || two && b.reg == o.Rs2) || s.count-b.count >= 8 {

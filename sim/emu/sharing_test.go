@@ -49,7 +49,8 @@ const (
 
 // increment raises the word at addr of another tile by 1.
 func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
-	return nocRequest{buf: 3, targ: addr, targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1, len: 1<<12 | 31<<2 | uint32(addr>>2&3), dat: 1}
+	return nocRequest{buf: 3, targ: addr, targXY: to, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | staticVC1,
+		len: 1<<12 | 31<<2 | uint32(addr>>2&3), dat: 1}
 }
 
 // sharings are programs that share memory without an edge between them, and the same with it.
@@ -65,7 +66,8 @@ func sharings() []check {
 				if right {
 					b.commit(atPage)
 				}
-				r.together(r.worker(1, 1), b.stw(r.stream(false), 1).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+				r.together(r.worker(1, 1), b.stw(r.stream(false), 1).halt(),
+					onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
 			},
 		},
 		{
@@ -78,7 +80,8 @@ func sharings() []check {
 				} else {
 					b.lw(t2, t0, 16)
 				}
-				r.together(r.worker(1, 1), b.addi(x0, t2, 0).stw(r.stream(false), 1).halt(), onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
+				r.together(r.worker(1, 1), b.addi(x0, t2, 0).stw(r.stream(false), 1).halt(),
+					onT0().li(s0, 1).until(r.stream(false), s0, "w").copyWord(atPage, atOut).halt())
 			},
 		},
 		{
@@ -115,7 +118,8 @@ func sharings() []check {
 				}
 				v := r.worker(1, 1)
 				r.st(v, atPage, 5)
-				r.together(v, onB().li(a0, atPage).lbu(a1, a0, 1).li(a0, atOut).sw(a1, a0, 0).halt(), onT0().spend(200, "w").li(a0, at).li(a1, 3).sb(a1, a0, 0).halt())
+				r.together(v, onB().li(a0, atPage).lbu(a1, a0, 1).li(a0, atOut).sw(a1, a0, 0).halt(),
+					onT0().spend(200, "w").li(a0, at).li(a1, 3).sb(a1, a0, 0).halt())
 			},
 		},
 		{
@@ -237,7 +241,8 @@ func sharings() []check {
 				r.write(v, atPage, pattern(64, 1))
 				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
 				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
-				r.run(w, onB().li(s0, 1).poll(r.arch, atFlag, "w").spend(1000, "late").request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").halt())
+				r.run(w, onB().li(s0, 1).poll(r.arch, atFlag, "w").spend(1000, "late").request(r.arch, fetch).waitCounter(0, cntReadResp, s0,
+					"read").halt())
 				b := onB().li(s0, 1).request(r.arch, send)
 				if right {
 					b.waitCounter(0, cntWriteAck, s0, "ack")
@@ -278,7 +283,8 @@ func sharings() []check {
 				r.write(v, atPage, pattern(64, 1))
 				send := nocRequest{targ: atPage, targXY: v, ret: 0x10000, retXY: d, ctrl: ctrlWriteNP | staticVC1, len: 64}
 				fetch := nocRequest{buf: 1, targ: 0x10000, targXY: d, ret: atPage, retXY: w, ctrl: ctrlRead | staticVC1, len: 64}
-				r.run(w, onB().li(s0, 1).request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").request(r.arch, r.increment(w, v, atFlag)).halt())
+				r.run(w, onB().li(s0, 1).request(r.arch, fetch).waitCounter(0, cntReadResp, s0, "read").request(r.arch,
+					r.increment(w, v, atFlag)).halt())
 				b := onB()
 				if right {
 					b.poll(r.arch, atFlag, "w")
@@ -412,7 +418,8 @@ func fine() []check {
 			name: "bytes of a word belong to different processors", cfg: races,
 			do: func(r *rig, _ bool) {
 				v := r.worker(1, 1)
-				r.together(v, onB().li(s0, 1).li(a0, atFlag).sb(s0, a0, 1).sb(s0, a0, 3).halt(), onT0().li(s0, 2).li(a0, atFlag).sb(s0, a0, 0).sb(s0, a0, 2).halt())
+				r.together(v, onB().li(s0, 1).li(a0, atFlag).sb(s0, a0, 1).sb(s0, a0, 3).halt(),
+					onT0().li(s0, 2).li(a0, atFlag).sb(s0, a0, 0).sb(s0, a0, 2).halt())
 				if got := r.ld(v, atFlag); got != 0x01020102 {
 					r.t.Errorf("the word is %#x, want 0x1020102", got)
 				}
@@ -423,7 +430,8 @@ func fine() []check {
 			do: func(r *rig, _ bool) {
 				v, w := r.worker(1, 1), r.worker(2, 2)
 				r.write(w, 0x50000, pattern(64, 1))
-				r.together(v, onB().request(r.arch, r.fetchFrom(v, w)).halt(), onT0().li(s0, 1).waitCounter(0, cntReadResp, s0, "read").copyWord(atPage, atOut).halt())
+				r.together(v, onB().request(r.arch, r.fetchFrom(v, w)).halt(),
+					onT0().li(s0, 1).waitCounter(0, cntReadResp, s0, "read").copyWord(atPage, atOut).halt())
 			},
 		},
 		{
@@ -432,7 +440,8 @@ func fine() []check {
 				v := r.worker(1, 1)
 				r.st(v, atFlag, 0)
 				r.together(v, onB().stw(atPage, 7).stw(atFlag, 3).halt(),
-					onT0().li(s0, 2).li(s1, localBase).li(a0, atFlag).label("w").lw(a1, a0, 0).sw(a1, s1, 8).lw(a2, s1, 8).sub(a2, a2, s0).bltu(s0, a2, "w").
+					onT0().li(s0, 2).li(s1, localBase).li(a0, atFlag).label("w").lw(a1, a0, 0).sw(a1, s1, 8).lw(a2, s1, 8).sub(a2, a2, s0).bltu(s0, a2,
+						"w").
 						copyWord(atPage, atOut).halt())
 				if got := r.ld(v, atOut); got != 7 {
 					r.t.Errorf("the consumer found %d, want 7", got)

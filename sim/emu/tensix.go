@@ -217,7 +217,8 @@ func cfgInvalidate(a chip.Arch) uint32 {
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {
 	if o.mine() == nil || o.core.hw > 3 {
-		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off), "only BRISC and the TRISCs reach Tensix configuration words")
+		t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(configBase+off),
+			"only BRISC and the TRISCs reach Tensix configuration words")
 		return false
 	}
 	return true
@@ -348,7 +349,8 @@ func (c *core) push(inst uint32) slowResult {
 func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	inst := op.v
 	if inst>>24 == 0 {
-		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst), "Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
+		t.chip.refuse(o, UndefinedBehavior, "tensix", uint64(inst),
+			"Tensix instruction %#08x: opcode 0: it runs through memory that holds no code", inst)
 		return slowHalt
 	}
 	op.arrived = t.chip.now(o)-t.tensix.stored[op.thread] > arrival

@@ -55,7 +55,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 		w := c.tlb[3*id:][:3]
 		size, addr = 1<<32, uint64(w[0])<<32
 		if w[1]&^(0x19000FFF|static<<30) != 0 || w[2] != 0 {
-			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id, w[1], w[2])
+			return bad(UnimplementedFunctionality, "window %d: configuration %#x %#x: only a tile, a NoC and an ordering are emulated here", id,
+				w[1], w[2])
 		}
 		target = uint64(w[1]&0xFFF) | uint64(w[1]>>24&1)<<24 | uint64(w[1]>>27&3)<<26
 	default:
@@ -69,7 +70,8 @@ func (c *Chip) window(o origin, bar int, off uint64, n int) (windowTarget, bool)
 	}
 	if c.cfg.RefuseCounters {
 		if all := uint8(1)<<(c.params.BAR.WindowRegsSize/4) - 1; c.half[id] != 0 && c.half[id] != all {
-			return bad(UndefinedBehavior, "window %d is used after only some of its %d configuration words were stored", id, c.params.BAR.WindowRegsSize/4)
+			return bad(UndefinedBehavior, "window %d is used after only some of its %d configuration words were stored", id,
+				c.params.BAR.WindowRegsSize/4)
 		}
 		c.half[id] = 0
 	}

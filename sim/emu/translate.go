@@ -64,7 +64,8 @@ func (c *core) interpret(pg *codePage, ops []rv32.Op, base uint32, idx, m int) (
 func (c *core) warm(pg *codePage, base uint32, idx, n int) {
 	line := idx / lineWords
 	t, all := c.tile, &c.tile.chip.translated
-	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) || t.adopt(pg, base, line) || pg.heat[line] < all.hot {
+	if pg.heat[line] += uint32(n); pg.looked[line] == all.made && pg.heat[line] < all.hot || pg.code[line] != nil || !pg.decoded(line) ||
+		t.adopt(pg, base, line) || pg.heat[line] < all.hot {
 		return
 	}
 	pg.heat[line] = 0

@@ -133,7 +133,8 @@ func randomCode(r *rand.Rand, refs []reference, arch chip.Arch, n int) []uint32 
 // randomRegisters draws values and addresses near the edges of what a processor can access.
 func randomRegisters(r *rand.Rand, size, local uint32) (x [32]uint32) {
 	for i := range x {
-		x[i] = []uint32{0x20000 + 4*uint32(r.IntN(64)), localBase + 4*uint32(r.IntN(64)), localBase + local - 64, size - 64, 0x1000 + 4*uint32(r.IntN(256)),
+		x[i] = []uint32{0x20000 + 4*uint32(r.IntN(64)), localBase + 4*uint32(r.IntN(64)), localBase + local - 64, size - 64,
+			0x1000 + 4*uint32(r.IntN(256)),
 			uint32(r.Uint64()), uint32(r.IntN(16)), ^uint32(0), 1 << 31, 0x30001, localBase + 128, 0x20040}[r.IntN(12)]
 	}
 	x[2] = localBase + 512

@@ -159,7 +159,8 @@ func randomRequests(r *rig) []string {
 			q.targ, q.targXY, q.ret, q.retXY, q.len, q.dat = here&^15, tile(), there&^3, v, 0x107C, rng.Uint32()
 			q.ctrl = ctrlAtomic | ctrlMarked
 		case 6: // stream register
-			q.targ, q.targXY, q.retXY, q.len, q.dat = uint64(r.params.Stream.Reg(48+rng.IntN(4), chip.SpaceAvailableUpdate)), tile(), v, 0xF, rng.Uint32()<<6
+			q.targ, q.targXY, q.retXY, q.len, q.dat = uint64(r.params.Stream.Reg(48+rng.IntN(4), chip.SpaceAvailableUpdate)), tile(), v, 0xF,
+				rng.Uint32()<<6
 			q.ctrl = ctrl | ctrlInline
 		}
 		r.issue(v, q)

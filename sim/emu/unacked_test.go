@@ -16,16 +16,17 @@ func owedChecks() []check {
 	}
 	// one is a program with one request, and its end, for which wait says what it must wait for.
 	one := func(name string, says []string, q func(r *rig, v, w chip.XY) nocRequest, wait func(a *asm)) check {
-		return check{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...), do: func(r *rig, right bool) {
-			v, w := r.worker(0, 0), r.worker(2, 2)
-			a := newAsm(0x1000).li(s0, 1).request(r.arch, q(r, v, w))
-			if right {
-				wait(a)
-			} else {
-				a.waitCounter(0, cntOutgoing+7, x0, "other") // an unused id says nothing
-			}
-			r.run(v, end(r, a, v, w, 0))
-		}}
+		return check{name: name, cfg: races, cat: ub, says: append([]string{"BRISC pc=", "the end of a program is reported"}, says...),
+			do: func(r *rig, right bool) {
+				v, w := r.worker(0, 0), r.worker(2, 2)
+				a := newAsm(0x1000).li(s0, 1).request(r.arch, q(r, v, w))
+				if right {
+					wait(a)
+				} else {
+					a.waitCounter(0, cntOutgoing+7, x0, "other") // an unused id says nothing
+				}
+				r.run(v, end(r, a, v, w, 0))
+			}}
 	}
 	counter := func(i uint32) func(*asm) { return func(a *asm) { a.waitCounter(0, i, s0, "c") } }
 	zero := func(i uint32) func(*asm) { return func(a *asm) { a.waitCounter(0, i, x0, "z") } }
@@ -33,10 +34,12 @@ func owedChecks() []check {
 	tagged := func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.tag = 3 << 10; return q }
 	word := func(r *rig, v, w chip.XY) nocRequest {
 		p := r.arch.Params() // a stream that counts something else
-		return nocRequest{buf: 3, targ: uint64(p.Stream.Reg(3, chip.SpaceAvailableUpdate)), targXY: w, ret: 4, retXY: v, ctrl: ctrlWriteNP | ctrlInline | staticVC1, len: 15, dat: 1 << 6}
+		return nocRequest{buf: 3, targ: uint64(p.Stream.Reg(3, chip.SpaceAvailableUpdate)), targXY: w, ret: 4, retXY: v,
+			ctrl: ctrlWriteNP | ctrlInline | staticVC1, len: 15, dat: 1 << 6}
 	}
 	return []check{
-		one("a program ends before its write is acknowledged", []string{"write of 64 bytes from 0x40000", "WR_ACK_RECEIVED", "a write barrier"}, write, counter(cntWriteAck)),
+		one("a program ends before its write is acknowledged", []string{"write of 64 bytes from 0x40000", "WR_ACK_RECEIVED", "a write barrier"},
+			write, counter(cntWriteAck)),
 		one("a program ends before its write with an id is", []string{"write of 64 bytes", "a write barrier"}, tagged, zero(cntOutstanding+3)),
 		one("a program ends before its word is acknowledged", []string{"inline write of 4 bytes", "a write barrier"}, word, counter(cntWriteAck)),
 		one("a program ends before its atomic is answered", []string{"atomic of 4 bytes", "an atomic barrier"},
@@ -47,7 +50,8 @@ func owedChecks() []check {
 			func(r *rig, v, w chip.XY) nocRequest { q := r.sendTo(v, w); q.ctrl &^= ctrlMarked; return q }, zero(cntOutgoing)),
 		{
 			name: "a program ends before the write of its other processor is acknowledged", cfg: races, cat: ub,
-			says: []string{"BRISC pc=", "the end of a program is reported", "write of 64 bytes", "started by tile", "TRISC0 pc=", "on NoC 1", "a write barrier"},
+			says: []string{"BRISC pc=", "the end of a program is reported", "write of 64 bytes", "started by tile", "TRISC0 pc=", "on NoC 1",
+				"a write barrier"},
 			do: func(r *rig, right bool) {
 				v, w := r.worker(1, 1), r.worker(2, 2)
 				q := r.sendTo(v, w)

@@ -30,7 +30,8 @@ func TestUnmappedAddresses(t *testing.T) {
 
 		r = newRig(t, Config{Arch: chip.Blackhole, Synchronous: true, Seed: 1, RefuseUnmapped: strict})
 		start, end := r.worker(0, 0), r.worker(13, 9)
-		for i, w := range []uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5} {
+		for i, w := range []uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29,
+			uint32(start.Y)>>3 | 1<<5} {
 			r.dev.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
 		}
 		r.dev.BARLoad(0, 7<<21+0x30000, 4)
@@ -108,7 +109,8 @@ func TestUnmappedAddresses(t *testing.T) {
 					off = 7<<20 + at
 					r.dev.BARStore(0, 0x1FC00000+8*7, 8, uint64(end.X)<<16|uint64(end.Y)<<22|uint64(start.X)<<28|uint64(start.Y)<<34|1<<41)
 				} else {
-					for i, w := range []uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29, uint32(start.Y)>>3 | 1<<5} {
+					for i, w := range []uint32{0, uint32(end.X)<<11 | uint32(end.Y)<<17 | uint32(start.X)<<23 | uint32(start.Y)<<29,
+						uint32(start.Y)>>3 | 1<<5} {
 						r.dev.BARStore(0, 0x1FC00000+12*7+uint64(4*i), 4, uint64(w))
 					}
 				}

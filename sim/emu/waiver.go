@@ -54,7 +54,8 @@ const (
 	MetalFirmware = StoresInOrder | PassedBytesUnused | UnwrittenUnused | BootIsOver
 	MetalQueue    = StoresInOrder | SentIsRead | CountedAtOnce | ReadInOrder
 
-	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead | ZeroedAtOnce | BootIsOver
+	allAssumptions = StoresInOrder | SentIsRead | CountedAtOnce | PassedBytesUnused | ReadInOrder | UnwrittenUnused | ContextIsRead |
+		ZeroedAtOnce | BootIsOver
 )
 
 // engineAssumptions is the place of the first assumption of the Tensix engines.

@@ -57,7 +57,8 @@ func assumed() map[Assumptions]func(r *rig, v, w chip.XY) *asm {
 
 // increment is an atomic of v to the word at addr of w on virtual channel 2.
 func increment(v, w chip.XY, addr uint64) nocRequest {
-	return nocRequest{buf: 3, targ: addr, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | 2<<13, len: 0x107C, dat: 1}
+	return nocRequest{buf: 3, targ: addr, targXY: w, ret: 4, retXY: v, ctrl: ctrlAtomic | ctrlMarked | ctrlStaticVC | 2<<13,
+		len: 0x107C, dat: 1}
 }
 
 // changesPage runs a program on w that changes the word at 0x40000 of v when the one at 0x48000 of w is not 0 any more.
@@ -139,7 +140,8 @@ func TestWaivers(t *testing.T) {
 			}
 			run := func(name string, accepted bool, waivers func(text []byte) []Waiver) {
 				for _, delay := range []int{0, 80} {
-					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true, RefuseUnwritten: a == UnwrittenUnused}
+					cfg := Config{Arch: arch, Synchronous: true, Delay: delay, RefuseRaces: true, RefuseCounters: true,
+						RefuseUnwritten: a == UnwrittenUnused}
 					topo, err := chip.New(arch, chip.Harvesting{})
 					if err != nil {
 						t.Fatal(err)

@@ -156,7 +156,8 @@ func (m *Machine) ConfigRead(bdf, off uint32) (uint32, error) {
 	device := bdf >> 3
 	switch {
 	case bdf&7 != 0 || device > 31:
-		return 0, fmt.Errorf("libttsim: configuration of %02x:%02x.%x: %w: only bus 0 and function 0 have cards", bdf>>8, bdf>>3&31, bdf&7, ErrMisuse)
+		return 0, fmt.Errorf("libttsim: configuration of %02x:%02x.%x: %w: only bus 0 and function 0 have cards", bdf>>8, bdf>>3&31,
+			bdf&7, ErrMisuse)
 	case off&3 != 0 || off >= 4096:
 		return 0, fmt.Errorf("libttsim: configuration word at %#x: %w: want a multiple of 4 below 4096", off, ErrMisuse)
 	case int(device) >= len(m.functions):
@@ -179,7 +180,8 @@ func (m *Machine) locate(address uint64, n int) (c *emu.Chip, bar int, off uint6
 			}
 		}
 	}
-	return nil, 0, 0, fmt.Errorf("libttsim: %d bytes at physical address %#x: %w: they are in no BAR of the %d cards", n, address, ErrMisuse, len(m.functions))
+	return nil, 0, 0, fmt.Errorf("libttsim: %d bytes at physical address %#x: %w: they are in no BAR of the %d cards", n, address, ErrMisuse,
+		len(m.functions))
 }
 
 // Read reads len(p) bytes at a physical address in a BAR. Naturally aligned accesses of 4 and 8 bytes are one load. The error wraps

@@ -272,7 +272,8 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	if _, err := libttsim.Start(libttsim.Settings{Machine: "n150", Serve: path}, &memory{}, func(error) {}); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := libttsim.Start(libttsim.Settings{Machine: "n150", Serve: path}, &memory{},
+		func(error) {}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("a second machine at the same path: %v", err)
 	}
 	if err := m.Close(); err != nil {
@@ -292,7 +293,8 @@ func TestParseSettings(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, text := range []string{``, `{}`, `{"machine":"n151"}`, `{"machine":"n150","checks":["speed"]}`, `{"machine":"n150","sede":1}`, `[]`} {
+	for _, text := range []string{``, `{}`, `{"machine":"n151"}`, `{"machine":"n150","checks":["speed"]}`, `{"machine":"n150","sede":1}`,
+		`[]`} {
 		if _, err := libttsim.ParseSettings(text); !errors.Is(err, libttsim.ErrSettings) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -27,7 +27,8 @@ func (h *Head) check(s Service) error {
 	case h.Op != OpHello || h.Off != magic || h.Size != 0:
 		return fmt.Errorf("serve: %w: it doesn't begin with the greeting", ErrProtocol)
 	case h.Object != Version:
-		return fmt.Errorf("serve: %w: it has version %d, this program version %d; run the same release on both sides", ErrProtocol, h.Object, Version)
+		return fmt.Errorf("serve: %w: it has version %d, this program version %d; run the same release on both sides", ErrProtocol,
+			h.Object, Version)
 	case h.Kind != uint8(s):
 		return fmt.Errorf("serve: %w: it is for service %d, not %d", ErrProtocol, h.Kind, s)
 	}

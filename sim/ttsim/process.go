@@ -111,11 +111,13 @@ func (p *process) connect(path, abs string) ([]*Function, error) {
 	case errors.Is(err, function.ErrGone):
 		return nil, p.startError()
 	case errors.Is(err, function.ErrSymbol):
-		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrMissingSymbol, err), Hint: "use ttsim 1.10.0 or a later one that keeps its API"}
+		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrMissingSymbol, err),
+			Hint: "use ttsim 1.10.0 or a later one that keeps its API"}
 	case errors.Is(err, ErrUnsupported):
 		return nil, fmt.Errorf("ttsim: start: server %q: %w", p.cmd.Args, ErrUnsupported)
 	default:
-		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrNotLibrary, err), Hint: "it may need a newer C library or another processor"}
+		return nil, &LibraryError{Path: path, Err: fmt.Errorf("%w: %w", ErrNotLibrary, err),
+			Hint: "it may need a newer C library or another processor"}
 	}
 	var functions []*Function
 	// Devices follow each other on bus 0 from device number 0; the first absent one reads all-ones (ttsim

@@ -98,7 +98,8 @@ func (s *Sim) Reset() error {
 	before := s.current.Load()
 	before.close(false)
 	stopped := func(err error) error {
-		before.fault.Store(&Error{Category: CategoryExit, Clock: before.client.Clocks(), Message: "it could not be started again: " + err.Error(), Err: err})
+		before.fault.Store(&Error{Category: CategoryExit, Clock: before.client.Clocks(),
+			Message: "it could not be started again: " + err.Error(), Err: err})
 		return err
 	}
 	p, functions, err := newProcess(s)
@@ -108,7 +109,8 @@ func (s *Sim) Reset() error {
 	same := func(a, b *Function) bool { return a.id == b.id && a.bars == b.bars }
 	if !slices.EqualFunc(functions, s.functions, same) {
 		p.close(false)
-		return stopped(&LibraryError{Path: s.path, Err: ErrUnknownChip, Hint: "the file has changed since the start; close the simulator and start it again"})
+		return stopped(&LibraryError{Path: s.path, Err: ErrUnknownChip,
+			Hint: "the file has changed since the start; close the simulator and start it again"})
 	}
 	for _, f := range s.functions {
 		f.controller.reset()

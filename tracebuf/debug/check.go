@@ -214,7 +214,8 @@ func (c *check) restore(ctx context.Context) error {
 // in its queues and buffers, and the search goes on. step is the index of the program, or -1 if the whole trace is good.
 // Bisect keeps the queues as Step does. [Debugger.BisectRun] also says in which iteration the program goes wrong, where a trace
 // has loops, and what of this is different for those.
-func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (step int, err error) {
+func (d *Debugger) Bisect(ctx context.Context, prepare func(programs int) error,
+	good func(programs int) (bool, error)) (step int, err error) {
 	at, err := d.BisectRun(ctx, prepare, good)
 	if at == nil {
 		return -1, err

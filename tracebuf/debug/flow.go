@@ -177,7 +177,8 @@ func isLimited(im *tracebuf.Image, commands []byte) bool {
 // position is where a step is.
 func (f *flow) position(at tracebuf.At) Position {
 	s := f.step(at)
-	p := Position{Queue: f.all[f.home(at.Part)].Queue, Step: slices.Index(f.Debugger.runs, at), Name: s.Name, Kind: s.Control.Kind, Run: f.ran, Loops: slices.Clone(f.loops)}
+	p := Position{Queue: f.all[f.home(at.Part)].Queue, Step: slices.Index(f.Debugger.runs, at), Name: s.Name, Kind: s.Control.Kind,
+		Run: f.ran, Loops: slices.Clone(f.loops)}
 	if n := len(f.called); n > 0 {
 		p.Trace = f.called[n-1]
 	}

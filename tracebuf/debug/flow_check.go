@@ -100,7 +100,10 @@ func (d *Debugger) ends() []int {
 
 // alone runs that many programs one by one, or those before a step of the first part; 0 stands for all.
 func (c *check) alone(programs, until int) *flow {
-	f := &flow{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At, _ int) error { return c.s.Run(ctx, at.Part, at.Step) }), plain: true, most: programs, until: until}
+	f := &flow{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At,
+		_ int) error {
+		return c.s.Run(ctx, at.Part, at.Step)
+	}), plain: true, most: programs, until: until}
 	for i := range c.all {
 		if c.all[i].Loaded {
 			f.program, f.plain = c.waited(c.sendProgram), false
@@ -140,7 +143,8 @@ func (c *check) compareFlow(ctx context.Context, alone, replay func() error) (di
 // that prepare and good are given count each run of a program. Of a trace with control flow all programs run one by one first,
 // after prepare(0), to see which ways it goes, and the beginnings that are replayed go these ways as straight lines; the whole
 // trace is replayed with its loops and branches. at is nil if the whole trace is good.
-func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) error, good func(programs int) (bool, error)) (at *Position, err error) {
+func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) error,
+	good func(programs int) (bool, error)) (at *Position, err error) {
 	if prepare == nil {
 		prepare = func(int) error { return nil }
 	}

@@ -94,7 +94,8 @@ func (r *run) cut(first, end int) []cut {
 	for i := range out {
 		for k := range out {
 			if i != k && out[k].recorded > 0 {
-				out[i].steps = append(out[i].steps, tracebuf.Step{Name: "end of the part", Program: tracebuf.NoProgram, Edge: tracebuf.Edge{Kind: tracebuf.EdgeEnd}})
+				out[i].steps = append(out[i].steps, tracebuf.Step{Name: "end of the part", Program: tracebuf.NoProgram,
+					Edge: tracebuf.Edge{Kind: tracebuf.EdgeEnd}})
 				break
 			}
 		}

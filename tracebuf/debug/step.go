@@ -248,7 +248,8 @@ func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
 		start, began := from[i]()
 		end, ended := to[i]()
 		if !began || !ended {
-			return nil, &StepError{Trace: r.t.Name(), First: p.Step, Last: p.Step, Name: p.Name, Loops: p.Loops, Err: cmp.Or(r.s.Restarted(), errTimeLost)}
+			return nil, &StepError{Trace: r.t.Name(), First: p.Step, Last: p.Step, Name: p.Name, Loops: p.Loops,
+				Err: cmp.Or(r.s.Restarted(), errTimeLost)}
 		}
 		out = append(out, Time{Queue: p.Queue, Name: p.Name, Start: start, End: end})
 	}

@@ -85,7 +85,8 @@ func Compare(ctx context.Context, trace string, regions []Region) error {
 			continue
 		}
 		first, n := differ(r.Want, got)
-		return &VerifyError{Trace: trace, What: r.What, Offset: r.Offset + first, Differ: n, Size: len(r.Want), Want: r.Want[first], Got: got[first]}
+		return &VerifyError{Trace: trace, What: r.What, Offset: r.Offset + first, Differ: n, Size: len(r.Want), Want: r.Want[first],
+			Got: got[first]}
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ import (
 
 // metalTraces has a folder for each trace that tt-metal's host code assembled: commands.bin, kernels-ADDRESS.bin for each kernel
 // buffer in DRAM with its pages in order, and trace.json (assembled).
-var metalTraces = flag.String("metal-traces", "", "`folder` with traces that tt-metal's host code assembled, of kernels in the folder of -metal")
+var metalTraces = flag.String("metal-traces", "",
+	"`folder` with traces that tt-metal's host code assembled, of kernels in the folder of -metal")
 
 // assembled is what a trace is and what its programs compute.
 type assembled struct {
@@ -183,7 +184,8 @@ func (a *assembled) file(t *testing.T, trace *metaltrace.Trace, f *metal.Firmwar
 		if b.Kind == "l1" {
 			kind = tracebuf.KindL1
 		}
-		o.Buffers = append(o.Buffers, tracebuf.Buffer{Name: b.Name, Kind: kind, Addr: b.Addr, Size: b.Size, PageSize: b.PageSize, Stride: b.PageSize})
+		o.Buffers = append(o.Buffers, tracebuf.Buffer{Name: b.Name, Kind: kind, Addr: b.Addr, Size: b.Size, PageSize: b.PageSize,
+			Stride: b.PageSize})
 	}
 	made, err := trace.File(o)
 	devtest.Must(t, err)

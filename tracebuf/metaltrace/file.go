@@ -228,7 +228,9 @@ func (w *writer) relay(b *cq.Builder, c *command, index int) error {
 		}
 	}
 	if len(relay.Subs) > maxRelaySubs {
-		return &ImportError{Offset: c.offset, Command: c.cmd.Name(), Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs), Err: ErrUnsupported}
+		return &ImportError{Offset: c.offset, Command: c.cmd.Name(),
+			Why: fmt.Sprintf("its data are %d runs of bytes in DRAM, a command relays at most %d", len(relay.Subs), maxRelaySubs),
+			Err: ErrUnsupported}
 	}
 	at := b.RelayPagedPacked(relay)
 	for i, page := range pages {

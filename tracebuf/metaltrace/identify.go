@@ -48,7 +48,8 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 		switch {
 		case err == nil && found != nil && same(found, f):
 		case err == nil && found != nil:
-			return nil, fmt.Errorf("metaltrace: %w: %s of %v and %s of %v: name one of them", ErrSeveral, found.Dir, found.Layout.Revision, f.Dir, f.Layout.Revision)
+			return nil, fmt.Errorf("metaltrace: %w: %s of %v and %s of %v: name one of them", ErrSeveral, found.Dir, found.Layout.Revision, f.Dir,
+				f.Layout.Revision)
 		case err == nil:
 			found = f
 		case errors.As(err, &unknown):
@@ -73,7 +74,10 @@ func (t *Trace) FindFirmware(l *Library) (*metal.Firmware, error) {
 // same reports whether two folders have the same base firmware.
 func same(a, b *metal.Firmware) bool {
 	for p := range a.Base {
-		if !slices.EqualFunc(a.Base[p].Segments, b.Base[p].Segments, func(x, y kernels.MetalSegment) bool { return x.Addr == y.Addr && bytes.Equal(x.Data, y.Data) }) {
+		if !slices.EqualFunc(a.Base[p].Segments, b.Base[p].Segments, func(x, y kernels.MetalSegment) bool {
+			return x.Addr == y.Addr &&
+				bytes.Equal(x.Data, y.Data)
+		}) {
 			return false
 		}
 	}
@@ -139,7 +143,8 @@ func (t *Trace) FindLaunches(workers *abi.Layout) error {
 			}
 		}
 		if len(messages) == 0 {
-			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i), Err: ErrNotTrace}
+			return &ImportError{Offset: s.Offset, Command: "SEND_GO_SIGNAL", Why: fmt.Sprintf("program %d has no launch message", i),
+				Err: ErrNotTrace}
 		}
 		config := s.config(t.Layout)
 		for _, msg := range messages {
@@ -166,7 +171,8 @@ func messagesOf(c *command, w *cq.WritePacked, workers *abi.Layout, l cq.Layout,
 	}
 	l1 := &workers.L1
 	if slot := l1.Launch + uint32(step)%l1.LaunchEntries*l1.LaunchSize; w.Addr != slot || uint32(w.Size) != l1.LaunchSize {
-		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message of program %d has %d B at %#x with base firmware of %v", w.Size, w.Addr, step, l1.LaunchSize, slot, workers.Revision)
+		return nil, fail(ErrUnsupported, "%d B at %#x of L1, the launch message of program %d has %d B at %#x with base firmware of %v", w.Size,
+			w.Addr, step, l1.LaunchSize, slot, workers.Revision)
 	}
 	if c.header {
 		return nil, fail(ErrUnsupported, "launch messages lie in DRAM")

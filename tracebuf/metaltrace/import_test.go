@@ -41,7 +41,8 @@ func openMemory(t *testing.T, target kmd.Target) cardMemory {
 }
 
 // imported reads a trace where it lies in DRAM and returns it, and a file of the same buffers as the recorder's own.
-func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.File, find func(*metaltrace.Trace) error) (*metaltrace.Trace, []byte) {
+func imported(t *testing.T, m cardMemory, trace *reprise.Trace, saved *tracebuf.File,
+	find func(*metaltrace.Trace) error) (*metaltrace.Trace, []byte) {
 	t.Helper()
 	im := &saved.Image
 	b := make([]byte, len(im.Bytes))
@@ -115,7 +116,8 @@ func TestImportedParametersAreSet(t *testing.T) {
 			b.Pages("low", 1024) // so that no other argument looks like an address
 			in, out := b.Pages("in", 4), b.Pages("out", 4)
 			x := b.Load(b.Adder("one", chip.Core{X: 1, Y: 2}, in, out, 5))
-			trace, err := b.Queue.Capture(b.Ctx, "sum", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+			trace, err := b.Queue.Capture(b.Ctx, "sum",
+				func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 			b.Must(err)
 			b.Must(b.Queue.Wait(b.Ctx))
 			saved := save(b, trace)

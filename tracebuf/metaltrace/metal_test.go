@@ -157,7 +157,8 @@ func kernelOf(t *testing.T, c *metal.Cache, f *metal.Firmware, name string, p ch
 		if k.Name != name || k.Processor != p {
 			continue
 		}
-		if log, err := os.ReadFile(strings.TrimSuffix(k.Path, ".elf") + ".log"); err == nil && bytes.Contains(log, []byte("NOC_INDEX=")) && !bytes.Contains(log, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
+		if log, err := os.ReadFile(strings.TrimSuffix(k.Path, ".elf") + ".log"); err == nil && bytes.Contains(log, []byte("NOC_INDEX=")) &&
+			!bytes.Contains(log, fmt.Appendf(nil, "NOC_INDEX=%d", noc)) {
 			continue
 		}
 		if im, err := k.Load(); err == nil && f.CheckProcessor(im, p) == nil {

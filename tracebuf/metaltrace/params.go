@@ -38,7 +38,8 @@ func (e *ArgumentError) Error() string {
 	if e.Argument.Common {
 		kind = "common argument"
 	}
-	return fmt.Sprintf("metaltrace: parameter %q: %s %d of program %d on %v: %s: %v", e.Argument.Name, kind, e.Argument.Index, e.Argument.Step, e.Argument.Processor, e.Why, ErrArgument)
+	return fmt.Sprintf("metaltrace: parameter %q: %s %d of program %d on %v: %s: %v", e.Argument.Name, kind, e.Argument.Index,
+		e.Argument.Step, e.Argument.Processor, e.Why, ErrArgument)
 }
 
 // Unwrap returns ErrArgument.

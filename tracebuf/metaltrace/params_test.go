@@ -118,7 +118,8 @@ func TestArgumentsRefused(t *testing.T) {
 		_, err := trace.File(metaltrace.FileOptions{Name: "refused", Target: m.target(), Arguments: c.args,
 			Buffers: []tracebuf.Buffer{{Name: "out", Kind: tracebuf.KindDRAM, Addr: 0x40, Size: 2048, PageSize: 2048, Stride: 2048}}})
 		var of *metaltrace.ArgumentError
-		if !errors.Is(err, metaltrace.ErrArgument) || !errors.As(err, &of) || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), `parameter "n"`) {
+		if !errors.Is(err, metaltrace.ErrArgument) || !errors.As(err, &of) || !strings.Contains(err.Error(), c.why) ||
+			!strings.Contains(err.Error(), `parameter "n"`) {
 			t.Errorf("%+v: %v, want %q", c.args, err, c.why)
 		}
 	}

@@ -120,7 +120,8 @@ func (r *reader) prefetch(c *cq.Reading) error {
 	case "STALL":
 		return nil // it waits for kernels that the host writes; those of a file are there before a replay
 	case "PAGED_TO_RINGBUFFER":
-		data, err := r.fetch(c, place{uint32(number(c, "start")), uint32(number(c, "log2_page")), uint32(number(c, "base")), uint32(number(c, "length"))})
+		data, err := r.fetch(c, place{uint32(number(c, "start")), uint32(number(c, "log2_page")), uint32(number(c, "base")),
+			uint32(number(c, "length"))})
 		if err != nil {
 			return err
 		}
@@ -147,7 +148,8 @@ func (r *reader) prefetch(c *cq.Reading) error {
 		return nil
 	case "RELAY_PAGED_PACKED":
 		for i := range int(number(c, "count")) {
-			p := place{uint32(number(c, at("start", i))), uint32(number(c, at("log2_page", i))), uint32(number(c, at("base", i))), uint32(number(c, at("length", i)))}
+			p := place{uint32(number(c, at("start", i))), uint32(number(c, at("log2_page", i))), uint32(number(c, at("base", i))),
+				uint32(number(c, at("length", i)))}
 			data, err := r.fetch(c, p)
 			if err != nil {
 				return err
@@ -169,7 +171,8 @@ func (r *reader) fetch(c *cq.Reading, p place) ([]byte, error) {
 		return nil, notTrace(c, "%v", err)
 	}
 	if err != nil {
-		return nil, &ImportError{Offset: c.Offset, Command: c.Name, Why: fmt.Sprintf("%d B of kernels at %#x of the DRAM banks can't be read", p.length, p.base), Err: err}
+		return nil, &ImportError{Offset: c.Offset, Command: c.Name, Why: fmt.Sprintf("%d B of kernels at %#x of the DRAM banks can't be read",
+			p.length, p.base), Err: err}
 	}
 	return data, nil
 }
@@ -247,7 +250,8 @@ func (r *reader) packed(c *cq.Reading) error {
 // common makes a WRITE_PACKED of common arguments to rectangles one of the larger form, in which this runtime writes them.
 func (r *reader) common(c *cq.Reading, w *cq.WritePacked) error {
 	if c.Data == 0 || w.Addr%cq.L1Align != 0 {
-		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go", w.Size, w.Addr, cq.L1Align)
+		return unsupported(c, "it writes %d B at %#x of the program's memory to rectangles, where only inline data at multiples of %d may go",
+			w.Size, w.Addr, cq.L1Align)
 	}
 	slot := cq.SlotStride(int(w.Size))
 	for first := 0; first < len(w.Rects); first += cq.MaxLargeSubs {
@@ -280,7 +284,8 @@ func (r *reader) append(c *cq.Reading, cmd cq.DispatchCommand) {
 // large reads a WRITE_PACKED_LARGE. tt-metal writes whole words, and places whatever it writes at multiples of 16 in memory and in
 // the command, with zeros between: so lengths are rounded up to what this runtime's dispatcher takes.
 func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
-	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")), OffsetIndex: uint16(number(c, "offset_index"))}
+	w := cq.WritePackedLarge{Type: cq.LargeType(number(c, "type")), Alignment: uint16(number(c, "alignment")),
+		OffsetIndex: uint16(number(c, "offset_index"))}
 	for i := range int(number(c, "count")) {
 		s := cq.LargeSub{
 			NOC: uint32(number(c, at("noc", i))), Addr: uint32(number(c, at("addr", i))),
@@ -289,7 +294,8 @@ func (r *reader) large(c *cq.Reading) (cq.DispatchCommand, error) {
 		}
 		if s.Length%cq.L1Align != 0 {
 			if s.Addr%cq.L1Align != 0 || w.Alignment < cq.L1Align {
-				return nil, unsupported(c, "it writes %d B at %#x of the program's memory, and only what begins at a multiple of %d may be rounded up", s.Length, s.Addr, cq.L1Align)
+				return nil, unsupported(c, "it writes %d B at %#x of the program's memory, and only what begins at a multiple of %d may be rounded up",
+					s.Length, s.Addr, cq.L1Align)
 			}
 			s.Length += -s.Length & (cq.L1Align - 1)
 		}
@@ -308,7 +314,8 @@ func (r *reader) goSignal(c *cq.Reading, to cq.Dispatcher) error {
 		}
 	}
 	g := cq.SendGoSignal{
-		Go: cq.GoWord(number(c, "go")), Multicast: uint8(multicast), NumUnicast: uint8(number(c, "unicasts")), NOCStart: uint8(number(c, "noc_start")),
+		Go: cq.GoWord(number(c, "go")), Multicast: uint8(multicast), NumUnicast: uint8(number(c, "unicasts")),
+		NOCStart:  uint8(number(c, "noc_start")),
 		WaitCount: uint32(number(c, "wait_count")), WaitStream: uint32(number(c, "wait_stream")),
 	}
 	switch {

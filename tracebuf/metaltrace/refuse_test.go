@@ -46,7 +46,8 @@ type metalStream struct {
 func newMetalStream(t testing.TB, arch chip.Arch) *metalStream {
 	ch, err := chip.New(arch, chip.Harvesting{})
 	devtest.Must(t, err)
-	return &metalStream{t: t, layout: abi.Own(arch), ch: ch, cores: chip.Range{End: chip.Core{X: 1, Y: 1}}, b: cq.NewBuilder(cq.Layout(arch), nil)}
+	return &metalStream{t: t, layout: abi.Own(arch), ch: ch, cores: chip.Range{End: chip.Core{X: 1, Y: 1}},
+		b: cq.NewBuilder(cq.Layout(arch), nil)}
 }
 
 func (m *metalStream) rect() uint32 {
@@ -74,7 +75,8 @@ func (m *metalStream) config() {
 		devtest.Must(m.t, err)
 		cores = append(cores, m.ch.Arch().NOCXY(xy))
 	}
-	m.b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 12, Addr: 0, Cores: cores, Data: bytes.Repeat([]byte{1}, 16*len(cores))})
+	m.b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 12, Addr: 0, Cores: cores,
+		Data: bytes.Repeat([]byte{1}, 16*len(cores))})
 	m.b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, NoStride: true, Size: 8, Addr: 16,
 		Rects: []cq.Rect{{NOC: m.rect(), Dests: uint32(m.cores.Size())}}, Data: []byte{2, 2, 2, 2, 2, 2, 2, 2, 15: 0}})
 	m.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []cq.LargeSub{
@@ -168,7 +170,8 @@ func TestMetalFormsAreRewritten(t *testing.T) {
 		if len(f.Image.Steps) != 9 || len(f.Image.Programs) != 1 || len(f.Image.Programs[0].Binary) != 3*2048 {
 			t.Fatalf("%d steps, %d programs, want 9 of one program with 3 pages", len(f.Image.Steps), len(f.Image.Programs))
 		}
-		if k := trace.Steps[8].Launches[0].Kernels; len(k) != 1 || k[0].Processor != chip.BRISC || k[0].Addr != m.layout.L1.KernelConfig+4096 || k[0].Text[0] != 1 || k[0].Text[2048] != 2 {
+		if k := trace.Steps[8].Launches[0].Kernels; len(k) != 1 || k[0].Processor != chip.BRISC || k[0].Addr != m.layout.L1.KernelConfig+4096 ||
+			k[0].Text[0] != 1 || k[0].Text[2048] != 2 {
 			t.Errorf("the kernels are %v", k)
 		}
 		var text strings.Builder
@@ -224,7 +227,8 @@ func TestRefusals(t *testing.T) {
 			m.b.ForwardSubordinateGo(true, cq.SendGoSignal{WaitStream: 48})
 		}, metaltrace.ErrUnsupported, []string{"SEND_GO_SIGNAL", "own firmware"}},
 		{"odd place", func(m *metalStream) {
-			m.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1, Subs: []cq.LargeSub{{NOC: m.rect(), Addr: 4, Length: 4, Dests: 4, Unlink: true}}, Data: make([]byte, 16)})
+			m.b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 1,
+				Subs: []cq.LargeSub{{NOC: m.rect(), Addr: 4, Length: 4, Dests: 4, Unlink: true}}, Data: make([]byte, 16)})
 		}, metaltrace.ErrUnsupported, []string{"WRITE_PACKED_LARGE", "rounded up"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -41,7 +41,8 @@ func asMetal(t *testing.T, l cq.Layout, commands []byte) []byte {
 					at = ring
 					loaded[s] = at
 					pages := (s.Length + 2047) &^ 2047
-					b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: ring == 0, LogPageSize: uint8(s.LogPageSize), StartPage: uint8(s.StartPage), Advance: pages, Base: s.Base, Length: s.Length})
+					b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: ring == 0, LogPageSize: uint8(s.LogPageSize), StartPage: uint8(s.StartPage),
+						Advance: pages, Base: s.Base, Length: s.Length})
 					ring += pages
 				}
 				relay.Subs = append(relay.Subs, cq.RingSub{Start: at - loaded[c.Subs[0]], Length: s.Length})

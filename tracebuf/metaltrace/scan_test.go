@@ -166,7 +166,8 @@ func FuzzScan(f *testing.F) {
 		}
 		for _, c := range found {
 			rows := uint64((c.Pages+banks-1)/banks) * uint64(c.PageSize)
-			if c.Addr < size-window || c.Addr%align != 0 || c.Size > c.Pages*c.PageSize || c.Pages < 1 || rows > size-c.Addr || len(c.Revisions) == 0 {
+			if c.Addr < size-window || c.Addr%align != 0 || c.Size > c.Pages*c.PageSize || c.Pages < 1 || rows > size-c.Addr ||
+				len(c.Revisions) == 0 {
 				t.Fatalf("found %+v", c)
 			}
 			commands := make([]byte, c.Pages*c.PageSize)

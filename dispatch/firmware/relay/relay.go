@@ -113,7 +113,8 @@ type FarQueue struct {
 func (f *Far) Bytes() []byte {
 	b := words(nil, 1, uint32(len(f.Queues)), f.Self.Packed(), f.Mirror.Packed(), 0, 0, 0, 0)
 	for _, q := range f.Queues {
-		b = words(b, q.Issue, q.IssueSize, q.Prefetch.Packed(), q.Fetch, q.FetchSize, q.Completion, q.CompletionSize, q.Dispatch.Packed(), q.CompletionRead)
+		b = words(b, q.Issue, q.IssueSize, q.Prefetch.Packed(), q.Fetch, q.FetchSize, q.Completion, q.CompletionSize, q.Dispatch.Packed(),
+			q.CompletionRead)
 	}
 	return b
 }

@@ -33,5 +33,6 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return deadlock.Run(ctx, devices.Open(), deadlock.Options{Block: uint32(*block), Watch: *watch, Dir: *dir, Prints: os.Stdout, HangTimeout: *timeout})
+	return deadlock.Run(ctx, devices.Open(), deadlock.Options{Block: uint32(*block), Watch: *watch, Dir: *dir, Prints: os.Stdout,
+		HangTimeout: *timeout})
 }

@@ -118,7 +118,8 @@ func (m *Model) run(ctx context.Context, l *Layer, t layer, x *ops.Tensor) error
 		}, opts...)
 	case Pool:
 		_, err = m.dev.MaxPool2d(ctx, x, ops.Pool2dConfig{
-			Batch: m.images, Height: l.Height, Width: l.Width, Channels: l.In, Kernel: square(l.Kernel), Stride: square(l.Stride), Padding: square(l.Padding),
+			Batch: m.images, Height: l.Height, Width: l.Width, Channels: l.In, Kernel: square(l.Kernel), Stride: square(l.Stride),
+			Padding: square(l.Padding),
 		}, opts...)
 	default:
 		_, err = m.dev.Linear(ctx, x, t.weights, t.bias, opts...)

@@ -41,7 +41,8 @@ func New(ctx context.Context, d *reprise.Device, n *digits.Network, images int, 
 
 // NewWithInput is New with an input buffer of the caller: in DRAM, with a page of digits.PageBytes for each image. Close doesn't
 // free it.
-func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range, input *reprise.Buffer) (*Deployment, error) {
+func NewWithInput(ctx context.Context, d *reprise.Device, n *digits.Network, images int, cores chip.Range,
+	input *reprise.Buffer) (*Deployment, error) {
 	dep := &Deployment{images: images, borrowed: input != nil}
 	if dep.borrowed {
 		dep.pages = append(dep.pages, input)
@@ -118,7 +119,8 @@ func load(a chip.Arch) (kernelImages, error) {
 }
 
 // program is one layer from input to output.
-func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int, cores chip.Range) *reprise.Program {
+func (k kernelImages) program(name string, l *digits.Layer, input, weights, output *reprise.Buffer, images int,
+	cores chip.Range) *reprise.Program {
 	share := map[chip.Core]digits.Share{}
 	shares := digits.Shares(images, cores.Size())
 	for c := range cores.Cores() {

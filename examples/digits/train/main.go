@@ -65,20 +65,21 @@ type trained struct {
 	classify func([]digits.Image) []uint8 // as the device computes
 }
 
-var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetensors", convDefaults(), func(images []digits.Image, o options) (trained, error) {
-	m := trainConv(images, o)
-	n, err := m.bfloat()
-	if err != nil {
-		return trained{}, err
-	}
-	file, err := n.Encode()
-	return trained{m, file, func(images []digits.Image) (said []uint8) {
-		for _, s := range reference.Scores(chip.Blackhole, n, images) {
-			said = append(said, s.Best())
+var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetensors", convDefaults(),
+	func(images []digits.Image, o options) (trained, error) {
+		m := trainConv(images, o)
+		n, err := m.bfloat()
+		if err != nil {
+			return trained{}, err
 		}
-		return said
-	}}, err
-}}
+		file, err := n.Encode()
+		return trained{m, file, func(images []digits.Image) (said []uint8) {
+			for _, s := range reference.Scores(chip.Blackhole, n, images) {
+				said = append(said, s.Best())
+			}
+			return said
+		}}, err
+	}}
 
 var integer = recipe{"integer", "examples/digits/weights.bin", defaults(), func(images []digits.Image, o options) (trained, error) {
 	m := train(images, o)

@@ -72,7 +72,8 @@ func exp(x float32) float32 {
 	k := math.Floor(float64(v*math.Log2E) + 0.5)
 	r := v - float64(k*math.Ln2)
 	sum := 1. / 40320
-	for _, c := range [...]float64{1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1} { // Horner's scheme of the power series; |r| < 0.35
+	for _, c := range [...]float64{1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1,
+		1} { // Horner's scheme of the power series; |r| < 0.35
 		sum = c + float64(sum*r)
 	}
 	return float32(math.Ldexp(sum, int(k)))

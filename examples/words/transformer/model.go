@@ -86,7 +86,8 @@ func (m *Model) load(ctx context.Context, n *Network) error {
 	l := &loader{ctx: ctx, m: m}
 	m.state = l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: StateBytes, PageSize: StateBytes, Name: "state"})
 	l.clear(m.state)
-	m.list = l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: (4*m.tokens + listPage - 1) / listPage * listPage, PageSize: listPage, Name: "tokens"})
+	m.list = l.allocate(reprise.BufferConfig{Kind: allocator.DRAM, Size: (4*m.tokens + listPage - 1) / listPage * listPage,
+		PageSize: listPage, Name: "tokens"})
 	if m.stream == nil { // otherwise the list isn't read
 		l.clear(m.list)
 	}

@@ -118,7 +118,8 @@ func TestLoopMakesAllTokens(t *testing.T) {
 			devtest.Must(t, m.Step(ctx))
 			trace, err := dev.Queue(0).Capture(ctx, "tokens", m.RecordAll)
 			devtest.Must(t, err)
-			for _, s := range []transformer.Sampling{{Seed: 8, Tokens: 20}, {Seed: 9}, {Seed: 10, Tokens: 3}, {Seed: 11, Tokens: 17, Temperature: 8}} {
+			for _, s := range []transformer.Sampling{{Seed: 8, Tokens: 20}, {Seed: 9}, {Seed: 10, Tokens: 3},
+				{Seed: 11, Tokens: 17, Temperature: 8}} {
 				devtest.Must(t, m.Start(ctx, s))
 				devtest.Must(t, trace.Replay(ctx))
 				want, err := reference.New(dev.Arch(), n, s)

@@ -110,7 +110,8 @@ func Decode(file []byte) (*Network, error) {
 			return nil, fmt.Errorf("transformer: decode: %w", err)
 		}
 		if !slices.Equal(t.Shape, []int{p.Rows, p.Columns}) || t.DType != ops.BFloat16 {
-			return nil, fmt.Errorf("transformer: decode: %w: %s is %v of %v, want %d by %d of bfloat16", ErrShape, p.Name, t.Shape, t.DType, p.Rows, p.Columns)
+			return nil, fmt.Errorf("transformer: decode: %w: %s is %v of %v, want %d by %d of bfloat16", ErrShape, p.Name, t.Shape, t.DType,
+				p.Rows, p.Columns)
 		}
 		for b := t.Data; len(b) > 0; b = b[2:] {
 			p.Data = append(p.Data, BFloat16(binary.LittleEndian.Uint16(b)))

@@ -46,7 +46,8 @@ func (s Sampling) Start() (State, error) {
 		t = 1
 	}
 	if s.Tokens < 0 || s.Tokens > math.MaxInt32 || !(t >= 1./16 && t <= 16) {
-		return State{}, fmt.Errorf("transformer: %w: %d tokens at a temperature of %v: want a temperature from 1/16 to 16", ErrSampling, s.Tokens, s.Temperature)
+		return State{}, fmt.Errorf("transformer: %w: %d tokens at a temperature of %v: want a temperature from 1/16 to 16", ErrSampling,
+			s.Tokens, s.Temperature)
 	}
 	random := rng.Source(s.Seed)
 	start := State{Left: uint32(s.Tokens), Random: uint32(random.Uint64() >> 32), Sharpness: uint32(math.Round(math.Log2E / t * (1 << 16)))}

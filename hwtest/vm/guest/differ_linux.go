@@ -53,7 +53,8 @@ func differ(ctx context.Context, args []string) error {
 	if _, err := fmt.Sscanf(card.Driver, "%d.%d.%d", &v.Major, &v.Minor, &v.Patch); err != nil {
 		return fmt.Errorf("version %q of the driver: %w", card.Driver, err)
 	}
-	d, err := driver.New(driver.Config{Arch: card.Arch, Functions: []driver.Function{chip}, Version: v, NoIOMMU: !translates, Addresses: []uint16{bdf}})
+	d, err := driver.New(driver.Config{Arch: card.Arch, Functions: []driver.Function{chip}, Version: v, NoIOMMU: !translates,
+		Addresses: []uint16{bdf}})
 	if err != nil {
 		return err
 	}

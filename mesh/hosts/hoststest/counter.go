@@ -26,7 +26,8 @@ func NewCounter(ctx context.Context, m *mesh.Mesh, step uint32) (*Counter, error
 	const page = 64
 	c := &Counter{Queue: m.Queue(0)}
 	var err error
-	if c.buf, err = m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: page, PageSize: page, Name: "counter"}}); err != nil {
+	if c.buf, err = m.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: page, PageSize: page,
+		Name: "counter"}}); err != nil {
 		return nil, err
 	}
 	cores := []chip.Range{chip.Single(0, 0)}

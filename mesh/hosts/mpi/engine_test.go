@@ -195,7 +195,8 @@ func TestLeave(t *testing.T) {
 func TestWatch(t *testing.T) {
 	engines := inMemory(t, 2)
 	ctx, stop := engines[0].Watch(t.Context())
-	if err := errors.Join(hoststest.Each(engines, func(e *Engine) error { _, err := e.Exchange(ctx, "step", nil); return err })...); err != nil {
+	if err := errors.Join(hoststest.Each(engines,
+		func(e *Engine) error { _, err := e.Exchange(ctx, "step", nil); return err })...); err != nil {
 		t.Fatal(err)
 	}
 	m := engines[0].c.(*member).m
@@ -227,7 +228,8 @@ func TestWatch(t *testing.T) {
 
 // Frames that another program or version sent are refused, and those of this one come back as they were.
 func TestFrame(t *testing.T) {
-	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData), strings.Repeat("x", MaxData+1)} {
+	for _, data := range []string{"", "a", strings.Repeat("x", inlineSize), strings.Repeat("x", inlineSize+1), strings.Repeat("x", MaxData),
+		strings.Repeat("x", MaxData+1)} {
 		want, b := newFrame("op", []byte(data)), make([]byte, frameSize)
 		want.put(b)
 		got, err := getFrame(b)

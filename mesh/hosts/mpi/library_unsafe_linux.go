@@ -269,7 +269,8 @@ func (c *world) failed() (ranks []int) {
 	for i := range n {
 		list[i] = int32(i)
 	}
-	if l.call("MPI_Group_translate_ranks", l.translateRanks, w.ptr(group), uintptr(n), lists.at(0), w.ptr(allGroup), lists.at(0)+uintptr(4*n)) != nil {
+	if l.call("MPI_Group_translate_ranks", l.translateRanks, w.ptr(group), uintptr(n), lists.at(0), w.ptr(allGroup),
+		lists.at(0)+uintptr(4*n)) != nil {
 		return nil
 	}
 	for _, r := range list[n:] {

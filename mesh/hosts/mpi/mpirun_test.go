@@ -55,7 +55,8 @@ func TestMain(m *testing.M) {
 
 // roles are the programs of the tests.
 var roles = map[string]func() error{
-	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate, "start": roleStart, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
+	"exchange": roleExchange, "twice": roleTwice, "signals": roleSignals, "killed": roleKilled, "watch": roleWatch, "late": roleLate,
+	"start": roleStart, "time": roleTime, "steps": roleSteps, "mesh": roleMesh,
 }
 
 // networks are arguments of mpirun.
@@ -453,7 +454,8 @@ func TestSteps(t *testing.T) {
 // them.
 func TestKilledInEachStage(t *testing.T) {
 	ft := faultTolerant(t)
-	for _, stage := range effort.Of([]string{"join", "replay"}, []string{"join", "replay"}, []string{"open", "join", "capture", "replay", "wait", "compare memory", "close"}) {
+	for _, stage := range effort.Of([]string{"join", "replay"}, []string{"join", "replay"}, []string{"open", "join", "capture", "replay",
+		"wait", "compare memory", "close"}) {
 		t.Run(stage, func(t *testing.T) {
 			args := []string{"-x", stageVariable + "=" + stage}
 			if ft {
@@ -854,7 +856,8 @@ func allGather(w *world, send, recv []byte) (func() error, error) {
 	}
 	f, err := purego.Dlsym(h, "MPI_Allgather")
 	return func() error {
-		return w.l.call("MPI_Allgather", f, address(send), uintptr(len(send)), w.l.byteType, address(recv), uintptr(len(send)), w.l.byteType, w.comm)
+		return w.l.call("MPI_Allgather", f, address(send), uintptr(len(send)), w.l.byteType, address(recv), uintptr(len(send)),
+			w.l.byteType, w.comm)
 	}, err
 }
 

@@ -20,9 +20,11 @@ import (
 func transformer(t testing.TB, layers int) *graph.Report {
 	t.Helper()
 	now := time.Unix(1_800_000_000, 0)
-	r := graph.NewRecorder(graph.Config{StackTraces: true, BufferPages: true, Now: func() time.Time { now = now.Add(15 * time.Microsecond); return now }})
-	d := graph.Device{GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424, FirstCircularBuffer: 103712,
-		DRAMChannels: 12, DRAMSizePerChannel: 1 << 30, Arch: "wormhole_b0"}
+	r := graph.NewRecorder(graph.Config{StackTraces: true, BufferPages: true,
+		Now: func() time.Time { now = now.Add(15 * time.Microsecond); return now }})
+	d := graph.Device{GridX: 8, GridY: 8, ComputeX: 8, ComputeY: 8, WorkerL1Size: 1499136, L1Banks: 64, L1BankSize: 1395424,
+		FirstCircularBuffer: 103712,
+		DRAMChannels:        12, DRAMSizePerChannel: 1 << 30, Arch: "wormhole_b0"}
 	d.Derive()
 	r.Device(d)
 	next := uint64(0)
@@ -36,8 +38,10 @@ func transformer(t testing.TB, layers int) *graph.Report {
 		if kind == graph.DRAM {
 			cores = 12
 		}
-		b := &graph.Buffer{ID: next, Type: kind, Size: size, PageSize: 2048, Address: 0x100000 + next%40*0x2000, MaxPerBank: (size/2048 + cores - 1) / cores * 2048}
-		return &graph.Tensor{ID: next, Shape: shape, DType: "DataType::BFLOAT16", Layout: "Layout::TILE", Size: size, Buffer: b, MemoryConfig: "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED)"}
+		b := &graph.Buffer{ID: next, Type: kind, Size: size, PageSize: 2048, Address: 0x100000 + next%40*0x2000,
+			MaxPerBank: (size/2048 + cores - 1) / cores * 2048}
+		return &graph.Tensor{ID: next, Shape: shape, DType: "DataType::BFLOAT16", Layout: "Layout::TILE", Size: size, Buffer: b,
+			MemoryConfig: "MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED)"}
 	}
 	run := func(name string, out *graph.Tensor, in ...*graph.Tensor) *graph.Tensor {
 		args := []graph.Arg{}
@@ -175,10 +179,12 @@ func TestModelOfTransformer(t *testing.T) {
 			break
 		}
 	}
-	if add == nil || len(add.In) != 2 || len(add.Out) != 1 || add.L1Peak < add.L1After || len(add.Stack) == 0 || !strings.Contains(add.Stack[0], "app_test.go") {
+	if add == nil || len(add.In) != 2 || len(add.Out) != 1 || add.L1Peak < add.L1After || len(add.Stack) == 0 ||
+		!strings.Contains(add.Stack[0], "app_test.go") {
 		t.Errorf("an add: %+v", add)
 	}
-	if f := m.Sources[add.Source]; !strings.HasSuffix(f.Path, "app_test.go") || len(f.Lines) != 9 || !strings.Contains(f.Lines[f.Line-f.First], `r.Begin("ttnn::"+name`) {
+	if f := m.Sources[add.Source]; !strings.HasSuffix(f.Path, "app_test.go") || len(f.Lines) != 9 ||
+		!strings.Contains(f.Lines[f.Line-f.First], `r.Begin("ttnn::"+name`) {
 		t.Errorf("its source: %+v", f)
 	}
 	if o := m.Ops[add.Parent]; !o.Group || o.Name != "loop of 1" {

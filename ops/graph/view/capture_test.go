@@ -72,7 +72,8 @@ func captured(t *testing.T, layers int) *graph.Report {
 	type weights struct{ norm1, qkv, project, norm2, gate, up, down, keys, values *ops.Tensor }
 	model := make([]weights, layers)
 	for i := range model {
-		model[i] = weights{dram(1, width), dram(width, (heads+2)*headWidth), dram(heads*headWidth, width), dram(1, width), dram(width, hidden), dram(width, hidden), dram(hidden, width),
+		model[i] = weights{dram(1, width), dram(width, (heads+2)*headWidth), dram(heads*headWidth, width), dram(1, width), dram(width, hidden),
+			dram(width, hidden), dram(hidden, width),
 			dram(1, 1, positions, headWidth), dram(1, 1, positions, headWidth)}
 	}
 	x := e.empty(allocator.L1, 1, 1, 1, width)

@@ -158,7 +158,8 @@ func (t *tab) is(expression, want string) {
 func (t *tab) mouse(kind, selector string, x, y float64) {
 	t.Helper()
 	var r [4]float64
-	if err := json.Unmarshal([]byte(t.eval("(() => { const e = document.querySelector("+quoted(selector)+"); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return JSON.stringify([r.left, r.top, r.width, r.height]); })()")), &r); err != nil {
+	if err := json.Unmarshal([]byte(t.eval("(() => { const e = document.querySelector("+quoted(selector)+
+		"); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return JSON.stringify([r.left, r.top, r.width, r.height]); })()")), &r); err != nil {
 		t.Fatal(err)
 	}
 	p := map[string]any{"type": kind, "x": r[0] + x*r[2], "y": r[1] + y*r[3]}
@@ -175,7 +176,8 @@ func (t *tab) wheel(selector string, by float64) {
 	t.Helper()
 	t.mouse("mouseMoved", selector, .5, .5)
 	var at [2]float64
-	if err := json.Unmarshal([]byte(t.eval("(() => { const r = document.querySelector("+quoted(selector)+").getBoundingClientRect(); return JSON.stringify([r.left + r.width / 2, r.top + r.height / 2]); })()")), &at); err != nil {
+	if err := json.Unmarshal([]byte(t.eval("(() => { const r = document.querySelector("+quoted(selector)+
+		").getBoundingClientRect(); return JSON.stringify([r.left + r.width / 2, r.top + r.height / 2]); })()")), &at); err != nil {
 		t.Fatal(err)
 	}
 	t.call("Input.dispatchMouseEvent", map[string]any{"type": "mouseWheel", "x": at[0], "y": at[1], "deltaX": 0, "deltaY": by}, nil)
@@ -190,7 +192,8 @@ func (t *tab) shot(name string) {
 	t.eval("scrollTo(0, 0)")
 	t.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 	var r struct{ Data string }
-	t.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true, "clip": map[string]any{"x": 0, "y": 0, "width": 1400, "height": 1400, "scale": 1}}, &r)
+	t.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
+		"clip": map[string]any{"x": 0, "y": 0, "width": 1400, "height": 1400, "scale": 1}}, &r)
 	b, err := base64.StdEncoding.DecodeString(r.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +229,8 @@ func openTab(t *testing.T, url string) *tab {
 		}
 		t.Error(err)
 	})
-	c := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
+	c := exec.Command(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+		"--hide-scrollbars",
 		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+profile, "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
 	c.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
 	c.WaitDelay = 10 * time.Second

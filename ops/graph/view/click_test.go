@@ -45,7 +45,8 @@ func TestClickThroughAReport(t *testing.T) {
 	b.is("document.getElementById('args').textContent.startsWith('0: Tensor(')", "true")
 	b.is("document.querySelector('#source .this').textContent.includes('r.Begin(')", "true")
 	// It keeps its result, 16 KiB of each core; the circular buffers are those of the program before.
-	b.is("[...document.querySelectorAll('.tile')].map(e => e.innerText.replace('\\n', ' ')).slice(1).join(', ')", "L1 before 608 KiB, L1 at its peak 624 KiB, L1 after 624 KiB")
+	b.is("[...document.querySelectorAll('.tile')].map(e => e.innerText.replace('\\n', ' ')).slice(1).join(', ')",
+		"L1 before 608 KiB, L1 at its peak 624 KiB, L1 after 624 KiB")
 	b.shot("app-op")
 	b.click("table.plain a")
 	b.wait("document.body.dataset.page === 'tensor'")
@@ -202,7 +203,8 @@ func TestClickThroughTheDemo(t *testing.T) {
 	if err := os.WriteFile(digits, []byte(strings.Repeat(strings.Repeat("0,5,16,3,", 16)+"0\n", 128)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "run", "../../../cmd/reprise", "demo", "--input", digits, "--batch", "32", "--graph", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "run", "../../../cmd/reprise", "demo", "--input", digits, "--batch", "32", "--graph",
+		file).CombinedOutput(); err != nil {
 		t.Fatalf("reprise demo: %v\n%s", err, out)
 	}
 	f, err := os.Open(file)
@@ -234,12 +236,14 @@ func TestClickThroughTheDemo(t *testing.T) {
 func TestClickThroughAMesh(t *testing.T) {
 	r := graph.NewRecorder(graph.Config{})
 	for d := range 4 {
-		r.Device(graph.Device{ID: int64(d), Arch: "wormhole_b0", GridX: 8, GridY: 8, WorkerL1Size: 1499136, FirstCircularBuffer: 103712, DRAMChannels: 12, DRAMSizePerChannel: 1 << 30})
+		r.Device(graph.Device{ID: int64(d), Arch: "wormhole_b0", GridX: 8, GridY: 8, WorkerL1Size: 1499136, FirstCircularBuffer: 103712,
+			DRAMChannels: 12, DRAMSizePerChannel: 1 << 30})
 	}
 	r.Begin("ttnn::all_gather")
 	for d := range 4 {
 		size := int64(d+1) << 16
-		r.Allocate(&graph.Buffer{ID: uint64(d + 1), Device: d, Type: graph.L1, Size: 64 * size, MaxPerBank: size, PageSize: 2048, Address: 0x100000})
+		r.Allocate(&graph.Buffer{ID: uint64(d + 1), Device: d, Type: graph.L1, Size: 64 * size, MaxPerBank: size, PageSize: 2048,
+			Address: 0x100000})
 		r.AllocateCircular(graph.CircularBuffer{Device: d, Size: 4096, Address: 103712, Cores: []graph.CoreRange{{X1: d}}})
 	}
 	r.End()

@@ -20,7 +20,8 @@ func TestModelHasDeviceTimes(t *testing.T) {
 	r.End()
 	r.Begin("ttnn::empty")
 	r.End()
-	r.SetPrograms([]graph.ProgramRun{{Function: function, Device: 2, Start: 1000, End: 1250}, {Function: function, Device: 2, Start: 2000, End: 2100}})
+	r.SetPrograms([]graph.ProgramRun{{Function: function, Device: 2, Start: 1000, End: 1250}, {Function: function, Device: 2, Start: 2000,
+		End: 2100}})
 	report, err := r.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -39,9 +40,10 @@ func TestChipsOfAMesh(t *testing.T) {
 		buffers, programs map[int]int64 // sizes by device
 		want              map[int64][]int64
 	}{
-		"a number for each chip": {map[int]int64{0: 4096, 1: 2048}, map[int]int64{0: 512, 1: 1024}, map[int64][]int64{0: {4608, 4096}, 1: {3072, 2048}}},
-		"one for the mesh":       {map[int]int64{7: 4096}, map[int]int64{0: 512, 1: 1024}, map[int64][]int64{0: {4608, 4096}, 1: {5120, 4096}}},
-		"no programs":            {map[int]int64{7: 4096}, nil, map[int64][]int64{0: {0, 0}, 1: {0, 0}, 7: {4096, 4096}}},
+		"a number for each chip": {map[int]int64{0: 4096, 1: 2048}, map[int]int64{0: 512, 1: 1024},
+			map[int64][]int64{0: {4608, 4096}, 1: {3072, 2048}}},
+		"one for the mesh": {map[int]int64{7: 4096}, map[int]int64{0: 512, 1: 1024}, map[int64][]int64{0: {4608, 4096}, 1: {5120, 4096}}},
+		"no programs":      {map[int]int64{7: 4096}, nil, map[int64][]int64{0: {0, 0}, 1: {0, 0}, 7: {4096, 4096}}},
 	} {
 		r := graph.NewRecorder(graph.Config{})
 		for d := range int64(2) {

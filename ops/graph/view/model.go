@@ -126,7 +126,8 @@ type modeler struct {
 }
 
 func newModel(name string, r *graph.Report) *model {
-	m := &modeler{r: r, g: r.Graph, calls: r.Graph.Calls(), tensors: map[int]int{}, byNode: map[int]int{}, places: map[string]int{}, sources: map[string]int{}}
+	m := &modeler{r: r, g: r.Graph, calls: r.Graph.Calls(), tensors: map[int]int{}, byNode: map[int]int{}, places: map[string]int{},
+		sources: map[string]int{}}
 	m.model = model{Name: name, Format: r.Graph.Format.String(), Nodes: len(r.Graph.Nodes), Devices: []device{}, Problems: problems(r.Graph),
 		Ops: []op{}, Tensors: []tensor{}, Buffers: []buffer{}, Places: [][]onCore{}, Sources: []source{}, Meta: [][2]string{}}
 	if m.Problems == nil {
@@ -140,7 +141,8 @@ func newModel(name string, r *graph.Report) *model {
 	}
 	slices.SortFunc(m.Meta, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	for _, d := range r.Devices {
-		m.Devices = append(m.Devices, device{ID: d.ID, Arch: d.Arch, Grid: [2]int{int(d.GridX), int(d.GridY)}, L1: max(d.WorkerL1Size-d.FirstCircularBuffer, 0),
+		m.Devices = append(m.Devices, device{ID: d.ID, Arch: d.Arch, Grid: [2]int{int(d.GridX), int(d.GridY)},
+			L1:    max(d.WorkerL1Size-d.FirstCircularBuffer, 0),
 			First: d.FirstCircularBuffer, DRAM: d.DRAMChannels * d.DRAMSizePerChannel})
 	}
 	m.grid()
@@ -210,8 +212,10 @@ func (m *modeler) tensorList() {
 		if !known {
 			k = len(m.Tensors)
 			byID[id] = k
-			t := tensor{ID: id, Shape: shape(n.Params[graph.ParamShape]), DType: last(n.Params[graph.ParamDType]), Layout: last(n.Params[graph.ParamLayout]),
-				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host", Makers: []int{}, Takers: []int{}}
+			t := tensor{ID: id, Shape: shape(n.Params[graph.ParamShape]), DType: last(n.Params[graph.ParamDType]),
+				Layout: last(n.Params[graph.ParamLayout]),
+				Config: n.Params[graph.ParamMemoryConfig], Address: -1, Size: n.Params.Size(graph.ParamSize), Buffer: -1, Memory: "host",
+				Makers: []int{}, Takers: []int{}}
 			for _, p := range []string{graph.ParamBufferTypeValue, graph.ParamBufferType} {
 				if b, ok := graph.ParseBufferType(n.Params[p]); ok {
 					t.Memory = b.String()
@@ -263,8 +267,10 @@ func (m *modeler) ops() {
 	}
 	for i, c := range m.calls {
 		n := &m.g.Nodes[c.Start]
-		o := op{Name: strings.TrimPrefix(c.Name, graph.ControlPrefix), Group: strings.HasPrefix(c.Name, graph.ControlPrefix), Parent: c.Parent, Depth: c.Depth,
-			From: c.Start, To: c.End, Start: int64(times.start[i]), Took: int64(times.took[i]), Device: int64(ran[c.Start].Time), Ended: c.End >= 0, In: index(operands[i].In), Out: index(operands[i].Out),
+		o := op{Name: strings.TrimPrefix(c.Name, graph.ControlPrefix), Group: strings.HasPrefix(c.Name, graph.ControlPrefix), Parent: c.Parent,
+			Depth: c.Depth,
+			From:  c.Start, To: c.End, Start: int64(times.start[i]), Took: int64(times.took[i]), Device: int64(ran[c.Start].Time), Ended: c.End >= 0,
+			In: index(operands[i].In), Out: index(operands[i].Out),
 			Args: n.Arguments, Stack: n.StackTrace, Source: m.source(strings.Join(n.StackTrace, "\n")), Error: faults[i]}
 		if !o.Ended {
 			o.To = len(m.g.Nodes) - 1
@@ -330,7 +336,8 @@ func (b *buffer) inDRAM() bool { return b.Kind == "DRAM" || b.Kind == "TRACE" }
 // allocated adds the buffer of an allocation.
 func (m *modeler) allocated(i int) {
 	n := &m.g.Nodes[i]
-	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes), Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
+	b := buffer{Kind: "L1", Layout: cmp.Or(n.Params[graph.ParamLayout], "UNKNOWN"), From: i, To: len(m.g.Nodes),
+		Size: n.Params.Size(graph.ParamSize), Op: m.of[i], Place: -1}
 	b.Device, _ = n.Params.Int(graph.ParamDeviceID)
 	b.Address, _ = n.Params.Int(graph.ParamAddress)
 	for _, p := range []string{graph.ParamType, graph.ParamBufferType, graph.ParamExactBufferType, graph.ParamBufferTypeValue} {

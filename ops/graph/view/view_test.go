@@ -100,7 +100,8 @@ func TestTimes(t *testing.T) {
 	}
 	m := newModel("report.json", p)
 	outer, first, second, hangs := m.Ops[0], m.Ops[1], m.Ops[2], m.Ops[3]
-	if first.Start < outer.Start || second.Start != first.Start+first.Took || second.Start+second.Took > outer.Start+outer.Took || hangs.Start != outer.Took {
+	if first.Start < outer.Start || second.Start != first.Start+first.Took || second.Start+second.Took > outer.Start+outer.Took ||
+		hangs.Start != outer.Took {
 		t.Errorf("%+v", m.Ops)
 	}
 	if hangs.Ended || hangs.Error != "it didn't end" || second.Depth != 1 {

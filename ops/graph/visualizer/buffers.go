@@ -150,7 +150,8 @@ func (w *writer) buffers(p *plan) {
 func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map[place][]graph.PageVersion) {
 	if snap, ok := p.r.OperationBuffers[o.start]; ok {
 		for _, b := range snap {
-			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type), layout: int64(b.Layout)}, pages)
+			w.buffer(p, o, live{place: place{p.device(int64(b.Device)), int64(b.Address)}, size: b.MaxPerBank, kind: int64(b.Type),
+				layout: int64(b.Layout)}, pages)
 		}
 		return
 	}

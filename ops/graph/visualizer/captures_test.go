@@ -18,13 +18,15 @@ func TestOperandsOfCaptures(t *testing.T) {
 		"matmul_run":           {[]string{"ttnn.matmul|1"}, []string{"ttnn.matmul|5"}, []string{"ttnn.matmul|20480|1", "ttnn.matmul|4096|0"}},
 		"sharded_add":          {[]string{"ttnn.add|7", "ttnn.add|9"}, []string{"ttnn.add|11"}, []string{"ttnn.add|32768|1"}},
 		"sharded_add_in_place": {[]string{"ttnn.add|13", "ttnn.add|15"}, []string{"ttnn.add|13"}, []string{}},
-		"conv2d": {[]string{"ttnn.conv2d|1", "ttnn.conv2d|12", "ttnn.conv2d|15", "ttnn.conv2d|3", "ttnn.conv2d|25", "ttnn.conv2d|26", "ttnn.conv2d|27", "ttnn.conv2d|28", "ttnn.conv2d|38"},
+		"conv2d": {[]string{"ttnn.conv2d|1", "ttnn.conv2d|12", "ttnn.conv2d|15", "ttnn.conv2d|3", "ttnn.conv2d|25", "ttnn.conv2d|26",
+			"ttnn.conv2d|27", "ttnn.conv2d|28", "ttnn.conv2d|38"},
 			[]string{"ttnn.conv2d|14", "ttnn.conv2d|41"}, []string{"ttnn.conv2d|262144|0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, ask := imported(t, Options{}, "../testdata/tt-metal/"+name+".json")
 			for table, rows := range map[string][]string{"input": c.in, "output": c.out} {
-				want(t, ask(fmt.Sprintf("SELECT name, tensor_id FROM operations JOIN %s_tensors USING (operation_id) ORDER BY operation_id, %s_index", table, table)), rows...)
+				want(t, ask(fmt.Sprintf("SELECT name, tensor_id FROM operations JOIN %s_tensors USING (operation_id) ORDER BY operation_id, %s_index",
+					table, table)), rows...)
 			}
 			want(t, ask("SELECT name, max_size_per_bank, buffer_type FROM operations JOIN buffers USING (operation_id) ORDER BY operation_id, address"), c.buffers...)
 		})
@@ -81,7 +83,8 @@ func TestArchOfNodeLists(t *testing.T) {
 	}
 	_, ask = imported(t, Options{Arch: "wormhole"}, save(t, `{"version":1,"devices":[{"device_id":4,"l1_num_banks":7}],"graph":[]}`))
 	want(t, ask("SELECT device_id, l1_num_banks FROM devices"), "0|7")
-	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"}, Options{Arch: "z80"}); !errors.Is(err, graph.ErrArch) {
+	if _, err := Import(t.Context(), t.TempDir()+"/db.sqlite", []string{"../testdata/sample.json"},
+		Options{Arch: "z80"}); !errors.Is(err, graph.ErrArch) {
 		t.Errorf("an unknown architecture: %v", err)
 	}
 }

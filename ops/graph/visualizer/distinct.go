@@ -45,7 +45,8 @@ func (n *tensorIDs) distinct(r *graph.Report) int {
 			continue
 		}
 		own[id] = strings.Join([]string{
-			q[graph.ParamShape], q[graph.ParamDType], q[graph.ParamLayout], q[graph.ParamMemoryConfig], q[graph.ParamDeviceID], q[graph.ParamAddress],
+			q[graph.ParamShape], q[graph.ParamDType], q[graph.ParamLayout], q[graph.ParamMemoryConfig], q[graph.ParamDeviceID],
+			q[graph.ParamAddress],
 		}, "\n")
 		n.last = max(n.last, id)
 	}

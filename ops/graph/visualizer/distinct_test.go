@@ -42,7 +42,8 @@ func TestTensorsOfSeveralReports(t *testing.T) {
 	relu(t, dir, "b.json", 1, 16)
 	relu(t, dir, "c.json", 4, 4)
 	sum, rows := imported(t, Options{}, dir)
-	want(t, rows("SELECT tensor_id, shape FROM tensors ORDER BY tensor_id"), "1|Shape([1, 16])", "2|Shape([1, 16])", "3|Shape([4, 4])", "4|Shape([4, 4])")
+	want(t, rows("SELECT tensor_id, shape FROM tensors ORDER BY tensor_id"), "1|Shape([1, 16])", "2|Shape([1, 16])", "3|Shape([4, 4])",
+		"4|Shape([4, 4])")
 	want(t, rows("SELECT operation_id, tensor_id FROM input_tensors ORDER BY operation_id"), "1|1", "10001|1", "20001|3")
 	want(t, rows("SELECT operation_id, tensor_id FROM output_tensors ORDER BY operation_id"), "1|2", "10001|2", "20001|4")
 	want(t, rows("SELECT count(*) FROM captured_graph WHERE operation_id = 20001 AND captured_graph LIKE '%\"tensor_id\":4%'"), "1")
@@ -56,7 +57,8 @@ func TestNewNumbersOfTensors(t *testing.T) {
 	report := func(shape string, ids ...string) *graph.Report {
 		r := &graph.Report{Graph: new(graph.Graph)}
 		for _, id := range ids {
-			r.Graph.Nodes = append(r.Graph.Nodes, graph.Node{Type: graph.TensorNode, Params: graph.Params{graph.ParamTensorID: id, graph.ParamShape: shape}})
+			r.Graph.Nodes = append(r.Graph.Nodes, graph.Node{Type: graph.TensorNode,
+				Params: graph.Params{graph.ParamTensorID: id, graph.ParamShape: shape}})
 		}
 		return r
 	}

@@ -117,7 +117,8 @@ func (w *writer) files(files []file, o Options) error {
 		w.renumberTensors(r, f.path)
 		p := newPlan(r, k*OperationStride)
 		if len(p.ops) >= OperationStride && len(files) > 1 {
-			return fmt.Errorf("%s: %d operations, want fewer than %d with several files in one database: import it alone", f.path, len(p.ops), OperationStride)
+			return fmt.Errorf("%s: %d operations, want fewer than %d with several files in one database: import it alone", f.path, len(p.ops),
+				OperationStride)
 		}
 		w.report(p)
 		if err := w.sidecars(r, f.path, o.SVG); err != nil {
@@ -162,7 +163,8 @@ func list(paths []string) ([]file, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("visualizer: import: %w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports, strings.Join(paths, ", "))
+		return nil, fmt.Errorf("visualizer: import: %w in %s: give files that a capture wrote, or a folder with *.json files", ErrNoReports,
+			strings.Join(paths, ", "))
 	}
 	return out, nil
 }
@@ -195,7 +197,8 @@ func read(ctx context.Context, path string, lim graph.Limits) (*graph.Report, er
 
 // sidecars writes the files beside the database.
 func (w *writer) sidecars(r *graph.Report, path string, svg bool) error {
-	for name, text := range map[string]string{"cluster_descriptor.yaml": r.ClusterDescriptor, "physical_chip_mesh_coordinate_mapping_1_of_1.yaml": r.MeshMapping} {
+	for name, text := range map[string]string{"cluster_descriptor.yaml": r.ClusterDescriptor,
+		"physical_chip_mesh_coordinate_mapping_1_of_1.yaml": r.MeshMapping} {
 		if text == "" || slices.Contains(w.yaml, name) {
 			continue
 		}

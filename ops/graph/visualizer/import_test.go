@@ -156,7 +156,8 @@ func TestImportRefuses(t *testing.T) {
 	if err := os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil || !strings.Contains(err.Error(), "python_io") {
+	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil ||
+		!strings.Contains(err.Error(), "python_io") {
 		t.Errorf("records that can't be read: %v", err)
 	}
 }

@@ -58,7 +58,8 @@ func TestFolderIsNoDatabase(t *testing.T) {
 	dir := t.TempDir()
 	relu(t, dir, "r.json", 1, 16)
 	_, err := Import(context.Background(), dir, []string{filepath.Join(dir, "r.json")}, Options{})
-	if err == nil || !strings.Contains(err.Error(), "is a folder, want a database: name a file in it, such as "+filepath.Join(dir, "db.sqlite")) {
+	if err == nil || !strings.Contains(err.Error(), "is a folder, want a database: name a file in it, such as "+
+		filepath.Join(dir, "db.sqlite")) {
 		t.Error(err)
 	}
 }

@@ -48,7 +48,8 @@ func TestSizesOfTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n int
-	if err := c.QueryRow("SELECT count(*) FROM tensors WHERE buffer_type IN (0, 1)").Scan(&n); err != nil || n != len(rows) || sum.Tensors != n {
+	if err := c.QueryRow("SELECT count(*) FROM tensors WHERE buffer_type IN (0, 1)").Scan(&n); err != nil || n != len(rows) ||
+		sum.Tensors != n {
 		t.Errorf("%d tensors in a table without sizes, %v, summary %d", n, err, sum.Tensors)
 	}
 }

@@ -20,7 +20,8 @@ func (w *writer) source(trace string) any {
 	if !ok {
 		return nil
 	}
-	w.insert("INSERT INTO source_files (path, contents) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET contents = excluded.contents", f.Path, f.Text)
+	w.insert("INSERT INTO source_files (path, contents) VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET contents = excluded.contents",
+		f.Path, f.Text)
 	if w.err == nil {
 		w.err = w.tx.QueryRowContext(w.ctx, "SELECT id FROM source_files WHERE path = ?", f.Path).Scan(&id)
 	}

@@ -25,7 +25,8 @@ func (w *writer) tensors(p *plan, io *operands) {
 		q := n.Params
 		var device, address, memory, size any
 		if d, ok := q.Int(graph.ParamDeviceID); ok {
-			of := int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue], graph.ParamBufferType: q[graph.ParamBufferType]}))
+			of := int64(kind(graph.Params{graph.ParamBufferTypeValue: q[graph.ParamBufferTypeValue],
+				graph.ParamBufferType: q[graph.ParamBufferType]}))
 			device, memory = p.device(d), of
 			if a, ok := q.Int(graph.ParamAddress); ok {
 				address = a
@@ -37,7 +38,8 @@ func (w *writer) tensors(p *plan, io *operands) {
 			continue
 		}
 		dots := strings.NewReplacer("::", ".")
-		row := []any{id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]), dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig], device, address, memory}
+		row := []any{id, q[graph.ParamShape], dots.Replace(q[graph.ParamDType]), dots.Replace(q[graph.ParamLayout]), q[graph.ParamMemoryConfig],
+			device, address, memory}
 		if sized {
 			row = append(row, size)
 		}

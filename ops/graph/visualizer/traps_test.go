@@ -35,7 +35,9 @@ func TestSourceFiles(t *testing.T) {
 		`["File \"` + filepath.Join(dir, "gone.py") + `\", line 1, in x"]`,
 		`["/lib/libttnn.so(ttnn::add+0x123) [0x7f]"]`,
 	} {
-		nodes = append(nodes, `{"counter":`+strconv.Itoa(2*i)+`,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"connections":[`+strconv.Itoa(2*i+1)+`],"stack_trace":`+trace+`}`,
+		nodes = append(nodes, `{"counter":`+strconv.Itoa(2*i)+
+			`,"node_type":"function_start","params":{"name":"f"},"stacking_level":1,"connections":[`+strconv.Itoa(2*i+1)+`],"stack_trace":`+trace+
+			`}`,
 			`{"counter":`+strconv.Itoa(2*i+1)+`,"node_type":"function_end","params":{"name":"f"},"stacking_level":1}`)
 	}
 	report := save(t, `{"version":1,"graph":[`+strings.Join(nodes, ",")+`]}`)
@@ -45,7 +47,8 @@ func TestSourceFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, ask("SELECT path, contents FROM source_files"), real+"|import ttnn\n\uFFFD")
-	want(t, ask("SELECT operation_id, source_file_id FROM stack_traces WHERE operation_id < 10000 ORDER BY 1"), "1|1", "2|1", "3|", "4|", "5|", "6|", "7|")
+	want(t, ask("SELECT operation_id, source_file_id FROM stack_traces WHERE operation_id < 10000 ORDER BY 1"), "1|1", "2|1", "3|", "4|",
+		"5|", "6|", "7|")
 	want(t, ask("SELECT count(*) FROM stack_traces s JOIN source_files f ON s.source_file_id = f.id WHERE s.operation_id > 10000"), "2")
 
 	db := filepath.Join(t.TempDir(), "db.sqlite")

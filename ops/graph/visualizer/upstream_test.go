@@ -81,7 +81,8 @@ func TestUpstreamOperation(t *testing.T) {
 		want(t, ask("SELECT output_index, tensor_id FROM output_tensors ORDER BY 1"), "0|201", "1|202")
 		want(t, ask("SELECT input_index, tensor_id FROM input_tensors"), "0|42")
 		want(t, ask("SELECT name, value FROM operation_arguments"), "arg_0|Tensor()", "arg_1|Shape([1, 4, 2048, 128])", "arg_2|nullopt")
-		want(t, ask("SELECT operation_id, device_id, address, max_size_per_bank, buffer_type FROM buffers WHERE address = 12345"), "1|0|12345|2048|1")
+		want(t, ask("SELECT operation_id, device_id, address, max_size_per_bank, buffer_type FROM buffers WHERE address = 12345"),
+			"1|0|12345|2048|1")
 		want(t, ask("SELECT * FROM tensors WHERE tensor_id = 201"),
 			"201|Shape([1, 1, 32, 32])|DataType.BFLOAT16|Layout.TILE|MemoryConfig(memory_layout=TensorMemoryLayout::INTERLEAVED,buffer_type=BufferType::L1)|0|12345|1|2048")
 		want(t, ask("SELECT device_id, address, buffer_type FROM tensors WHERE tensor_id = 202"), "||")
@@ -113,7 +114,8 @@ func TestUpstreamCumulativeBuffers(t *testing.T) {
 				r.End()
 			}
 		}))
-		want(t, ask("SELECT operation_id, group_concat(address) FROM (SELECT * FROM buffers ORDER BY 1, 3) GROUP BY 1"), "1|1000", "2|1000,2000", "3|1000,2000,3000")
+		want(t, ask("SELECT operation_id, group_concat(address) FROM (SELECT * FROM buffers ORDER BY 1, 3) GROUP BY 1"), "1|1000", "2|1000,2000",
+			"3|1000,2000,3000")
 	}
 }
 
@@ -127,7 +129,8 @@ func TestUpstreamDeviceTensors(t *testing.T) {
 		r.Begin("ttnn::add", arg(x)...)
 		r.End(y)
 	}))
-	want(t, ask("SELECT tensor_id, device_id, address FROM device_tensors ORDER BY 1, 3"), "5|0|1374208", "5|1|1374272", "6|0|2000", "6|1|2064")
+	want(t, ask("SELECT tensor_id, device_id, address FROM device_tensors ORDER BY 1, 3"), "5|0|1374208", "5|1|1374272", "6|0|2000",
+		"6|1|2064")
 }
 
 // Counters of inputs become ids of tensors, without repetitions.
@@ -151,9 +154,10 @@ func TestUpstreamValidation(t *testing.T) {
 	if len(sum.Warnings) != 0 {
 		t.Errorf("warnings about a clean report: %q", sum.Warnings)
 	}
-	sum, _ = imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) { r.Begin("ttnn::add"); r.End() }, func(p *graph.Report) {
-		p.Python = []graph.PythonRecord{{Name: "ttnn.add", Outputs: []int64{99999}}}
-	}))
+	sum, _ = imported(t, Options{}, recorded(t, graph.Config{}, func(r *graph.Recorder) { r.Begin("ttnn::add"); r.End() },
+		func(p *graph.Report) {
+			p.Python = []graph.PythonRecord{{Name: "ttnn.add", Outputs: []int64{99999}}}
+		}))
 	if !slices.ContainsFunc(sum.Warnings, func(w string) bool { return strings.Contains(w, "outputs of operations") }) {
 		t.Errorf("warnings about an output that is nowhere: %q", sum.Warnings)
 	}
@@ -180,9 +184,11 @@ func TestUpstreamLinearModel(t *testing.T) {
 		r.End(out)
 	}))
 	want(t, ask("SELECT operation_id, name FROM operations"), "1|ttnn::to_device", "2|ttnn::to_device", "3|ttnn::to_device", "4|ttnn::linear")
-	want(t, ask("SELECT operation_id, group_concat(tensor_id) FROM (SELECT * FROM input_tensors ORDER BY 1, 2) GROUP BY 1"), "1|0", "2|2", "3|4", "4|1,3,5")
+	want(t, ask("SELECT operation_id, group_concat(tensor_id) FROM (SELECT * FROM input_tensors ORDER BY 1, 2) GROUP BY 1"), "1|0", "2|2",
+		"3|4", "4|1,3,5")
 	want(t, ask("SELECT count(*) FROM tensors"), "7")
-	want(t, ask("SELECT tensor_id, address FROM tensors WHERE device_id IS NOT NULL ORDER BY 2"), "1|1920032", "3|2096160", "5|2272288", "6|2278432")
+	want(t, ask("SELECT tensor_id, address FROM tensors WHERE device_id IS NOT NULL ORDER BY 2"), "1|1920032", "3|2096160", "5|2272288",
+		"6|2278432")
 	want(t, ask("SELECT max_size_per_bank FROM buffers WHERE operation_id = 4 ORDER BY address"), "176128", "176128", "6144", "176128", "4096")
 	want(t, ask("SELECT operation_id, tensor_id FROM output_tensors ORDER BY 1"), "1|1", "2|3", "3|5", "4|6")
 }
@@ -276,9 +282,11 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		c := connect(t, db)
-		for _, table := range []string{"operation_arguments", "input_tensors", "output_tensors", "buffers", "captured_graph", "stack_traces", "nodes", "edges"} {
+		for _, table := range []string{"operation_arguments", "input_tensors", "output_tensors", "buffers", "captured_graph", "stack_traces",
+			"nodes", "edges"} {
 			var n int
-			if err := c.QueryRow("SELECT count(*) FROM " + table + " WHERE operation_id NOT IN (SELECT operation_id FROM operations)").Scan(&n); err != nil {
+			if err := c.QueryRow("SELECT count(*) FROM " + table +
+				" WHERE operation_id NOT IN (SELECT operation_id FROM operations)").Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			if n != 0 {

@@ -102,7 +102,8 @@ func (w *writer) report(p *plan) {
 
 // clear removes the rows of an earlier import of the same report.
 func (w *writer) clear(p *plan) {
-	for _, t := range []string{"operations", "operation_arguments", "buffers", "captured_graph", "nodes", "edges", "errors", "stack_traces", "input_tensors", "output_tensors", "buffer_pages"} {
+	for _, t := range []string{"operations", "operation_arguments", "buffers", "captured_graph", "nodes", "edges", "errors", "stack_traces",
+		"input_tensors", "output_tensors", "buffer_pages"} {
 		w.insert("DELETE FROM "+t+" WHERE operation_id >= ? AND operation_id < ?", p.base, p.base+max(OperationStride, len(p.ops)+1))
 	}
 }
@@ -111,7 +112,8 @@ func (w *writer) devices(p *plan) {
 	for _, d := range p.r.Devices {
 		id := p.device(d.ID)
 		w.insert("DELETE FROM devices WHERE device_id = ?", id) // the table has no key
-		w.insert("INSERT INTO devices VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX, d.WorkerL1Size, d.L1Banks,
+		w.insert("INSERT INTO devices VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX,
+			d.WorkerL1Size, d.L1Banks,
 			d.L1BankSize, d.FirstL1Bank, d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1, d.TotalL1Tensors,
 			d.TotalL1Interleaved, d.TotalL1Sharded, d.CircularBufferLimit)
 		w.sum.Devices++

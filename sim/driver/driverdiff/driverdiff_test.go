@@ -59,7 +59,8 @@ func TestReleases(t *testing.T) {
 		{driver.Version{Major: 2, Minor: 3}, "RESET_DEVICE"},
 	} {
 		a := chip.Blackhole
-		l, err := Run(Config{A: model(t, driver.Config{Arch: a}), B: model(t, driver.Config{Arch: a, Version: w.version}), Arch: a, Steps: 1500, Resets: true})
+		l, err := Run(Config{A: model(t, driver.Config{Arch: a}), B: model(t, driver.Config{Arch: a, Version: w.version}), Arch: a, Steps: 1500,
+			Resets: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,8 +92,10 @@ func TestFiles(t *testing.T) {
 	}{
 		"itself":          {one, nil},
 		"another release": {files(driver.Version{Major: 2, Minor: 9}, chip.Wormhole), []string{"file sys/module/tenstorrent/version"}},
-		"nothing":         {fstest.MapFS{}, []string{"file sys/bus/pci/devices/0000:01:00.0/vendor", "file sys/class/tenstorrent/tenstorrent!0/tt_aiclk"}},
-		"more":            {fstest.MapFS{"sys/class/tenstorrent/tenstorrent!0/tt_new": {}}, []string{"file sys/class/tenstorrent/tenstorrent!0/tt_new"}},
+		"nothing": {fstest.MapFS{}, []string{"file sys/bus/pci/devices/0000:01:00.0/vendor",
+			"file sys/class/tenstorrent/tenstorrent!0/tt_aiclk"}},
+		"more": {fstest.MapFS{"sys/class/tenstorrent/tenstorrent!0/tt_new": {}},
+			[]string{"file sys/class/tenstorrent/tenstorrent!0/tt_new"}},
 	} {
 		l, err := Files(w.a, one)
 		if err != nil {

@@ -21,7 +21,8 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 	}
 	seen := map[string]bool{}
 	err = fs.WalkDir(b, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Type() != 0 || strings.HasPrefix(name, "proc/") && !strings.HasPrefix(name, "proc/driver/") || path.Base(name) == "dev" {
+		if err != nil || d.IsDir() || d.Type() != 0 || strings.HasPrefix(name, "proc/") && !strings.HasPrefix(name, "proc/driver/") ||
+			path.Base(name) == "dev" {
 			return err
 		}
 		real := name
@@ -62,7 +63,8 @@ func Files(a, b fs.FS) (l []Difference, err error) {
 		return l, fmt.Errorf("driverdiff: files: %w", err)
 	}
 	// And the other way round, for what the driver's own files are called.
-	for _, pattern := range []string{"sys/class/tenstorrent/*/tt_*", "sys/bus/pci/drivers/tenstorrent/*/hwmon/hwmon*/*[0-9]_*", "proc/driver/tenstorrent/*/*"} {
+	for _, pattern := range []string{"sys/class/tenstorrent/*/tt_*", "sys/bus/pci/drivers/tenstorrent/*/hwmon/hwmon*/*[0-9]_*",
+		"proc/driver/tenstorrent/*/*"} {
 		found, err := fs.Glob(a, pattern)
 		if err != nil {
 			return l, fmt.Errorf("driverdiff: files: %w", err)

@@ -43,7 +43,8 @@ func (u unpack) more(e *Engine) (list []combination) {
 }
 
 func (u unpack) combination() combination {
-	name := fmt.Sprintf("UNPACR %d %v to %v, to Dst %v, transposed %v, tilized %v, context %d, throttle %d", u.unit, named(u.in), named(u.out), u.toDst,
+	name := fmt.Sprintf("UNPACR %d %v to %v, to Dst %v, transposed %v, tilized %v, context %d, throttle %d", u.unit, named(u.in),
+		named(u.out), u.toDst,
 		u.haloize, u.tilize, u.context, u.throttle)
 	switch {
 	case u.forced:
@@ -150,7 +151,8 @@ func (p packs) more(e *Engine) (list []combination) {
 }
 
 func (p packs) combination() combination {
-	name := fmt.Sprintf("PACR %v to %v, 32 bits %v, ReLU %d, accumulate %v, units %#x", named(arith.Format(p.in)), named(arith.Format(p.out)), p.wide,
+	name := fmt.Sprintf("PACR %v to %v, 32 bits %v, ReLU %d, accumulate %v, units %#x", named(arith.Format(p.in)), named(arith.Format(p.out)),
+		p.wide,
 		p.relu, p.accumulate, p.units)
 	for _, s := range []struct {
 		on   bool

@@ -41,7 +41,8 @@ func (f field) words(list []uint32) (out []uint32) {
 }
 
 // enumerated makes a combination of each word that an instruction becomes with the fields' values.
-func enumerated(list []combination, how string, prepare func(d *director), show func(d *director), w uint32, fields ...field) []combination {
+func enumerated(list []combination, how string, prepare func(d *director), show func(d *director), w uint32,
+	fields ...field) []combination {
 	all := []uint32{w}
 	for _, f := range fields {
 		all = f.words(all)

@@ -272,7 +272,8 @@ func (d *director) rowOfDst(n uint32) uint32 { return uint32(d.rng.IntN(dstRows/
 func combinations(arch chip.Arch) []combination {
 	e := New(arch, newTestTile(arch))
 	var list []combination
-	for _, family := range []func(*Engine) []combination{mathCombinations, packCombinations, unpackCombinations, moveCombinations, vectorCombinations, otherCombinations} {
+	for _, family := range []func(*Engine) []combination{mathCombinations, packCombinations, unpackCombinations, moveCombinations,
+		vectorCombinations, otherCombinations} {
 		list = append(list, family(e)...)
 	}
 	return list

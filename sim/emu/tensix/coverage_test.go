@@ -16,7 +16,8 @@ func (r *rig) use(n int, w uint32) string {
 	t, e := &r.e.threads[n], r.e
 	switch op := w >> 24; op {
 	case opPACR:
-		return packUse(e.on(t, cfgPackRead32), e.cfg(t, cfgPackInFormat), e.cfg(t, cfgPackOutFormat), e.cfg(t, cfgRelu), e.on(t, cfgPackAccumulate))
+		return packUse(e.on(t, cfgPackRead32), e.cfg(t, cfgPackInFormat), e.cfg(t, cfgPackOutFormat), e.cfg(t, cfgRelu),
+			e.on(t, cfgPackAccumulate))
 	case opUNPACR:
 		unit := configField(w >> 23 & 1)
 		toDst := unit == 0 && e.on(t, cfgUnpackToDstContext+configField(t.field(thUnpackContext)&1))
@@ -36,7 +37,8 @@ func packUse(wide bool, in, out, relu uint32, accumulate bool) string {
 }
 
 func unpackUse(unit uint32, toDst bool, in, out uint32, haloize, tilize bool) string {
-	return fmt.Sprintf("UNPACR %d %v to %v, to Dst %v, transposed %v, tilized %v", unit, arith.Format(in), arith.Format(out), toDst, haloize, tilize)
+	return fmt.Sprintf("UNPACR %d %v to %v, to Dst %v, transposed %v, tilized %v", unit, arith.Format(in), arith.Format(out), toDst,
+		haloize, tilize)
 }
 
 func mathUse(op uint32, m arith.Math) string {

@@ -23,8 +23,9 @@ var (
 	differCount   = flag.Int("differ.count", 0, "end after so many instructions, if -differ doesn't end it before")
 	differSeed    = flag.Uint64("differ.seed", 1, "seed of the random programs")
 	differLog     = flag.Bool("differ.log", false, "print counts per opcode and per kind of refusal")
-	differRefused = flag.Bool("differ.refused", false, "let the vendor's simulator refuse each combination of formats and modes that we refuse")
-	differVector  = flag.Bool("differ.vector", false, "make programs of the vector unit only")
+	differRefused = flag.Bool("differ.refused", false,
+		"let the vendor's simulator refuse each combination of formats and modes that we refuse")
+	differVector = flag.Bool("differ.vector", false, "make programs of the vector unit only")
 )
 
 // testTile is a tile with L1 and nothing else.
@@ -517,7 +518,8 @@ func differ(t *testing.T, arch chip.Arch, seed uint64, d time.Duration) {
 			t.Fatalf("seed %d, episode %d, after %d instructions: %v\nlast: %s", seed, episodes, n, err, r.tail(12))
 		}
 	}
-	t.Logf("%d instructions and stores equal in %d episodes, %d of them instructions, %d kinds of refusal", total, episodes, pushed(counts), len(refused))
+	t.Logf("%d instructions and stores equal in %d episodes, %d of them instructions, %d kinds of refusal", total, episodes, pushed(counts),
+		len(refused))
 	t.Logf("%d of %d combinations by programs of their own", all-len(todo), all)
 	cover.report(t, New(arch, newTestTile(arch)), *differLog)
 	if *differLog {
@@ -634,7 +636,8 @@ func (r *rig) state(a access) string {
 	t := &r.e.threads[n]
 	var op operation
 	r.e.begin(t, &op, 0)
-	s := fmt.Sprintf("math %+v\nrows a %d b %d d %d\npack in %v out %v wide %d round %d relu %d acc %d open %v", op.math, op.rowA, op.rowB, op.rowD,
+	s := fmt.Sprintf("math %+v\nrows a %d b %d d %d\npack in %v out %v wide %d round %d relu %d acc %d open %v", op.math, op.rowA,
+		op.rowB, op.rowD,
 		arith.Format(r.e.cfg(t, cfgPackInFormat)), arith.Format(r.e.cfg(t, cfgPackOutFormat)), r.e.cfg(t, cfgPackRead32),
 		r.e.cfg(t, cfgPackRound10), r.e.cfg(t, cfgRelu), r.e.cfg(t, cfgPackAccumulate), r.e.packer.open)
 	if op.rowA < srcRows && op.rowB < srcRows {

@@ -17,7 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-var updateGolden = flag.Bool("golden.update", false, "write testdata/*.golden, of programs that the vendor's simulator has executed with equal results")
+var updateGolden = flag.Bool("golden.update", false,
+	"write testdata/*.golden, of programs that the vendor's simulator has executed with equal results")
 
 // A golden file holds a program in each line: its accesses, encoded, and a digest of what the vendor's simulator left in L1, Dst,
 // counters and registers.

@@ -291,7 +291,8 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	}
 	src, row := t.b.value+a.src, t.dstRow(a.dst)
 	if src%n != 0 || src >= srcRows || row%n != 0 {
-		return e.refuse(UnimplementedFunctionality, "rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row, n, srcRows)
+		return e.refuse(UnimplementedFunctionality, "rows %d of SrcB and %d of Dst: want multiples of %d, the former below %d", src, row,
+			n, srcRows)
 	}
 	if !e.toDst(m) {
 		return false

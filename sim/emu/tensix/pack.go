@@ -175,7 +175,8 @@ func (e *Engine) packFeatures(t *thread) bool {
 		}
 		for _, f := range sameOfPackers {
 			if e.cfg(t, f+i) != e.cfg(t, f) {
-				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].word, e.places[f+i].word, i)
+				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].word,
+					e.places[f+i].word, i)
 			}
 		}
 	}

@@ -56,7 +56,8 @@ func BenchmarkExponential(b *testing.B) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		b.Run(arch.String(), func(b *testing.B) {
 			e := vectorEngine(arch)
-			for r, v := range map[int]uint32{12: 0x3FB8AA3B, 13: 0x42FE0000, 14: 0x437F0000, 4: 0x3EE61789, 5: 0x3EF7B9E8, 6: 0xBC4806A5, 7: 0x3DA1B996} {
+			for r, v := range map[int]uint32{12: 0x3FB8AA3B, 13: 0x42FE0000, 14: 0x437F0000, 4: 0x3EE61789, 5: 0x3EF7B9E8, 6: 0xBC4806A5,
+				7: 0x3DA1B996} {
 				e.sfpu.l[r] = broadcast(v)
 			}
 			words := exponential(arch)
@@ -80,12 +81,18 @@ func BenchmarkExponential(b *testing.B) {
 // BenchmarkVector is an instruction of the vector unit, of all lanes or of half of them.
 func BenchmarkVector(b *testing.B) {
 	for _, w := range []uint32{
-		opSFPLOAD<<24 | sfpuBF16<<16, opSFPLOAD<<24 | sfpuFP32<<16, opSFPLOADI<<24 | 0x3F80, opSFPSTORE<<24 | sfpuBF16<<16, opSFPSTORE<<24 | sfpuFP32<<16,
-		opSFPMAD<<24 | 3<<4 | 2<<8 | 1<<12, opSFPMUL<<24 | 3<<4 | 9<<8 | 1<<12, opSFPADD<<24 | 3<<4 | 2<<8 | 1<<12 | 10<<16, opSFPMULI<<24 | 3<<4 | 0x3F90<<8, opSFPADDI<<24 | 3<<4 | 0x3F90<<8,
-		opSFPMOV<<24 | 3<<4, opSFPABS<<24 | 3<<4 | 1, opSFPSETSGN<<24 | 3<<4, opSFPSETEXP<<24 | 3<<4 | 2, opSFPSETMAN<<24 | 3<<4, opSFPEXEXP<<24 | 3<<4, opSFPEXMAN<<24 | 3<<4,
-		opSFPDIVP2<<24 | 3<<4 | 1<<12 | 1, opSFPIADD<<24 | 3<<4 | 4, opSFPIADD<<24 | 3<<4 | 5 | 7<<12, opSFPSHFT<<24 | 3<<4 | 3<<12 | 1, opSFPSHFT<<24 | 3<<4, opSFPAND<<24 | 3<<4, opSFPXOR<<24 | 3<<4, opSFPNOT<<24 | 3<<4,
-		opSFPLZ<<24 | 3<<4, opSFPCAST<<24 | 3<<4, opSFP_STOCH_RND<<24 | 3<<4 | 1, opSFP_STOCH_RND<<24 | 3<<4 | 2, opSFPSWAP<<24 | 3<<4 | 1, opSFPSWAP<<24 | 3<<4, opSFPSWAP<<24 | 3<<4 | 2,
-		opSFPLUT<<24 | 3<<20 | 4<<16, opSFPLUTFP32<<24 | 3<<4 | 2, opSFPSETCC<<24 | 6, opSFPENCC<<24 | 10 | 3<<12, opSFPTRANSP << 24, opSFPNOP << 24,
+		opSFPLOAD<<24 | sfpuBF16<<16, opSFPLOAD<<24 | sfpuFP32<<16, opSFPLOADI<<24 | 0x3F80, opSFPSTORE<<24 | sfpuBF16<<16,
+		opSFPSTORE<<24 | sfpuFP32<<16,
+		opSFPMAD<<24 | 3<<4 | 2<<8 | 1<<12, opSFPMUL<<24 | 3<<4 | 9<<8 | 1<<12, opSFPADD<<24 | 3<<4 | 2<<8 | 1<<12 | 10<<16,
+		opSFPMULI<<24 | 3<<4 | 0x3F90<<8, opSFPADDI<<24 | 3<<4 | 0x3F90<<8,
+		opSFPMOV<<24 | 3<<4, opSFPABS<<24 | 3<<4 | 1, opSFPSETSGN<<24 | 3<<4, opSFPSETEXP<<24 | 3<<4 | 2, opSFPSETMAN<<24 | 3<<4,
+		opSFPEXEXP<<24 | 3<<4, opSFPEXMAN<<24 | 3<<4,
+		opSFPDIVP2<<24 | 3<<4 | 1<<12 | 1, opSFPIADD<<24 | 3<<4 | 4, opSFPIADD<<24 | 3<<4 | 5 | 7<<12, opSFPSHFT<<24 | 3<<4 | 3<<12 | 1,
+		opSFPSHFT<<24 | 3<<4, opSFPAND<<24 | 3<<4, opSFPXOR<<24 | 3<<4, opSFPNOT<<24 | 3<<4,
+		opSFPLZ<<24 | 3<<4, opSFPCAST<<24 | 3<<4, opSFP_STOCH_RND<<24 | 3<<4 | 1, opSFP_STOCH_RND<<24 | 3<<4 | 2, opSFPSWAP<<24 | 3<<4 | 1,
+		opSFPSWAP<<24 | 3<<4, opSFPSWAP<<24 | 3<<4 | 2,
+		opSFPLUT<<24 | 3<<20 | 4<<16, opSFPLUTFP32<<24 | 3<<4 | 2, opSFPSETCC<<24 | 6, opSFPENCC<<24 | 10 | 3<<12, opSFPTRANSP << 24,
+		opSFPNOP << 24,
 		opSFPARECIP<<24 | 3<<4, opSFPGT<<24 | 3<<4 | 8, opSFPMUL24<<24 | 3<<4 | 9<<8,
 	} {
 		for _, enabled := range []uint32{allLanes, 0x5555FFFF} {

@@ -291,7 +291,8 @@ func (e *Engine) alone(list *[macroUnits]scheduled) bool {
 	if e.wormhole && x.d < writable && y.d < writable && (x.d < 4) != (y.d < 4) {
 		return true
 	}
-	return e.refuse(UndefinedBehavior, "%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonics[x.word>>24], x.d, mnemonics[y.word>>24], y.d)
+	return e.refuse(UndefinedBehavior, "%s to LReg %d and %s to LReg %d are scheduled for the same cycle", mnemonics[x.word>>24], x.d,
+		mnemonics[y.word>>24], y.d)
 }
 
 // writes reports whether an instruction writes a register.

@@ -197,7 +197,8 @@ func (c *sfpuCase) state() *Engine {
 func (e *Engine) sfpuHash() uint64 {
 	h := fnv.New64a()
 	u := &e.sfpu
-	for _, v := range []any{u.l, u.random, u.cc.on, u.cc.lanes, uint32(u.depth), u.laneConfig, u.templates, u.sequences, u.macro, e.dst.rows[:goldenRows], e.dst.valid[:goldenRows]} {
+	for _, v := range []any{u.l, u.random, u.cc.on, u.cc.lanes, uint32(u.depth), u.laneConfig, u.templates, u.sequences, u.macro,
+		e.dst.rows[:goldenRows], e.dst.valid[:goldenRows]} {
 		if err := binary.Write(h, binary.LittleEndian, v); err != nil {
 			panic(err)
 		}
@@ -242,7 +243,8 @@ func TestTheVectorUnitDoesTheSameAgain(t *testing.T) {
 			want, got := first.execute(&first.threads[1], c.word), again.execute(&again.threads[1], c.word)
 			if got != want || got && again.sfpuHash() != first.sfpuHash() || again.threads[1].d != first.threads[1].d ||
 				fmt.Sprint(again.fault) != fmt.Sprint(first.fault) {
-				t.Errorf("%v %s %#08x in state %d: done %v, %v; at first %v, %v", c.chip, mnemonics[c.word>>24], c.word, n, got, again.fault, want, first.fault)
+				t.Errorf("%v %s %#08x in state %d: done %v, %v; at first %v, %v", c.chip, mnemonics[c.word>>24], c.word, n, got, again.fault, want,
+					first.fault)
 			}
 		}
 	}

@@ -128,7 +128,8 @@ func (e *Engine) unwritten(row, n uint32, wide bool) bool {
 
 // refuseUnwritten refuses the use of columns of a row that have no value.
 func (e *Engine) refuseUnwritten(row uint32) bool {
-	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written", e.dst.unwritten[row], row)
+	return e.refuse(UndefinedBehavior, "columns %#x of row %d of Dst have been undefined since ZEROACC, though others have been written",
+		e.dst.unwritten[row], row)
 }
 
 // Place is where a T core stores to for the engines.
@@ -250,7 +251,8 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 	}
 	switch op := w >> 24; {
 	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
-		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked", h.tells(t, op))
+		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
+			h.tells(t, op))
 	case h.busy&reads(w) != 0:
 		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
 	case (op == opSFPLOAD || op == opSFPLOADMACRO) && h.overlaps(t.dstRow(w&0x3FF)):
@@ -260,7 +262,8 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", late)
 	}
 	if h.config.first < h.config.end && e.uses(t, w, h.config) { // WRCFG.md
-		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first, h.config.end-1)
+		return e.refuse(UndefinedBehavior, "configuration words %d to %d are written one cycle late: a NOP must come before", h.config.first,
+			h.config.end-1)
 	}
 	return !e.wormhole || e.lateHazard(t, h, w, u)
 }
@@ -301,7 +304,8 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 		row := t.dstRow(e.decodeELWADD(w).dst) &^ 7
 		for _, m := range h.matrix {
 			if m.moved && m.first < row+8 && row < m.end {
-				return e.refuse(UndefinedBehavior, "rows of Dst from %d on may not have been moved there: three other instructions must come before", row)
+				return e.refuse(UndefinedBehavior, "rows of Dst from %d on may not have been moved there: three other instructions must come before",
+					row)
 			}
 		}
 	}
@@ -608,7 +612,8 @@ func unseenReads(w uint32) uint16 {
 
 // String names units.
 func (u unit) String() string {
-	names := []string{"unpacker 0", "unpacker 1", "packers", "matrix unit", "vector unit", "scalar unit", "counters", "configuration unit", "sync unit", "stores to configuration", "stores to GPRs"}
+	names := []string{"unpacker 0", "unpacker 1", "packers", "matrix unit", "vector unit", "scalar unit", "counters", "configuration unit",
+		"sync unit", "stores to configuration", "stores to GPRs"}
 	s := ""
 	for i, n := range names {
 		if u>>i&1 != 0 {

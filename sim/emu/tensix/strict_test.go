@@ -207,7 +207,9 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 				}
 			}
 			f := run(e, tt.list...)
-			late := f != nil && f.Category == UndefinedBehavior && (strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") || strings.Contains(f.Detail, "undefined since"))
+			late := f != nil && f.Category == UndefinedBehavior &&
+				(strings.Contains(f.Detail, "late") || strings.Contains(f.Detail, "round unit") || strings.Contains(f.Detail, "may not") ||
+					strings.Contains(f.Detail, "undefined since"))
 			switch {
 			case arch == chip.Blackhole && !strings.HasPrefix(tt.want, "configuration words 64") || tt.want == "":
 				if late {

@@ -148,7 +148,8 @@ func (e *Engine) semwait(t *thread, a semwaitArgs) bool {
 	case a.condition == 0:
 		return e.refuse(UndefinedBehavior, "no condition to wait for")
 	}
-	return e.refuse(UnsupportedFunctionality, "conditions %d: want %d (while zero) or %d (while at its maximum)", a.condition, whileZero, whileMax)
+	return e.refuse(UnsupportedFunctionality, "conditions %d: want %d (while zero) or %d (while at its maximum)", a.condition,
+		whileZero, whileMax)
 }
 
 // Conditions of STALLWAIT that can hold in an engine whose instructions complete at once: those on the source banks.

@@ -96,7 +96,8 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 	if a.counters != 0 {
 		u.xy = &e.threads[a.counters].adc[a.unit]
 	}
-	if !e.knownContext(&u, a.context != 0) || !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) || !e.unpackExtras(t, &u) ||
+	if !e.knownContext(&u, a.context != 0) || !e.unpackFormats(t, &u) || !e.unpackFrom(t, &u) || !e.unpackTo(t, &u) ||
+		!e.unpackExtras(t, &u) ||
 		!e.unpackBursts(t, &u) || !e.unpackData(t, &u) {
 		return false
 	}

@@ -117,7 +117,8 @@ func (c *Client) exchangeLocked(cmd command, body []byte, fds ...int) (*message,
 	}
 	if m.Flags&flagType != typeReply || m.ID != c.id || m.Command != cmd {
 		m.close()
-		return nil, c.lost(fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command, c.id, cmd))
+		return nil, c.lost(fmt.Errorf("%w: message %d of command %d is no reply to message %d of command %d", ErrProtocol, m.ID, m.Command,
+			c.id, cmd))
 	}
 	if m.Flags&flagError != 0 {
 		m.close()

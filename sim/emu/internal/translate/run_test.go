@@ -195,7 +195,8 @@ func accessEdges(base uint8, code rv32.Opcode, addr uint32, others bool) (all []
 	guessed := after("its constant", addr-8, others)
 	guessed.end, guessed.want.End = 101, 101
 	all = append(all, guessed)
-	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8, testIgnored - 8, 0xFFEF0000} {
+	for _, wrong := range []uint32{0x40, addr - 4, LocalBase + 16, RegistersBase + testLoaded - 8, RegistersBase + testStored - 8,
+		testIgnored - 8, 0xFFEF0000} {
 		c := after(fmt.Sprintf("%#x", wrong), wrong, others || wrong+8 != addr && register && (localFirst(base) || areaOf(wrong+8) == areaLocal))
 		c.start = 1
 		all = append(all, c)
@@ -269,7 +270,8 @@ func TestEdgesOfCode(t *testing.T) {
 		{3, outcome{1, 1, Jumped, map[uint8]uint32{1: 1}, nil}},
 		{2, outcome{1, 0, Jumped, map[uint8]uint32{1: 1}, nil}},
 	} {
-		cases = append(cases, entered{edge: edge{fmt.Sprintf("a loop that may wait, with %d instructions", c.end), loop, c.end, nil, c.want}, waits: []int{testFirst + 2}})
+		cases = append(cases, entered{edge: edge{fmt.Sprintf("a loop that may wait, with %d instructions", c.end), loop, c.end, nil, c.want},
+			waits: []int{testFirst + 2}})
 	}
 	for _, c := range []struct {
 		name string
@@ -282,7 +284,8 @@ func TestEdgesOfCode(t *testing.T) {
 		{", too far", -LongestWait, 100, outcome{-LongestWait, 99 - LongestWait, Jumped, nil, nil}},
 		{", with the last instruction of a budget", -3, 1, outcome{-3, -3, Jumped, nil, nil}},
 	} {
-		cases = append(cases, entered{edge: edge{"back to before the range" + c.name, []rv32.Inst{{Code: rv32.JAL, Rd: rv32.Sink, Imm: c.imm}}, c.end, nil, c.want}})
+		cases = append(cases, entered{edge: edge{"back to before the range" + c.name, []rv32.Inst{{Code: rv32.JAL, Rd: rv32.Sink, Imm: c.imm}},
+			c.end, nil, c.want}})
 	}
 	for _, v := range []uint32{0, 1, MostIgnored, MostIgnored + 1, 1 << 31} {
 		for _, ignores := range []bool{false, true} {

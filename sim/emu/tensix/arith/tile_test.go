@@ -11,7 +11,8 @@ import (
 )
 
 func TestTilesHaveFourFaces(t *testing.T) {
-	for _, c := range []struct{ row, column, want int }{{0, 0, 0}, {0, 15, 15}, {1, 0, 16}, {0, 16, 256}, {16, 0, 512}, {31, 31, 1023}, {17, 2, 530}} {
+	for _, c := range []struct{ row, column, want int }{{0, 0, 0}, {0, 15, 15}, {1, 0, 16}, {0, 16, 256}, {16, 0, 512}, {31, 31, 1023},
+		{17, 2, 530}} {
 		if got := arith.FaceOrder(c.row, c.column); got != c.want {
 			t.Errorf("row %d, column %d: got %d, want %d", c.row, c.column, got, c.want)
 		}

@@ -7,7 +7,8 @@ import (
 
 // numbers returns a register of any bits, of special values, or of small numbers.
 func numbers(r *rand.Rand) (v Register) {
-	specials := [...]uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000, 0x7F7FFFFF, 0x7F7F8000, 0x3F808000}
+	specials := [...]uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFFFFFFF, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x3F800000,
+		0x7F7FFFFF, 0x7F7F8000, 0x3F808000}
 	class := r.IntN(4)
 	for lane := range v {
 		switch c := class; {

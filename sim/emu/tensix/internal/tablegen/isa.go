@@ -47,7 +47,8 @@ func (i *instruction) writeType(b *bytes.Buffer) {
 	if len(i.fields) > 0 {
 		operands = "operands" + name + "[:]"
 	}
-	fmt.Fprintf(b, "return encode(%s)\n}\n", strings.Join(append([]string{"a", fmt.Sprintf("%#02x", i.opcode), fmt.Sprintf("%q", i.name), operands}, values...), ", "))
+	fmt.Fprintf(b, "return encode(%s)\n}\n", strings.Join(append([]string{"a", fmt.Sprintf("%#02x", i.opcode), fmt.Sprintf("%q", i.name),
+		operands}, values...), ", "))
 	if len(i.fields) == 0 {
 		return
 	}

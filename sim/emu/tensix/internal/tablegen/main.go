@@ -508,7 +508,8 @@ func writeFields(b *bytes.Buffer, kind, prefix string, list []field) {
 		fmt.Fprintf(b, "%s%s %s = %d // %s\n", prefix, title(f.name), kind, next, f.vendor)
 		next += len(f.place[0])
 	}
-	fmt.Fprintf(b, "\n%ss = %d\n)\n\n// %sPlaces says where the fields are: Wormhole, Blackhole. One that doesn't exist has no bits.\n", kind, next, kind)
+	fmt.Fprintf(b, "\n%ss = %d\n)\n\n// %sPlaces says where the fields are: Wormhole, Blackhole. One that doesn't exist has no bits.\n", kind,
+		next, kind)
 	fmt.Fprintf(b, "var %sPlaces = [2][%ss]bitField{\n", kind, kind)
 	for arch := range 2 {
 		fmt.Fprintln(b, "{")
