@@ -1,0 +1,221 @@
+package archcheck
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// limits has what the project may have at most. The numbers may only fall: whoever makes something smaller lowers its number.
+//
+//go:embed limits.txt
+var limits string
+
+// readLimits returns the numbers of limits.txt by their names.
+func readLimits(t *testing.T) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for line := range strings.Lines(limits) {
+		line, _, _ = strings.Cut(line, "#")
+		name, number, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok {
+			continue
+		}
+		n, err := strconv.Atoi(strings.ReplaceAll(number, ",", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[name] = n
+	}
+	return out
+}
+
+// TestSize holds the project's size.
+func TestSize(t *testing.T) {
+	git := exec.Command("git", "ls-files")
+	git.Dir = "../.."
+	list, err := git.Output()
+	if err != nil {
+		t.Skip("the files that git tracks can't be listed: ", err)
+	}
+	is, top := map[string]int{}, map[string]bool{}
+	for path := range strings.Lines(string(list)) {
+		path = strings.TrimSpace(path)
+		is["tracked files"]++
+		folder, _, inside := strings.Cut(path, "/")
+		if inside && !strings.HasPrefix(folder, ".") {
+			top[folder] = true
+		}
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("../..", path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		is["lines of more than 140 columns"] += longLines(string(text), 140)
+		if strings.HasSuffix(path, "_test.go") {
+			is["bytes of tests in Go"] += len(text)
+			continue
+		}
+		is["bytes of Go without tests"] += len(text)
+		if !inside {
+			is["files of the root package"]++
+			is["bytes of the root package"] += len(text)
+		}
+	}
+	is["folders at the top"] = len(top)
+	limits := readLimits(t)
+	for name, n := range is {
+		if limit, ok := limits[name]; !ok || n > limit {
+			t.Errorf("%s: %d, and %d are allowed: make something smaller", name, n, limit)
+		}
+	}
+}
+
+// longLines counts the lines of a file that are longer than a limit. Generated files have none that anybody reads.
+func longLines(text string, limit int) (n int) {
+	if strings.HasPrefix(text, "// Code generated") {
+		return 0
+	}
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > limit {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCircles holds how many files of each package depend on each other in a circle: by functions, methods, fields, types, variables and
+// constants.
+func TestCircles(t *testing.T) {
+	limits := readLimits(t)
+	for name, n := range circles(t) {
+		if limit := cmp.Or(limits["circle of "+cmp.Or(name, "the root package")], limits["circle of another package"]); n > limit {
+			t.Errorf("%q: %d files depend on each other in a circle, and %d may: cut the package apart", name, n, limit)
+		}
+	}
+}
+
+// circles returns the number of files in the largest circle of each package.
+func circles(t *testing.T) map[string]int {
+	t.Helper()
+	exports := map[string]string{} // files with what packages export, by import path
+	out := goList(t, nil, "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", module+"/...")
+	for line := range strings.Lines(out) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		exports[path] = file
+	}
+	fset := token.NewFileSet()
+	imported := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		file, err := os.Open(exports[path])
+		if err != nil {
+			return nil, err
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{bufio.NewReader(file), file}, nil
+	})
+	found := map[string]int{}
+	for line := range strings.Lines(goList(t, nil, "-f", "{{.ImportPath}}\t{{.Dir}}\t{{join .GoFiles \"\\t\"}}", module+"/...")) {
+		fields := strings.Split(strings.TrimSpace(line), "\t")
+		n, err := circle(fset, imported, fields[0], fields[1], fields[2:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimPrefix(strings.TrimPrefix(fields[0], module), "/")] = n
+	}
+	return found
+}
+
+// circle returns the number of files in the largest circle of a package.
+func circle(fset *token.FileSet, imported types.Importer, path, dir string, names []string) (int, error) {
+	var files []*ast.File
+	edges := map[string]map[string]bool{}
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return 0, err
+		}
+		files = append(files, f)
+		edges[filepath.Join(dir, name)] = map[string]bool{}
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	cfg := types.Config{Importer: imported, FakeImportC: true}
+	pkg, err := cfg.Check(path, fset, files, info)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	for id, o := range info.Uses {
+		if o.Pkg() != pkg {
+			continue
+		}
+		_, method := o.(*types.Func)
+		v, variable := o.(*types.Var)
+		if o.Parent() != pkg.Scope() && !method && !(variable && v.IsField()) {
+			continue // local
+		}
+		from, to := fset.Position(id.Pos()).Filename, fset.Position(o.Pos()).Filename
+		if from != to && edges[from] != nil && edges[to] != nil {
+			edges[from][to] = true
+		}
+	}
+	return largest(edges), nil
+}
+
+// largest returns the size of the largest strongly connected component (Tarjan).
+func largest(edges map[string]map[string]bool) (most int) {
+	index, low, on := map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var visit func(string)
+	visit = func(v string) {
+		index[v] = len(index) + 1
+		low[v] = index[v]
+		stack = append(stack, v)
+		on[v] = true
+		for w := range edges[v] {
+			if index[w] == 0 {
+				visit(w)
+				low[v] = min(low[v], low[w])
+			} else if on[w] {
+				low[v] = min(low[v], index[w])
+			}
+		}
+		if low[v] != index[v] {
+			return
+		}
+		for n := 1; ; n++ {
+			w := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			on[w] = false
+			if w == v {
+				most = max(most, n)
+				return
+			}
+		}
+	}
+	for v := range edges {
+		if index[v] == 0 {
+			visit(v)
+		}
+	}
+	return most
+}
