@@ -84,7 +84,7 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 		}
 		return nil, err
 	}
-	b.lieIn(ext)
+	b.setExtent(ext)
 	return b, nil
 }
 
@@ -148,8 +148,8 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 	}
 }
 
-// lieIn gives the buffer its memory.
-func (b *Buffer) lieIn(e allocator.Extent) { b.ext, b.mem.Whole = e, interleaved(e) }
+// setExtent sets the buffer's memory.
+func (b *Buffer) setExtent(e allocator.Extent) { b.ext, b.mem.Whole = e, interleaved(e) }
 
 // Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument. Of a part of a
 // buffer it is that of the whole.

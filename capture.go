@@ -123,7 +123,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	if c.site = site; !isTheirs(site) {
+	if c.site = site; !isUserCode(site) {
 		c.site = userPCAbove(2) // this function and Capture
 	}
 	for _, r := range c.rs {

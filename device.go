@@ -165,7 +165,7 @@ func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	}
 	mhz, err := d.disp.AIClock(ctx)
 	if err != nil {
-		return 0, d.failed("read the AI clock", err)
+		return 0, d.opError("read the AI clock", err)
 	}
 	return mhz, nil
 }
@@ -179,8 +179,8 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
 func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
 
-// failed is the error of an operation: ErrClosed if the device was closed meanwhile, whatever broke.
-func (d *Device) failed(op string, err error) error {
+// opError is the error of an operation: ErrClosed if the device was closed meanwhile, whatever broke.
+func (d *Device) opError(op string, err error) error {
 	if closed := d.usable(op); closed != nil {
 		return closed
 	}

@@ -67,7 +67,7 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 		return fail(err)
 	}
 	for i, b := range bufs {
-		b.lieIn(exts[i])
+		b.setExtent(exts[i])
 	}
 	return nil
 }

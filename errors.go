@@ -110,7 +110,7 @@ func userPCAbove(known int) uintptr {
 			f := runtime.FuncForPC(pc - 1)
 			switch {
 			case f == nil:
-			case worksForOthers(f.Name()):
+			case isWrapper(f.Name()):
 			case f.Name() == "runtime.goexit":
 				return 0
 			default:
@@ -123,35 +123,35 @@ func userPCAbove(known int) uintptr {
 	}
 }
 
-// theirs are addresses in functions that neither are of this package nor work for others, each in the place of its number.
-var theirs [64]atomic.Uintptr
+// userPCs caches return addresses of user code, each by its hash.
+var userPCs [64]atomic.Uintptr
 
-// isTheirs reports whether an address that a function of this package returns to is the call site that it works for.
-func isTheirs(pc uintptr) bool {
+// isUserCode reports whether a return address lies in code of the module's user.
+func isUserCode(pc uintptr) bool {
 	if pc == 0 {
 		return false
 	}
-	known := &theirs[pc%uintptr(len(theirs))]
+	known := &userPCs[pc%uintptr(len(userPCs))]
 	if known.Load() == pc {
 		return true
 	}
 	f := runtime.FuncForPC(pc - 1)
-	if f == nil || worksForOthers(f.Name()) || f.Name() == "runtime.goexit" {
+	if f == nil || isWrapper(f.Name()) || f.Name() == "runtime.goexit" {
 		return false
 	}
 	known.Store(pc)
 	return true
 }
 
-// ours is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.
-var ours = sync.OnceValue(func() string {
+// modulePath is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.
+var modulePath = sync.OnceValue(func() string {
 	pc, _, _, _ := runtime.Caller(0)
 	return packageOf(runtime.FuncForPC(pc).Name())
 })
 
-// worksForOthers reports whether a function is of this package, or of one that calls it for its own callers.
-func worksForOthers(function string) bool {
-	rest, ok := strings.CutPrefix(function, ours())
+// isWrapper reports whether a function is of this package, or of mesh or pipeline, which call it for their own callers.
+func isWrapper(function string) bool {
+	rest, ok := strings.CutPrefix(function, modulePath())
 	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/mesh.") || strings.HasPrefix(rest, "/pipeline."))
 }
 

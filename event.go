@@ -54,7 +54,7 @@ func (e *Event) Wait(ctx context.Context) (err error) {
 		}
 	}
 	if err := e.e.Wait(ctx, at); err != nil {
-		return e.d.failed("synchronize", err)
+		return e.d.opError("synchronize", err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (e *Event) Query() (bool, error) {
 	}
 	done, err := e.e.Query(at)
 	if err != nil {
-		return false, e.d.failed("query", err)
+		return false, e.d.opError("query", err)
 	}
 	return done, nil
 }
@@ -103,7 +103,7 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 		return err
 	}
 	if err := q.q.Record(ctx, e.e, at); err != nil {
-		return q.d.failed("record", err)
+		return q.d.opError("record", err)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 		return err
 	}
 	if err := q.q.WaitEvent(ctx, e.e, at); err != nil {
-		return q.d.failed("wait", err)
+		return q.d.opError("wait", err)
 	}
 	return nil
 }

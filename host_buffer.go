@@ -51,7 +51,7 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	}
 	h, err := d.disp.PinHost(kmd.PinConfig{Size: c.Size, Memory: c.Memory})
 	if err != nil {
-		return nil, d.failed(fmt.Sprintf("new host buffer %q", c.Name), err)
+		return nil, d.opError(fmt.Sprintf("new host buffer %q", c.Name), err)
 	}
 	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
 }
@@ -93,7 +93,7 @@ func (h *HostBuffer) Release(ctx context.Context) error {
 		return fmt.Errorf("reprise: release %w", err)
 	}
 	if err := h.h.Unpin(ctx); err != nil {
-		return h.d.failed(fmt.Sprintf("release host buffer %q", h.name), err)
+		return h.d.opError(fmt.Sprintf("release host buffer %q", h.name), err)
 	}
 	h.released = true
 	return nil
@@ -234,7 +234,7 @@ func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer,
 	p.b, p.q, p.n, p.write = b, q, n, !read
 	t := dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
 	if err := b.mem.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
-		return q.d.failed(fmt.Sprintf("%s buffer %q", name, b.name), err)
+		return q.d.opError(fmt.Sprintf("%s buffer %q", name, b.name), err)
 	}
 	return nil
 }

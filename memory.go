@@ -65,7 +65,7 @@ func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Pl
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 	}
-	b.lieIn(e)
+	b.setExtent(e)
 	return uint32(e.Addr), b.Page, func() error { return s.mem.Free(e) }, nil
 }
 

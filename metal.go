@@ -63,8 +63,8 @@ func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
 	return out
 }
 
-// suits returns an error unless the workers' base firmware is that which the kernel was built for.
-func (d *Device) suits(k *Kernel) error {
+// checkFirmware returns an error unless the workers' base firmware is that which the kernel was built for.
+func (d *Device) checkFirmware(k *Kernel) error {
 	if d.firmware != nil {
 		return d.firmware.CheckProcessor(k.Image, k.Processor)
 	}

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// onceNamed is an error inside of one that names the same program: its own text leaves the name out.
-type onceNamed struct {
+// trimmedError is an error without its "program X:" prefix: the error around it names the program already.
+type trimmedError struct {
 	err  error
 	text string
 }
 
-func (e *onceNamed) Error() string { return e.text }
+func (e *trimmedError) Error() string { return e.text }
 
-func (e *onceNamed) Unwrap() error { return e.err }
+func (e *trimmedError) Unwrap() error { return e.err }
 
 // nameOnce prepares an error for one that names the program before it.
 func nameOnce(program string, err error) error {
@@ -21,5 +21,5 @@ func nameOnce(program string, err error) error {
 	if !ok {
 		return err
 	}
-	return &onceNamed{err, before + after}
+	return &trimmedError{err, before + after}
 }

@@ -94,7 +94,7 @@ func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	}
 	e := q.d.NewEvent("stamp", Timed())
 	if err := q.q.Record(ctx, e.e, 0); err != nil {
-		return nil, q.d.failed("stamp", err)
+		return nil, q.d.opError("stamp", err)
 	}
 	return e, nil
 }
@@ -165,8 +165,8 @@ func (w *watchers) set(list []*observer) {
 // watched reports whether the device has Observers.
 func (d *Device) watched() bool { return d.watch.on.Load() != nil }
 
-// quiet reports whether a call has nobody to tell of it, and no capture to fit into.
-func (d *Device) quiet() bool { return !d.watched() && d.capturing.Load() == 0 }
+// fastPath reports that no observer and no capture is active.
+func (d *Device) fastPath() bool { return !d.watched() && d.capturing.Load() == 0 }
 
 // begin tells the device's Observers that a call begins. The caller defers c.end:
 //

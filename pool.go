@@ -122,7 +122,7 @@ func (p *Pool) newBuffer(c *BufferConfig) (*Buffer, error) {
 		return nil, errors.Join(err, p.d.mem.Unhold(p.ext))
 	}
 	b.pool = p
-	b.lieIn(ext)
+	b.setExtent(ext)
 	return b, nil
 }
 

@@ -208,7 +208,7 @@ func dispatchKernel(d *Device, k *Kernel) (dispatch.Kernel, error) {
 	if k.Image == nil {
 		return dispatch.Kernel{}, errors.New("it has no image: load one with kernels.Load")
 	}
-	if err := d.suits(k); err != nil {
+	if err := d.checkFirmware(k); err != nil {
 		return dispatch.Kernel{}, err
 	}
 	if err := k.Image.Fits(d.Arch(), k.Processor); err != nil {
@@ -265,7 +265,7 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 			x.mu.Lock()
 			x.released = false
 			x.mu.Unlock()
-			return x.d.failed(fmt.Sprintf("release executable %q", x.Name()), err)
+			return x.d.opError(fmt.Sprintf("release executable %q", x.Name()), err)
 		}
 	}
 	x.d.mu.Lock()

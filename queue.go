@@ -36,7 +36,7 @@ func (q *Queue) ID() int { return q.q.ID() }
 // queue has finished. Replays without loops run to their end. It returns how many replays it has ended.
 func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
 	fail := func(err error) (int, error) {
-		return 0, q.d.failed(fmt.Sprintf("abort queue %d", q.ID()), err)
+		return 0, q.d.opError(fmt.Sprintf("abort queue %d", q.ID()), err)
 	}
 	before, err := q.q.Aborted()
 	if err != nil {
@@ -90,7 +90,7 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 		return fmt.Errorf("reprise: run: %w", err)
 	}
 	if err := q.q.Run(ctx, x.image); err != nil {
-		return q.d.failed("run", overlap(err))
+		return q.d.opError("run", overlap(err))
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (q *Queue) Wait(ctx context.Context) (err error) {
 		return err
 	}
 	if err := q.await(ctx); err != nil {
-		return q.d.failed("wait for queue", err)
+		return q.d.opError("wait for queue", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 	}
 	c, err := q.q.Clock()
 	if err != nil {
-		return dispatch.Clock{}, q.d.failed("read clock", err)
+		return dispatch.Clock{}, q.d.opError("read clock", err)
 	}
 	return c, nil
 }
@@ -145,7 +145,7 @@ func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
 	}
 	p, err := q.q.ProgramTimes()
 	if err != nil {
-		return nil, q.d.failed(op, err)
+		return nil, q.d.opError(op, err)
 	}
 	return p, nil
 }
@@ -158,7 +158,7 @@ func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 		return err
 	}
 	if err := q.q.WaitFunc(ctx, "what the caller asked for", done); err != nil {
-		return q.d.failed("wait", err)
+		return q.d.opError("wait", err)
 	}
 	return nil
 }

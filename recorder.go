@@ -122,7 +122,7 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 		r.borrowScratch()
 	}
 	if len(reads) > 0 {
-		return r.recordTakingLocked(x, i, reads)
+		return r.recordRunWithReadsLocked(x, i, reads)
 	}
 	r.rec.Reserve(x.image.RunBytes())
 	r.rec.Add(x.Name(), i, func(dst []byte) ([]byte, uint8) {
@@ -132,8 +132,8 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	return nil
 }
 
-// fewPrograms is how many programs are searched faster than a map is made.
-const fewPrograms = 16
+// linearSearchMax is how many programs are searched faster than a map is made.
+const linearSearchMax = 16
 
 // find returns the place of a program in the part's programs, -1 if it wasn't recorded yet.
 func (r *Recorder) find(x *Executable) int {
@@ -159,8 +159,8 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 		switch {
 		case r.index != nil:
 			r.index[x] = i
-		case i >= fewPrograms:
-			r.index = make(map[*Executable]int, 2*fewPrograms)
+		case i >= linearSearchMax:
+			r.index = make(map[*Executable]int, 2*linearSearchMax)
 			for j, p := range r.part.programs {
 				r.index[p] = j
 			}

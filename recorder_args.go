@@ -74,8 +74,8 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// takingRun returns the commands of a run, with the arguments that the program has now, which takes those that are read.
-func (r *Recorder) takingRun(x *Executable) ([]byte, dispatch.Variant, error) {
+// encodeRunWithReads encodes a run with the program's present arguments, and with places for those that the device reads.
+func (r *Recorder) encodeRunWithReads(x *Executable) ([]byte, dispatch.Variant, error) {
 	st := r.d.disp.ReplayState()
 	run, v := x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
 	if !v.Inline() {
@@ -85,11 +85,11 @@ func (r *Recorder) takingRun(x *Executable) ([]byte, dispatch.Variant, error) {
 	return run, v, x.image.ReadArgs(run, v)
 }
 
-// recordTakingLocked records a run of the program i outside of control flow, and what the device reads for its arguments.
-func (r *Recorder) recordTakingLocked(x *Executable, i int, reads []argRead) error {
+// recordRunWithReadsLocked records a run of the program i outside of control flow, and what the device reads for its arguments.
+func (r *Recorder) recordRunWithReadsLocked(x *Executable, i int, reads []argRead) error {
 	r.rec.Own()
 	r.flow.used = true
-	run, v, err := r.takingRun(x)
+	run, v, err := r.encodeRunWithReads(x)
 	if err == nil {
 		err = r.encodeReads(reads)
 	}

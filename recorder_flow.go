@@ -418,7 +418,7 @@ func (r *Recorder) recordInsideLocked(x *Executable, i int, reads []argRead) err
 	n := flowNode{name: x.Name(), run: &flowRun{program: i}, reads: reads}
 	var err error
 	if len(reads) > 0 {
-		n.run.commands, n.run.variant, err = r.takingRun(x)
+		n.run.commands, n.run.variant, err = r.encodeRunWithReads(x)
 	} else {
 		st := r.d.disp.ReplayState()
 		n.run.commands, n.run.variant = x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)

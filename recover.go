@@ -67,7 +67,7 @@ func (d *Device) Recover(ctx context.Context) error {
 func (d *Device) recover(ctx context.Context) *RecoverError {
 	wasReset := false
 	if err := d.kd.Alive(); err != nil {
-		d.disp.LetGo()
+		d.disp.StopRelay()
 		if wasReset, err = d.reopen(ctx); err != nil {
 			return &RecoverError{Step: "reopen", Err: err}
 		}

@@ -27,11 +27,11 @@ type Trace struct {
 	whole *Trace // that a Subset was taken from; nil for a trace that owns its parts
 	use   use    // of the whole trace
 
-	one ownMemory // the part of a trace of one, and what is in memory of its own otherwise
+	one singlePart // used if the trace has one part
 }
 
-// ownMemory is a part with the little that most traces of one part have, so that they are allocated as one.
-type ownMemory struct {
+// singlePart is the only part of a trace, with the small objects that most such traces need: one allocation for all.
+type singlePart struct {
 	part     part
 	batch    dispatch.Batch
 	image    tracebuf.Image
@@ -128,7 +128,7 @@ func (t *Trace) owner() *Trace {
 // are done. The error is an *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders the
 // two.
 func (t *Trace) Replay(ctx context.Context) error {
-	if p := t.alone; p != nil && p.q.d.quiet() && !p.params.changed.Load() { // as most are
+	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() { // fast path
 		if err := t.batch.Submit(ctx); err != nil {
 			return t.replayError(err)
 		}

@@ -26,7 +26,7 @@ func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
 	q := d.t.parts[part].q
 	l, err := q.logControl(entries)
 	if err != nil {
-		return nil, q.d.failed(fmt.Sprintf("log the control flow of queue %d", q.ID()), err)
+		return nil, q.d.opError(fmt.Sprintf("log the control flow of queue %d", q.ID()), err)
 	}
 	return l, nil
 }
@@ -64,7 +64,7 @@ func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
 func (l *controlLog) Stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {
 	log, dropped, err = l.stop(ctx)
 	if err != nil {
-		err = l.q.d.failed(fmt.Sprintf("read the log of control flow of queue %d", l.q.ID()), err)
+		err = l.q.d.opError(fmt.Sprintf("read the log of control flow of queue %d", l.q.ID()), err)
 	}
 	return log, dropped, err
 }

@@ -60,7 +60,7 @@ func (d debugTrace) Inside(ctx context.Context, op string, f func(debug.Memory) 
 			err = p.q.await(ctx)
 		}
 		if err != nil {
-			return p.q.d.failed(fmt.Sprintf("%s trace %q", op, t.name), err)
+			return p.q.d.opError(fmt.Sprintf("%s trace %q", op, t.name), err)
 		}
 	}
 	return t.debugError(op, f(debugMemory(d)))
@@ -75,7 +75,7 @@ func (t *Trace) debugError(op string, err error) error {
 	if err == nil || d.usable(what) == nil && (errors.As(err, &step) || errors.As(err, &check) || errors.As(err, &verify)) {
 		return err
 	}
-	return d.failed(what, overlap(err))
+	return d.opError(what, overlap(err))
 }
 
 // Exclusive implements debug.Trace.
@@ -98,7 +98,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	for _, p := range t.parts {
 		r, err := p.q.q.Reserve()
 		if err != nil {
-			return dev.failed(what, err)
+			return dev.opError(what, err)
 		}
 		defer r.Release()
 		s.rs, s.starts = append(s.rs, r), append(s.starts, r.Starts())
@@ -106,7 +106,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	if len(t.parts) > 1 { // commands of one queue mustn't overtake earlier ones of another
 		for i := range t.parts {
 			if err := s.Wait(ctx, i); err != nil {
-				return dev.failed(what, err)
+				return dev.opError(what, err)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (d debugTrace) Exclusive(ctx context.Context, op string, f func(debug.Sessi
 	defer u.leave(true)
 	for _, p := range s.parts {
 		if err := p.flush(ctx); err != nil {
-			return dev.failed(what, err)
+			return dev.opError(what, err)
 		}
 		s.commands = append(s.commands, p.commands())
 	}

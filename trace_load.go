@@ -101,7 +101,7 @@ func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption)
 		for _, p := range parts {
 			err = errors.Join(err, p.discard(ctx, onDevice(wrote, p.q.d)...))
 		}
-		return nil, d.failed(fmt.Sprintf("load trace %q", name), err)
+		return nil, d.opError(fmt.Sprintf("load trace %q", name), err)
 	}
 	return t, nil
 }

@@ -16,9 +16,9 @@ import (
 // part is what a trace has on one queue.
 type part struct {
 	q        *Queue
-	name     string     // of the trace
-	room     *ownMemory // of the trace that it is the only part of; nil if it isn't, or if it was loaded
-	several  bool       // the trace has other parts
+	name     string      // of the trace
+	room     *singlePart // of the trace that it is the only part of; nil if it isn't, or if it was loaded
+	several  bool        // the trace has other parts
 	image    *tracebuf.Image
 	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
 	hosts    []*HostBuffer // that it holds for its programs
@@ -243,7 +243,7 @@ func (p *part) replayError(err error) error {
 	if errors.Is(err, dispatch.ErrRevoked) {
 		err = ErrReleased
 	}
-	return p.q.d.failed(fmt.Sprintf("replay trace %q", p.name), overlap(err))
+	return p.q.d.opError(fmt.Sprintf("replay trace %q", p.name), overlap(err))
 }
 
 // release ends the part once its queue has finished. It does nothing if that was done before.
@@ -256,7 +256,7 @@ func (p *part) release(ctx context.Context) error {
 	defer d.work.RUnlock()
 	p.q.q.Revoke(&p.prep)
 	if err := p.q.await(ctx); err != nil {
-		return d.failed(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
+		return d.opError(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
 	}
 	p.params.mu.Lock()
 	p.leaving = true
@@ -314,8 +314,8 @@ func (p *part) retain() error {
 	return nil
 }
 
-// let is called when one that called the part is dropped.
-func (p *part) let() error {
+// releaseCaller drops the hold of a caller that was dropped.
+func (p *part) releaseCaller() error {
 	p.params.mu.Lock()
 	p.callers--
 	last := p.callers == 0 && p.leaving
@@ -387,7 +387,7 @@ func (p *part) drop() error {
 	p.callees = nil
 	p.params.mu.Unlock()
 	for _, o := range callees {
-		errs = append(errs, o.let())
+		errs = append(errs, o.releaseCaller())
 	}
 	for _, b := range p.fileOwned {
 		if !b.freed.Swap(true) {

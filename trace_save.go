@@ -38,7 +38,7 @@ func WithResults(bufs ...*Buffer) SaveOption {
 // describes it. Buffers are in it by name, address and layout, with their contents only if asked for.
 func (t *Trace) Save(ctx context.Context, w io.Writer, opts ...SaveOption) error {
 	if err := t.save(ctx, w, opts); err != nil {
-		return t.parts[0].q.d.failed(fmt.Sprintf("save trace %q", t.name), err)
+		return t.parts[0].q.d.opError(fmt.Sprintf("save trace %q", t.name), err)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err
 		return err
 	}
 	if err := b.write(ctx, q.q, off, data); err != nil {
-		return q.d.failed(fmt.Sprintf("write buffer %q", b.name), err)
+		return q.d.opError(fmt.Sprintf("write buffer %q", b.name), err)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (
 	}
 	p = &Pending{b: b, q: q, n: len(dst)}
 	if err := b.mem.StartRead(ctx, q.q, &p.transfer, off, dst); err != nil {
-		return nil, q.d.failed(fmt.Sprintf("read buffer %q", b.name), err)
+		return nil, q.d.opError(fmt.Sprintf("read buffer %q", b.name), err)
 	}
 	return p, nil
 }
@@ -120,5 +120,5 @@ func (p *Pending) failed(err error) error {
 	if p.write {
 		op = "write"
 	}
-	return p.b.d.failed(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
+	return p.b.d.opError(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
 }

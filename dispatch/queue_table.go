@@ -21,15 +21,15 @@ type StrippedKernel struct {
 	DRAMBanks int                 // that it was compiled for; 0 if unknown
 }
 
-// made is a number that the instructions of a kernel make if it was compiled with some constants.
-type made struct {
+// immediate is a constant that a kernel's code materialises if the kernel was compiled with certain constants.
+type immediate struct {
 	name  string
 	value uint32
 }
 
 // prefetchMakes returns what every build of tt-metal's prefetcher makes with the constants.
-func prefetchMakes(q *abi.Queue) []made {
-	return []made{
+func prefetchMakes(q *abi.Queue) []immediate {
+	return []immediate{
 		{"word of the prefetch queue's pointer", q.FetchRead}, {"word of the issue queue's pointer", q.IssueRead},
 		{"end of the prefetch queue", q.FetchQueue + q.FetchQueueSize},
 		{"buffer of fetched commands", q.Commands}, {"its end", q.Commands + q.CommandsSize}, {"scratch buffer", q.Scratch},
@@ -41,8 +41,8 @@ func prefetchMakes(q *abi.Queue) []made {
 }
 
 // dispatchMakes is prefetchMakes for the dispatcher.
-func dispatchMakes(q *abi.Queue) []made {
-	return []made{
+func dispatchMakes(q *abi.Queue) []immediate {
+	return []immediate{
 		{"word of the dispatcher's pointer", q.CompletionWrite},
 		{"dispatch ring", q.DispatchRing}, {"its end", q.DispatchRing + q.DispatchPages*q.DispatchPageSize},
 		{"prefetcher's core", q.PrefetchCore}, {"grid of workers", q.Workers}, {"number of workers", q.NumWorkers},
@@ -52,8 +52,8 @@ func dispatchMakes(q *abi.Queue) []made {
 }
 
 // subordinateMakes is prefetchMakes for the subordinate. grid is the rectangle of workers on its NoC.
-func subordinateMakes(q *abi.Queue, grid uint32) []made {
-	return []made{
+func subordinateMakes(q *abi.Queue, grid uint32) []immediate {
+	return []immediate{
 		{"its ring", q.SubordinateRing}, {"its end", q.SubordinateRing + q.SubordinatePages*q.SubordinatePageSize},
 		{"prefetcher's core", q.PrefetchCore}, {"its core", q.DispatchCore},
 		{"address of the go messages", q.Go}, {"grid of workers", grid}, {"number of workers", q.NumWorkers},
@@ -61,8 +61,8 @@ func subordinateMakes(q *abi.Queue, grid uint32) []made {
 }
 
 // missing returns what the kernel doesn't make.
-func (k *StrippedKernel) missing(all []made) []made {
-	var none []made
+func (k *StrippedKernel) missing(all []immediate) []immediate {
+	var none []immediate
 	for _, m := range all {
 		if !k.Has(m.value) {
 			none = append(none, m)
@@ -169,7 +169,7 @@ func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (
 	kinds := []struct {
 		name  string
 		files []StrippedKernel
-		make  []made
+		make  []immediate
 	}{
 		{"prefetcher", r.fw.Stripped.Prefetch, prefetchMakes(&c)},
 		{"dispatcher", r.fw.Stripped.Dispatch, dispatchMakes(&c)},
@@ -177,7 +177,7 @@ func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (
 	}
 	var chosen [3]*StrippedKernel
 	for i, kind := range kinds {
-		var fewest []made
+		var fewest []immediate
 		for k := range kind.files {
 			f := &kind.files[k]
 			if none := f.missing(kind.make); chosen[i] == nil || len(none) < len(fewest) {

@@ -31,7 +31,7 @@ func strippedFor(d *Device, form abi.QueueForm, queues int, size uint32, swapped
 		core, _ := d.ch.Virtual(cores[1])
 		at.PrefetchCore, at.DispatchCore = d.ch.Arch().NOCXY(pre), d.ch.Arch().NOCXY(core)
 		q := d.queue.MetalQueue(form, at)
-		add := func(to *[]StrippedKernel, kind string, all []made) {
+		add := func(to *[]StrippedKernel, kind string, all []immediate) {
 			has := map[uint32]bool{}
 			for _, m := range all {
 				has[m.value] = true

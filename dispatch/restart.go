@@ -34,9 +34,9 @@ func (d *Device) Interrupt(cause error) {
 	}
 }
 
-// LetGo stops the near end of an interrupted device's Ethernet link, which would go on using host memory after the device's
+// StopRelay stops the near end of an interrupted device's Ethernet link, which would go on using host memory after the device's
 // file is closed: its program doesn't notice that the far end is lost.
-func (d *Device) LetGo() {
+func (d *Device) StopRelay() {
 	_ = d.up.close() // Restart closes it again and returns the error
 }
 

@@ -82,7 +82,7 @@ func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, po
 		s.Memory = c.memoryLike(q, s.Shape, Tile)
 		return c.deviceOp("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(a.job(out, position, in))
 		})
@@ -125,7 +125,7 @@ func (a *Attention) job(out *Tensor, position int, in []*Tensor) job {
 	const wide = 4 * tileSize * tileSize // bytes of a tile of fp32
 	page := q.pageBytes
 	return job{
-		kernel: kernelAttentionReader, writer: kernelAttentionWriter, varied: []uint32{uint32(position)}, args: []uint32{causal, masked},
+		kernel: kernelAttentionReader, writer: kernelAttentionWriter, params: []uint32{uint32(position)}, args: []uint32{causal, masked},
 		pieces: q.dims[0] * q.dims[1] * q.high, out: out, in: in,
 		engine: &engineKernel{name: "attention", args: []uint32{
 			uint32(q.wide), uint32(v.wide), uint32(q.dims[2]), uint32(q.high), uint32(k.dims[2]), causal, masked, math.Float32bits(scale),

@@ -89,7 +89,7 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 		}
 		return c.deviceOp("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(w.convolution(out, images, weights, bias, positions, string(c.activation)))
 		})
@@ -118,7 +118,7 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 		case o.geo.dims != shapes[i]:
 			return positions, Spec{}, fmt.Errorf("%w: weights or bias of %v: want %v (see Conv2dWeights)", ErrShape, s.Shape, shapes[i])
 		case s.Layout != Tile:
-			return positions, Spec{}, o.notOnEngines()
+			return positions, Spec{}, o.unsupportedError()
 		}
 	}
 	s, err := c.windowed(w, images, positions, channels)

@@ -12,11 +12,11 @@ var engineFormats = map[DataType]kernels.Format{BFloat16: kernels.BF16, Float32:
 
 // onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
-	return notOnEngines(append(slices.Clip(in), out)...) == nil
+	return firstUnsupported(append(slices.Clip(in), out)...) == nil
 }
 
-// notOnEngines returns a tensor that the engines don't compute with, or nil.
-func notOnEngines(ts ...*Tensor) *Tensor {
+// firstUnsupported returns the first tensor that the engines can't compute with, or nil.
+func firstUnsupported(ts ...*Tensor) *Tensor {
 	for _, t := range ts {
 		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
 			return t
@@ -25,8 +25,8 @@ func notOnEngines(ts ...*Tensor) *Tensor {
 	return nil
 }
 
-// notOnEngines returns the error of an operation for the engines only, for a tensor that they don't compute with.
-func (t *Tensor) notOnEngines() error {
+// unsupportedError is the error of an operation that only the engines do, for a tensor that they can't compute with.
+func (t *Tensor) unsupportedError() error {
 	s := t.geo.spec
 	if !s.DType.Float() {
 		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)

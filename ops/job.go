@@ -17,7 +17,7 @@ type job struct {
 	title  string // name of the program, if it isn't the kernel's that computes
 	kernel string
 	args   []uint32 // common arguments before those of the tensors
-	varied []uint32 // common arguments before these, and all of the engines' kernels: what may differ from run to run
+	params []uint32 // common arguments before these, and all of the engines' kernels: what may differ from run to run
 	pieces int      // what cores share, if not the pages of out
 	out    *Tensor
 	in     []*Tensor
@@ -62,10 +62,10 @@ func (c *call) run(j job) error {
 		d.captures.program(d, j.circular(on), j.sharded != nil)
 		return nil
 	}
-	if c.param != "" && j.varied == nil {
+	if c.param != "" && j.params == nil {
 		return fmt.Errorf("%w: %s has no argument that could be parameter %q", ErrNoParam, j.name(), c.param)
 	}
-	common := slices.Concat(j.varied, j.args)
+	common := slices.Concat(j.params, j.args)
 	buffers := []*reprise.Buffer{}
 	for i, t := range append([]*Tensor{j.out}, j.in...) {
 		buffers = append(buffers, t.buf)
@@ -94,7 +94,7 @@ func (c *call) run(j job) error {
 	}
 	d.captures.record(x)
 	if c.param != "" {
-		if err := d.rec.Param(c.param, j.variedArgs()...); err != nil {
+		if err := d.rec.Param(c.param, j.paramArgs()...); err != nil {
 			return err
 		}
 	}
@@ -161,10 +161,10 @@ func (j *job) images() [3]string {
 }
 
 // engineCommon returns the common arguments of the engines' kernels.
-func (j *job) engineCommon() []uint32 { return slices.Concat(j.varied, j.numbers) }
+func (j *job) engineCommon() []uint32 { return slices.Concat(j.params, j.numbers) }
 
-// variedArgs returns the first of the arguments that may differ from run to run, in all kernels.
-func (j *job) variedArgs() []reprise.Arg {
+// paramArgs returns the first of the arguments that may differ from run to run, in all kernels.
+func (j *job) paramArgs() []reprise.Arg {
 	args := []reprise.Arg{{Kernel: j.kernel, Common: true}}
 	if j.engine != nil {
 		for _, name := range j.images() {
@@ -189,7 +189,7 @@ func (j *job) name() string {
 
 // result returns those common arguments that describe the result.
 func (j *job) result(common []uint32) []uint32 {
-	first := len(j.varied) + len(j.args)
+	first := len(j.params) + len(j.args)
 	return common[first : first+j.out.geo.argWords()]
 }
 

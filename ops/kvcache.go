@@ -36,7 +36,7 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 			return nil, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, cache.geo.spec.Shape, want[2]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			kernel: kernelUpdateCache, varied: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
+			kernel: kernelUpdateCache, params: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
 			buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
@@ -65,7 +65,7 @@ func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, op
 			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			kernel: kernelFillCache, varied: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+			kernel: kernelFillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
 	return err
@@ -97,8 +97,8 @@ func (c *call) inPlace(name, class string, args func() []graph.Arg, t *Tensor, j
 
 // sameKind returns an error unless tensors are floats in tile layout, of one data type.
 func sameKind(ts ...*Tensor) error {
-	if t := notOnEngines(ts...); t != nil {
-		return t.notOnEngines()
+	if t := firstUnsupported(ts...); t != nil {
+		return t.unsupportedError()
 	}
 	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.geo.spec.DType != ts[0].geo.spec.DType }); i >= 0 {
 		return fmt.Errorf("%w: %v and %v: want one for all tensors", ErrDataType, ts[0].geo.spec.DType, ts[i].geo.spec.DType)

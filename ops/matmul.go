@@ -43,8 +43,8 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	}
 	return d.do(ctx, "ttnn::linear", in, productArgs(opts, a, b, bias), func(c *call) (*Tensor, error) {
 		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
-		if t := notOnEngines(others...); t != nil {
-			return nil, t.notOnEngines()
+		if t := firstUnsupported(others...); t != nil {
+			return nil, t.unsupportedError()
 		}
 		return c.matmul("linear", a, b, bias)
 	}, opts...)
@@ -65,9 +65,9 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
 		case y.geo.spec.DType == BFloat8B:
-			return notOnEngines(x, out).notOnEngines()
+			return firstUnsupported(x, out).unsupportedError()
 		case bias != nil || c.activation != "":
-			return out.notOnEngines()
+			return out.unsupportedError()
 		case floats(x):
 			return c.run(engineMatmulRows(out, a, b))
 		}

@@ -53,7 +53,7 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		args := func() []graph.Arg { return []graph.Arg{images.arg(), text(w.kernel), text(s.DType), text(s.Memory)} }
 		return c.deviceOp("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(w.largest(out, images, positions))
 		})

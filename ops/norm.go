@@ -53,8 +53,8 @@ func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (
 }
 
 func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
-	if t := notOnEngines(in...); t != nil {
-		return nil, t.notOnEngines()
+	if t := firstUnsupported(in...); t != nil {
+		return nil, t.unsupportedError()
 	}
 	for _, w := range in[1:] {
 		if err := a.fitsWeights(w); err != nil {
@@ -71,7 +71,7 @@ func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
 	}
 	return c.deviceOp("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) error {
 		if !onEngines(out) {
-			return out.notOnEngines()
+			return out.unsupportedError()
 		}
 		return c.run(n.operation(a).job(out, a))
 	})

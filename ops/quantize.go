@@ -16,8 +16,8 @@ import (
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), text(zero)} }
 	return d.do(ctx, "ttnn::quantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(a); t != nil {
-			return nil, t.notOnEngines()
+		if t := firstUnsupported(a); t != nil {
+			return nil, t.unsupportedError()
 		}
 		if err := checkQuantization(scale, zero); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func (c *call) quantize(kernel string, a *Tensor, to DataType, factor, number fl
 	}
 	return c.deviceOp("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
 		if !tilesForEngines(out) {
-			return out.notOnEngines()
+			return out.unsupportedError()
 		}
 		return c.run(engineEach(kernel, "", out, a, math.Float32bits(factor), math.Float32bits(number)))
 	})

@@ -25,7 +25,7 @@ func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint3
 		}
 		return c.deviceOp("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(job{
 				kernel: kernelNoReader, out: out, engine: &engineKernel{name: "rand"}, buffers: rings(2, out.geo.pageBytes),

@@ -28,8 +28,8 @@ func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) 
 
 func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(a); t != nil {
-			return nil, t.notOnEngines()
+		if t := firstUnsupported(a); t != nil {
+			return nil, t.unsupportedError()
 		}
 		s := a.geo.spec.clone()
 		rank := len(s.Shape)
@@ -46,7 +46,7 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(op), text(dim), text(s.Memory)} }
 		return c.deviceOp("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			if along < rank-2 {
 				return c.run(engineFold(op, along == rank-3, n, out, a))

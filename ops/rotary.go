@@ -56,10 +56,10 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 		s.Memory = c.memoryLike(x, s.Shape, s.Layout)
 		return c.deviceOp("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(job{
-				kernel: kernelRotaryReader, varied: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
+				kernel: kernelRotaryReader, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
 				engine:  &engineKernel{name: "rotary", args: []uint32{uint32(out.geo.wide)}},
 				buffers: []ring{{out.geo.pageBytes, 2}, {x.geo.pageBytes, 4}, {x.geo.pageBytes, 4}},
 			})

@@ -20,8 +20,8 @@ import (
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} },
 		func(c *call) (*Tensor, error) {
-			if t := notOnEngines(a); t != nil {
-				return nil, t.notOnEngines()
+			if t := firstUnsupported(a); t != nil {
+				return nil, t.unsupportedError()
 			}
 			t, back, err := c.lastAlong(a, dim)
 			if err != nil {
@@ -67,15 +67,15 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 			return nil, err
 		}
 	}
-	if t := notOnEngines(in...); t != nil {
-		return nil, t.notOnEngines()
+	if t := firstUnsupported(in...); t != nil {
+		return nil, t.unsupportedError()
 	}
 	s := a.geo.spec.clone()
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
 	args := func() []graph.Arg { return []graph.Arg{a.arg(), mask.arg(), text(scale), text(s.Memory)} }
 	return c.deviceOp("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) error {
 		if !onEngines(out) {
-			return out.notOnEngines()
+			return out.unsupportedError()
 		}
 		o := rowOperation{kernel: "softmax", args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
 		return c.run(o.job(out, a))

@@ -10,8 +10,8 @@ import (
 // function computes a function of elements that only the engines have. op is its name in TT-NN, kernel that in the compute API.
 func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(a); t != nil {
-			return nil, t.notOnEngines()
+		if t := firstUnsupported(a); t != nil {
+			return nil, t.unsupportedError()
 		}
 		s := a.geo.spec
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
@@ -20,7 +20,7 @@ func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opt
 		}
 		return c.deviceOp("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(engineUnary(kernel, out, a))
 		})

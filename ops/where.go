@@ -16,8 +16,8 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 	in := []*Tensor{condition, a, b}
 	args := func() []graph.Arg { return []graph.Arg{condition.arg(), a.arg(), b.arg()} }
 	return d.do(ctx, "ttnn::where", in, args, func(c *call) (*Tensor, error) {
-		if t := notOnEngines(in...); t != nil {
-			return nil, t.notOnEngines()
+		if t := firstUnsupported(in...); t != nil {
+			return nil, t.unsupportedError()
 		}
 		s, err := c.repeatedTogether(in)
 		if err != nil {
@@ -28,7 +28,7 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 		}
 		return c.deviceOp("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) error {
 			if !onEngines(out) {
-				return out.notOnEngines()
+				return out.unsupportedError()
 			}
 			return c.run(job{
 				kernel: kernelTileReader, args: []uint32{3}, out: out, in: in, engine: &engineKernel{name: "where"},

@@ -149,7 +149,7 @@ func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf 
 		buf[0] = v
 		return ok
 	}
-	if o.inert() && c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
+	if o.isHostLoad() && c.arch == chip.Blackhole && c.showsNIU(o, chip.ARC, addr, n) {
 		off, _ := c.niuAt(chip.ARC, addr)
 		v, ok := c.arcNIU(o, noc, off)
 		buf[0] = v
@@ -177,7 +177,7 @@ func (c *Chip) readARC(o origin, where string, noc int, addr uint64, n int, buf 
 			return false
 		}
 		v, ok := c.arcLoad(o, uint32(off-arcAPBBase))
-		if !ok && !(o.inert() && c.arcHas(uint32(off-arcAPBBase))) {
+		if !ok && !(o.isHostLoad() && c.arcHas(uint32(off-arcAPBBase))) {
 			c.refuse(o, UnimplementedFunctionality, where, addr, "load of an ARC register that is not emulated")
 		}
 		buf[0] = v

@@ -140,12 +140,12 @@ type Chip struct {
 
 	translated translations
 
-	hand      hand     // of the goroutine that runs the chip
-	bare      bool     // nothing is checked of what is in memory
-	atOnce    bool     // also, requests take no time: see direct
-	moved     uint64   // bytes, over NoCs
-	newest    uint64   // of the host: see clock.go
-	scratch   []uint32 // for host accesses
+	hand      workerState // of the goroutine that runs the chip
+	bare      bool        // nothing is checked of what is in memory
+	atOnce    bool        // also, requests take no time: see direct
+	moved     uint64      // bytes, over NoCs
+	newest    uint64      // of the host: see clock.go
+	scratch   []uint32    // for host accesses
 	hostBytes [8]byte
 
 	sched

@@ -41,5 +41,5 @@ func (c *Chip) newestOf(o origin) *uint64 {
 	return &c.newest
 }
 
-// hears notes that data go from one place to another, and the newest time with them.
-func hears(to, from *uint64) { *to = max(*to, *from) }
+// mergeTime raises the time of a place to that of the place whose data it got.
+func mergeTime(to, from *uint64) { *to = max(*to, *from) }

@@ -8,9 +8,9 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// crew is goroutines that do jobs of different tiles beside the one that runs the chip. It starts them when there is first
+// workerPool is a pool of goroutines that do jobs of different tiles beside the goroutine that runs the chip. It starts them when there is first
 // enough to do for two.
-type crew struct {
+type workerPool struct {
 	wake  chan struct{} // nil until then
 	size  int
 	group sync.WaitGroup
@@ -79,7 +79,7 @@ func (s *sched) workers() int {
 }
 
 // run does jobs 0 to jobs-1 on at most n goroutines.
-func (w *crew) run(n, jobs int, do func(job int)) {
+func (w *workerPool) run(n, jobs int, do func(job int)) {
 	if n = min(n, jobs); n <= 1 {
 		for i := range jobs {
 			do(i)
@@ -143,7 +143,7 @@ func (op *engineOp) weight() int {
 }
 
 // hire makes sure that there are n goroutines.
-func (w *crew) hire(n int) {
+func (w *workerPool) hire(n int) {
 	if w.wake == nil {
 		w.wake = make(chan struct{}, max(n, runtime.GOMAXPROCS(0)))
 		w.idle.L = &w.mu
@@ -155,7 +155,7 @@ func (w *crew) hire(n int) {
 }
 
 // helper does jobs whenever there are any.
-func (w *crew) helper() {
+func (w *workerPool) helper() {
 	defer w.group.Done()
 	for w.await() {
 		w.active.Add(1)
@@ -171,7 +171,7 @@ func (w *crew) helper() {
 }
 
 // await waits until there may be jobs, and returns false when there will be none.
-func (w *crew) await() bool {
+func (w *workerPool) await() bool {
 	for range jobPolls {
 		if w.open.Load() {
 			return true
@@ -183,7 +183,7 @@ func (w *crew) await() bool {
 }
 
 // work does jobs until all are taken.
-func (w *crew) work() {
+func (w *workerPool) work() {
 	for {
 		i := int(w.next.Add(1)) - 1
 		if i >= w.jobs {
@@ -195,7 +195,7 @@ func (w *crew) work() {
 }
 
 // close ends the goroutines.
-func (w *crew) close() {
+func (w *workerPool) close() {
 	if w.wake != nil {
 		close(w.wake)
 		w.group.Wait()

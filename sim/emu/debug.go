@@ -97,7 +97,7 @@ func (t *tile) debugLoad(o origin, off uint32) (uint32, slowResult) {
 			}
 		}
 	}
-	if o.inert() {
+	if o.isHostLoad() {
 		switch {
 		case off == regDebugBusControl:
 			return d.busControl, slowDone
@@ -115,7 +115,7 @@ func (t *tile) debugBus(o origin) (uint32, slowResult) {
 	v := t.debug.busControl
 	signal, daisy, word := v&0xFFFF, v>>16&0xFF, v>>25&3
 	refuse := func(cat Category, format string, args ...any) (uint32, slowResult) {
-		if o.inert() && !t.chip.cfg.RefuseUnmapped {
+		if o.isHostLoad() && !t.chip.cfg.RefuseUnmapped {
 			return 0, slowDone
 		}
 		t.chip.refuse(o, cat, "debug registers", debugBase+regDebugBusData, format, args...)
@@ -151,7 +151,7 @@ func (t *tile) debugArray(o origin) (uint32, slowResult) {
 	default:
 		return t.settledEngine().DebugDst(row, pair), slowDone
 	}
-	if o.inert() && !t.chip.cfg.RefuseUnmapped {
+	if o.isHostLoad() && !t.chip.cfg.RefuseUnmapped {
 		return 0, slowDone
 	}
 	t.chip.refuse(o, cat, "debug registers", debugBase+regArrayReadData, "DBG_ARRAY_RD_CMD = %#x: %s", v, why)

@@ -6,10 +6,10 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// inert reports whether an access is a plain load by a host. Software looks at registers that this emulator doesn't have,
+// isHostLoad reports whether an access is a plain load by a host. Software looks at registers that this emulator doesn't have,
 // and on silicon comes to no harm by it: such a load is answered with zero instead of stopping the chip, if a document says
 // that something is there.
-func (o origin) inert() bool { return o.tile == nil && o.loads }
+func (o origin) isHostLoad() bool { return o.tile == nil && o.loads }
 
 // edgeNIU loads a register of an NIU of a tile without processors: who it is and that coordinates are translated. A host finds
 // its counters and its other registers to be zero.
@@ -24,7 +24,7 @@ func (c *Chip) edgeNIU(o origin, raw chip.XY, noc int, off uint64) (uint32, bool
 			return v.Packed(), true
 		}
 	}
-	return 0, o.inert() && off < 4*uint64(c.layout.stride)
+	return 0, o.isHostLoad() && off < 4*uint64(c.layout.stride)
 }
 
 // logicalNode is the coordinate that a tile without processors has after translation. A Wormhole's follow the rows of its workers:
@@ -96,7 +96,7 @@ func (c *Chip) harvestedNIU(ep *endpoint, addr uint64) (niu int, off uint64, ok 
 // showsNIU reports whether a host loads a register of the NIU of a tile without processors.
 func (c *Chip) showsNIU(o origin, kind chip.TileKind, addr uint64, n int) bool {
 	_, ok := c.niuAt(kind, addr)
-	return ok && o.inert() && n == 4 && addr&3 == 0
+	return ok && o.isHostLoad() && n == 4 && addr&3 == 0
 }
 
 // readNIU loads a register for which showsNIU is true.

@@ -136,7 +136,7 @@ func (t *tile) ethLoad(o origin, addr uint32) (uint32, slowResult) {
 	case b == ethRISC && (off == 0 || off == 8):
 		return e.resetPC[off/8], slowDone
 	}
-	if o.inert() && (b != ethNone || t.ethHas(addr)) {
+	if o.isHostLoad() && (b != ethNone || t.ethHas(addr)) {
 		return e.shown(b, q, off), slowDone
 	}
 	return 0, t.unmapped(o, "load from", addr)

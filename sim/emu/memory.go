@@ -90,7 +90,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 		return false
 	}
 	if ep.harvested {
-		if _, _, ok := c.harvestedNIU(ep, addr); ok && o.inert() && n == 4 && addr&3 == 0 {
+		if _, _, ok := c.harvestedNIU(ep, addr); ok && o.isHostLoad() && n == 4 && addr&3 == 0 {
 			return true
 		}
 		return bad(UndefinedBehavior, "%v tile %v is harvested", ep.kind, ep.xy)
@@ -162,10 +162,10 @@ func (c *Chip) registersAt(ep *endpoint, addr uint64) bool {
 	return true // ARC memory too, which can be read by words
 }
 
-// looks reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
+// isBlockRead reports whether a read of n bytes is a host's read of a block, as opposed to a word on which it acts. Such a read
 // isn't refused for what it finds, and what was never written reads as garbage: after a hang the host keeps whole rings,
 // whatever is in them or still on its way.
-func (o origin) looks(n int) bool { return o.loads && n > 8 }
+func (o origin) isBlockRead(n int) bool { return o.loads && n > 8 }
 
 // scramble puts garbage, which the seed chooses, where words were never written.
 func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) bool) {
@@ -182,14 +182,14 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if t.known != nil {
 		t.memory(0) // firmware has written to that of Ethernet tiles
 		if a, unknown := t.unwritten(addr, n); unknown {
-			if !o.looks(n) {
+			if !o.isBlockRead(n) {
 				c.refuse(o, UnpredictableValueUsed, "l1", uint64(a), "read of memory of tile %v that was never written", t.xy)
 				return false
 			}
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
 	}
-	if t.races != nil && !o.looks(n) && !t.races.access(o.far(), addr, uint32(n), true, false) {
+	if t.races != nil && !o.isBlockRead(n) && !t.races.access(o.far(), addr, uint32(n), true, false) {
 		return false
 	}
 	if t.kind == chip.Ethernet && n == 4 {
@@ -232,7 +232,7 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 // starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
-	if o.inert() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
+	if o.isHostLoad() && (n != 4 || addr&3 != 0) && !c.cfg.RefuseUnmapped && c.registersAt(ep, addr) {
 		for i, at := 0, addr&^3; at < addr+uint64(n); i, at = i+1, at+4 {
 			if !c.readTile(o, where, noc, ep, at, 4, buf[i:]) {
 				return false
@@ -249,7 +249,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		buf[0], ok = c.edgeNIU(o, ep.xy, niu, off)
 		return ok
 	}
-	hears(c.newestOf(o), c.newestAt(ep))
+	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {
@@ -261,7 +261,7 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		}
 		if d.known != nil {
 			if a, unknown := d.unwritten(addr, n); unknown {
-				if !o.looks(n) {
+				if !o.isBlockRead(n) {
 					c.refuse(o, UnpredictableValueUsed, where, a, "read of memory of DRAM controller %d that was never written", ep.bank)
 					return false
 				}
@@ -294,7 +294,7 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 	if !c.reachable(o, where, ep, addr, n) {
 		return false
 	}
-	hears(c.newestAt(ep), c.newestOf(o))
+	mergeTime(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
 	case chip.DRAM:
 		if addr >= dramAPBBase && c.arch == chip.Wormhole {
@@ -328,7 +328,7 @@ func (c *Chip) readDRAMRegister(o origin, where string, ep *endpoint, addr uint6
 		c.refuse(o, UndefinedBehavior, where, addr, "%d bytes of a DRAM controller's registers: want 4, aligned", n)
 		return false
 	}
-	ok := o.inert()
+	ok := o.isHostLoad()
 	buf[0] = 0
 	if off >= 0x80000 && off < 0xB0000 {
 		buf[0], ok = c.edgeNIU(o, ep.xy, int(off/0x8000%2), off%0x8000)

@@ -281,7 +281,7 @@ func (t *tile) load(o origin, addr uint32) (uint32, slowResult) {
 		return t.streamLoad(o, addr-streamBase)
 	case addr >= debugBase && addr < debugBase+0x1000:
 		return t.debugLoad(o, addr-debugBase)
-	case o.inert() && addr >= picBase && addr < picBase+0x1000: // the interrupt controller
+	case o.isHostLoad() && addr >= picBase && addr < picBase+0x1000: // the interrupt controller
 		return 0, slowDone
 	}
 	if t.kind == chip.Ethernet {

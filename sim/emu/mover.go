@@ -41,7 +41,7 @@ func (t *tile) tdmaLoad(o origin, off uint32) (uint32, slowResult) {
 		t.tensix.mover.unseen = false
 		return tdmaIdle, slowDone
 	}
-	if o.inert() && tdmaHas(off) {
+	if o.isHostLoad() && tdmaHas(off) {
 		return 0, slowDone
 	}
 	t.chip.refuse(o, UnsupportedFunctionality, "tdma", uint64(tdmaBase+off), "load of a TDMA register that is not emulated")

@@ -198,7 +198,7 @@ func (t *tile) niuLoad(o origin, noc int, off uint32) (uint32, slowResult) {
 	case l.translateX != none && off >= l.translateX && off < l.end:
 		return c.translateTable(noc, off-l.translateX), slowDone
 	}
-	if o.inert() && c.tileNIUHas(off) {
+	if o.isHostLoad() && c.tileNIUHas(off) {
 		return 0, slowDone
 	}
 	return 0, t.refuseNIU(o, noc, off, "load of")

@@ -39,7 +39,7 @@ func (t *tile) direct(k *core, noc int, b *cmdBuf) (st slowResult, ok bool) {
 			targ&3 == 0 && t.hasCoord(noc, retXY) {
 			u.wrote(id, posted, 0, 1)
 			t.changed(classNIU0 << noc)
-			hears(&to.tile.newest, &t.newest)
+			mergeTime(&to.tile.newest, &t.newest)
 			if st := to.tile.store(origin{tile: t, core: k, remote: true}, uint32(targ), b[bufData]); st != slowDone {
 				return slowHalt, true
 			}
@@ -115,7 +115,7 @@ func (t *tile) readAtOnce(u *niu, noc int, from *endpoint, at, to, n uint64) boo
 		s[cntSlaveReadWords] += flits
 		f.changed(classServed0 << noc)
 	}
-	hears(&t.newest, newest)
+	mergeTime(&t.newest, newest)
 	t.take(uint32(to), int(n), data)
 	return true
 }
@@ -164,12 +164,12 @@ func (t *tile) writeAtOnce(u *niu, noc int, id, posted uint32, to *endpoint, fro
 		d := c.drams[to.bank]
 		u.wrote(id, posted, flits, 1)
 		t.changed(classNIU0 << noc)
-		hears(&d.newest, &t.newest)
+		mergeTime(&d.newest, &t.newest)
 		d.write(at, int(n), data)
 	case to.kind == chip.Tensix && to.tile != t && to.tile.inL1(at, n):
 		u.wrote(id, posted, flits, 1)
 		t.changed(classNIU0 << noc)
-		hears(&to.tile.newest, &t.newest)
+		mergeTime(&to.tile.newest, &t.newest)
 		to.tile.take(uint32(at), int(n), data)
 		to.tile.countWrite(noc, flits, posted)
 	default:
@@ -194,7 +194,7 @@ func (t *tile) multicastAtOnce(u *niu, noc int, id, posted uint32, corners [2]*e
 	data := t.memory(uint32(from + n))[from>>2:][:span(from, int(n))]
 	t.changed(classNIU0 << noc)
 	for _, to := range all.tiles {
-		hears(&to.newest, &t.newest)
+		mergeTime(&to.newest, &t.newest)
 		to.take(uint32(at), int(n), data)
 		to.countWrite(noc, flits, posted)
 	}

@@ -163,7 +163,7 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 			v, ok = c.pcieNIU(o, noc, addr-niu)
 		case addr == dbi+dbiControl:
 			v, ok = c.pcie.dbi, true
-		case addr < dbi+controllerSize && o.inert():
+		case addr < dbi+controllerSize && o.isHostLoad():
 			ok = true
 		}
 		if !ok {
@@ -172,10 +172,10 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 		buf[0] = v
 		return ok
 	}
-	if o.inert() && c.arch == chip.Wormhole && c.showsNIU(o, ep.kind, addr, n) {
+	if o.isHostLoad() && c.arch == chip.Wormhole && c.showsNIU(o, ep.kind, addr, n) {
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
-	if o.inert() && n == 4 && c.controllerHas(addr) {
+	if o.isHostLoad() && n == 4 && c.controllerHas(addr) {
 		buf[0] = 0
 		return true
 	}

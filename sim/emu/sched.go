@@ -42,7 +42,7 @@ type sched struct {
 
 	waitingEngines []*engines // to which cores have given something since engines last ran
 	turns          int        // of cores, since then
-	crew           crew
+	crew           workerPool
 	boxes          []*outbox    // of the tiles of a window
 	parts          []*part      // of a window
 	unrun          atomic.Int32 // of boxes

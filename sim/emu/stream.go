@@ -91,7 +91,7 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 		t.acquire(o, at+uint32(streamAvailable))
 		return s.available, slowDone
 	}
-	if o.inert() { // a stream has registers for all that it does as a coprocessor of the NoC
+	if o.isHostLoad() { // a stream has registers for all that it does as a coprocessor of the NoC
 		return 0, slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "load of stream %d register %#x", off/0x1000, off&0xFFF)

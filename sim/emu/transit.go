@@ -121,7 +121,7 @@ func (q *request) arrive() bool {
 			q.from.tile.changed(classServed0 << q.noc)
 		}
 		if q.data = q.source(); q.data != nil {
-			hears(c.newestOf(q.o), c.newestAt(q.from))
+			mergeTime(c.newestOf(q.o), c.newestAt(q.from))
 			return true
 		}
 		return q.read()
@@ -155,11 +155,11 @@ func (q *request) read() bool {
 func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
 	if t := ep.tile; c.bare && t != nil && t.kind == chip.Tensix && q.toAddr < t.bytes() { // prepare has checked the rest
-		hears(&t.newest, c.newestOf(q.o))
+		mergeTime(&t.newest, c.newestOf(q.o))
 		t.take(uint32(q.toAddr), q.n, q.data)
 	} else if c.bare && ep.kind == chip.DRAM && q.toAddr < c.drams[ep.bank].size {
 		d := c.drams[ep.bank]
-		hears(&d.newest, c.newestOf(q.o))
+		mergeTime(&d.newest, c.newestOf(q.o))
 		d.write(q.toAddr, q.n, q.data)
 	} else if !c.writeTile(q.o, where, q.noc, ep, q.toAddr, q.n, q.data) {
 		return false
@@ -223,7 +223,7 @@ func (q *request) atomic() bool {
 	p := &t.memory(addr + 4)[addr>>2]
 	old := *p
 	c.moved += 4
-	hears(&t.newest, &q.tile.newest)
+	mergeTime(&t.newest, &q.tile.newest)
 	switch q.op >> 12 & 15 {
 	case atomicIncrement:
 		mask := uint32(2)<<(q.op>>2&31) - 1
@@ -277,7 +277,7 @@ func (q *request) respond() bool {
 		u.count[cntReadWords] += q.flits
 		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	case reqAtomic:
-		hears(&t.newest, &q.to.tile.newest)
+		mergeTime(&t.newest, &q.to.tile.newest)
 		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
 		u.count[cntAtomicResp]++

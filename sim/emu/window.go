@@ -28,13 +28,13 @@ const (
 	maxOutboxWords = 16 << 10
 )
 
-// hand is what a goroutine that runs cores has for itself.
-type hand struct {
+// workerState is the scratch state of one goroutine that runs cores.
+type workerState struct {
 	lines *[decodedLines]decodedLine // by the line's number, modulo their number; nil until code runs
 }
 
 // hand returns the hand of the goroutine that runs the tile.
-func (t *tile) hand() *hand {
+func (t *tile) hand() *workerState {
 	if b := t.outbox; b != nil {
 		return b.hand
 	}
@@ -44,7 +44,7 @@ func (t *tile) hand() *hand {
 // outbox is what a tile does in a window to others, and to what it shares with them.
 type outbox struct {
 	tile  *tile
-	hand  *hand
+	hand  *workerState
 	draw  splitmix
 	turns []*core // those that have had one are in front
 	ran   int     // of turns
@@ -167,7 +167,7 @@ func (s *sched) gather() (boxes []*outbox, weight int) {
 type part struct {
 	boxes []*outbox
 	next  atomic.Int32 // of boxes
-	hand  hand
+	hand  workerState
 }
 
 // runPart runs the tiles of part i of n. A part has the same tiles in each window, so that their memory stays in the caches of one
@@ -196,7 +196,7 @@ func (b *outbox) enqueue(k *core) {
 }
 
 // run runs the cores of the tile, each for a slice, and those that they wake. It may do so beside other tiles.
-func (b *outbox) run(s *sched, h *hand) {
+func (b *outbox) run(s *sched, h *workerState) {
 	b.hand = h
 	for b.ran < min(len(b.turns), maxTileTurns) && b.fault == nil {
 		at := b.ran + int(b.draw.next()%uint64(len(b.turns)-b.ran))
@@ -258,7 +258,7 @@ func (b *outbox) post(q *request) slowResult {
 	if q.kind == reqRead && b.readsNow(q.from, q.fromAddr, uint64(q.n)) {
 		d := b.tile.chip.drams[q.from.bank]
 		q.leave()
-		hears(&b.tile.newest, &d.newest)
+		mergeTime(&b.tile.newest, &d.newest)
 		d.read(q.fromAddr, q.n, q.buffer())
 		b.moved += uint64(q.n)
 		q.respond()
@@ -331,7 +331,7 @@ func (s *sched) storeDRAM(boxes []*outbox, lanes int) {
 			for i := range b.stores {
 				if w := &b.stores[i]; w.bank%lanes == lane {
 					d := s.chip.drams[w.bank]
-					hears(&d.newest, &b.tile.newest)
+					mergeTime(&d.newest, &b.tile.newest)
 					d.write(w.addr, w.n, w.data)
 				}
 			}
