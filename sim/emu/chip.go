@@ -133,6 +133,7 @@ type Chip struct {
 	flights uint64  // with RefuseRaces: requests started
 	edges   *order  // with RefuseRaces
 	waivers []waiver
+	waived  waiverCache
 	pcie    pcie
 	arc     arc
 

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
-// workerPool is a pool of goroutines that do jobs of different tiles beside the goroutine that runs the chip. It starts them when there is first
-// enough to do for two.
+// workerPool is a pool of goroutines that do jobs of different tiles beside the goroutine that runs the chip. It starts them when
+// there is first enough to do for two.
 type workerPool struct {
 	wake  chan struct{} // nil until then
 	size  int

@@ -3,6 +3,7 @@ package emu
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
@@ -126,6 +127,33 @@ type waived struct {
 	assume Assumptions
 }
 
+// waiverCache has what the waivers say of instructions, by what is around them: tiles execute the same programs, and a host's kernel
+// cache has thousands.
+type waiverCache struct {
+	mu    sync.Mutex
+	known map[[waiverSpan]uint32]Assumptions
+}
+
+// of returns what the waivers of a list let the instruction in the middle of around rely on.
+func (w *waiverCache) of(around *[waiverSpan]uint32, list []waiver) Assumptions {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, ok := w.known[*around]
+	if ok {
+		return a
+	}
+	for i := range list {
+		if list[i].covers(around) {
+			a |= list[i].assume
+		}
+	}
+	if w.known == nil {
+		w.known = map[[waiverSpan]uint32]Assumptions{}
+	}
+	w.known[*around] = a
+	return a
+}
+
 // assumes reports whether the instruction that the processor executes may rely on a.
 func (c *core) assumes(a Assumptions) bool { return c.waived()&a == a }
 
@@ -141,12 +169,7 @@ func (c *core) waived() Assumptions {
 	}
 	have, ok := c.assumed[c.pc]
 	if !ok || have.around != around {
-		have = waived{around: around}
-		for i := range list {
-			if list[i].covers(&around) {
-				have.assume |= list[i].assume
-			}
-		}
+		have = waived{around, c.tile.chip.waived.of(&around, list)}
 		if c.assumed == nil {
 			c.assumed = map[uint32]waived{}
 		}
