@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -73,7 +72,7 @@ func (s *session) streamKernel(name string) (*kernels.Image, error) {
 	if name != clockKernel {
 		return kernels.Prebuilt(s.dev.Arch(), name)
 	}
-	file, err := prebuilt.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", s.dev.Arch(), name))
+	file, err := prebuilt.ELF(s.dev.Arch(), name)
 	if err != nil {
 		return nil, err
 	}

@@ -13,13 +13,16 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
 
 //go:embed kernels/prebuilt
-var prebuilt embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Against is a device that the families "tensix" and "ops" measure beside the target.
 type Against struct {
@@ -189,7 +192,7 @@ func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand
 	for n, to := range map[uint32]**reprise.Executable{fewTiles: &w.few, fewTiles + op.tiles: &w.more} {
 		p := &reprise.Program{Name: op.name, Buffers: w.buffers[:]}
 		for i, name := range []string{"unpack", "math", "pack"} {
-			file, err := prebuilt.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", s.dev.Arch(), name))
+			file, err := prebuilt.ELF(s.dev.Arch(), name)
 			if err != nil {
 				return nil, err
 			}

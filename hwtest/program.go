@@ -8,16 +8,19 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 //go:embed kernels/prebuilt
-var prebuilt embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // own loads one of the suite's own kernels.
 func (t *fixture) own(name string) *kernels.Image {
 	t.Helper()
-	file, err := prebuilt.ReadFile("kernels/prebuilt/" + t.dev.Arch().String() + "/" + name + ".elf")
+	file, err := prebuilt.ELF(t.dev.Arch(), name)
 	t.ok(err)
 	im, err := kernels.Load(file)
 	t.ok(err)

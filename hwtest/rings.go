@@ -58,7 +58,7 @@ func ringCases() []testCase {
 // mixImage compiles the mix program below the allocator, with its kernels in DRAM.
 func (t *fixture) mixImage(on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
 	t.Helper()
-	file, err := prebuilt.ReadFile("kernels/prebuilt/" + t.p.Arch.String() + "/mix.elf")
+	file, err := prebuilt.ELF(t.p.Arch, "mix")
 	t.ok(err)
 	im, err := kernels.Load(file)
 	t.ok(err)

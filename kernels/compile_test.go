@@ -76,7 +76,7 @@ func TestCompileELF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prebuilt, err := images.ReadFile("images/wormhole/copy.elf")
+	committed, err := prebuilt.ELF(chip.Wormhole, Copy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestCompileELF(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(file, prebuilt) {
+		if !bytes.Equal(file, committed) {
 			t.Errorf("%s: not the bytes of the image that comes with Reprise", src.Path)
 		}
 	}

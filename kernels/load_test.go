@@ -198,7 +198,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(good().Build())
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		for _, name := range []string{Blank, Copy} {
-			file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")
+			file, err := prebuilt.ELF(arch, name)
 			if err != nil {
 				f.Fatal(err)
 			}

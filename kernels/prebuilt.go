@@ -2,15 +2,19 @@ package kernels
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
 //go:embed images
-var images embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "images")
 
 //go:embed include lib
 var sources embed.FS
@@ -80,9 +84,12 @@ const (
 
 // Prebuilt loads a kernel that comes with Reprise. The error wraps [ErrNotFound].
 func Prebuilt(arch chip.Arch, name string) (*Image, error) {
-	file, err := images.ReadFile("images/" + arch.String() + "/" + name + ".elf")
+	file, err := prebuilt.ELF(arch, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotFound
+	}
 	if err != nil {
-		return nil, fmt.Errorf("kernels: %q for %v: %w", name, arch, ErrNotFound)
+		return nil, fmt.Errorf("kernels: %q for %v: %w", name, arch, err)
 	}
 	return load(file) // the file is part of the program
 }
@@ -105,16 +112,10 @@ func Sources() fs.FS { return sources }
 
 // PrebuiltFiles returns the ELF files of the kernels that come with Reprise, by name, for tools. Callers don't change them.
 func PrebuiltFiles(arch chip.Arch) map[string][]byte {
-	dir := "images/" + arch.String()
 	all := map[string][]byte{}
-	entries, err := images.ReadDir(dir)
-	if err != nil {
-		return all
-	}
-	for _, e := range entries {
-		if file, err := images.ReadFile(dir + "/" + e.Name()); err == nil {
-			all[strings.TrimSuffix(e.Name(), ".elf")] = file
-		}
+	files, _ := prebuilt.Files(arch) // none for an unknown chip
+	for name, file := range files {
+		all[strings.TrimSuffix(name, ".elf")] = file
 	}
 	return all
 }

@@ -2,16 +2,21 @@ package ops
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 //go:embed kernels/prebuilt
-var kernelFiles embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // Kernels by file name.
 const (
@@ -56,9 +61,12 @@ const (
 )
 
 func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
-	file, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, name))
+	file, err := prebuilt.ELF(a, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = kernels.ErrNotFound
+	}
 	if err != nil {
-		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, kernels.ErrNotFound)
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
 	}
 	return kernels.Load(file)
 }

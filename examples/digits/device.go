@@ -4,14 +4,18 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild digits
 
 //go:embed kernels/prebuilt
-var kernelFiles embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // ErrNoKernels means that there are no kernels for an architecture.
 var ErrNoKernels = errors.New("no kernels for this architecture")
@@ -31,9 +35,12 @@ func KernelsFor(a chip.Arch) (Kernels, error) {
 		name string
 		to   *[]byte
 	}{{"reader", &k.Reader}, {"dense", &k.Dense}, {"writer", &k.Writer}} {
-		b, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, f.name))
+		b, err := prebuilt.ELF(a, f.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrNoKernels
+		}
 		if err != nil {
-			return Kernels{}, fmt.Errorf("digits: kernel %s for %v: %w", f.name, a, ErrNoKernels)
+			return Kernels{}, fmt.Errorf("digits: kernel %s for %v: %w", f.name, a, err)
 		}
 		*f.to = b
 	}

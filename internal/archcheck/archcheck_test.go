@@ -21,29 +21,29 @@ const module = "github.com/reprise-tt/reprise"
 const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
-examples/digits            -> chip examples/internal/*  # a network for digits: its data and parameters
+examples/digits            -> chip examples/internal/* internal/images  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a network of operations for digits
 examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
 examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
 examples/words             -> examples/internal/*  # English words, and tokens for them
-examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/*  # a language model of operations
+examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
 examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
 examples/deadlock          -> reprise chip debug/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/*        -> nothing  # what examples share
 ttnn                       -> chip debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
-bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd  # costs of operations beside baselines
+bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
 bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target  # what every device must do, as cases
+hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph debug/print kernels mesh observe allocator chip dispatch  # tensors, layouts, operations as programs
+ops                        -> reprise ops/graph debug/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
@@ -73,7 +73,7 @@ dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatc
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
-kernels                    -> debug/stack chip internal/riscv  # compiles, loads and relocates kernels
+kernels                    -> debug/stack chip internal/riscv internal/images  # compiles, loads and relocates kernels
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
 # Debugging of kernels.
@@ -124,7 +124,8 @@ internal/nap               -> nothing  # short sleeps
 internal/nap/naptest       -> nothing  # counts its timers, for tests
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
-internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv  # builds the images that are committed
+internal/images            -> chip  # archives of kernel images
+internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv internal/images  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `

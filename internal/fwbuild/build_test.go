@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
 const prefix = "riscv64-unknown-elf-"
@@ -61,48 +62,103 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// build writes what is missing or stale, removes what nothing makes, and with check only says so.
+// build writes what is missing or stale, removes what nothing makes, and with check only says so, by the names of images in archives.
 func TestCheck(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
 	targets := []target{testKernel(chip.Wormhole, "store.c")}
-	file := filepath.Join(dir, targets[0].output)
-	orphan := filepath.Join(dir, "orphan.elf")
+	const name = "wormhole.tar.gz/store.c.elf"
+	archive, orphan := filepath.Join(dir, "wormhole.tar.gz"), filepath.Join(dir, "orphan.elf")
 	check := func(want string) {
 		t.Helper()
+		err := build(tools, dir, targets, true, nil)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasSuffix(err.Error(), ": "+want)) {
+			t.Errorf("check says %v, want %q", err, want)
+		}
+	}
+	rebuild := func(only *regexp.Regexp) {
+		t.Helper()
+		if err := build(tools, dir, targets, false, only); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() []byte {
+		t.Helper()
+		file, err := os.ReadFile(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	repack := func(change func(files map[string][]byte)) {
+		t.Helper()
+		files, err := images.Unpack(read())
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(files)
+		packed, err := images.Pack(files)
+		if err := errors.Join(err, os.WriteFile(archive, packed, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(name + " (is missing)")
+	rebuild(nil)
+	check("")
+	built := read()
+
+	if err := os.WriteFile(orphan, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	repack(func(files map[string][]byte) {
+		image := files["store.c.elf"]
+		image[len(image)/2] ^= 1
+		files["compute/other.elf"] = nil
+	})
+	const all = "orphan.elf (no source makes it), wormhole.tar.gz/compute/other.elf (no source makes it), " + name
+	check(all)
+	rebuild(regexp.MustCompile("^other$"))
+	check(all) // which were not asked for
+	rebuild(regexp.MustCompile("store"))
+	check(strings.TrimSuffix(all, ", "+name))
+	rebuild(nil)
+	check("")
+	if _, err := os.Stat(orphan); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the orphan is still there: %v", err)
+	}
+	if !bytes.Equal(built, read()) {
+		t.Error("the archive is not the one that was built first")
+	}
+
+	targets = nil
+	rebuild(nil)
+	if _, err := os.Stat(archive); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the archive without images is still there: %v", err)
+	}
+}
+
+// The compressed bytes don't matter, which depend on the version of compress/gzip; a damaged archive is an error that names it.
+func TestCheckArchive(t *testing.T) {
+	tools := tools(t)
+	dir := t.TempDir()
+	targets := []target{testKernel(chip.Wormhole, "store.c")}
+	if err := build(tools, dir, targets, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "wormhole.tar.gz")
+	archive, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive[9] ^= 1 // the operating system in gzip's header
+	for want, content := range map[string][]byte{"": archive, "wormhole.tar.gz": archive[:len(archive)/2]} {
+		if err := os.WriteFile(file, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
 		err := build(tools, dir, targets, true, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("check says %v, want %q", err, want)
 		}
-	}
-	check("store.c.elf")
-	if err := build(tools, dir, targets, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	check("")
-	if err := os.WriteFile(orphan, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	check("orphan.elf (no source")
-	image, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	image[len(image)/2] ^= 1
-	if err := os.WriteFile(file, image, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	check("store.c.elf")
-	if err := build(tools, dir, targets, false, regexp.MustCompile("^other$")); err != nil {
-		t.Fatal(err)
-	}
-	check("orphan.elf (no source makes it), wormhole/store.c.elf") // which were not asked for
-	if err := build(tools, dir, targets, false, nil); err != nil {
-		t.Fatal(err)
-	}
-	check("")
-	if _, err := os.Stat(orphan); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the orphan is still there: %v", err)
 	}
 }
 

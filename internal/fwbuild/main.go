@@ -8,7 +8,8 @@
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
 // [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
 // -check it writes nothing, and fails if the committed images differ from what it built. With -only it makes the images whose
-// names, such as blackhole/compute/matmul, match, and leaves the others alone.
+// names, such as blackhole/compute/matmul, match, and leaves the others alone. ELF files are committed in an archive for each chip
+// ([images.Pack]); what is compared is their content, since compressed bytes depend on the version of compress/gzip.
 package main
 
 import (
@@ -25,6 +26,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
 func main() {
@@ -109,81 +112,132 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 // build makes targets and writes them below dir, or compares them with the files there. Files below dir that no target
 // makes are removed, or reported, unless only some targets are made.
 func build(tools toolchain, dir string, targets []target, check bool, only *regexp.Regexp) error {
+	old, err := committed(dir)
+	if err != nil {
+		return err
+	}
+	made, err := makeImages(tools, targets, only)
+	if err != nil {
+		return err
+	}
+	if only != nil { // the others stay
+		all := maps.Clone(old)
+		maps.Copy(all, made)
+		made = all
+	}
+	var stale []string
+	dirty := map[string]bool{} // files and archives to write
+	differs := func(name, why string) {
+		stale = append(stale, name+why)
+		if archive, _, packed := strings.Cut(name, images.Ext+"/"); packed {
+			name = archive + images.Ext
+		}
+		dirty[name] = true
+	}
+	for name, image := range made {
+		if committed, ok := old[name]; !ok {
+			differs(name, " (is missing)")
+		} else if !bytes.Equal(committed, image) {
+			differs(name, "")
+		}
+	}
+	for name := range old {
+		if _, ok := made[name]; !ok {
+			differs(name, " (no source makes it)")
+		}
+	}
+	if len(stale) > 0 && check {
+		slices.Sort(stale)
+		return fmt.Errorf("fwbuild: committed images differ from what the sources give: run go generate with the same compiler: %s",
+			strings.Join(stale, ", "))
+	}
+	for _, name := range slices.Sorted(maps.Keys(dirty)) {
+		if err := write(dir, name, made); err != nil {
+			return fmt.Errorf("fwbuild: write images: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeImages makes targets: their images by path below the images directory. ELF files are kept in an archive for each chip, and have
+// the path archive/file.
+func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {
 		if only != nil && !only.MatchString(t.output) {
 			continue
 		}
-		images, err := tools.images(t)
+		files, err := tools.images(t)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for output, image := range images {
+		for output, image := range files {
+			if t.form == elfFile {
+				arch, name, _ := strings.Cut(output, "/")
+				output = arch + images.Ext + "/" + name
+			}
 			if other, ok := made[output]; ok && !bytes.Equal(other, image) {
-				return fmt.Errorf("fwbuild: %s: two targets make it, with different content", output)
+				return nil, fmt.Errorf("fwbuild: %s: two targets make it, with different content", output)
 			}
 			made[output] = image
 		}
 	}
-	found, err := filesBelow(dir)
-	if err != nil {
-		return err
-	}
-	var stale []string
-	for _, name := range found {
-		if _, ok := made[name]; ok || only != nil {
-			continue
-		}
-		if check {
-			stale = append(stale, name+" (no source makes it)")
-		} else if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("fwbuild: remove an image without source: %w", err)
-		}
-	}
-	for _, output := range slices.Sorted(maps.Keys(made)) {
-		path := filepath.Join(dir, output)
-		old, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("fwbuild: read the committed image: %w", err)
-		}
-		if err == nil && bytes.Equal(old, made[output]) {
-			continue
-		}
-		if check {
-			stale = append(stale, output)
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("fwbuild: write an image: %w", err)
-		}
-		if err := os.WriteFile(path, made[output], 0o644); err != nil {
-			return fmt.Errorf("fwbuild: write an image: %w", err)
-		}
-		fmt.Printf("%s: %d bytes\n", filepath.Join(filepath.Base(dir), output), len(made[output]))
-	}
-	if len(stale) > 0 {
-		slices.Sort(stale)
-		return fmt.Errorf("fwbuild: committed images differ from what the sources give: run go generate with the same compiler: %s",
-			strings.Join(stale, ", "))
-	}
-	return nil
+	return made, nil
 }
 
-// filesBelow lists the files in dir, as slash-separated paths relative to it.
-func filesBelow(dir string) ([]string, error) {
-	var names []string
+// write writes a file or an archive with its images, or removes one that no image is for.
+func write(dir, name string, made map[string][]byte) error {
+	content, ok := made[name]
+	if strings.HasSuffix(name, images.Ext) {
+		packed := map[string][]byte{}
+		for path, image := range made {
+			if inside, ok := strings.CutPrefix(path, name+"/"); ok {
+				packed[inside] = image
+			}
+		}
+		var err error
+		if content, err = images.Pack(packed); err != nil {
+			return err
+		}
+		ok = len(packed) > 0
+	}
+	path := filepath.Join(dir, name)
+	if !ok {
+		return os.Remove(path)
+	}
+	fmt.Printf("%s: %d bytes\n", filepath.Join(filepath.Base(dir), name), len(content))
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644))
+}
+
+// committed returns the images below dir by path, as makeImages does.
+func committed(dir string) (map[string][]byte, error) {
+	found := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(dir, path)
-		names = append(names, filepath.ToSlash(rel))
-		return err
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if found[name], err = os.ReadFile(path); err != nil || !strings.HasSuffix(name, images.Ext) {
+			return err
+		}
+		unpacked, err := images.Unpack(found[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for inside, image := range unpacked {
+			found[name+"/"+inside] = image
+		}
+		delete(found, name)
+		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("fwbuild: list committed images: %w", err)
+		return nil, fmt.Errorf("fwbuild: read committed images: %w", err)
 	}
-	return names, nil
+	return found, nil
 }
 
 // moduleRoot finds the directory with go.mod at or above the working directory.

@@ -4,16 +4,20 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild words
 
 //go:embed kernels/prebuilt
-var kernelFiles embed.FS
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // ErrNoKernels means that there are no kernels for an architecture.
 var ErrNoKernels = errors.New("no kernels for this architecture")
@@ -27,9 +31,12 @@ const kernelRoom = 1024
 // kernelProgram returns a program of a kernel of this package, on one core, which takes the addresses of buffers as arguments, and
 // then others.
 func kernelProgram(a chip.Arch, name string, buffers []*reprise.Buffer, others []uint32) (*reprise.Program, error) {
-	file, err := kernelFiles.ReadFile(fmt.Sprintf("kernels/prebuilt/%v/%s.elf", a, name))
+	file, err := prebuilt.ELF(a, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNoKernels
+	}
 	if err != nil {
-		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, ErrNoKernels)
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
 	}
 	image, err := kernels.Load(file)
 	if err != nil {
