@@ -277,8 +277,8 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// retire lets nobody run the executable any more. A run holds x.mu while its queue has no room for it, so this waits for as long as ctx
-// lasts; and since it doesn't stand in line for the lock, a run that comes meanwhile isn't held up.
+// retire marks the executable as released. A run holds x.mu for reading while it waits for room in its queue, so retire tries
+// the lock until ctx ends. TryLock does not queue for the lock, so a later run is not blocked by retire.
 func (x *Executable) retire(ctx context.Context) error {
 	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {

@@ -16,7 +16,7 @@ func TestReportTimed(t *testing.T) {
 		Programs: []Timed{
 			{"a/half", ns(3e6, 2e6), ns(1e6, 5e6)},
 			{"a/eight", ns(2e6), ns(16e6)},
-			{"b/theirs", ns(2e6), Times{Refused: "ERROR: no such instruction"}},
+			{"b/unfair", ns(2e6), Times{Refused: "ERROR: no such instruction"}},
 			{"b/ours", Times{Refused: "it doesn't end"}, ns(1e6)},
 		},
 		Skipped: []string{"c/two", "c/one"},
@@ -30,7 +30,7 @@ func TestReportTimed(t *testing.T) {
  wormhole: open the device                               200 ms                     ttsim 400 ms = 2 × now, measured
  wormhole: a/half                                        2 ms                       ttsim 1 ms = 0.5 × now, measured
  wormhole: a/eight                                       2 ms                       ttsim 16 ms = 8 × now, measured
- wormhole: b/theirs                                      2 ms [1]                   -
+ wormhole: b/unfair                                      2 ms [1]                   -
  wormhole: b/ours                                        - [2]                      ttsim 1 ms, measured
  wormhole: ttsim / reprise, geometric mean of 2          2 ×                        -
                                                          a/half, the lowest, 0.5 ×
@@ -43,7 +43,7 @@ func TestReportTimed(t *testing.T) {
 [1] ttsim refuses it: ERROR: no such instruction
 [2] not measured: reprise refuses it: it doesn't end
 [3] b/ours
-[4] b/theirs
+[4] b/unfair
 [5] c/one, c/two
 `
 	var out, got strings.Builder

@@ -127,7 +127,8 @@ func TestConformance(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := &settings{short: testing.Short() || effort.Of(true, false, false), long: effort.Hours, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t),
+	short := testing.Short() || effort.Of(true, false, false)
+	s := &settings{short: short, long: effort.Hours, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t),
 		property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {

@@ -233,7 +233,8 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }
 
-// round times programs once. One that ends its process is refused, and a new process times those behind it; later rounds leave it out.
+// round times each program once. A program that ends its process counts as refused: a new process times the remaining programs, and
+// later rounds skip the refused program.
 func (t *timer) round(ctx context.Context, names []string) error {
 	if t.times == nil {
 		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}

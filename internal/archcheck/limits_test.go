@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// limits has what the project may have at most. The numbers may only fall: whoever makes something smaller lowers its number.
+// limits are the project's upper bounds on its size. A number may only fall: a change that shrinks something lowers its number.
 //
 //go:embed limits.txt
 var limits string

@@ -12,8 +12,8 @@ import (
 // (tt_metal/llrt/tt_elffile.cpp, XIPify; build.cpp).
 const movedSuffix = ".xip.elf"
 
-// Text returns the instructions of a kernel or base firmware as tt-metal loads them, from the ELF file at path and the rewritten copy beside
-// it, and the address that it was linked for. The error wraps one of package io/fs, or [errors.ErrUnsupported] if nothing in the file is
+// Text returns the instructions of a kernel or base firmware as tt-metal loads them, and the address that they were linked for.
+// It reads the ELF file at path and the rewritten copy beside it. The error wraps one of package io/fs, or [errors.ErrUnsupported] if nothing in the file is
 // executable.
 func Text(path string) (text []byte, linked uint32, err error) {
 	text, linked, err = executable(path)

@@ -25,7 +25,7 @@ func report(m *libttsim.Machine, err error) []byte {
 	// Writing to a buffer doesn't fail.
 	_ = ttnn.PrintFault(&b, m.Chips()[stopped.Chip], stopped.Fault, compiled(m))
 	if m.OutdatedWaivers() {
-		b.WriteString("TT-NN has compiled kernels since the chip started; checks know what TT-NN's own kernels rely on only of older ones: run the program again\n")
+		b.WriteString("TT-NN has compiled kernels since the chip started, and checks only know what older ones rely on: run the program again\n")
 	}
 	if address, n, write, ok := m.LastAccess(); ok {
 		verb := "reading"
