@@ -63,7 +63,7 @@ func newTimers(t *testing.T) []*timer {
 	return timers
 }
 
-// A simulator that ends at a program is asked for those behind it, and in later rounds for the others.
+// A program that ends the simulator does not keep the remaining programs from being timed, nor any program in later rounds.
 func TestBenchTTNNTimes(t *testing.T) {
 	c := &benchTTNNCmd{Rounds: 2}
 	got, err := c.timeChip(t.Context(), streams{err: new(bytes.Buffer)}, chip.Wormhole, newTimers(t))
