@@ -8,7 +8,7 @@ import (
 	"weak"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/stack"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
 // KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows which: Err says what

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's kernels. Source:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // Debug is what of a device lies beside its queues, for tools that look at programs while they run. Its methods may be called

@@ -9,8 +9,8 @@ import (
 	"iter"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // ErrState is returned for the binary form of a state that no trace ends in.

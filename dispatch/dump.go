@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/live"
-	"github.com/reprise-tt/reprise/debug/print"
-	"github.com/reprise-tt/reprise/debug/watch"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
 // Dump is the state of a device whose queue hangs, as far as it could be read: what a *HangError reports, and what its

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // Image is a compiled program: its commands as they go to the prefetcher, with the few places that depend on when

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // printing is what is known of kernels that print. Programs are known as long as an Image of theirs is held by an executable or a

@@ -28,7 +28,7 @@ type Kernel struct {
 	Name      string         // for errors and reports
 	Processor chip.Processor // which of the five cores of a tile runs it
 	Cores     []chip.Range   // logical cores; ranges may not overlap each other
-	Formats   []byte         // what it prints (package debug/print); nil if it doesn't
+	Formats   []byte         // what it prints (package kernels/print); nil if it doesn't
 	Text      []byte         // flat, position-independent image; the entry is its first byte
 	File      []byte         // ELF file that Text is from, for call stacks in reports of hangs; nil if there is none
 	Common    []uint32       // common runtime arguments, the same on every core

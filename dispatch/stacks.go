@@ -11,10 +11,10 @@ import (
 	"weak"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/core"
-	"github.com/reprise-tt/reprise/debug/live"
-	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
 // stackPatience is how long a report waits for the processors that don't pause, all together.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/watch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
 // watchArea is the bytes of the records of failed checks, which are zero when a core starts.

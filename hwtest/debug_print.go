@@ -9,8 +9,8 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 func printCases() []testCase {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/watch"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
 func watchCases() []testCase {

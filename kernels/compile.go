@@ -36,7 +36,7 @@ type Source struct {
 	Prints bool
 	// Zones has reprise_zone and DeviceZoneScopedN measure; otherwise they take no instruction and no byte.
 	Zones bool
-	// Watch compiles in checks whose failures end waits with an error (package debug/watch): assertions (reprise/assert.h, ASSERT), and
+	// Watch compiles in checks whose failures end waits with an error (package kernels/watch): assertions (reprise/assert.h, ASSERT), and
 	// checks of what is done with circular buffers, of NoC requests and of the stack. It keeps debug information as Debug does, which
 	// names their lines. Otherwise they take no instruction and no byte.
 	Watch bool

@@ -27,7 +27,7 @@ type Image struct {
 	Arch chip.Arch
 	// DataSize and BSSSize are the bytes of local RAM that the kernel initializes from Text and clears.
 	DataSize, BSSSize uint32
-	// Formats are what the kernel prints, for package debug/print: the section of its file that isn't loaded. Nil if it doesn't
+	// Formats are what the kernel prints, for package kernels/print: the section of its file that isn't loaded. Nil if it doesn't
 	// print.
 	Formats []byte
 	// File is the ELF file that Text is from, for call stacks. Nil if code of the file isn't where Text has it.

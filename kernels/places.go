@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/reprise-tt/reprise/debug/stack"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
 // placesMagic ends the table of placesOf.

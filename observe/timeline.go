@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // Timeline is what the host and each queue of a device did, from [StartTimeline] to [Timeline.Stop]: when calls were made,

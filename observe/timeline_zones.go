@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // ZoneSpan is a zone of a kernel (reprise/zone.h), or a line that it has printed, which begins where it ends.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/observe"
 )
 

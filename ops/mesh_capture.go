@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 

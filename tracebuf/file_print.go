@@ -2,7 +2,7 @@ package tracebuf
 
 import (
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // tagPrints is the section with what programs print. It follows tagPrograms if there is something.

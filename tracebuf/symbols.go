@@ -2,7 +2,7 @@ package tracebuf
 
 import (
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // Program is one of the different programs of a trace. Steps that run the same program share it.

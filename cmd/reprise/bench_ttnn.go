@@ -17,11 +17,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/reprise-tt/reprise/bench"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
-	"github.com/reprise-tt/reprise/ttnn"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/reprise-tt/reprise/bench"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
-	"github.com/reprise-tt/reprise/ttnn"
 )
 
 // timing is a program in place of Python that prints what main.py does. The vendor's simulator refuses b/second, the emulator b/third.

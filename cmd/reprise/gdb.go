@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/core"
-	"github.com/reprise-tt/reprise/debug/gdb"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/gdb"
 	"github.com/reprise-tt/reprise/kmd"
 )
 

@@ -8,8 +8,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/reprise-tt/reprise/debug/live"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/tracebuf"
 )

@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/debug/print"
+	"github.com/reprise-tt/reprise/kernels/print"
 )
 
 // writePrints writes what the kernels of a device print to a file, or to errs if its name is -, until stop is called, before the

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/reprise-tt/reprise/bench/probe"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
 )
 
 // probeCmd watches a running process.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/libttsim"
-	"github.com/reprise-tt/reprise/ttnn"
 )
 
 // ttnnCmd are the commands about TT-NN.

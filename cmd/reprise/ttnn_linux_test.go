@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
-	"github.com/reprise-tt/reprise/ttnn"
 )
 
 // ttnnRun is `reprise ttnn run` with the Python that REPRISE_TTNN_PYTHON names and a library that is built once for a test. It skips a

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/reprise-tt/reprise/ttnn"
+	"github.com/reprise-tt/reprise/internal/ttnn"
 )
 
 // endPatience is how long a program may take to end after it was told to.

@@ -31,11 +31,11 @@ type L1Map struct {
 	BankTableSize    uint32
 	KernelConfig     uint32 // ring of kernel configurations: KernelConfigSize bytes
 	KernelConfigSize uint32
-	// Print is where kernels print to, PrintSize bytes (package debug/print); 0 for revisions of tt-metal, whose rings this runtime
+	// Print is where kernels print to, PrintSize bytes (package kernels/print); 0 for revisions of tt-metal, whose rings this runtime
 	// doesn't read.
 	Print     uint32
 	PrintSize uint32
-	// Watch is where kernels report checks that failed, WatchSize bytes (package debug/watch); 0 for revisions of tt-metal.
+	// Watch is where kernels report checks that failed, WatchSize bytes (package kernels/watch); 0 for revisions of tt-metal.
 	Watch     uint32
 	WatchSize uint32
 	// Tiles is where the host says what tiles there are, for checks of NoC requests: [Tiles]; 0 for revisions of tt-metal.

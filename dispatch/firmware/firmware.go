@@ -51,7 +51,8 @@ func Base(arch chip.Arch) (Images, error) {
 	return all, nil
 }
 
-// Lines returns the table of functions, files and lines of one of the images of Base, which stack.LoadTable of package debug/stack reads
+// Lines returns the table of functions, files and lines of one of the images of Base, which
+// stack.LoadTable of package internal/debug/stack reads
 // together with it. The error wraps [ErrNotFound].
 func Lines(arch chip.Arch, p chip.Processor) ([]byte, error) {
 	return read(arch, strings.ToLower(p.String())+".lines")

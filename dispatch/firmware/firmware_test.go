@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/debug/stack"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 )
 
 // Every image fits its place: a longer one would overwrite the next processor's firmware.

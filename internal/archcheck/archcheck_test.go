@@ -30,20 +30,20 @@ examples/words             -> examples/internal/*  # English words, and tokens f
 examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
 examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
 examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
-examples/deadlock          -> reprise chip debug/print kernels kmd  # a program that hangs, for docs/debugging.md
+examples/deadlock          -> reprise chip kernels/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/*        -> nothing  # what examples share
-ttnn                       -> chip debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
-bench                      -> reprise ops allocator bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
-bench/probe                -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip debug/print debug/watch debug/core debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
+internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
+internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
+internal/bench/probe       -> nothing  # what the kernel sees of a process
+hwtest                     -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph debug/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
+ops                        -> reprise ops/graph kernels/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
@@ -59,28 +59,28 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise debug/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
+observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
 reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
-tracebuf                   -> dispatch/cq dispatch/abi debug/print chip  # the image of a trace, its commands, its file
+tracebuf                   -> dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay debug/print debug/watch debug/core debug/live debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
-kernels                    -> debug/stack chip internal/riscv internal/images  # compiles, loads and relocates kernels
+kernels                    -> internal/debug/stack chip internal/riscv internal/images  # compiles, loads and relocates kernels
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 
 # Debugging of kernels.
-debug/gdb                  -> debug/core chip  # gdb's remote protocol for processors
-debug/live                 -> debug/core debug/stack dispatch/abi dispatch/firmware chip  # call stacks of a device that runs or hangs
-debug/core                 -> chip  # the debug interface of a processor
-debug/stack                -> nothing  # call stacks of ELF files, registers and memory
+internal/debug/gdb         -> internal/debug/core chip  # gdb's remote protocol for processors
+internal/debug/live        -> internal/debug/core internal/debug/stack dispatch/abi dispatch/firmware chip  # call stacks of a device that runs or hangs
+internal/debug/core        -> chip  # the debug interface of a processor
+internal/debug/stack       -> nothing  # call stacks of ELF files, registers and memory
 
 # The driver boundary.
 kmd                        -> chip internal/seam internal/kabi  # ioctls, windows, pinned memory
@@ -109,8 +109,8 @@ sim/ttsim/libttsim         -> sim/serve/function  # calls the vendor's library, 
 sim/ttsim/ttsimtest        -> sim/ttsim sim/ttsim/libttsim  # the vendor's simulator for tests
 
 # Looking inside.
-debug/print                -> chip  # what kernels print
-debug/watch                -> debug/print chip  # checks of kernels that failed
+kernels/print              -> chip  # what kernels print
+kernels/watch              -> kernels/print chip  # checks of kernels that failed
 
 # Shared by the above.
 internal/usage             -> nothing  # logs of memory use for other processes
@@ -125,7 +125,7 @@ internal/nap/naptest       -> nothing  # counts its timers, for tests
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/images            -> chip  # archives of kernel images
-internal/fwbuild           -> chip dispatch/abi kernels debug/stack internal/riscv internal/images  # builds the images that are committed
+internal/fwbuild           -> chip dispatch/abi kernels internal/debug/stack internal/riscv internal/images  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `
@@ -155,9 +155,9 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 var externalOf = map[string][]string{
 	"sim/ttsim/libttsim": {"github.com/ebitengine/purego"},
 	"mesh/hosts/mpi":     {"github.com/ebitengine/purego"},
-	"bench": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
+	"internal/bench": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
 		"gonum.org/v1/plot"},
-	"bench/probe":          {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
+	"internal/bench/probe": {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
 	"cmd/reprise":          {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
 }

@@ -91,7 +91,7 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 			dir = "ops/kernels/prebuilt"
 			targets, err = opsTargets(root)
 		case "bench":
-			dir = "bench/kernels/prebuilt"
+			dir = "internal/bench/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, benchSource, "", elfFile)
 		case "hwtest":
 			dir = "hwtest/kernels/prebuilt"

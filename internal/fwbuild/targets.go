@@ -74,7 +74,7 @@ const (
 	digitsSource   = "examples/digits/kernels"
 	wordsSource    = "examples/words/transformer/kernels"
 	hwtestSource   = "hwtest/kernels"
-	benchSource    = "bench/kernels"
+	benchSource    = "internal/bench/kernels"
 	opsSource      = "ops/kernels"
 	opsCompute     = "ops/kernels/compute"
 	relaySource    = "dispatch/firmware/relay/src"

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/reprise-tt/reprise/debug/stack"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
 	"github.com/reprise-tt/reprise/internal/riscv"
 	"github.com/reprise-tt/reprise/kernels"
 )

@@ -8,8 +8,8 @@ import (
 	"io"
 	"net"
 
+	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
-	"github.com/reprise-tt/reprise/ttnn"
 )
 
 // report describes why a chip stopped, and what the host was doing.

@@ -1,0 +1,279 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
+)
+
+// Breakdown is what the kernel observed of replays: bursts of submissions on one thread, and the waits between them.
+type Breakdown struct {
+	Replays int `json:"replays"`
+	// Stages are "submit", of the submitting thread alone, and "wait", of all threads of the process: those of an emulated
+	// device as well.
+	Stages []StageCost `json:"stages"`
+	// Jitter is what made submissions take longer, by total time, longest first.
+	Jitter []JitterSource `json:"jitter"`
+	// Costs is the time that each probe takes for one event, measured before.
+	Costs []probe.Cost `json:"probe_costs"`
+	// Used are the probes, LeftOut those that don't work on this machine, Lost the events that the figures lack.
+	Used    []string        `json:"used"`
+	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
+	Lost    probe.Lost      `json:"lost"`
+}
+
+// StageCost is one stage of a replay. All figures are for one replay; nil is what couldn't be measured.
+type StageCost struct {
+	Name string `json:"name"`
+	// Ns is how long the stage takes, with the probes' own cost in it.
+	Ns           float64  `json:"ns"`
+	Instructions *float64 `json:"instructions"`
+	Syscalls     *float64 `json:"syscalls"`
+	Switches     *float64 `json:"switches"`
+	Preemptions  *float64 `json:"preemptions"`
+	Faults       *float64 `json:"faults"`
+	// OffNs is time off the processor, of which ReadyNs was spent waiting for one.
+	OffNs   *float64 `json:"off_ns"`
+	ReadyNs *float64 `json:"ready_ns"`
+}
+
+// JitterSource is one reason for submissions to take longer.
+type JitterSource struct {
+	Name  string  `json:"name"`
+	Count uint64  `json:"count"`
+	Ns    float64 `json:"ns"`     // together
+	MaxNs float64 `json:"ns_max"` // the longest
+}
+
+// Stages of a replay, as the probes number them.
+const (
+	stageSubmit = 1
+	stageWait   = 2
+)
+
+// Bursts that fit into the queue's rings and into the emulator's interface.
+const (
+	probeBurst  = 100
+	probeBursts = 10
+)
+
+// breakdown makes eBPF watch replays of the smallest trace, on a device of its own. Without Config.EBPF it counts system
+// calls only, and it is no error if that isn't possible.
+func (s *session) breakdown(ctx context.Context) (err error) {
+	kinds := []probe.Kind{probe.Calls}
+	if s.config.EBPF {
+		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
+	}
+	m := s.machine()
+	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
+		return nil
+	}
+	if s.dev, err = reprise.Open(ctx, cmp.Or(s.config.ProbeTarget, s.config.Target), s.config.Options...); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.dev.Close(ctx)); s.dev = nil }()
+	x, err := s.load(ctx, shape{name: "smallest", groups: 1, cores: 1})
+	if err != nil {
+		return err
+	}
+	t, err := s.dev.Queue(0).Capture(ctx, "smallest", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	if err != nil {
+		return err
+	}
+	costs, err := probe.Calibrate(m, kinds...)
+	if err != nil {
+		return err
+	}
+	w := &watched{session: s, trace: t, config: probe.Config{Kinds: kinds, Machine: m}}
+	if err := w.run(ctx); err != nil {
+		return err
+	}
+	b := w.sum(costs)
+	if s.report.ReplaySummary != nil {
+		s.report.SyscallsPerReplay = b.Stages[0].Syscalls
+	}
+	if s.config.EBPF {
+		s.report.Breakdown = b
+	}
+	return t.Release(ctx)
+}
+
+// watched is replays that the kernel watches.
+type watched struct {
+	*session
+	trace  *reprise.Trace
+	config probe.Config
+
+	tid          int
+	replays      int
+	bursts       []float64 // ns of each
+	waits        float64   // ns together
+	instructions uint64
+	counted      bool // instructions are
+	snapshot     *probe.Snapshot
+	has          func(probe.Kind) bool
+}
+
+// run replays bursts on one thread. Another goroutine waits for the device, since one that is locked to its thread can't
+// let others run without putting the thread to sleep.
+func (w *watched) run(ctx context.Context) (err error) {
+	q := w.dev.Queue(0)
+	begin, done := make(chan struct{}), make(chan error)
+	go func() {
+		for range begin {
+			done <- q.Wait(ctx)
+		}
+	}()
+	defer close(begin)
+	wait := func() error {
+		begin <- struct{}{}
+		return <-done
+	}
+	burst := func() error {
+		for range probeBurst {
+			if err := w.trace.Replay(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := errors.Join(burst(), wait()); err != nil { // to warm up
+		return err
+	}
+	p, err := probe.Start(w.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	counter, _ := probe.OpenCounter() // nil where it isn't available
+	if counter != nil {
+		defer func() { err = errors.Join(err, counter.Close()) }()
+		w.counted = true
+	}
+	count := func() uint64 {
+		if counter == nil {
+			return 0
+		}
+		n, err := counter.Read()
+		w.counted = w.counted && err == nil
+		return n
+	}
+	w.tid, w.has = probe.ThreadID(), p.Has
+	w.bursts = make([]float64, 0, probeBursts)
+	for range probeBursts {
+		before := count()
+		start := ticks()
+		p.Stage(stageSubmit)
+		err := burst()
+		p.Stage(stageWait)
+		mid := ticks()
+		w.instructions += count() - before
+		if err := errors.Join(err, wait()); err != nil {
+			return err
+		}
+		p.Stage(0)
+		w.waits += w.runner.clock.ns(mid, ticks())
+		w.bursts = append(w.bursts, w.runner.clock.ns(start, mid))
+		w.replays += probeBurst
+	}
+	w.snapshot, err = p.Snapshot()
+	return err
+}
+
+// sum makes figures of what was seen.
+func (w *watched) sum(costs []probe.Cost) *Breakdown {
+	sn := w.snapshot
+	b := &Breakdown{Replays: w.replays, Costs: costs, Used: sn.Used, LeftOut: sn.LeftOut, Lost: sn.Lost}
+	own, _ := sn.Thread(w.tid, stageSubmit)
+	var all []probe.Thread
+	for _, t := range sn.Threads {
+		if t.Stage == stageWait {
+			all = append(all, t)
+		}
+	}
+	var submit float64
+	for _, ns := range w.bursts {
+		submit += ns
+	}
+	b.Stages = []StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
+	if w.counted {
+		b.Stages[0].Instructions = w.each(float64(w.instructions))
+	} else if err := w.machine().Missing(probe.Counters); err != nil {
+		b.LeftOut = append(slices.Clone(b.LeftOut), probe.LeftOut{Probe: "instructions", Why: err.Error()})
+	}
+	b.Jitter = w.jitter(own)
+	return b
+}
+
+// each is a figure for one replay.
+func (w *watched) each(v float64) *float64 {
+	v /= float64(w.replays)
+	return &v
+}
+
+func (w *watched) stage(name string, ns float64, threads ...probe.Thread) StageCost {
+	c := StageCost{Name: name, Ns: *w.each(ns)}
+	total := func(of func(probe.Thread) float64) *float64 {
+		var v float64
+		for _, t := range threads {
+			v += of(t)
+		}
+		return w.each(v)
+	}
+	if w.has(probe.Calls) {
+		c.Syscalls = total(func(t probe.Thread) float64 { return float64(t.Syscalls()) })
+	}
+	if w.has(probe.Scheduler) {
+		c.Switches = total(func(t probe.Thread) float64 { return float64(t.Voluntary + t.Preempted) })
+		c.Preemptions = total(func(t probe.Thread) float64 { return float64(t.Preempted) })
+		c.OffNs = total(func(t probe.Thread) float64 { return float64(t.Off.Total) })
+		c.ReadyNs = total(func(t probe.Thread) float64 { return float64(t.Ready.Total) })
+	}
+	if w.has(probe.Faults) {
+		c.Faults = total(func(t probe.Thread) float64 { return float64(t.Faults.Count) })
+	}
+	return c
+}
+
+// jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond their median has a cause
+// that no probe sees.
+func (w *watched) jitter(t probe.Thread) []JitterSource {
+	var out []JitterSource
+	add := func(name string, n uint64, total, longest time.Duration) {
+		if n > 0 {
+			out = append(out, JitterSource{Name: name, Count: n, Ns: float64(total), MaxNs: float64(longest)})
+		}
+	}
+	add("waiting for a processor", t.Ready.Count, t.Ready.Total, t.Ready.Max)
+	add("blocked", t.Off.Count, t.Off.Total-t.Ready.Total, t.Off.Max)
+	add("page faults", t.Faults.Count, t.Faults.Total, t.Faults.Max)
+	seen := t.Off.Total + t.Faults.Total
+	for _, c := range t.Calls {
+		add("in "+c.Name+", on the processor", c.Count, c.Total-c.Off, c.Max)
+		seen += c.Total - c.Off
+	}
+	usual := median(slices.Clone(w.bursts))
+	var beyond, longest float64
+	var n uint64
+	for _, ns := range w.bursts {
+		if more := ns - usual; more > usual/10 {
+			n++
+			beyond += more
+			longest = max(longest, more)
+		}
+	}
+	if rest := beyond - float64(seen); n > 0 && rest > 0 {
+		out = append(out, JitterSource{Name: "not seen by any probe: interrupts, the hypervisor, cold caches", Count: n, Ns: rest,
+			MaxNs: min(longest, rest)})
+	}
+	slices.SortStableFunc(out, func(a, b JitterSource) int { return cmp.Compare(b.Ns, a.Ns) })
+	return out
+}

@@ -1,0 +1,276 @@
+package core_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// tile opens a card of its own and returns a tile whose BRISC runs a program from address 0.
+func tile(t *testing.T, arch chip.Arch, program ...uint32) (*kmd.Device, *core.Tile) {
+	t.Helper()
+	card := sim.Blackhole()
+	if arch == chip.Wormhole {
+		card = sim.Wormhole()
+	}
+	dev, err := kmd.Open(t.Context(), card)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dev.Close() })
+	topo, err := chip.New(arch, chip.Harvesting{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	xy, err := topo.Virtual(chip.Core{X: 1, Y: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code []byte
+	for _, w := range program {
+		code = binary.LittleEndian.AppendUint32(code, w)
+	}
+	must(t, dev.Write(xy, 0, code))
+	must(t, dev.Write32(xy, uint64(arch.Params().SoftReset), arch.Params().ResetAll&^chip.BRISC.ResetBit()))
+	tl, err := core.Open(dev, xy)
+	must(t, err)
+	return dev, tl
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counting counts in a0 and at 0x20000.
+var counting = []uint32{
+	0x000205B7, // lui a1, 0x20
+	0x00150513, // addi a0, a0, 1
+	0x00A5A023, // sw a0, 0(a1)
+	0xFF9FF06F, // j .-8
+}
+
+// A processor is paused, read, changed, stepped, stopped at an instruction and at a store, and let go.
+func TestCore(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		dev, tl := tile(t, arch, counting...)
+		c, err := tl.Core(chip.BRISC)
+		must(t, err)
+		ctx := t.Context()
+		if _, err := c.Register(core.PC); !errors.Is(err, core.ErrRunning) {
+			t.Errorf("%v: register of a running processor: %v", arch, err)
+		}
+		for v := uint32(0); v == 0; {
+			v, err = dev.Read32(tl.XY(), 0x20000)
+			must(t, err)
+		}
+		must(t, c.Pause(ctx))
+		must(t, c.SetRegister(core.PC, 4))
+		must(t, c.SetRegister(10, 41))
+		must(t, c.Step(ctx))
+		must(t, c.Step(ctx))
+		regs, err := c.Registers()
+		must(t, err)
+		if v, err := dev.Read32(tl.XY(), 0x20000); regs[10] != 42 || regs[11] != 0x20000 || regs[core.PC] != 12 || v != 42 || err != nil {
+			t.Errorf("%v: a0 %d, a1 %#x, pc %#x, L1 %d, %v", arch, regs[10], regs[11], regs[core.PC], v, err)
+		}
+		var p [6]byte
+		must(t, c.Write(0xFFB00009, []byte{1, 2, 3, 4, 5}))
+		must(t, c.Read(0xFFB00008, p[:]))
+		if p != [6]byte{0, 1, 2, 3, 4, 5} {
+			t.Errorf("%v: local RAM % x", arch, p)
+		}
+		if err := c.Read(0xFFB00000+arch.Params().LocalRAMSize[chip.BRISC]-2, p[:]); !errors.Is(err, core.ErrAddress) {
+			t.Errorf("%v: beyond local RAM: %v", arch, err)
+		}
+		slot, err := c.Watch(core.StoreTo, 0x20000)
+		must(t, err)
+		must(t, c.Resume())
+		s := core.Status{}
+		for !s.Paused {
+			s, err = c.Status()
+			must(t, err)
+		}
+		if !s.Watch || s.Break || s.Hits != 1<<slot {
+			t.Errorf("%v: %+v", arch, s)
+		}
+		must(t, c.Unwatch(slot))
+		// ebreak pauses after it.
+		must(t, c.Write(4, []byte{0x73, 0, 0x10, 0}))
+		must(t, c.ForgetCode())
+		must(t, c.Resume())
+		for s = (core.Status{}); !s.Paused; {
+			s, err = c.Status()
+			must(t, err)
+		}
+		if pc, err := c.Register(core.PC); !s.EBREAK || pc != 8 || err != nil {
+			t.Errorf("%v: %+v at %#x, %v", arch, s, pc, err)
+		}
+		must(t, c.Write(4, []byte{0x13, 0x05, 0x15, 0}))
+		must(t, c.ForgetCode())
+		must(t, c.Detach())
+		before, err := dev.Read32(tl.XY(), 0x20000)
+		must(t, err)
+		for v := before; v == before; {
+			v, err = dev.Read32(tl.XY(), 0x20000)
+			must(t, err)
+		}
+		must(t, dev.Fault())
+	}
+}
+
+// What there isn't is an error of its own kind, and harms nothing.
+func TestCoreRefuses(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		dev, tl := tile(t, arch, counting...)
+		nc, err := tl.Core(chip.NCRISC)
+		must(t, err)
+		if err := nc.Pause(t.Context()); !errors.Is(err, core.ErrUnsupported) || nc.HasInterface() {
+			t.Errorf("%v: pause of NCRISC: %v", arch, err)
+		}
+		math, err := tl.Core(chip.TRISC1)
+		must(t, err)
+		if err := math.Pause(t.Context()); !errors.Is(err, core.ErrInReset) {
+			t.Errorf("%v: pause in reset: %v", arch, err)
+		}
+		b, err := tl.Core(chip.BRISC)
+		must(t, err)
+		for _, number := range []int{core.CFG0, 0x300} {
+			if number == core.CFG0 && arch == chip.Blackhole {
+				continue
+			}
+			if _, err := b.CSR(t.Context(), number); !errors.Is(err, core.ErrUnsupported) {
+				t.Errorf("%v: CSR %#x: %v", arch, number, err)
+			}
+		}
+		if pc, err := b.Sample(); pc > 12 || err != nil {
+			t.Errorf("%v: sampled pc %#x, %v", arch, pc, err)
+		}
+		for range core.Watchpoints {
+			_, err := b.Watch(core.Load, 0x30000)
+			must(t, err)
+		}
+		if _, err := b.Watch(core.Load, 0x30000); !errors.Is(err, core.ErrNoWatchpoint) {
+			t.Errorf("%v: ninth watchpoint: %v", arch, err)
+		}
+		if _, err := tl.Core(chip.ERISC0); !errors.Is(err, core.ErrUnsupported) {
+			t.Errorf("%v: ERISC0: %v", arch, err)
+		}
+		must(t, dev.Fault())
+	}
+}
+
+// Blackhole's CSR is read, of a processor that goes on afterwards as if nothing had been.
+func TestCSR(t *testing.T) {
+	const bits = 1<<18 | 1<<3 // of the branch predictor and of an L0 cache
+	dev, tl := tile(t, chip.Blackhole, append([]uint32{
+		0x00040537, // lui a0, 0x40
+		0x00850513, // addi a0, a0, 8
+		0x7C052073, // csrs 0x7c0, a0
+		0x00000513, // li a0, 0
+	}, counting...)...)
+	c, err := tl.Core(chip.BRISC)
+	must(t, err)
+	if _, err := c.CSR(t.Context(), core.CFG0); !errors.Is(err, core.ErrRunning) {
+		t.Errorf("CSR of a running processor: %v", err)
+	}
+	for v := uint32(0); v == 0; {
+		v, err = dev.Read32(tl.XY(), 0x20000)
+		must(t, err)
+	}
+	must(t, c.Pause(t.Context()))
+	before, err := c.Registers()
+	must(t, err)
+	v, err := c.CSR(t.Context(), core.CFG0)
+	must(t, err)
+	after, err := c.Registers()
+	must(t, err)
+	if v&bits != bits || before != after {
+		t.Errorf("cfg0 is %#x; registers %x before, %x after", v, before, after)
+	}
+	var code [32]byte
+	must(t, c.Read(0, code[:]))
+	if w := binary.LittleEndian.Uint32(code[16:]); w != counting[0] {
+		t.Errorf("the first instruction of the loop is %#x", w)
+	}
+	last, err := dev.Read32(tl.XY(), 0x20000)
+	must(t, err)
+	must(t, c.Detach())
+	for v := last; v < last+10; {
+		v, err = dev.Read32(tl.XY(), 0x20000)
+		must(t, err)
+	}
+	must(t, dev.Fault())
+}
+
+type noDebug struct{ core.Device }
+
+func (noDebug) CoreDebug() bool { return false }
+
+// A device without the interface is left alone.
+func TestOpenUnsupported(t *testing.T) {
+	if _, err := core.Open(noDebug{}, chip.XY{}); !errors.Is(err, core.ErrUnsupported) {
+		t.Error(err)
+	}
+}
+
+// A processor that waits inside of an instruction doesn't pause, delays no other one, pauses when the instruction has ended, and can
+// be let go then.
+func TestStuck(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		waiting := append([]uint32{
+			0xFFEC1537, // lui a0, 0xffec1: the mailbox from TRISC0
+			0x00052583, // lw a1, 0(a0)
+			0x00000513, // li a0, 0
+		}, counting...)
+		dev, tl := tile(t, arch, waiting...)
+		var code []byte
+		for _, w := range []uint32{
+			0xFFEC0537, // lui a0, 0xffec0: the mailbox to BRISC
+			0x00500593, // li a1, 5
+			0x00B52023, // sw a1, 0(a0)
+			0x0000006F, // j .
+		} {
+			code = binary.LittleEndian.AppendUint32(code, w)
+		}
+		p := arch.Params()
+		must(t, dev.Write(tl.XY(), uint64(p.ResetPC[chip.TRISC0]), code))
+		must(t, dev.Write(tl.XY(), uint64(p.ResetPC[chip.TRISC1]), code[12:]))
+		c, err := tl.Core(chip.BRISC)
+		must(t, err)
+		other, err := tl.Core(chip.TRISC1)
+		must(t, err)
+		must(t, dev.Write32(tl.XY(), uint64(p.SoftReset), p.ResetAll&^chip.BRISC.ResetBit()&^chip.TRISC1.ResetBit()))
+		errs := make([]error, 2)
+		for errs[0] == nil { // until it has come to its second instruction
+			errs = core.PauseAll(t.Context(), 50*time.Millisecond, c, other)
+			must(t, errs[1])
+			must(t, other.Detach())
+			if errs[0] == nil {
+				must(t, c.Detach())
+			}
+		}
+		if !errors.Is(errs[0], core.ErrStuck) {
+			t.Errorf("%v: %v", arch, errs[0])
+		}
+		must(t, dev.Write32(tl.XY(), uint64(p.SoftReset), p.ResetAll&^chip.BRISC.ResetBit()&^chip.TRISC0.ResetBit()))
+		for s := (core.Status{}); !s.Paused; {
+			s, err = c.Status()
+			must(t, err)
+		}
+		must(t, c.Detach())
+		for v := uint32(0); v == 0; {
+			v, err = dev.Read32(tl.XY(), 0x20000)
+			must(t, err)
+		}
+		must(t, dev.Fault())
+	}
+}

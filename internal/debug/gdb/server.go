@@ -1,0 +1,776 @@
+// Package gdb serves the remote serial protocol of gdb for the processors of a device: each is a thread, all stop together, and
+// what gdb resumes runs. Breakpoints are ebreak instructions in L1, watchpoints are those of the hardware. While it records, the
+// server executes one instruction after the other and can undo them, so that gdb goes backwards.
+//
+// Source: gdb manual, "Remote Serial Protocol".
+package gdb
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+)
+
+// ebreak is the instruction of breakpoints.
+const ebreak = 0x00100073
+
+// Thread is a processor to debug.
+type Thread struct {
+	Name string // such as "core 0-0 BRISC"
+	Core *core.Core
+}
+
+// Options of a server.
+type Options struct {
+	// Record is whether the server records from the start, so that gdb can go backwards. Processors are slow then: the monitor
+	// command "record" changes it.
+	Record bool
+	// Text is where the text of the program of the first thread is, less where it was linked: gdb moves its symbols there.
+	Text uint32
+	// Patience is how long processors may take to pause, all together, before they are stuck. 0 is two seconds: an emulator on a
+	// busy machine needs its turn.
+	Patience time.Duration
+	// Tell gets lines for the user. Nil discards them.
+	Tell func(string)
+}
+
+// Server debugs processors for one gdb.
+type Server struct {
+	threads []*thread
+	opts    Options
+	record  bool
+	link    *link
+	current *thread
+	breaks  map[place]uint32 // the instructions in whose place breakpoints are
+}
+
+// place is an address in a tile.
+type place struct {
+	tile chip.XY
+	addr uint32
+}
+
+// New returns a server for processors, which are not accessed before Serve. It takes those that have a debug interface.
+func New(threads []Thread, o Options) (*Server, error) {
+	s := &Server{opts: o, record: o.Record, breaks: map[place]uint32{}}
+	for _, t := range threads {
+		if t.Core.HasInterface() {
+			s.threads = append(s.threads, &thread{id: len(s.threads) + 1, name: t.Name, core: t.Core, watches: map[watch][]int{}})
+		}
+	}
+	if len(s.threads) == 0 {
+		return nil, fmt.Errorf("gdb: none of %d processors: %w", len(threads), core.ErrUnsupported)
+	}
+	s.current = s.threads[0]
+	if s.opts.Patience == 0 {
+		s.opts.Patience = 2 * time.Second
+	}
+	return s, nil
+}
+
+// Serve pauses the processors and talks with gdb until it detaches, the connection ends, or ctx does. The processors go on then. An
+// error of the device ends the session: gdb is told that the program has ended.
+func (s *Server) Serve(ctx context.Context, rw io.ReadWriter) (err error) {
+	defer func() { err = errors.Join(err, s.detach()) }()
+	if err := s.pause(ctx, s.threads); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(s.threads, func(t *thread) bool { return !t.stuck }); i >= 0 {
+		s.current = s.threads[i] // gdb asks for its registers at once
+	}
+	s.link = newLink(rw)
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case p, ok := <-s.link.in:
+			if !ok {
+				if err := <-s.link.done; !errors.Is(err, io.EOF) {
+					return fmt.Errorf("gdb: connection: %w", err)
+				}
+				return nil
+			}
+			if p[0] != '$' {
+				continue // an interrupt, with everything stopped
+			}
+			if err := s.link.ack(); err != nil {
+				return fmt.Errorf("gdb: connection: %w", err)
+			}
+			reply, end, err := s.handle(ctx, p[1:])
+			if err == nil && (reply == "E02" || reply == "E0e") { // the request can't be fulfilled, or the device is lost
+				_, err = s.current.core.Reset()
+			}
+			if err != nil { // of the device
+				_ = s.link.send("X09")
+				return err
+			}
+			if err := s.link.send(reply); err != nil {
+				return fmt.Errorf("gdb: connection: %w", err)
+			}
+			if p == "$QStartNoAckMode" {
+				s.link.acks = false
+			}
+			if end {
+				return nil
+			}
+		}
+	}
+}
+
+// pause pauses threads, and notes which of them don't pause.
+func (s *Server) pause(ctx context.Context, threads []*thread) error {
+	cores := make([]*core.Core, len(threads))
+	for i, t := range threads {
+		cores[i] = t.core
+	}
+	var errs []error
+	for i, err := range core.PauseAll(ctx, s.opts.Patience, cores...) {
+		if threads[i].stuck = errors.Is(err, core.ErrStuck); !threads[i].stuck {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// detach removes breakpoints and lets the processors go on. A device that is lost keeps them.
+func (s *Server) detach() error {
+	var errs []error
+	for p := range s.breaks {
+		errs = append(errs, s.remove(p))
+	}
+	for _, t := range s.threads {
+		errs = append(errs, t.present(), t.core.Detach())
+	}
+	return errors.Join(errs...)
+}
+
+// handle answers a packet.
+func (s *Server) handle(ctx context.Context, p string) (reply string, end bool, err error) {
+	cmd, rest := p, ""
+	if p != "" {
+		cmd, rest = p[:1], p[1:]
+	}
+	switch cmd {
+	case "?":
+		return s.stopped(s.current, "05", ""), false, nil
+	case "g":
+		return s.readRegisters(), false, nil
+	case "G":
+		return s.writeRegisters(rest), false, nil
+	case "p":
+		return s.readRegister(rest), false, nil
+	case "P":
+		return s.writeRegister(rest), false, nil
+	case "m":
+		return s.readMemory(rest), false, nil
+	case "M", "X":
+		return s.writeMemory(cmd, rest), false, nil
+	case "Z", "z":
+		return s.point(cmd == "Z", rest), false, nil
+	case "H":
+		if len(rest) > 0 && rest[0] == 'g' {
+			if t := s.find(rest[1:]); t != nil {
+				s.current = t
+			}
+		}
+		return "OK", false, nil
+	case "T":
+		if s.find(rest) == nil {
+			return "E01", false, nil
+		}
+		return "OK", false, nil
+	case "D", "k":
+		return "OK", true, nil
+	case "c", "s":
+		reply, err = s.resume(ctx, map[*thread]byte{s.current: cmd[0]})
+		return reply, false, err
+	case "b":
+		reply, err = s.reverse(rest)
+		return reply, false, err
+	case "v":
+		reply, err = s.verbose(ctx, p)
+		return reply, false, err
+	case "q", "Q":
+		return s.query(ctx, p), false, nil
+	}
+	return "", false, nil
+}
+
+// find returns a thread by its number in hexadecimal: 0 and -1 are the current one.
+func (s *Server) find(id string) *thread {
+	n, err := strconv.ParseInt(id, 16, 32)
+	switch {
+	case err != nil:
+		return nil
+	case n <= 0:
+		return s.current
+	case int(n) > len(s.threads):
+		return nil
+	}
+	return s.threads[n-1]
+}
+
+// stopped is the reply for a thread that has stopped.
+func (s *Server) stopped(t *thread, signal, why string) string {
+	s.current = t
+	return fmt.Sprintf("T%sthread:%x;%s", signal, t.id, why)
+}
+
+func (s *Server) query(ctx context.Context, p string) string {
+	name, rest, _ := strings.Cut(p, ":")
+	switch {
+	case name == "qSupported":
+		return fmt.Sprintf("PacketSize=%x;QStartNoAckMode+;qXfer:features:read+;swbreak+;hwbreak+;vContSupported+;ReverseStep+;ReverseContinue+",
+			maxPacket/2)
+	case name == "QStartNoAckMode":
+		return "OK"
+	case name == "qXfer" && strings.HasPrefix(rest, "features:read:target.xml:"):
+		return window(targetXML(), strings.TrimPrefix(rest, "features:read:target.xml:"))
+	case name == "qAttached":
+		return "1"
+	case name == "qC":
+		return fmt.Sprintf("QC%x", s.current.id)
+	case name == "qfThreadInfo":
+		ids := make([]string, len(s.threads))
+		for i, t := range s.threads {
+			ids[i] = strconv.FormatInt(int64(t.id), 16)
+		}
+		return "m" + strings.Join(ids, ",")
+	case name == "qsThreadInfo":
+		return "l"
+	case name == "qOffsets":
+		return fmt.Sprintf("Text=%x;Data=0;Bss=0", s.opts.Text)
+	case strings.HasPrefix(p, "qThreadExtraInfo,"):
+		if t := s.find(strings.TrimPrefix(p, "qThreadExtraInfo,")); t != nil {
+			return hex.EncodeToString([]byte(t.name))
+		}
+		return "E01"
+	case strings.HasPrefix(p, "qRcmd,"):
+		text, err := hex.DecodeString(strings.TrimPrefix(p, "qRcmd,"))
+		if err != nil {
+			return "E01"
+		}
+		return hex.EncodeToString([]byte(s.monitor(ctx, strings.Fields(string(text))) + "\n"))
+	}
+	return ""
+}
+
+// window is a piece of a document that gdb asks for by offset and length.
+func window(text, at string) string {
+	var off, n int
+	if k, err := fmt.Sscanf(at, "%x,%x", &off, &n); k != 2 || err != nil || off < 0 || n < 0 {
+		return "E01"
+	}
+	if off >= len(text) {
+		return "l"
+	}
+	if off+n >= len(text) {
+		return "l" + text[off:]
+	}
+	return "m" + text[off:off+n]
+}
+
+// targetXML describes the registers. The debug interface reaches no CSRs.
+func targetXML() string {
+	var b strings.Builder
+	b.WriteString(`<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target version="1.0"><architecture>riscv:rv32</architecture><feature name="org.gnu.gdb.riscv.cpu">`)
+	names := strings.Fields("zero ra sp gp tp t0 t1 t2 fp s1 a0 a1 a2 a3 a4 a5 a6 a7 s2 s3 s4 s5 s6 s7 s8 s9 s10 s11 t3 t4 t5 t6")
+	for i, n := range names {
+		kind := "int"
+		if n == "sp" || n == "gp" || n == "tp" || n == "fp" {
+			kind = "data_ptr"
+		} else if n == "ra" {
+			kind = "code_ptr"
+		}
+		fmt.Fprintf(&b, `<reg name="%s" bitsize="32" type="%s" regnum="%d"/>`, n, kind, i)
+	}
+	b.WriteString(`<reg name="pc" bitsize="32" type="code_ptr" regnum="32"/></feature></target>`)
+	return b.String()
+}
+
+func swap(v uint32) string {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	return hex.EncodeToString(b[:])
+}
+
+// unknown is what gdb gets for a register that can't be read.
+const unknown = "xxxxxxxx"
+
+// readRegisters reads all registers of the current thread, of a stuck one pc.
+func (s *Server) readRegisters() string {
+	t := s.current
+	if err := t.look(); err != nil {
+		return "E02"
+	}
+	if t.stuck {
+		pc, err := t.core.Sample()
+		if err != nil {
+			return "E02"
+		}
+		return strings.Repeat(unknown, core.PC) + swap(pc)
+	}
+	regs, err := t.core.Registers()
+	if err != nil {
+		return "E02"
+	}
+	var b strings.Builder
+	for _, v := range regs {
+		b.WriteString(swap(v))
+	}
+	return b.String()
+}
+
+func (s *Server) writeRegisters(data string) string {
+	b, err := hex.DecodeString(data)
+	if err != nil || len(b) < 4*(core.PC+1) {
+		return "E01"
+	}
+	s.current.log.diverge()
+	for i := range core.PC + 1 {
+		if s.current.core.SetRegister(i, binary.LittleEndian.Uint32(b[4*i:])) != nil {
+			return "E02"
+		}
+	}
+	return "OK"
+}
+
+func (s *Server) readRegister(arg string) string {
+	n, err := strconv.ParseUint(arg, 16, 16)
+	if err != nil || n > core.PC {
+		return "E01"
+	}
+	t := s.current
+	if err := t.look(); err != nil {
+		return "E02"
+	}
+	read := func() (uint32, error) { return t.core.Register(int(n)) }
+	switch {
+	case t.stuck && n == core.PC:
+		read = t.core.Sample
+	case t.stuck:
+		return unknown
+	}
+	v, err := read()
+	if err != nil {
+		return "E02"
+	}
+	return swap(v)
+}
+
+func (s *Server) writeRegister(arg string) string {
+	at, data, _ := strings.Cut(arg, "=")
+	n, err := strconv.ParseUint(at, 16, 16)
+	b, err2 := hex.DecodeString(data)
+	if err != nil || err2 != nil || n > core.PC || len(b) != 4 {
+		return "E01"
+	}
+	s.current.log.diverge()
+	if s.current.core.SetRegister(int(n), binary.LittleEndian.Uint32(b)) != nil {
+		return "E02"
+	}
+	return "OK"
+}
+
+// span reads an address and a length.
+func span(arg string) (addr uint32, n int, ok bool) {
+	a, l, found := strings.Cut(arg, ",")
+	x, err := strconv.ParseUint(a, 16, 32)
+	y, err2 := strconv.ParseUint(l, 16, 32)
+	return uint32(x), int(y), found && err == nil && err2 == nil && y <= maxPacket
+}
+
+func (s *Server) readMemory(arg string) string {
+	addr, n, ok := span(arg)
+	if !ok {
+		return "E01"
+	}
+	b := make([]byte, min(n, maxPacket/4))
+	if s.current.core.Read(addr, b) != nil {
+		return "E0e"
+	}
+	for p, w := range s.breaks { // what the program has there
+		if p.tile != s.current.core.Tile().XY() {
+			continue
+		}
+		for i := range uint32(4) {
+			if at := p.addr + i - addr; at < uint32(len(b)) {
+				b[at] = byte(w >> (8 * i))
+			}
+		}
+	}
+	return hex.EncodeToString(b)
+}
+
+func (s *Server) writeMemory(kind, arg string) string {
+	head, data, _ := strings.Cut(arg, ":")
+	addr, n, ok := span(head)
+	b := []byte(data)
+	if kind == "M" {
+		var err error
+		if b, err = hex.DecodeString(data); err != nil {
+			return "E01"
+		}
+	}
+	if !ok || len(b) != n {
+		return "E01"
+	}
+	if n == 0 {
+		return "OK"
+	}
+	s.current.log.diverge()
+	if s.current.core.Write(addr, b) != nil {
+		return "E0e"
+	}
+	return "OK"
+}
+
+// point sets or removes a breakpoint or watchpoint.
+func (s *Server) point(set bool, arg string) string {
+	if len(arg) < 3 {
+		return "E01"
+	}
+	addr, n, ok := span(arg[2:])
+	if !ok {
+		return "E01"
+	}
+	var err error
+	switch kind := arg[0]; kind {
+	case '0', '1':
+		err = s.breakpoint(set, addr)
+	case '2', '3', '4':
+		err = s.watchpoint(set, watch{kind, addr, uint32(n)})
+	default:
+		return ""
+	}
+	if err != nil {
+		s.tell(err.Error())
+		return "E02"
+	}
+	return "OK"
+}
+
+func (s *Server) tell(line string) {
+	if s.opts.Tell != nil {
+		s.opts.Tell(line)
+	}
+}
+
+// breakpoint puts an ebreak into L1 of all tiles, or removes it.
+func (s *Server) breakpoint(set bool, addr uint32) error {
+	seen := map[chip.XY]bool{}
+	for _, t := range s.threads {
+		p := place{t.core.Tile().XY(), addr}
+		if _, has := s.breaks[p]; seen[p.tile] || has == set {
+			continue
+		}
+		seen[p.tile] = true
+		if !set {
+			if err := s.remove(p); err != nil {
+				return err
+			}
+			continue
+		}
+		w, ok := t.word(addr)
+		if !ok || addr&3 != 0 {
+			return core.ErrAddress
+		}
+		if err := t.setWord(addr, ebreak); err != nil {
+			return err
+		}
+		s.breaks[p] = w
+		if err := s.forget(p.tile); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove puts the instruction back in whose place a breakpoint is, unless another program is there by now.
+func (s *Server) remove(p place) error {
+	w := s.breaks[p]
+	delete(s.breaks, p)
+	for _, t := range s.threads {
+		if t.core.Tile().XY() != p.tile {
+			continue
+		}
+		if v, ok := t.word(p.addr); !ok || v != ebreak {
+			return nil
+		}
+		if err := t.setWord(p.addr, w); err != nil {
+			return err
+		}
+		return s.forget(p.tile)
+	}
+	return nil
+}
+
+// forget empties the instruction caches of a tile, by a processor of it that is paused.
+func (s *Server) forget(tile chip.XY) error {
+	err := error(core.ErrRunning)
+	for _, t := range s.threads {
+		if t.core.Tile().XY() == tile && !t.stuck {
+			if err = t.core.ForgetCode(); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
+// errLength is the error of a watchpoint on more than a session has watchpoints for.
+var errLength = errors.New("gdb: a watchpoint is for 1 to 8 bytes")
+
+// watchpoint sets a watchpoint for all threads, or removes it: for all of them or none.
+func (s *Server) watchpoint(set bool, w watch) error {
+	if w.n < 1 || w.n > 8 {
+		return errLength
+	}
+	for _, t := range s.threads {
+		var err error
+		if _, has := t.watches[w]; set && !has {
+			err = t.watch(w)
+		} else if !set && has {
+			err = t.unwatch(w)
+		}
+		if err != nil && set {
+			return errors.Join(err, s.watchpoint(false, w))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verbose answers a packet that begins with v.
+func (s *Server) verbose(ctx context.Context, p string) (string, error) {
+	switch {
+	case p == "vCont?":
+		return "vCont;c;C;s;S", nil
+	case strings.HasPrefix(p, "vCont;"):
+		actions := map[*thread]byte{}
+		for _, action := range strings.Split(p[len("vCont;"):], ";") {
+			what, who, named := strings.Cut(action, ":")
+			if what == "" {
+				return "E01", nil
+			}
+			verb := what[0] | 0x20 // with a signal or without
+			if verb != 'c' && verb != 's' {
+				return "E01", nil
+			}
+			for _, t := range s.threads {
+				if _, has := actions[t]; !has && (!named || who == "-1" || s.find(who) == t) {
+					actions[t] = verb
+				}
+			}
+		}
+		return s.resume(ctx, actions)
+	}
+	return "", nil
+}
+
+// pollEvery is how often running processors are asked whether they have stopped.
+const pollEvery = time.Millisecond
+
+// resume lets threads run until one of them stops or gdb interrupts, and then stops all.
+func (s *Server) resume(ctx context.Context, actions map[*thread]byte) (string, error) {
+	for t, verb := range actions {
+		if t.live = false; t.stuck || verb == 's' || s.record || t.log.past() {
+			continue
+		}
+		if err := t.core.Resume(); err != nil {
+			return "", err
+		}
+		t.live = true
+	}
+	reply, err := s.run(ctx, actions)
+	if err != nil {
+		return reply, err
+	}
+	var ran []*thread
+	for t := range actions {
+		if !t.stuck {
+			ran = append(ran, t)
+		}
+	}
+	return reply, s.pause(ctx, ran)
+}
+
+// run is resume up to the first stop.
+func (s *Server) run(ctx context.Context, actions map[*thread]byte) (string, error) {
+	for {
+		for _, t := range s.threads {
+			verb, ok := actions[t]
+			if !ok {
+				continue
+			}
+			reply, err := s.turn(ctx, t, verb)
+			if reply != "" || err != nil {
+				return reply, err
+			}
+		}
+		var pause <-chan time.Time
+		ready := make(chan time.Time)
+		close(ready)
+		pause = ready
+		if !s.record {
+			pause = time.After(pollEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case p, ok := <-s.link.in:
+			if !ok || p[0] != '$' {
+				return s.stopped(s.current, "02", ""), nil
+			}
+		case <-pause:
+		}
+	}
+}
+
+// turn executes an instruction of a thread, or sees whether it has stopped. The reply is empty if it goes on.
+func (s *Server) turn(ctx context.Context, t *thread, verb byte) (string, error) {
+	status, err := t.core.Status()
+	if err != nil {
+		return "", err
+	}
+	if t.stuck {
+		if !status.Paused {
+			return "", nil
+		}
+		t.stuck = false
+		if verb == 's' {
+			return s.stopped(t, "05", ""), nil
+		}
+	}
+	if verb == 's' || !t.live && (s.record || t.log.past()) {
+		return s.step(ctx, t, verb)
+	}
+	if !t.live { // it has gone through all that was undone
+		t.live = true
+		return "", t.core.Resume()
+	}
+	if !status.Paused {
+		return "", nil
+	}
+	return s.reason(t, status)
+}
+
+// step executes one instruction.
+func (s *Server) step(ctx context.Context, t *thread, verb byte) (string, error) {
+	past := t.log.past()
+	err := t.forward(ctx, s.record, func(pc uint32) (uint32, bool) {
+		if w, ok := s.breaks[place{t.core.Tile().XY(), pc}]; ok {
+			return w, true
+		}
+		return t.word(pc)
+	})
+	if errors.Is(err, core.ErrStuck) {
+		t.stuck = true
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	status, err := t.core.Status()
+	if err != nil {
+		return "", err
+	}
+	if !past && (status.Watch || status.EBREAK) {
+		return s.reason(t, status)
+	}
+	if past {
+		if reply := s.stored(t, t.log.changes[t.log.at-1]); reply != "" {
+			return reply, nil
+		}
+	}
+	pc, err := t.core.Register(core.PC)
+	if err != nil {
+		return "", err
+	}
+	if _, hit := s.breaks[place{t.core.Tile().XY(), pc}]; hit && verb == 'c' {
+		return s.stopped(t, "05", "swbreak:;"), nil
+	}
+	if verb == 's' {
+		return s.stopped(t, "05", ""), nil
+	}
+	return "", nil
+}
+
+// reason is the reply for a thread that has stopped by itself. After a breakpoint pc goes back to it.
+func (s *Server) reason(t *thread, status core.Status) (string, error) {
+	if status.Watch {
+		for w, slots := range t.watches {
+			for i, slot := range slots {
+				if status.Hits>>slot&1 != 0 {
+					name := map[byte]string{'2': "watch", '3': "rwatch", '4': "awatch"}[w.kind]
+					return s.stopped(t, "05", fmt.Sprintf("%s:%x;", name, w.word(i))), nil
+				}
+			}
+		}
+	}
+	if status.EBREAK {
+		pc, err := t.core.Register(core.PC)
+		if err != nil {
+			return "", err
+		}
+		if _, mine := s.breaks[place{t.core.Tile().XY(), pc - 4}]; mine {
+			if err := t.core.SetRegister(core.PC, pc-4); err != nil {
+				return "", err
+			}
+			return s.stopped(t, "05", "swbreak:;"), nil
+		}
+	}
+	return s.stopped(t, "05", ""), nil
+}
+
+// reverse undoes one instruction (bs), or instructions up to a breakpoint or a store to what is watched (bc).
+func (s *Server) reverse(verb string) (string, error) {
+	t := s.current
+	for {
+		select {
+		case p, ok := <-s.link.in:
+			if !ok || p[0] != '$' {
+				return s.stopped(t, "02", ""), nil
+			}
+		default:
+		}
+		c, err := t.back()
+		if errors.Is(err, errBegin) {
+			return s.stopped(t, "05", "replaylog:begin;"), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if verb == "s" {
+			return s.stopped(t, "05", ""), nil
+		}
+		if _, hit := s.breaks[place{t.core.Tile().XY(), c.pc}]; hit {
+			return s.stopped(t, "05", "swbreak:;"), nil
+		}
+		if reply := s.stored(t, c); reply != "" {
+			return reply, nil
+		}
+	}
+}
+
+// stored is the reply for an instruction of the past that has stored to what is watched.
+func (s *Server) stored(t *thread, c change) string {
+	for w := range t.watches {
+		if c.stored && w.kind != '3' && w.addr < c.addr+4 && c.addr < w.addr+w.n {
+			return s.stopped(t, "05", fmt.Sprintf("watch:%x;", max(w.addr, c.addr)))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,491 @@
+package gdb_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/gdb"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	word   = 0x100000 // the kernel ends when it is 77
+	result = 0x100010
+)
+
+// session is a kernel that runs on BRISC and TRISC1 of a card, and a second user of the card.
+type session struct {
+	card *sim.Card
+	user *reprise.Device
+	x    *reprise.Executable
+	dev  *kmd.Device
+	xy   chip.XY
+	file string
+	text uint32
+	end  func() // lets the kernel end, and waits for it
+}
+
+func start(t *testing.T, arch chip.Arch) *session {
+	t.Helper()
+	ctx := t.Context()
+	s := &session{card: sim.Blackhole(), file: "testdata/sum." + arch.String() + ".elf"}
+	if arch == chip.Wormhole {
+		s.card = sim.Wormhole()
+	}
+	t.Cleanup(func() { s.card.Close() })
+	file, err := os.ReadFile(s.file)
+	must(t, err)
+	im, err := kernels.Load(file)
+	must(t, err)
+	dev, err := reprise.Open(ctx, s.card)
+	must(t, err)
+	t.Cleanup(func() { dev.Close(context.Background()) })
+	at := chip.Core{X: 1, Y: 1}
+	program := &reprise.Program{Name: "sum"}
+	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
+		program.Kernels = append(program.Kernels, reprise.Kernel{
+			Name: "sum", Image: im, Processor: p, Cores: []chip.Range{{Start: at, End: at}},
+			Args: func(chip.Core) []uint32 { return []uint32{word, result + 16*uint32(p)} },
+		})
+	}
+	x, err := dev.Load(ctx, program)
+	must(t, err)
+	q := dev.Queue(0)
+	must(t, q.Run(ctx, x))
+	s.user, s.x = dev, x
+	s.dev, err = kmd.Open(ctx, s.card)
+	must(t, err)
+	t.Cleanup(func() { s.dev.Close() })
+	topo, err := chip.New(arch, chip.Harvesting{})
+	must(t, err)
+	s.xy, err = topo.Virtual(at)
+	must(t, err)
+	for v := uint32(0); v == 0; {
+		v, err = s.dev.Read32(s.xy, result)
+		must(t, err)
+	}
+	c := &live.Catalogue{}
+	must(t, c.Add("sum.elf", file))
+	space, err := c.Modules(abi.Own(arch), func(a uint32, p []byte) error { return s.dev.Read(s.xy, uint64(a), p) }, chip.BRISC)
+	must(t, err)
+	s.text = module(space, "sum.elf")
+	s.end = func() {
+		must(t, s.dev.Write32(s.xy, word, 77))
+		must(t, q.Wait(ctx))
+	}
+	return s
+}
+
+func module(space stack.Space, name string) uint32 {
+	for _, m := range space {
+		if m.Name == name {
+			return m.Start
+		}
+	}
+	return 0
+}
+
+// serve serves gdb on a socket, and returns its name and what Serve returned.
+func (s *session) serve(t *testing.T, record bool) (string, chan error) {
+	t.Helper()
+	return s.serveIn(t.Context(), t, record)
+}
+
+func (s *session) serveIn(ctx context.Context, t *testing.T, record bool) (string, chan error) {
+	t.Helper()
+	tile, err := core.Open(s.dev, s.xy)
+	must(t, err)
+	var threads []gdb.Thread
+	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
+		c, err := tile.Core(p)
+		must(t, err)
+		threads = append(threads, gdb.Thread{Name: p.String(), Core: c})
+	}
+	server, err := gdb.New(threads, gdb.Options{Record: record, Text: s.text})
+	must(t, err)
+	dir, err := os.MkdirTemp("", "gdb")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	name := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", name)
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	done := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			err = server.Serve(ctx, conn)
+			conn.Close()
+		}
+		done <- err
+	}()
+	return name, done
+}
+
+// gdb-multiarch sets a breakpoint in a kernel, prints a variable, watches it, goes back, and leaves the kernel running.
+func TestGDB(t *testing.T) {
+	program, err := exec.LookPath("gdb-multiarch")
+	if err != nil {
+		t.Skip("gdb-multiarch is not installed")
+	}
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			s := start(t, arch)
+			socket, done := s.serve(t, false)
+			script := []string{
+				"set pagination off", "set confirm off", "set architecture riscv:rv32",
+				"target remote " + socket, "info threads",
+				"break sum.c:8 if total == 3", "continue", "print total", "print i", "backtrace", "delete",
+				"monitor record on", "next", "next", "print total", "step", "step",
+				"reverse-next", "reverse-next", "print total", "info registers pc", "reverse-stepi", "stepi",
+				"watch total", "continue", "continue", "print total", "reverse-continue", "reverse-continue", "reverse-continue", "delete",
+				"monitor threads", "monitor cfg 2", "x/4xb &total", "detach",
+			}
+			args := []string{"-nx", "-batch", s.file}
+			for _, c := range script {
+				args = append(args, "-ex", "echo > "+strings.ReplaceAll(c, " ", "\\ ")+"\\n", "-ex", c)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, program, args...)
+			cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+t.TempDir())
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			err := cmd.Run()
+			text := out.String()
+			for _, want := range []string{
+				"BRISC", "TRISC1", "> print total\n$1 = 3\n", "> print i\n$2 = 3\n", "sum (count=10) at ./sum.c:8", "in kernel_main () at ./sum.c:15",
+				"> print total\n$3 = 6\n", "> print total\n$4 = 6\n", "Old value = 6\nNew value = 10\n", "Old value = 10\nNew value = 15\n",
+				"> print total\n$5 = 15\n", "Old value = 15\nNew value = 10\n", "Old value = 10\nNew value = 6\n", "Old value = 6\nNew value = 3\n",
+				"0x03\t0x00\t0x00\t0x00", "detached",
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("gdb doesn't print %q", want)
+				}
+			}
+			if err != nil || t.Failed() {
+				t.Errorf("%v\n%s", err, text)
+			}
+			select {
+			case err := <-done:
+				must(t, err)
+			case <-ctx.Done():
+				t.Fatal("the session doesn't end")
+			}
+			s.end()
+		})
+	}
+}
+
+// client is a gdb of a few packets.
+type client struct {
+	t    *testing.T
+	conn net.Conn
+}
+
+func (c client) ask(p string) string {
+	c.t.Helper()
+	sum := byte(0)
+	for i := range len(p) {
+		sum += p[i]
+	}
+	must(c.t, c.conn.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err := fmt.Fprintf(c.conn, "$%s#%02x", p, sum)
+	must(c.t, err)
+	return c.reply()
+}
+
+func (c client) reply() string {
+	c.t.Helper()
+	var b [1]byte
+	var out []byte
+	for in := false; ; {
+		_, err := c.conn.Read(b[:])
+		must(c.t, err)
+		switch {
+		case b[0] == '$':
+			in = true
+		case b[0] == '#':
+			_, err := c.conn.Read(make([]byte, 2))
+			must(c.t, err)
+			return string(out)
+		case in:
+			out = append(out, b[0])
+		}
+	}
+}
+
+// Without gdb: threads, an interrupt, memory, bad packets, and a connection that just ends.
+func TestProtocol(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		for _, x := range [][2]string{
+			{"qfThreadInfo", "m1,2"}, {"qsThreadInfo", "l"}, {"vMustReplyEmpty", ""}, {"m100000,4", "00000000"}, {"mffffff00,4", "E0e"},
+			{"m", "E01"}, {"Hg2", "OK"}, {"T9", "E01"}, {"p41", "E01"}, {"Z0,1,4", "E02"}, {"vCont;x", "E01"}, {"qRcmd,zz", "E01"},
+			{"Z2,100000,4", "OK"}, {"z2,100000,4", "OK"}, {"Z3,100000,8", "OK"}, {"z3,100000,8", "OK"}, {"Z2,100000,0", "E02"}, {"Z2,100000,9", "E02"},
+			{"Z4,100000,8", "OK"}, {"Z4,100008,8", "OK"}, {"Z4,100010,8", "OK"}, {"Z4,100018,4", "OK"}, {"Z4,100020,8", "E02"}, {"Z4,10001c,4", "OK"},
+			{"z4,100000,8", "OK"}, {"z4,100008,8", "OK"}, {"z4,100010,8", "OK"}, {"z4,100018,4", "OK"}, {"z4,10001c,4", "OK"}, {"bs", "T05thread:2;replaylog:begin;"}, {"vCont;s:1;", "E01"}, {"vCont;s:1", "T05thread:1;"},
+		} {
+			if got := c.ask(x[0]); got != x[1] {
+				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
+			}
+		}
+		if got := c.ask("g"); len(got) != 33*8 {
+			t.Errorf("%v: registers %q", arch, got)
+		}
+		_, err = conn.Write([]byte("$c#63\x03"))
+		must(t, err)
+		if got := c.reply(); !strings.HasPrefix(got, "T02") {
+			t.Errorf("%v: after Ctrl-C: %q", arch, got)
+		}
+		conn.Close()
+		must(t, <-done)
+		s.end()
+	}
+}
+
+// monitor gives a monitor command.
+func (c client) monitor(command string) string {
+	c.t.Helper()
+	text, err := hex.DecodeString(c.ask("qRcmd," + hex.EncodeToString([]byte(command))))
+	must(c.t, err)
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+// Monitor commands load and store what they name, and say what they are when they aren't understood.
+func TestMonitor(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		help := c.monitor("help")
+		if !strings.Contains(help, "record on|off") {
+			t.Errorf("%v: help: %s", arch, help)
+		}
+		streams := arch.Params().Stream
+		buffer := func(r chip.StreamReg, v int) string {
+			return fmt.Sprintf("reg %#x %d", streams.Reg(streams.FirstCB+31, r), v)
+		}
+		for _, x := range [][2]string{
+			{"reg 0x100020 0x12345", "stored"}, {"reg 0x100020", "0x00012345"}, {"reg 0x100022", help}, {"reg 0x100020 many", help},
+			{"gpr 5", "BRISC has no thread of the engines: select TRISC0, 1 or 2"}, {"gpr 64", help},
+			{"reg 0xffef0008 0x4000000", "stored"}, {"cfg 2", "0x04000000"}, {"cfg 1024", help}, {"cfg", help}, {"record maybe", help},
+			{"csr 0x1000", help}, {"cb", "no circular buffer has had a page"}, {buffer(chip.RemoteDestBufSize, 5), "stored"}, {buffer(chip.RemoteDestBufStart, 2), "stored"},
+			{"cb", "31: 5 pages pushed, 2 popped, 3 are there"},
+			{"wait", "thread 0: nothing\nthread 1: nothing\nthread 2: nothing"},
+			{"threads", "1 BRISC: 0 instructions back\n2 TRISC1: 0 instructions back"},
+		} {
+			if got := c.monitor(x[0]); got != x[1] {
+				t.Errorf("%v: monitor %s: %q, want %q", arch, x[0], got, x[1])
+			}
+		}
+		if got := c.monitor("csr 0x7c0"); (arch == chip.Blackhole) != (got == "0x00040000") || arch == chip.Wormhole &&
+			!strings.HasSuffix(got, "CSR 0x7c0") {
+			t.Errorf("%v: CSR: %s", arch, got)
+		}
+		c.ask("Hg2")
+		if stored, got := c.monitor("reg 0xffe00014 77"), c.monitor("gpr 5"); stored != "stored" || got != "0x0000004d" {
+			t.Errorf("%v: register 5 of thread 1: %s, then %s", arch, stored, got)
+		}
+		conn.Close()
+		must(t, <-done)
+		s.end()
+	}
+}
+
+// All words of what is watched are: a store to the second one stops the processor, and so does a load.
+func TestWatchpointOfTwoWords(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		for _, x := range [][2]string{
+			{"Z2,10000c,8", "OK"}, {"vCont;c", "T05thread:1;watch:100010;"}, {"z2,10000c,8", "OK"},
+			{"Z3,ffffc,8", "OK"}, {"vCont;c:2", "T05thread:2;rwatch:100000;"}, {"z3,ffffc,8", "OK"},
+			{"Z4,10003c,8", "OK"}, {"vCont;c", "T05thread:2;awatch:100040;"}, {"z4,10003c,8", "OK"},
+		} {
+			if got := c.ask(x[0]); got != x[1] {
+				t.Errorf("%v: %s: %q, want %q", arch, x[0], got, x[1])
+			}
+		}
+		conn.Close()
+		must(t, <-done)
+		s.end()
+	}
+}
+
+// A processor that gdb doesn't resume stays where it is while another one runs, and all stop together.
+func TestOneOfTwoRuns(t *testing.T) {
+	s := start(t, chip.Blackhole)
+	socket, done := s.serve(t, false)
+	conn, err := net.Dial("unix", socket)
+	must(t, err)
+	c := client{t, conn}
+	pcs := func() (pcs [2]string) {
+		for i := range pcs {
+			c.ask(fmt.Sprintf("Hg%d", i+1))
+			pcs[i] = c.ask("p20")
+		}
+		return pcs
+	}
+	before := pcs()
+	for _, at := range []uint32{result, result + 16*uint32(chip.TRISC1)} {
+		must(t, s.dev.Write32(s.xy, uint64(at), 0))
+	}
+	ran := make(chan error, 1)
+	go func() { // until the one that runs has stored
+		var err error
+		for v := uint32(0); v == 0 && err == nil; {
+			v, err = s.dev.Read32(s.xy, result)
+		}
+		_, _ = conn.Write([]byte{3})
+		ran <- err
+	}()
+	if got := c.ask("vCont;c:1"); !strings.HasPrefix(got, "T02") {
+		t.Errorf("after Ctrl-C: %q", got)
+	}
+	must(t, <-ran)
+	if now := pcs(); now[1] != before[1] {
+		t.Errorf("pc of the processor that was not resumed: %s before, %s now", before[1], now[1])
+	}
+	other, err := s.dev.Read32(s.xy, result+16*uint64(chip.TRISC1))
+	must(t, err)
+	if other != 0 {
+		t.Errorf("it has stored %d", other)
+	}
+	conn.Close()
+	must(t, <-done)
+	s.end()
+}
+
+// However a session ends, breakpoints are gone and the processors go on: by the end of its context, which is what a signal to reprise
+// gdb ends, while they are paused and while they run, and by gdb's request to kill the program.
+func TestSessionEnds(t *testing.T) {
+	for _, how := range []string{"paused", "running", "kill"} {
+		s := start(t, chip.Blackhole)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		socket, done := s.serveIn(ctx, t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
+			t.Errorf("%s: breakpoint: %q", how, got)
+		}
+		want := context.Canceled
+		switch how {
+		case "paused":
+			cancel()
+		case "running":
+			_, err = conn.Write([]byte("$c#63"))
+			must(t, err)
+			time.Sleep(time.Millisecond) // whether they run by then or not, what is checked holds
+			cancel()
+		case "kill":
+			want = nil
+			c.ask("k")
+		}
+		if err := <-done; !errors.Is(err, want) {
+			t.Errorf("%s: the session ends with %v, want %v", how, err, want)
+		}
+		conn.Close()
+		s.end()
+		must(t, s.user.Queue(0).Run(t.Context(), s.x)) // the host's word is there still
+		must(t, s.user.Queue(0).Wait(t.Context()))
+	}
+}
+
+// When the owner of the device recovers it during a session, gdb is told that the program has ended, and the device is the owner's.
+func TestRecoverDuringSession(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		s := start(t, arch)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask(fmt.Sprintf("Z0,%x,4", s.text)); got != "OK" {
+			t.Errorf("%v: breakpoint: %q", arch, got)
+		}
+		must(t, s.user.Recover(t.Context()))
+		if got := c.ask("g"); got != "E02" {
+			t.Errorf("%v: registers: %q", arch, got)
+		}
+		if got := c.ask("c"); got != "X09" {
+			t.Errorf("%v: continue: %q", arch, got)
+		}
+		if err := <-done; !errors.Is(err, core.ErrRunning) && !errors.Is(err, core.ErrInReset) {
+			t.Errorf("%v: the session ends with %v", arch, err)
+		}
+		conn.Close()
+		q := s.user.Queue(0)
+		must(t, s.dev.Write32(s.xy, word, 77))
+		must(t, q.Run(t.Context(), s.x))
+		must(t, q.Wait(t.Context()))
+	}
+}
+
+// A device that is lost ends the session with an error, and gdb is told: while processors run, and while they are paused.
+func TestDeviceLost(t *testing.T) {
+	for _, request := range []string{"c", "m100000,4", "g", "s", "Z0,0,4"} {
+		s := start(t, chip.Blackhole)
+		socket, done := s.serve(t, false)
+		conn, err := net.Dial("unix", socket)
+		must(t, err)
+		c := client{t, conn}
+		if got := c.ask("?"); !strings.HasPrefix(got, "T05") {
+			t.Errorf("%s: %q", request, got)
+		}
+		lose := func() { s.card.Chip().Close() } // nothing answers from now on
+		if request != "c" {
+			lose()
+		}
+		sum := byte(0)
+		for i := range len(request) {
+			sum += request[i]
+		}
+		_, err = fmt.Fprintf(conn, "$%s#%02x", request, sum)
+		must(t, err)
+		if request == "c" {
+			lose()
+		}
+		if got := c.reply(); got != "X09" {
+			t.Errorf("%s: the program ends with %q", request, got)
+		}
+		if err := <-done; !errors.Is(err, kmd.ErrDeviceLost) {
+			t.Errorf("%s: session: %v", request, err)
+		}
+	}
+}

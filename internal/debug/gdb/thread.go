@@ -1,0 +1,223 @@
+package gdb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/reprise-tt/reprise/internal/debug/core"
+)
+
+// thread is a processor as gdb sees it.
+type thread struct {
+	id   int
+	name string
+	core *core.Core
+
+	live    bool // resumed, not executed step by step
+	stuck   bool // in an instruction that has not ended
+	log     history
+	watches map[watch][]int // slots
+}
+
+// watch is a watchpoint of gdb.
+type watch struct {
+	kind byte // '2' write, '3' read, '4' access
+	addr uint32
+	n    uint32 // bytes
+}
+
+// word is the address that the watchpoint of the hardware number i is for: that of the first byte, and of the words after it. The
+// hardware compares addresses of accesses, so that a store to a byte inside of a word is one to another address.
+func (w watch) word(i int) uint32 {
+	if i == 0 {
+		return w.addr
+	}
+	return w.addr&^3 + 4*uint32(i)
+}
+
+// watch sets a watchpoint of the hardware for each word.
+func (t *thread) watch(w watch) error {
+	mode := map[byte]core.Mode{'2': core.StoreTo, '3': core.Load, '4': core.Access}[w.kind]
+	t.watches[w] = nil
+	for i := 0; w.word(i) < w.addr+w.n; i++ {
+		slot, err := t.core.Watch(mode, w.word(i))
+		if err != nil {
+			return err
+		}
+		t.watches[w] = append(t.watches[w], slot)
+	}
+	return nil
+}
+
+// unwatch removes it.
+func (t *thread) unwatch(w watch) error {
+	slots := t.watches[w]
+	delete(t.watches, w)
+	var errs []error
+	for _, slot := range slots {
+		errs = append(errs, t.core.Unwatch(slot))
+	}
+	return errors.Join(errs...)
+}
+
+// maxHistory is how many instructions of a thread can be undone.
+const maxHistory = 1 << 20
+
+// change is what one instruction did.
+type change struct {
+	pc, next         uint32
+	reg              uint8 // 0: none
+	stored           bool
+	before, after    uint32 // of the register
+	addr             uint32 // of the word that was stored to
+	memWas, memIsNow uint32
+}
+
+// history is what was executed while recording: changes[:at] are in effect, the rest has been undone.
+type history struct {
+	changes []change
+	at      int
+}
+
+func (h *history) past() bool { return h.at < len(h.changes) }
+
+// diverge forgets what was undone: the state was changed by hand.
+func (h *history) diverge() { h.changes = h.changes[:h.at] }
+
+// look sees whether the instruction has ended that a stuck thread was in: it is paused then.
+func (t *thread) look() error {
+	if !t.stuck {
+		return nil
+	}
+	status, err := t.core.Status()
+	t.stuck = err != nil || !status.Paused
+	return err
+}
+
+// word reads a word of memory that the processor's stores go to; false for registers.
+func (t *thread) word(addr uint32) (uint32, bool) {
+	var b [4]byte
+	if t.core.Read(addr&^3, b[:]) != nil {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint32(b[:]), true
+}
+
+func (t *thread) setWord(addr, v uint32) error {
+	var b [4]byte
+	binary.LittleEndian.PutUint32(b[:], v)
+	return t.core.Write(addr, b[:])
+}
+
+// destination returns the register that an instruction writes, 0 if none (RISC-V manual, table of opcodes; words whose low bits
+// are not 3 are Tensix instructions).
+func destination(w uint32) uint8 {
+	if w&3 != 3 {
+		return 0
+	}
+	switch w & 0x7F {
+	case 0x37, 0x17, 0x6F, 0x67, 0x03, 0x13, 0x33, 0x2F, 0x73:
+		return uint8(w >> 7 & 31)
+	}
+	return 0
+}
+
+// forward executes one instruction: again, if it was undone, or for the first time, which record notes. The instruction is that at
+// pc, whatever breakpoint is there.
+func (t *thread) forward(ctx context.Context, record bool, fetch func(pc uint32) (uint32, bool)) error {
+	h := &t.log
+	if h.past() {
+		c := &h.changes[h.at]
+		h.at++
+		return t.apply(c.reg, c.after, c.stored, c.addr, c.memIsNow, c.next)
+	}
+	if !record {
+		return t.core.Step(ctx)
+	}
+	pc, err := t.core.Register(core.PC)
+	if err != nil {
+		return err
+	}
+	c := change{pc: pc}
+	w, ok := fetch(pc)
+	if !ok {
+		return t.core.Step(ctx)
+	}
+	c.reg = destination(w)
+	if c.reg != 0 {
+		if c.before, err = t.core.Register(int(c.reg)); err != nil {
+			return err
+		}
+	}
+	if op := w & 0x7F; op == 0x23 || op == 0x2F {
+		base, err := t.core.Register(int(w >> 15 & 31))
+		if err != nil {
+			return err
+		}
+		c.addr = base
+		if op == 0x23 {
+			c.addr += uint32(int32(w)>>25<<5) | w>>7&31
+		}
+		c.addr &^= 3
+		c.memWas, c.stored = t.word(c.addr)
+	}
+	if err := t.core.Step(ctx); err != nil {
+		return err
+	}
+	if c.next, err = t.core.Register(core.PC); err != nil {
+		return err
+	}
+	if c.reg != 0 {
+		if c.after, err = t.core.Register(int(c.reg)); err != nil {
+			return err
+		}
+	}
+	if c.stored {
+		c.memIsNow, c.stored = t.word(c.addr)
+	}
+	if len(h.changes) == maxHistory {
+		h.changes = append(h.changes[:0], h.changes[maxHistory/2:]...)
+	}
+	h.changes = append(h.changes, c)
+	h.at = len(h.changes)
+	return nil
+}
+
+// errBegin says that nothing is left to undo.
+var errBegin = errors.New("gdb: the recording begins here")
+
+// back undoes one instruction.
+func (t *thread) back() (change, error) {
+	h := &t.log
+	if h.at == 0 {
+		return change{}, errBegin
+	}
+	h.at--
+	c := h.changes[h.at]
+	return c, t.apply(c.reg, c.before, c.stored, c.addr, c.memWas, c.pc)
+}
+
+func (t *thread) apply(reg uint8, v uint32, stored bool, addr, word, pc uint32) error {
+	if reg != 0 {
+		if err := t.core.SetRegister(int(reg), v); err != nil {
+			return err
+		}
+	}
+	if stored {
+		if err := t.setWord(addr, word); err != nil {
+			return err
+		}
+	}
+	return t.core.SetRegister(core.PC, pc)
+}
+
+// present applies what was undone.
+func (t *thread) present() error {
+	for t.log.past() {
+		if err := t.forward(context.Background(), false, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package live_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A kernel that waits has a stack of functions, files, lines and arguments down to the firmware, and goes on afterwards.
+func TestStackOfWaitingKernel(t *testing.T) {
+	for _, arch := range []chip.Arch{chip.Blackhole, chip.Wormhole} {
+		t.Run(arch.String(), func(t *testing.T) {
+			card := sim.Blackhole()
+			if arch == chip.Wormhole {
+				card = sim.Wormhole()
+			}
+			defer card.Close()
+			file, err := os.ReadFile("testdata/nested." + arch.String() + ".elf")
+			must(t, err)
+			im, err := kernels.Load(file)
+			must(t, err)
+			ctx := t.Context()
+			dev, err := reprise.Open(ctx, card)
+			must(t, err)
+			defer dev.Close(ctx)
+			at := chip.Core{X: 1, Y: 1}
+			word, result := uint32(0x100000), uint32(0x100010)
+			program := &reprise.Program{Name: "nested"}
+			for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC1} {
+				program.Kernels = append(program.Kernels, reprise.Kernel{
+					Name: "nested", Image: im, Processor: p, Cores: []chip.Range{{Start: at, End: at}},
+					Args: func(chip.Core) []uint32 { return []uint32{word, 77, result} },
+				})
+			}
+			x, err := dev.Load(ctx, program)
+			must(t, err)
+			q := dev.Queue(0)
+			must(t, q.Run(ctx, x))
+
+			other, err := kmd.Open(ctx, card)
+			must(t, err)
+			defer other.Close()
+			topo, err := chip.New(arch, chip.Harvesting{})
+			must(t, err)
+			xy, err := topo.Virtual(at)
+			must(t, err)
+			c := &live.Catalogue{}
+			must(t, c.Add("nested.elf", file))
+			l := abi.Own(arch)
+			for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1, chip.NCRISC} {
+				var text string
+				for range 10000 {
+					s, err := c.Of(ctx, other, l, xy, p)
+					must(t, err)
+					text = s.Note
+					for _, f := range s.Frames {
+						text += "\n" + f.String()
+					}
+					if strings.Contains(text, "wait_for") {
+						break
+					}
+				}
+				want := []string{"wait_for(addr=0x100000, value=77) at nested.c:", "outer(addr=?, depth=2) at nested.c:18",
+					"kernel_main() at nested.c:22", "firmware_main() at firmware/"}
+				switch {
+				case p == chip.NCRISC && arch == chip.Wormhole: // no other processor and no host reads its local RAM
+					want = []string{"only pc is known", "wait_for(addr=?, value=?) at nested.c:"}
+				case p == chip.NCRISC:
+					want = []string{
+						"guessed from pc and memory", "wait_for(addr=?, value=?) at nested.c:", "outer(addr=?, depth=2) at nested.c:18, pc 0x",
+						"kernel_main() at nested.c:22", "firmware_main() at firmware/ncrisc.c:",
+					}
+				}
+				for _, w := range want {
+					if !strings.Contains(text, w) {
+						t.Errorf("%v: no %q in the stack:\n%s", p, w, text)
+					}
+				}
+			}
+			must(t, other.Write32(xy, uint64(word), 77))
+			must(t, q.Wait(ctx))
+		})
+	}
+}

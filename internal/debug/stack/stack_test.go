@@ -1,0 +1,153 @@
+package stack_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+)
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A file without debug information has the functions of its symbols, and stacks by the code of their prologues.
+func TestSymbolsOnly(t *testing.T) {
+	with := read(t, "../live/testdata/nested.blackhole.elf")
+	without := append([]byte(nil), with...)
+	for _, section := range []string{".debug_info", ".debug_frame", ".debug_line"} {
+		for i := range without { // in the table of names
+			if strings.HasPrefix(string(without[i:]), section+"\x00") {
+				without[i+1] = 'x'
+			}
+		}
+	}
+	const at = 0x20000
+	memory := func(addr uint32, p []byte) error {
+		for i := range p {
+			p[i] = 0
+		}
+		switch addr { // return addresses: outer called by kernel_main, which the firmware has called
+		case 0xFFB01F0C:
+			binary.LittleEndian.PutUint32(p, at+0x154)
+		case 0xFFB01F1C:
+			binary.LittleEndian.PutUint32(p, 0x3E64)
+		}
+		return nil
+	}
+	var x [32]uint32
+	x[1], x[2], x[10], x[11], x[14] = at+0x124, 0xFFB01F00, 0x1234, 9, 0x100000
+	for _, file := range [][]byte{with, without} {
+		m, err := stack.Load("nested.elf", file, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		space := stack.Space{stack.Region("firmware", 0x3800, 0x5000), m}
+		var functions []string
+		for _, f := range space.Unwind(stack.All(x, at+0xFC), memory) {
+			if f.Inlined {
+				continue
+			}
+			name, _, _ := strings.Cut(f.Function, ".") // the compiler's copies have a suffix in symbols
+			functions = append(functions, name)
+		}
+		if got := strings.Join(functions, " "); got != "wait_for outer kernel_main firmware+0x660" {
+			t.Errorf("debug information %v: %s", m.Debug(), got)
+		}
+	}
+	m, err := stack.Load("nested.elf", without, at)
+	if err != nil || !errors.Is(m.Debug(), stack.ErrNoDWARF) {
+		t.Errorf("%v, %v", err, m.Debug())
+	}
+}
+
+// What is no program is an error; an address that nothing knows is a frame of its own.
+func TestBadInput(t *testing.T) {
+	good := read(t, "../live/testdata/nested.wormhole.elf")
+	for _, file := range [][]byte{nil, []byte("\x7fELF"), good[:60], make([]byte, 4096)} {
+		if _, err := stack.Load("bad", file, 0); !errors.Is(err, stack.ErrFile) {
+			t.Errorf("%d bytes: %v", len(file), err)
+		}
+	}
+	if got := (stack.Space{}).Unwind(stack.Registers{PC: 8}, nil); len(got) != 1 || got[0].PC != 8 {
+		t.Errorf("%v", got)
+	}
+}
+
+// No file makes Load or Unwind fail in another way than by an error.
+func FuzzUnwind(f *testing.F) {
+	for _, arch := range []string{"blackhole", "wormhole"} {
+		f.Add(read(f, "../live/testdata/nested."+arch+".elf"), uint32(0xFC))
+	}
+	f.Fuzz(func(t *testing.T, file []byte, pc uint32) {
+		m, err := stack.Load("fuzz", file, 0)
+		if err != nil {
+			return
+		}
+		mem := func(addr uint32, p []byte) error {
+			for i := range p {
+				p[i] = byte(addr >> 4)
+			}
+			return nil
+		}
+		var x [32]uint32
+		x[1], x[2] = pc+4, 0xFFB01000
+		stack.Space{m}.Unwind(stack.All(x, pc), mem)
+	})
+}
+
+// A stack that is looked for in memory is found where a place fits, and nothing is said where none does.
+func TestSearch(t *testing.T) {
+	m, err := stack.Load("nested", read(t, "../live/testdata/nested.blackhole.elf"), 0x20000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := stack.Space{m}
+	pc := end(t, m, "wait_for")
+	const start = 0xFFB00000
+	memory := make([]byte, 256)
+	search := func() []stack.Frame {
+		frames, ok := space.Search(pc, start, memory, "kernel_main", "")
+		if ok != (frames != nil) {
+			t.Fatal(frames, ok)
+		}
+		return frames
+	}
+	if f := search(); f != nil {
+		t.Errorf("in memory without return addresses: %v", f)
+	}
+	back := uint32(0) // from outer to kernel_main
+	for at := m.Start; at < m.End; at += 4 {
+		if f := space.Unwind(stack.Registers{PC: at}, nil); f[len(f)-1].Function == "kernel_main" && f[len(f)-1].Line == 22 {
+			if w := binary.LittleEndian.Uint32(m.Text()[at-m.Start:]); w&0x7FFF == 0xE7 || w&0xFFF == 0xEF {
+				back = at + 4
+			}
+		}
+	}
+	put := func(off int, v uint32) { binary.LittleEndian.PutUint32(memory[off:], v) }
+	put(64+12, m.Start) // no return address
+	if f := search(); f != nil {
+		t.Errorf("in memory with an address that no call returns to: %v", f)
+	}
+	put(128+12, back)
+	var names []string
+	for _, f := range search() {
+		names = append(names, f.Function)
+		if !f.Guessed {
+			t.Errorf("%v isn't marked as guessed", f)
+		}
+	}
+	if d := cmp.Diff([]string{"wait_for", "outer", "kernel_main"}, names); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}

@@ -1,0 +1,127 @@
+package ttnn
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+	"github.com/reprise-tt/reprise/sim/emu"
+)
+
+var errNoMemory = errors.New("there is no memory")
+
+// coreFrames returns the call stack of a processor.
+func coreFrames(c *emu.Chip, s *emu.CoreState, known *Kernels) []stack.Frame {
+	read := func(addr uint32, p []byte) error {
+		if !c.ReadCore(s.Tile, s.Core, addr, p) {
+			return errNoMemory
+		}
+		return nil
+	}
+	return known.space(s.Core, s.PC, read).Unwind(stack.All(s.X, s.PC), read)
+}
+
+// PrintCores prints what each processor of a chip does that isn't in reset: its call stack, and what it waits for. Those that do the same
+// are printed together, the rarest first: what a program waits for is seldom what most cores do.
+func PrintCores(w io.Writer, c *emu.Chip, known *Kernels) error {
+	type group struct {
+		text  string
+		cores []string
+	}
+	var groups []*group
+	byText := map[string]*group{}
+	states := c.Cores()
+	for i := range states {
+		s := &states[i]
+		text := describe(c, s, known)
+		g := byText[text]
+		if g == nil {
+			g = &group{text: text}
+			byText[text] = g
+			groups = append(groups, g)
+		}
+		g.cores = append(g.cores, tileName(c, s.Tile))
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(a.cores), len(b.cores)) })
+	if len(groups) == 0 {
+		_, err := fmt.Fprintln(w, "all processors are in reset")
+		return err
+	}
+	for _, g := range groups {
+		if _, err := fmt.Fprintf(w, "%s: %s", names(g.cores), g.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tileName is how TT-NN's users call a tile: a worker by its logical coordinate.
+func tileName(c *emu.Chip, xy chip.XY) string {
+	if at, ok := c.Topology().LogicalOf(xy); ok {
+		return "core " + at.String()
+	}
+	return "tile " + xy.String()
+}
+
+// maxNames is how many cores are named of a group.
+const maxNames = 6
+
+func names(cores []string) string {
+	if len(cores) <= maxNames {
+		return strings.Join(cores, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(cores[:maxNames-1], ", "), len(cores)-maxNames+1)
+}
+
+// describe returns what a processor does as text, without what differs between processors that do the same.
+func describe(c *emu.Chip, s *emu.CoreState, known *Kernels) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %s", s.Core, s.State)
+	if len(s.Registers) > 0 {
+		fmt.Fprintf(&b, " on %s", strings.Join(s.Registers, ", "))
+	}
+	for i, at := range s.Waits {
+		sep := ", "
+		if i == 0 {
+			sep = " on L1 at "
+		}
+		fmt.Fprintf(&b, "%s%#x", sep, at)
+	}
+	b.WriteByte('\n')
+	if s.Engine != "" {
+		fmt.Fprintf(&b, "    engines: %s\n", s.Engine)
+	}
+	frames := coreFrames(c, s, known)
+	if len(frames) == 0 {
+		fmt.Fprintf(&b, "    pc %#x, in no kernel that is known\n", s.PC)
+	}
+	for i, f := range frames {
+		f.Args = nil
+		fmt.Fprintf(&b, "    #%d %v\n", i, f)
+	}
+	return b.String()
+}
+
+// PrintFault prints why a chip stopped: the refusal and, if a processor asked for it, its call stack, the kernel and line first.
+func PrintFault(w io.Writer, c *emu.Chip, fault error, known *Kernels) error {
+	if _, err := fmt.Fprintf(w, "ERROR: %v\n", fault); err != nil {
+		return err
+	}
+	r := (*emu.Refusal)(nil)
+	if !errors.As(fault, &r) || !r.HasCore {
+		return nil
+	}
+	states := c.Cores()
+	i := slices.IndexFunc(states, func(s emu.CoreState) bool { return s.Tile == r.Tile && s.Core == r.Core })
+	if i < 0 {
+		return nil
+	}
+	states[i].PC = r.PC
+	_, err := fmt.Fprintf(w, "%s: %s", tileName(c, r.Tile), describe(c, &states[i], known))
+	return err
+}

@@ -1,0 +1,86 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels/print"
+)
+
+// A Check is a kind of what kernels check.
+type Check uint8
+
+// Checks. Source: kernels/include/reprise/watch.h.
+const (
+	Assertion      Check = 1 // a condition of the kernel's own
+	CircularBuffer Check = 2 // what a kernel does with a circular buffer
+	NoC            Check = 3 // a request to a NoC
+	Stack          Check = 4 // the room of the stack
+)
+
+// String returns the name of the check.
+func (c Check) String() string {
+	switch c {
+	case Assertion:
+		return "assertion"
+	case CircularBuffer:
+		return "circular buffer"
+	case NoC:
+		return "NoC request"
+	case Stack:
+		return "stack"
+	}
+	return fmt.Sprintf("check %d", uint8(c))
+}
+
+// A Failure is a check that failed. It is the cause of the *dispatch.HangError of a wait for the program.
+type Failure struct {
+	Core      chip.Core      `json:"core"` // logical
+	Processor chip.Processor `json:"processor"`
+	Program   string         `json:"program,omitempty"` // empty if it isn't known
+	Kernel    string         `json:"kernel,omitempty"`
+	Check     Check          `json:"check"`
+	Text      string         `json:"text"` // such as "assertion `n < 4` failed"
+	File      string         `json:"file,omitempty"`
+	Line      int            `json:"line,omitempty"`
+	Offset    uint32         `json:"offset"` // in the kernel's text of the instruction after the check, in bytes
+	PC        uint32         `json:"pc"`     // its address in L1
+	SP        uint32         `json:"sp"`     // stack pointer, an address in local RAM
+	Buffer    *Buffer        `json:"buffer,omitempty"`
+	Request   *Request       `json:"request,omitempty"`
+}
+
+// Buffer is what a check of a circular buffer has found.
+type Buffer struct {
+	Number  uint32 `json:"number"`
+	Pages   uint32 `json:"pages"`   // that the kernel pushes, pops, or waits for
+	Allowed uint32 `json:"allowed"` // that it may push or pop: those that it has reserved or waited for and not yet pushed or popped
+	Size    uint32 `json:"size"`    // of the buffer, in pages; 0 if there is none
+}
+
+// Request is a request to a NoC that wasn't made.
+type Request struct {
+	NoC     chip.NOC `json:"noc"`
+	Tile    chip.XY  `json:"tile"`            // the other end, or the last corner of a multicast, as the kernel names it
+	First   *chip.XY `json:"first,omitempty"` // the first corner of a multicast
+	Address uint64   `json:"address"`         // at the other end
+	Local   uint32   `json:"local"`           // address in the own L1
+	Length  uint32   `json:"length"`          // bytes
+}
+
+// Error implements error, in one line.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	b.WriteString(print.Printable(f.Text))
+	if f.File != "" {
+		fmt.Fprintf(&b, " at %s:%d", print.Printable(f.File), f.Line)
+	}
+	if f.Kernel != "" {
+		fmt.Fprintf(&b, " in kernel %q of program %q", f.Kernel, f.Program)
+	} else {
+		b.WriteString(" in a kernel that isn't known")
+	}
+	fmt.Fprintf(&b, " on %v of core %v, pc %#x (+%#x of its text)", f.Processor, f.Core, f.PC, f.Offset)
+	return b.String()
+}
