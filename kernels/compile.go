@@ -108,7 +108,12 @@ func (s *Source) build(f func(*build) error) (err error) {
 			err = errors.Join(err, s.errorf("%w", left))
 		}
 	}()
-	if err := os.CopyFS(work, sources); err != nil {
+	if err := errors.Join(
+		os.CopyFS(work, sources),
+		// Earlier releases of tt-metal have the compute API's headers under these names.
+		os.Symlink(filepath.Join("api", "compute"), filepath.Join(work, "include", "compute_kernel_api")),
+		os.Symlink(filepath.Join("api", "compute", "compute_kernel_api.h"), filepath.Join(work, "include", "compute_kernel_api.h")),
+	); err != nil {
 		return s.errorf("write the headers: %w", err)
 	}
 	return f(&build{Source: *s, compiler: compiler, work: work})

@@ -107,7 +107,8 @@ func PrebuiltCompute(arch chip.Arch, name string) (*Compute, error) {
 }
 
 // Sources are the headers (include) and start-up code and linker script (lib) that kernels are compiled with, for
-// builds that don't use [Compile].
+// builds that don't use [Compile]. Kernels that include compute_kernel_api/NAME.h, as earlier releases of tt-metal call
+// api/compute/NAME.h, need a symbolic link of that name.
 func Sources() fs.FS { return sources }
 
 // PrebuiltFiles returns the ELF files of the kernels that come with Reprise, by name, for tools. Callers don't change them.

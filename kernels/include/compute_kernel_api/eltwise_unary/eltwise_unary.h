@@ -1,3 +1,0 @@
-// The place of this header in earlier releases of tt-metal.
-#pragma once
-#include "api/compute/eltwise_unary/eltwise_unary.h"
