@@ -1,12 +1,18 @@
 package archcheck
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
+
+var update = flag.Bool("update", false, "write generated parts of pages anew")
 
 // longPage is how many lines a page may have before it needs a table of contents: two screens.
 const longPage = 110
@@ -80,6 +86,52 @@ func TestPages(t *testing.T) {
 			if !links["#"+s] {
 				t.Errorf("%s is long, and its table of contents lacks #%s", path, s)
 			}
+		}
+	}
+}
+
+// The packages of docs/architecture.md are those of the table of arrows, with what their documentation says first.
+func TestPackagesPage(t *testing.T) {
+	const path, begin, end = "../../docs/architecture.md", "<!-- go test ./internal/archcheck -update -->\n", "<!-- end -->\n"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(b), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the packages, between %q and %q", path, begin, end)
+	}
+	docs := map[string]string{}
+	for line := range strings.Lines(goList(t, []string{"GOOS=linux", "GOARCH=amd64"}, "-f", "{{.ImportPath}}\t{{.Doc}}", module+"/...")) {
+		name, doc, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if _, said, ok := strings.Cut(doc, " "); ok { // Package NAME says ...
+			_, doc, _ = strings.Cut(said, " ")
+		}
+		docs[strings.TrimPrefix(name, module+"/")] = strings.TrimSuffix(doc, ".")
+	}
+	var want strings.Builder
+	want.WriteString("| package | documentation | may import of the module |\n|---|---|---|\n")
+	for line := range strings.Lines(arrows) {
+		arrow, about, _ := strings.Cut(strings.TrimSpace(line), "#")
+		from, to, ok := strings.Cut(arrow, "->")
+		if !ok {
+			continue
+		}
+		name, doc := strings.TrimSpace(from), strings.TrimSpace(about)
+		if name == "reprise" {
+			doc = docs[module]
+		} else if d := docs[name]; d != "" {
+			doc = d
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", name, doc, strings.Join(strings.Fields(strings.ReplaceAll(to, "*", `\*`)), ", "))
+	}
+	if diff := cmp.Diff(want.String(), got); diff != "" && !*update {
+		t.Errorf("%s isn't what the packages say, `go test ./internal/archcheck -update` writes it (-want +got):\n%s", path, diff)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

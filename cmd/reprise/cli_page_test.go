@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updatePage = flag.Bool("update", false, "write the list of commands in docs/cli.md anew")
+
+// The list of commands in docs/cli.md is that of `reprise --help`, and each has a section.
+func TestCommandsPage(t *testing.T) {
+	const path, begin, end = "../../docs/cli.md", "<!-- go test ./cmd/reprise -run TestCommandsPage -update -->\n", "<!-- end -->\n"
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(b), begin)
+	got, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the commands, between %q and %q", path, begin, end)
+	}
+	var help bytes.Buffer
+	if code := run(t.Context(), []string{"--help"}, streams{out: &help, err: &help, who: new(process)}); code != 0 {
+		t.Fatalf("exit code %d: %s", code, &help)
+	}
+	_, list, _ := strings.Cut(help.String(), "Commands:\n")
+	var want strings.Builder
+	want.WriteString("| command | does |\n|---|---|\n")
+	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*).*\n((?:    .*\n)+)`).FindAllStringSubmatch(list, -1) {
+		section := m[1] // or that of its group
+		if !strings.Contains(after, "\n## reprise "+section+"\n") {
+			section, _, _ = strings.Cut(section, " ")
+		}
+		if !strings.Contains(after, "\n## reprise "+section+"\n") {
+			t.Errorf("%s has no section about reprise %s", path, m[1])
+		}
+		does := strings.Join(strings.Fields(m[2]), " ")
+		fmt.Fprintf(&want, "| [`reprise %s`](#reprise-%s) | %s |\n", m[1], strings.ReplaceAll(section, " ", "-"), does)
+	}
+	if *updatePage {
+		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want.String(), got); diff != "" {
+		t.Errorf("%s isn't what --help says, `go test ./cmd/reprise -run TestCommandsPage -update` writes it (-want +got):\n%s", path, diff)
+	}
+}
