@@ -142,44 +142,6 @@ func TestWordsAreHeld(t *testing.T) {
 	})
 }
 
-// A program inside of loops, branches and calls has the words of its iteration. Layer control of hwtest has common arguments of
-// several cores too.
-func TestComputedArgsInFlow(t *testing.T) {
-	onAll(t, func(b *bench) {
-		k, n, m := b.pages("k", 2), b.pages("n", 2), b.pages("m", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, k, k, 1))
-		add := b.load(b.adder("add", chip.Core{X: 2, Y: 1}, n, n, 0))
-		other := b.load(b.adder("other", chip.Core{X: 0, Y: 1}, m, m, 0))
-		inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Run(other, from(addend, k, 0)) })
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(add, from(addend, k, 0)),
-				r.Loop(3, func() error {
-					return errors.Join(
-						r.Run(one), r.Run(add, from(addend, k, 0)),
-						r.If(reprise.Cond{Buffer: k, Is: cq.Less, Value: 3}, func() error { return r.Run(add, from(addend, k, 64)) }, nil),
-						r.Loop(2, func() error { return r.Call(inner) }),
-						r.Run(other), r.Param("last", addend),
-					)
-				}),
-				r.Run(add, from(addend, k, 4)),
-			)
-		})
-		b.must(inner.Release(b.ctx))
-		b.must(trace.Set("last", 100))
-		b.write(n, 0)
-		b.write(m, 0)
-		for i := range uint32(2) {
-			b.write(k, 0)
-			b.must(trace.Replay(b.ctx))
-			b.holds(k, 3)
-			b.holds(n, (i+1)*(1+17+2+18+3+4))
-			b.holds(m, (i+1)*(2*(1+2+3)+300))
-		}
-		b.must(trace.Release(b.ctx))
-	})
-}
-
 // Arguments that the device can't read are refused with the place and the reason.
 func TestComputedArgsRefusals(t *testing.T) {
 	b, elsewhere := open(t, sim.Blackhole()), open(t, sim.Blackhole())
