@@ -73,6 +73,7 @@ func TestSize(t *testing.T) {
 			continue
 		}
 		is["lines of more than 140 columns"] += longLines(string(text), 140)
+		is["comments of more than 100 columns"] += longComments(string(text), 100)
 		if strings.HasSuffix(path, "_test.go") {
 			is["bytes of tests in Go"] += len(text)
 			continue
@@ -99,6 +100,27 @@ func longLines(text string, limit int) (n int) {
 	}
 	for line := range strings.Lines(text) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > limit {
+			n++
+		}
+	}
+	return n
+}
+
+// longComments counts the lines of comments that are longer than a limit, where a tab has four columns. What must not be
+// broken doesn't count: code and output in comments, directives and addresses.
+func longComments(text string, limit int) (n int) {
+	if strings.HasPrefix(text, "// Code generated") {
+		return 0
+	}
+	output := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		comment, is := strings.CutPrefix(strings.TrimLeft(line, "\t"), "// ")
+		output = is && (output || strings.Contains(comment, "utput:"))
+		if !is || output || strings.HasPrefix(comment, "  ") || strings.Contains(comment, "://") {
+			continue
+		}
+		if utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    ")) > limit {
 			n++
 		}
 	}
