@@ -1,0 +1,220 @@
+// Package programs has the cases of programs: kernels, arguments, circular buffers, semaphores.
+package programs
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Cases are the cases of layer programs.
+func Cases() rig.Table {
+	var cs rig.Table
+	for _, p := range rig.Processors() {
+		cs.Add(fmt.Sprintf("%v alone", p), "each processor runs a kernel while the others rest", func(t *rig.T) { alone(t, p) })
+	}
+	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
+		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
+			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones",
+				func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
+		}
+	}
+	for _, n := range []int{2, 3, 4, 5, 16, 340, 341} {
+		cs.Add(fmt.Sprintf("%d common arguments alone", n), "a kernel may have common arguments only", func(t *rig.T) { CommonOnly(t, n) })
+	}
+	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
+		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel",
+			func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
+	}
+	for name := range coreSets() {
+		cs.Add("cores: "+name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, name) })
+	}
+	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
+		{16384, 5, 2}} {
+		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
+			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
+				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
+		}
+	}
+	for _, bytes := range []int{16, 1024, 8192, 60000} {
+		cs.Add(fmt.Sprintf("kernel multicast of %d bytes", bytes), "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
+			func(t *rig.T) { KernelMulticast(t, bytes) })
+	}
+	for _, turns := range []int{1, 2, 100} {
+		cs.Add(fmt.Sprintf("ping-pong of %d turns", turns), "semaphores carry turns between the farthest cores",
+			func(t *rig.T) { PingPong(t, turns) })
+	}
+	for _, free := range []int{0, 16, 4096, 60 << 10} {
+		cs.Add(fmt.Sprintf("kernel text %d bytes below the limit", free), "kernels up to the whole of the kernel-config memory arrive whole",
+			func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) })
+	}
+	for _, e := range programErrors() {
+		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
+			func(t *rig.T) { refused(t, e.change) })
+	}
+	cs.Add("all five processors at once", "five kernels of one tile run beside each other", allFive)
+	cs.Add("who am I", "every kernel finds its own coordinates, its network and fresh static data", whoAmI)
+	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
+	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
+	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
+	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory",
+		func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
+	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError that says how much room there is", textBeyond)
+	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
+	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)
+	cs.Add("pipeline over three compute processors", "circular buffers chain all five processors of a tile", func(t *rig.T) {
+		KernelChain(t, []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2}, 1024, 20, 2)
+	})
+	cs.Add("copy by one processor", "a data-movement kernel alone copies an interleaved buffer", CopyBuffer)
+	cs.Add("chain through all cores", "a word handed from core to core passes each exactly once", Chain)
+	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
+	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", configRing)
+	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
+	cs.Add("two programs alternate", "each run takes its own program's kernels and arguments", alternate)
+	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
+	cs.Add("no kernel at all on a core", "cores without a kernel report completion too", EmptyCores)
+	cs.Add("used after close", "a closed program isn't run", usedAfterClose)
+	return cs
+}
+
+func alone(t *rig.T, p chip.Processor) {
+	b := t.PerWorker(64)
+	prog := t.StoreProgram("alone", t.Grid(), b, 0x1000)
+	prog.Kernels[0].Processor = p
+	t.RunAndWait(t.Load(prog))
+	t.WantWords("stored", b, 0, func(c chip.Core) uint32 { return 0x1000 + uint32(t.WorkerIndex(c)) })
+}
+
+func allFive(t *rig.T) {
+	b := t.PerWorker(64)
+	prog := &reprise.Program{Name: "five", Buffers: []*reprise.Buffer{b}}
+	for i, p := range rig.Processors() {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{
+			Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p, Cores: []chip.Range{t.Grid()}, Common: []uint32{uint32(i) << 16},
+			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), 1, uint32(t.WorkerIndex(c))} },
+		})
+	}
+	t.RunAndWait(t.Load(prog))
+	for i := range rig.Processors() {
+		t.WantWords(rig.Processors()[i].String(), b, i, func(c chip.Core) uint32 { return uint32(i)<<16 + uint32(t.WorkerIndex(c)) })
+	}
+}
+
+// whoProgram runs the who kernel on all processors of all cores.
+func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
+	prog := &reprise.Program{Name: "who", Buffers: []*reprise.Buffer{b}}
+	for _, p := range rig.Processors() {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{
+			Name: p.String(), Image: t.Own("who"), Processor: p, Cores: []chip.Range{t.Grid()}, NOC: noc,
+			Args: rig.Args(b.Addr()),
+		})
+	}
+	return prog
+}
+
+func checkWho(t *rig.T, b *reprise.Buffer, noc chip.NOC, runs uint32) {
+	t.Helper()
+	for i, p := range rig.Processors() {
+		word := func(k int) int { return 16*i + k }
+		t.WantWords(fmt.Sprintf("%v number", p), b, word(0), func(chip.Core) uint32 { return uint32(p) })
+		t.WantWords(fmt.Sprintf("%v x", p), b, word(1), func(c chip.Core) uint32 { return uint32(c.X) })
+		t.WantWords(fmt.Sprintf("%v y", p), b, word(2), func(c chip.Core) uint32 { return uint32(c.Y) })
+		first, second := t.Words(b, word(3)), t.Words(b, word(4))
+		seen := map[uint32]bool{}
+		for k := range first {
+			if first[k] != second[k] || seen[first[k]] {
+				t.Errorf("%v of core %d: virtual coordinate %#x on one network, %#x on the other", p, k, first[k], second[k])
+			}
+			seen[first[k]] = true
+		}
+		if p <= chip.NCRISC {
+			t.WantWords(fmt.Sprintf("%v network", p), b, word(5), func(chip.Core) uint32 { return uint32(noc) ^ uint32(p) })
+		}
+		t.WantWords(fmt.Sprintf("%v initialized data", p), b, word(6), func(chip.Core) uint32 { return 0x600D600D })
+		t.WantWords(fmt.Sprintf("%v cleared data", p), b, word(7), func(chip.Core) uint32 { return 0 })
+		t.WantWords(fmt.Sprintf("%v runs", p), b, word(8), func(chip.Core) uint32 { return runs })
+	}
+}
+
+func whoAmI(t *rig.T) {
+	b := t.PerWorker(64 * len(rig.Processors()))
+	t.RunAndWait(t.Load(whoProgram(t, b, 0)))
+	checkWho(t, b, 0, 1)
+}
+
+// FreshData checks static data over several runs.
+func FreshData(t *rig.T) {
+	b := t.PerWorker(64 * len(rig.Processors()))
+	x := t.Load(whoProgram(t, b, 0))
+	for range 9 {
+		t.Start(x)
+	}
+	t.Wait()
+	checkWho(t, b, 0, 9)
+}
+
+// OtherNetwork runs kernels on their other network.
+func OtherNetwork(t *rig.T) {
+	b := t.PerWorker(64 * len(rig.Processors()))
+	t.RunAndWait(t.Load(whoProgram(t, b, 1)))
+	checkWho(t, b, 1, 1)
+}
+
+// KernelChain passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
+// several cores at once.
+func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
+	cores := chip.Grid(3, 2)
+	per := pages
+	in, out := t.Buffer(allocator.DRAM, per*cores.Size()*size, size), t.Buffer(allocator.DRAM, per*cores.Size()*size, size)
+	data := t.Fill(in, uint32(size))
+	on := []chip.Range{cores}
+	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
+	cb := func(i int) uint32 { // in turn from the first and from the last that a core has
+		if i%2 == 0 {
+			return uint32(i)
+		}
+		return uint32(t.CircularBuffers() - i)
+	}
+	prog := &reprise.Program{Name: "pipeline", Buffers: []*reprise.Buffer{in, out}}
+	prog.Kernels = []reprise.Kernel{
+		{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: on, Args: func(c chip.Core) []uint32 {
+			return []uint32{in.Addr(), first(c), uint32(per), in.PageStride(), cb(0)}
+		}},
+		{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: on, Args: func(c chip.Core) []uint32 {
+			return []uint32{out.Addr(), first(c), uint32(per), out.PageStride(), cb(len(via))}
+		}},
+	}
+	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(0)), Cores: on, PageSize: size, Pages: depth})
+	for i, p := range via {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.Kernel(kernels.Add), Processor: p, Cores: on,
+			Args: rig.Args(cb(i), cb(i+1), uint32(per), 1)})
+		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size,
+			Pages: depth})
+	}
+	x := t.Load(prog)
+	for range 2 {
+		t.RunAndWait(x)
+	}
+	want := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i += 4 {
+		want = rig.AppendWord(want, rig.Word(data[i:])+uint32(len(via)))
+	}
+	t.Holds("through the pipeline", out, want)
+}
+
+// CopyBuffer copies an interleaved buffer by one processor.
+func CopyBuffer(t *rig.T) {
+	const size, pages = 512, 100
+	in, out := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size)
+	room := t.PerWorker(size)
+	data := t.Fill(in, 4)
+	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
+		t.Clear(out)
+		t.RunAndWait(t.Load(t.CopyProgram("copy", p, t.Grid().End, in, out, room)))
+		t.Holds(fmt.Sprintf("copied by %v", p), out, data)
+	}
+}

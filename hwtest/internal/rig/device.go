@@ -1,0 +1,244 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"runtime"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// ManyTimes is more iterations than anybody waits for.
+const ManyTimes = 1 << 30
+
+// Ended checks that an Abort has ended that many replays.
+func (t *T) Ended(want int) {
+	t.Helper()
+	n, err := t.Queue.Abort(t.Ctx)
+	t.OK(err)
+	if n != want {
+		t.Errorf("Abort has ended %d replays, want %d", n, want)
+	}
+}
+
+// Buffer allocates a buffer and frees it with the case.
+func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
+	t.Helper()
+	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// ReadAll reads a whole buffer.
+func (t *T) ReadAll(b *reprise.Buffer) []byte {
+	t.Helper()
+	return t.ReadOn(t.Queue, b)
+}
+
+// ReadOn reads a whole buffer by a queue.
+func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
+	t.Helper()
+	got := make([]byte, b.Size())
+	t.OK(q.Read(t.Ctx, b, 0, got))
+	return got
+}
+
+// Write writes to the beginning of a buffer.
+func (t *T) Write(b *reprise.Buffer, data []byte) {
+	t.Helper()
+	t.WriteAt(b, 0, data)
+}
+
+// WriteAt writes to a buffer.
+func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
+	t.Helper()
+	t.OK(t.Queue.Write(t.Ctx, b, off, data))
+}
+
+// Fill writes bytes of a seed to a whole buffer and returns them.
+func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
+	t.Helper()
+	data := Pattern(seed, b.Size())
+	t.Write(b, data)
+	return data
+}
+
+// Clear writes zeros to a whole buffer.
+func (t *T) Clear(b *reprise.Buffer) {
+	t.Helper()
+	t.Write(b, make([]byte, b.Size()))
+}
+
+// Holds compares what a buffer holds.
+func (t *T) Holds(what string, b *reprise.Buffer, want []byte) {
+	t.Helper()
+	t.Same(what, want, t.ReadAll(b))
+}
+
+// Start runs a program without waiting for its end.
+func (t *T) Start(x *reprise.Executable) {
+	t.Helper()
+	t.OK(t.Queue.Run(t.Ctx, x))
+}
+
+// Replay starts a replay of a trace.
+func (t *T) Replay(tr *reprise.Trace) {
+	t.Helper()
+	t.OK(tr.Replay(t.Ctx))
+}
+
+// Wait waits for everything in the queue.
+func (t *T) Wait() {
+	t.Helper()
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+// WaitFor waits for a queue, an event or a started transfer.
+func (t *T) WaitFor(x interface{ Wait(context.Context) error }) {
+	t.Helper()
+	t.OK(x.Wait(t.Ctx))
+}
+
+// Release releases a program or a trace before the end of the case.
+func (t *T) Release(x interface{ Release(context.Context) error }) {
+	t.Helper()
+	t.OK(x.Release(t.Ctx))
+}
+
+// Free releases a buffer before the end of the case.
+func (t *T) Free(b interface{ Release() error }) {
+	t.Helper()
+	t.OK(b.Release())
+}
+
+// Record records what a function does, without releasing the trace.
+func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) (*reprise.Trace, error) {
+	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
+}
+
+// Hold takes the result of a capture and releases the trace with the case.
+func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
+	t.Helper()
+	t.OK(err)
+	t.Closing(tr.Release)
+	return tr
+}
+
+// SameMemory checks that as much is allocated as before.
+func (t *T) SameMemory(before Memory) {
+	t.Helper()
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+// PerWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in
+// bank i, which is worker i, row by row.
+func (t *T) PerWorker(n int) *reprise.Buffer {
+	t.Helper()
+	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
+	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
+	return b
+}
+
+// WorkerIndex is the page of a core in a buffer of perWorker.
+func (t *T) WorkerIndex(c chip.Core) int { return c.Y*(t.Dev.Grid().End.X+1) + c.X }
+
+// Closing calls a function with the end of the case, unless what it closes or the device is closed already.
+func (t *T) Closing(fn func(context.Context) error) {
+	q := t.Queue
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Ctx)
+		if err := fn(ctx); err != nil && !t.Failed() && !errors.Is(err, reprise.ErrReleased) && !errors.Is(q.Wait(ctx), reprise.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// Words reads a buffer of perWorker as words, by worker.
+func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
+	t.Helper()
+	all := t.ReadAll(b)
+	out := make([]uint32, t.Dev.Grid().Size())
+	for i := range out {
+		out[i] = Word(all[i*b.PageSize()+4*word:])
+	}
+	return out
+}
+
+// WantWords compares a word of every worker with what it should be.
+func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
+	t.Helper()
+	got := t.Words(b, word)
+	wrong := 0
+	for c := range t.Dev.Grid().Cores() {
+		if g, w := got[t.WorkerIndex(c)], want(c); g != w {
+			if wrong++; wrong <= 5 {
+				t.Errorf("%s: core %v has %#x, want %#x", what, c, g, w)
+			}
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("%s: %d cores are wrong", what, wrong)
+	}
+}
+
+// Memory is what is allocated of each kind, in bytes of a bank.
+type Memory struct{ DRAM, L1, Trace uint64 }
+
+// Allocated is what is allocated now.
+func (t *T) Allocated() Memory {
+	return Memory{t.Dev.Memory(allocator.DRAM).Allocated, t.Dev.Memory(allocator.L1).Allocated, t.Dev.Memory(allocator.Trace).Allocated}
+}
+
+// BufferOf allocates a buffer and frees it with the case.
+func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
+	t.Helper()
+	b, err := t.Dev.NewBuffer(c)
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// Pinned is host memory that the case has until it ends.
+func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
+	t.Helper()
+	c.Name = "pinned"
+	h, err := t.Dev.NewHostBuffer(c)
+	if errors.Is(err, dispatch.ErrRemoteChip) {
+		t.Skip("the chip reaches no memory of the host")
+	}
+	t.OK(err)
+	t.Closing(h.Release)
+	return h
+}
+
+// Allocations returns how often a function allocates on the heap. The counter is the whole process's, and an emulated
+// device, which runs in it, may allocate while work is under way. So each of at most so many rounds calls the function once on a device
+// at rest, on one processor, and the fewest of all rounds counts: what a function does every time is in every round.
+func (t *T) Allocations(rounds int, fn func()) uint64 {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fewest := ^uint64(0)
+	for i := 0; i < rounds && fewest > 0; i++ {
+		t.OK(t.Queue.Wait(t.Ctx))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		fn()
+		runtime.ReadMemStats(&after)
+		fewest = min(fewest, after.Mallocs-before.Mallocs)
+	}
+	return fewest
+}

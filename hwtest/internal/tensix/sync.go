@@ -1,0 +1,428 @@
+package tensix
+
+import (
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Semaphores, mutexes, waits, registers and configuration: how threads of the engines and their cores keep in step.
+
+// gprMark is a register that instructions set to show that they were executed.
+const gprMark = 5
+
+// mark sets the register by an instruction.
+func (th *engineThread) mark(v uint32) { th.do(isa.SETDMAREG{Half: 2 * gprMark, Low: v}) }
+
+// looks is how often a core looks at the register of a thread that has to wait.
+const looks = 50
+
+// held pushes an instruction that must wait and one that marks, looks whether the mark is made, lets a function end the wait,
+// and waits for the mark.
+func (th *engineThread) held(waits isa.Instruction, end func()) {
+	th.r.Helper()
+	th.mark(1)
+	th.sync()
+	th.do(waits)
+	th.mark(2)
+	for range looks {
+		th.look(gpr(gprMark), 1)
+	}
+	end()
+	th.sync()
+	th.look(gpr(gprMark), 2)
+}
+
+// Addresses at which a core sees a register of its thread, and a word of the configuration.
+func gpr(i uint32) uint32       { return engineGPRs + 4*i }
+func config(word uint32) uint32 { return configAperture + 4*word }
+
+// setGPR stores to a register, and sees to it that instructions find the value.
+func (th *engineThread) setGPR(i, v uint32) {
+	th.store(gpr(i), v)
+	th.look(gpr(i), v)
+}
+
+// writeConfig lets an instruction write register 9 to the configuration.
+func (th *engineThread) writeConfig(word uint32) {
+	th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
+}
+
+func syncCases() rig.Table {
+	var cs rig.Table
+	// Each case builds scripts with what their cores have to see.
+	add := func(name, protects string, fn func(r *engineRun, rnd *rand.Rand)) {
+		cs.Add(name, protects, func(t *rig.T) {
+			r := newEngines(t).newRun()
+			fn(r, rig.Random(name))
+			r.run()
+			for i := range r.threads {
+				r.wantLog(i, r.threads[i].want...)
+			}
+		})
+	}
+	const counts, waits, excludes, holds = "semaphores count what instructions and cores post and get",
+		"what has to wait is executed when its condition holds, and not before",
+		"a mutex has one owner", "registers and configuration hold what was stored last"
+	const free = 1 << semFree
+	whileZeroFree := isa.SEMWAIT{Condition: whileZero, Semaphores: free, Block: stallAll}
+	sources := []string{"SrcA", "SrcB"}
+	valid := func(r *engineRun, unit int) uint32 {
+		return by(r.engines, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
+	}
+
+	add("semaphores count posts and gets of instructions", counts, func(r *engineRun, _ *rand.Rand) {
+		m := r.math()
+		look := func(v uint32) { m.sync(); m.look(coreSemaphore(semFree), v) }
+		m.do(isa.SEMINIT{Semaphores: free, Value: 3, Max: 15})
+		look(3)
+		m.do(isa.SEMPOST{Semaphores: free}, isa.SEMPOST{Semaphores: free})
+		look(5)
+		m.do(isa.SEMGET{Semaphores: free})
+		look(4)
+		for range 11 {
+			m.do(isa.SEMPOST{Semaphores: free})
+		}
+		look(15)
+		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
+		look(0)
+	})
+	add("semaphores count posts and gets of cores", counts, func(r *engineRun, _ *rand.Rand) {
+		k, at := r.pack(), coreSemaphore(semFree)
+		k.post(semFree)
+		k.look(at, 1)
+		k.post(semFree)
+		k.look(at, 2)
+		k.get(semFree)
+		k.look(at, 1)
+		k.do(isa.SEMGET{Semaphores: free})
+		k.sync()
+		k.look(at, 0)
+	})
+	add("semaphores are apart", counts, func(r *engineRun, _ *rand.Rand) {
+		m := r.math()
+		for i := range uint32(semCleared) {
+			m.do(isa.SEMINIT{Semaphores: 1 << i, Value: 8 - i, Max: 15})
+		}
+		m.sync()
+		for i := range uint32(semCleared) {
+			m.look(coreSemaphore(i), 8-i)
+		}
+		for i := range uint32(semCleared) {
+			m.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
+		}
+	})
+	add("SEMWAIT waits while a semaphore is zero", waits, func(r *engineRun, _ *rand.Rand) {
+		m := r.math()
+		m.held(whileZeroFree, func() { m.post(semFree) })
+		m.get(semFree)
+	})
+	add("SEMWAIT waits while a semaphore is at its maximum", waits, func(r *engineRun, _ *rand.Rand) {
+		m := r.math()
+		m.do(isa.SEMINIT{Semaphores: free, Value: 2, Max: 2})
+		m.held(isa.SEMWAIT{Condition: whileMax, Semaphores: free, Block: stallAll}, func() { m.get(semFree) })
+		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
+	})
+	add("SEMWAIT waits for another thread's post", waits, func(r *engineRun, _ *rand.Rand) {
+		m, k := r.math(), r.pack()
+		m.held(whileZeroFree, func() { m.post(semUnpack) })
+		m.do(isa.SEMGET{Semaphores: free})
+		k.take(semUnpack)
+		k.do(isa.SEMPOST{Semaphores: free})
+	})
+	for unit, name := range sources {
+		add("STALLWAIT waits until "+name+" is there", waits, func(r *engineRun, rnd *rand.Rand) {
+			r.sources(rnd)
+			m := r.math()
+			r.unpack().take(semFree)
+			r.unpackTile(1<<unit, arith.TileData)
+			m.held(isa.STALLWAIT{Block: stallAll, Wait: valid(r, unit)}, func() { m.post(semFree) })
+			m.freeSources(1 << unit)
+		})
+	}
+	for unit, name := range sources {
+		add("the unpacker waits for a free bank of "+name, waits, func(r *engineRun, rnd *rand.Rand) {
+			r.sources(rnd)
+			u, m := r.unpack(), r.math()
+			for range 2 {
+				r.unpackTile(1<<unit, arith.TileData)
+			}
+			u.held(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)}, func() { u.post(semFree) })
+			m.take(semFree)
+			for range 3 {
+				m.do(isa.STALLWAIT{Block: stallMath, Wait: valid(r, unit)})
+				m.freeSources(1 << unit)
+			}
+		})
+	}
+	add("the matrix unit waits for both sources", waits, func(r *engineRun, rnd *rand.Rand) {
+		r.sources(rnd)
+		m := r.math()
+		r.unpackTile(1, arith.TileData)
+		r.unpack().take(semFree)
+		r.unpackTile(2, arith.TileData)
+		m.held(isa.ELWADD{}, func() { m.post(semFree) })
+		m.freeSources(3)
+	})
+	add("ATGETM waits for the owner of a mutex", waits, func(r *engineRun, _ *rand.Rand) {
+		m, k := r.math(), r.pack()
+		k.do(isa.ATGETM{})
+		k.sync()
+		k.post(semFree)
+		k.take(semUnpack)
+		k.do(isa.ATRELM{})
+		m.take(semFree)
+		m.held(isa.ATGETM{}, func() { m.post(semUnpack) })
+		m.do(isa.ATRELM{})
+	})
+	add("three threads add under a mutex", excludes, func(r *engineRun, _ *rand.Rand) {
+		word := r.freeWord()
+		const rounds = 40
+		for i := range r.threads {
+			th := &r.threads[i]
+			th.setGPR(gprOperand, uint32(1+i))
+			for range rounds {
+				th.do(isa.ATGETM{}, isa.RDCFG{Word: word, Gpr: 0})
+				th.settleGPRs()
+				th.do(isa.ADDDMAREG{Dst: 0, A: 0, B: gprOperand})
+				th.settleGPRs()
+				th.do(isa.WRCFG{Word: word, Gpr: 0}, isa.NOP{}, isa.DMANOP{}, isa.ATRELM{})
+			}
+			th.do(isa.SEMPOST{Semaphores: free})
+		}
+		r.math().poll(coreSemaphore(semFree), 3)
+		r.math().look(config(word), rounds*(1+2+3))
+	})
+	cs.Add("tiles go through three threads, two at a time", "unpacking, computing and packing of different tiles go on at once",
+		func(t *rig.T) { pipelined(newEngines(t), rig.Random("tiles go through three threads, two at a time")) })
+
+	add("SETDMAREG sets half a register", holds, func(r *engineRun, _ *rand.Rand) {
+		for i := range r.threads {
+			th := &r.threads[i]
+			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3},
+				isa.SETDMAREG{Half: 126, Low: 7}, isa.SETDMAREG{Half: 127})
+			th.sync()
+			th.look(gpr(20), (0xEBCD+uint32(i))<<16|0x9234)
+			th.look(gpr(63), 7)
+		}
+	})
+	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(r *engineRun, rnd *rand.Rand) {
+		for i := range r.threads {
+			th := &r.threads[i]
+			for range 20 {
+				a, b := rnd.Uint32(), rnd.Uint32()
+				th.store(gpr(10), a)
+				th.setGPR(51, b)
+				th.do(isa.ADDDMAREG{Dst: 60, A: 10, B: 51}, isa.MULDMAREG{Dst: 61, A: 51, B: 10})
+				th.sync()
+				th.look(gpr(60), a+b)
+				th.look(gpr(61), a&0xFFFF*(b&0xFFFF))
+			}
+		}
+	})
+	add("STOREREG stores to a register of the tile", holds, func(r *engineRun, _ *rand.Rand) {
+		// A register of a stream that no circular buffer of the program uses.
+		addr := uint32(0xFFB40000) + 30*0x1000 + by[uint32](r.engines, 0x00C, 0x020)
+		th := r.pack()
+		th.setGPR(7, 0x1357)
+		th.do(isa.STOREREG{Addr: (addr - 0xFFB00000) >> 2, Gpr: 7})
+		th.sync()
+		th.poll(addr, 0x1357)
+		th.look(addr, 0x1357)
+		th.store(addr, 0)
+	})
+
+	add("configuration by stores of a core", holds, func(r *engineRun, rnd *rand.Rand) {
+		for i := range r.threads {
+			word, v := r.freeWords()[i], rnd.Uint32()
+			r.threads[i].store(config(word), v)
+			r.threads[i].look(config(word), v)
+		}
+	})
+	add("RMWCIB changes bits of one byte", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word := r.math(), r.freeWord()
+		v := uint32(0)
+		for byteIndex := range 4 {
+			for range 4 {
+				data, mask := rnd.Uint32()&0xFF, rnd.Uint32()&0xFF
+				th.do(rmwcib(byteIndex, word, data, mask))
+				v = v&^(mask<<(8*byteIndex)) | (data&mask)<<(8*byteIndex)
+			}
+		}
+		th.sync()
+		th.look(config(word), v)
+	})
+	add("WRCFG and RDCFG move a word between registers and configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word, v := r.math(), r.freeWord(), rnd.Uint32()
+		th.setGPR(9, v)
+		th.writeConfig(word)
+		th.do(isa.RDCFG{Word: word, Gpr: 11})
+		th.sync()
+		th.look(config(word), v)
+		th.look(gpr(11), v)
+	})
+	add("WRCFG moves 128 bits", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word := r.math(), by[uint32](r.engines, 84, 12)
+		var want [4]uint32
+		for i := range want {
+			want[i] = rnd.Uint32() & 0x007FFFFF & by[uint32](r.engines, 0xFF03FFFF, 0xFFFFFFFF)
+			th.store(gpr(16+uint32(i)), want[i])
+		}
+		th.look(gpr(19), want[3])
+		th.do(isa.WRCFG{Word: word, Wide: 1, Gpr: 16}, isa.NOP{}, isa.DMANOP{})
+		th.sync()
+		for i, v := range want {
+			th.look(config(word+uint32(i)), v)
+		}
+	})
+	add("each thread uses one of two banks of configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		word := r.freeWord()
+		v, w := rnd.Uint32(), rnd.Uint32()
+		m, k := r.math(), r.pack()
+		write := func(th *engineThread, bank, v uint32) {
+			th.own(value{isa.ThreadStateID, bank})
+			th.setGPR(9, v)
+			th.writeConfig(word)
+			th.sync()
+		}
+		read := func(th *engineThread, v uint32) {
+			th.do(isa.RDCFG{Word: word, Gpr: 11})
+			th.sync()
+			th.look(gpr(11), v)
+		}
+		write(m, 1, v)
+		m.post(semFree)
+		k.take(semFree)
+		write(k, 0, w)
+		k.post(semUnpack)
+		m.take(semUnpack)
+		read(m, v)
+		m.own(value{isa.ThreadStateID, 0})
+		read(m, w)
+		read(k, w)
+		k.look(config(word), w) // cores see the first bank
+	})
+	add("REG2FLOP moves a register to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		r.only(chip.Wormhole)
+		th, word, v := r.pack(), r.freeWord(), rnd.Uint32()
+		th.setGPR(9, v)
+		th.do(isa.REG2FLOP{Gpr: 9, Flop: word - 52, Size: 1})
+		th.sync()
+		th.look(config(word), v)
+	})
+	add("CFGSHIFTMASK adds a scratch word to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		r.only(chip.Blackhole)
+		word, base, th := r.freeWord(), rnd.Uint32(), r.math()
+		for i := range uint32(3) {
+			v := rnd.Uint32()
+			r.set(isa.Scratch+isa.Config(i), v)
+			th.store(config(word), base)
+			th.look(config(word), base)
+			th.do(isa.CFGSHIFTMASK{Word: word, Scratch: i, Width: 31, Operation: 3, Keep: 1})
+			th.sync()
+			th.look(config(word), base+v)
+		}
+	})
+	return cs
+}
+
+// freeWords are words of the configuration that no instruction of these cases uses and all of whose bits exist: one for each
+// thread.
+func (e *engines) freeWords() []uint32 {
+	return by(e, []uint32{105, 65, 93}, []uint32{125, 77, 113})
+}
+
+func (e *engines) freeWord() uint32 { return e.freeWords()[0] }
+
+// settleGPRs lets instructions on registers and configuration wait until those before them are done.
+func (th *engineThread) settleGPRs() {
+	th.do(isa.STALLWAIT{Block: stallTDMA | stallConfig, Wait: waitThcon}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{}, isa.DMANOP{})
+}
+
+func rmwcib(i int, word, data, mask uint32) isa.Instruction {
+	switch i {
+	case 0:
+		return isa.RMWCIB0{Word: word, Data: data, Mask: mask}
+	case 1:
+		return isa.RMWCIB1{Word: word, Data: data, Mask: mask}
+	case 2:
+		return isa.RMWCIB2{Word: word, Data: data, Mask: mask}
+	}
+	return isa.RMWCIB3{Word: word, Data: data, Mask: mask}
+}
+
+// sources makes unpackers ready for tiles of bf16.
+func (r *engineRun) sources(rnd *rand.Rand) {
+	r.Helper()
+	for unit := range isa.Config(2) {
+		r.unpacker(source{unit: unit, in: arith.BF16, out: arith.BF16, addr: r.place(randomTile(rnd, arith.BF16))})
+	}
+}
+
+// pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile behind.
+func pipelined(e *engines, rnd *rand.Rand) {
+	const n = 8
+	r := e.newRun()
+	u, m, k := r.unpack(), r.math(), r.pack()
+	p := paths()[0]
+	pack := arith.Pack{Mid: p.mid, Out: p.out}
+	at, addr := r.reserve(n * p.out.TileBytes())
+	r.packer(packer{p.mid, p.out, false, addr})
+	r.packModes()
+	u.do(isa.SEMINIT{Semaphores: 1 << semPack, Max: 2}, isa.SETADCXX{Units: 3, End: arith.TileData - 1})
+	u.sync()
+	u.post(semFree)
+	m.take(semFree)
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	base, _, err := isa.PackOut.Place(e.arch, 0)
+	e.OK(err)
+	var want []byte
+	math := arith.Math{Arch: e.model, A: p.src, B: p.src}
+	for i := range n {
+		half := uint32(i % 2)
+		tiles := [2]*arith.SrcTile{}
+		for unit := range isa.Config(2) {
+			data := randomTile(rnd, p.in)
+			tiles[unit] = unpackFormat{in: p.in, out: p.src}.tile(e, data)
+			l1 := r.place(data)
+			if i == 0 {
+				r.unpacker(source{unit: unit, in: p.in, out: p.src, addr: l1})
+			} else {
+				u.rebase(unit, l1)
+			}
+			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+		}
+		m.do(isa.SEMWAIT{Condition: whileMax, Semaphores: 1 << semPack, Block: stallMath | stallSync})
+		m.own(value{isa.ThreadDstOffset, 512 * half})
+		m.do(isa.ZEROACC{Clear: 2, Dst: half})
+		for range 8 {
+			m.do(isa.ELWADD{})
+		}
+		m.freeSources(3)
+		m.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitMath()}, isa.SEMPOST{Semaphores: 1 << semPack})
+
+		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()})
+		k.sync()
+		k.store(configAperture+4*base, 1<<31|((addr+uint32(i*p.out.TileBytes()))>>4-1))
+		for j := range isa.Config(by(e, 4, 1)) {
+			word, row, err := (isa.PackDst + j).Place(e.arch, 512*half+16*uint32(j))
+			e.OK(err)
+			k.store(configAperture+4*word, row)
+		}
+		k.do(isa.SETADCXY{Units: 4, Mask: 11}, isa.SETADCZW{Units: 4, Mask: 15})
+		k.do(isa.STALLWAIT{Block: stallTDMA, Wait: r.waitStores()}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+		k.do(r.pacrs()...)
+		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+
+		var dst arith.DstTile
+		math.AddTile(&dst, tiles[0], tiles[1], false)
+		tile := make([]byte, p.out.TileBytes())
+		pack.Tile(tile, &dst)
+		want = append(want, tile...)
+	}
+	r.run()
+	r.wantTile("tiles", at, want)
+}

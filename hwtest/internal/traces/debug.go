@@ -1,0 +1,264 @@
+package traces
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+func debugCases() rig.Table {
+	var cs rig.Table
+	for _, n := range []int{1, 5, 8, 17} {
+		cs.Add(fmt.Sprintf("%d programs in steps and pieces", n), "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+			func(t *rig.T) { InPieces(t, n) })
+	}
+	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
+	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
+	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
+	cs.Add("inside of steps", "what a trace can't do while it is stepped through is an error at once, not a deadlock", insideOfSteps)
+	cs.Add("check a trace", "a trace that does what its programs do passes, and its buffers stay as they were", checkTrace)
+	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
+	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
+	cs.AddHang("bisect a hang", "the program that hangs is found by steps and by replays of beginnings", bisectHang)
+	return cs
+}
+
+// sequence records n programs of different sizes, the second of them with a parameter.
+func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
+	var xs []*reprise.Executable
+	for i, size := range []int{0, 30_000, 4000} {
+		xs = append(xs, f.LoadLong(fmt.Sprint(size), uint32(i+1), size&^15))
+	}
+	tr = t.Hold(t.Record("sequence", func(r *reprise.Recorder) error {
+		var errs []error
+		for i := range n {
+			errs = append(errs, r.Run(xs[i%3]))
+			if i == 0 {
+				errs = append(errs, r.Param("first", rig.MixNumber))
+			}
+		}
+		return errors.Join(errs...)
+	}))
+	t.OK(tr.Set("first", 50))
+	return tr, func() {
+		for i := range n {
+			v := uint32(i%3 + 1)
+			if i == 0 {
+				v = 50
+			}
+			f.Run(v)
+		}
+	}
+}
+
+func timesOfPrograms(t *rig.T) {
+	f := t.Follow()
+	n := t.Size(70, 9) // more than the smallest completion queue holds reports
+	tr, play := sequence(t, f, n)
+	before := t.Allocated()
+	times, err := tr.Debug().Times(t.Ctx)
+	t.OK(err)
+	play()
+	if len(times) != n {
+		t.Fatalf("%d times of %d programs", len(times), n)
+	}
+	for i, s := range times {
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != []string{"0", "30000", "4000"}[i%3] || s.Queue != 0 {
+			t.Errorf("program %d: %+v after %+v", i, s, times[max(i-1, 0)])
+		}
+	}
+	f.Check("after the times")
+	t.SameMemory(before)
+	t.Replay(tr)
+	play()
+	f.Check("after a replay")
+	t.Release(tr)
+	if times, err := tr.Debug().Times(t.Ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
+// InPieces replays a trace of n programs piece by piece.
+func InPieces(t *rig.T, n int) {
+	f := t.Follow()
+	tr, play := sequence(t, f, n)
+	x := f.Load("x", 9)
+	before := t.Allocated()
+	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
+		if pieces == 0 {
+			t.OK(tr.Debug().Step(t.Ctx, nil))
+		} else {
+			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
+		}
+		play()
+		t.Start(x)
+		f.Run(9)
+		t.Replay(tr)
+		play()
+	}
+	f.Check("all pieces")
+	t.SameMemory(before)
+}
+
+func stepLongCommands(t *rig.T) {
+	longTrace(t, func(tr *reprise.Trace) {
+		t.OK(tr.Debug().Step(t.Ctx, nil))
+		t.OK(tr.Debug().Split(t.Ctx, 2, nil))
+	})
+}
+
+func lookBetween(t *rig.T) {
+	f := t.Follow()
+	x := f.Load("x", 5)
+	tr := t.Capture("t", x, x, x)
+	side := t.Buffer(allocator.DRAM, 4096, 64)
+	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
+		f.Run(5)
+		f.Check(fmt.Sprintf("after step %d", i))
+		want := t.Fill(side, uint32(i))
+		t.Holds("a buffer beside", side, want)
+		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
+			t.Fails(op+" between steps", err, reprise.ErrReserved)
+		}
+		return nil
+	}))
+	mine := errors.New("enough")
+	var at *debug.StepError
+	err := tr.Debug().Step(t.Ctx, func(i int) error {
+		f.Run(5)
+		return map[bool]error{true: mine}[i == 1]
+	})
+	if !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 1 {
+		t.Errorf("error %v", err)
+	}
+	t.RunAndWait(x)
+	f.Run(5)
+	f.Check("after a run that was cut short")
+}
+
+func insideOfSteps(t *rig.T) {
+	f := t.Follow()
+	tr, play := sequence(t, f, 4)
+	calls := 0
+	inside := func() error {
+		calls++
+		for op, err := range map[string]error{
+			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
+			"check": tr.Debug().Check(t.Ctx),
+		} {
+			t.Fails(op+" from inside", err, reprise.ErrReserved)
+		}
+		t.Fails("check results from inside", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
+		return tr.Debug().Verify(t.Ctx)
+	}
+	t.OK(tr.Debug().Step(t.Ctx, func(int) error { return inside() }))
+	play()
+	t.OK(tr.Debug().Split(t.Ctx, 2, func(int, int) error { return inside() }))
+	play()
+	if calls != 6 {
+		t.Errorf("%d calls, want 6", calls)
+	}
+	f.Check("after both")
+	t.Replay(tr)
+	play()
+	t.Release(tr)
+	f.Check("after a replay and the release")
+}
+
+func checkTrace(t *rig.T) {
+	f := t.Follow()
+	tr, play := sequence(t, f, 9)
+	before := t.Allocated()
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after the check")
+	t.Replay(tr)
+	play()
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after a replay and a check")
+	t.SameMemory(before)
+}
+
+// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
+// there than the first.
+func checkFinds(t *rig.T) {
+	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
+	t.Write(hidden, rig.Pattern(1, 64))
+	t.Write(out, rig.Pattern(2, 64))
+	count, show := t.AddProgram("count", chip.Core{}, hidden, hidden, 1), t.AddProgram("show", chip.Core{}, hidden, out, 0)
+	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
+	f := t.Follow()
+	x, y, z := f.Load("x", 5), t.Load(count), t.Load(show)
+	tr := t.Capture("t", x, y, x, x, z, x, x)
+	var ce *debug.CheckError
+	if err := tr.Debug().Check(t.Ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
+		t.Errorf("error %v, want a *CheckError for step 4", err)
+	}
+	t.Holds("a buffer after the check", out, rig.Pattern(2, 64))
+	f.Check("after the check")
+}
+
+func bisectResults(t *rig.T) {
+	f := t.Follow()
+	tr, _ := sequence(t, f, 10)
+	clear := func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }
+	for _, bad := range []int{0, 3, 7, 9} {
+		step, err := tr.Debug().Bisect(t.Ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
+	step, err := tr.Debug().Bisect(t.Ctx, clear, func(int) (bool, error) { return true, nil })
+	t.OK(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that is right", step)
+	}
+}
+
+func bisectHang(t *rig.T) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	f := u.Follow()
+	x, stuck := f.Load("x", 5), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	tr := u.Capture("t", x, x, stuck, x)
+	prepare := func(v uint32) func(int) error {
+		return func(int) error {
+			words := make([]byte, b.Size())
+			for i := 0; i < len(words); i += 4 {
+				rig.PutWord(words[i:], v)
+			}
+			// A device that was reset has lost all memory.
+			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
+		}
+	}
+	good := func(int) (bool, error) { return true, nil }
+	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), good)
+	t.OK(err)
+	if step != 2 {
+		t.Errorf("step %d was found, want 2", step)
+	}
+	t.OK(prepare(0)(0))
+	err = tr.Debug().Step(u.Ctx, nil)
+	var at *debug.StepError
+	var hang *dispatch.HangError
+	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
+		t.Errorf("stepped: %v", err)
+	}
+	t.Says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
+	t.OK(u.Dev.Recover(u.Ctx))
+	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong after the program that can hang
+		step, err = tr.Debug().Bisect(u.Ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found in a trace that works, want %d", step, bad)
+		}
+	}
+	t.OK(errors.Join(prepare(0x12345678)(0), tr.Replay(u.Ctx), u.Queue.Wait(u.Ctx)))
+}

@@ -1,0 +1,306 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/memory"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+func fileCases() rig.Table {
+	var cs rig.Table
+	for _, n := range []int{1, 7, 20} {
+		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+			func(t *rig.T) { traceFromFile(t, n) })
+	}
+	for _, c := range memory.ShardedCases() {
+		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address",
+			func(t *rig.T) { shardedFromFile(t, c.Spec) })
+	}
+	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
+	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", fileParts)
+	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fileResults)
+	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", fileElsewhere)
+	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", fileDamaged)
+	return cs
+}
+
+// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and releases
+// everything. The model has the words as they are saved.
+func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
+	t.Helper()
+	f := t.Follow()
+	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
+	var xs []*reprise.Executable
+	for i := range min(n, len(sizes)) {
+		x := t.Load(t.MixProgram(fmt.Sprintf("mix %d", i), t.Grid(), f.Buffer, uint32(i+1), sizes[i]&^15))
+		xs = append(xs, x)
+	}
+	tr, err := t.Record("file", func(r *reprise.Recorder) error {
+		for i := range n {
+			if err := r.Run(xs[i%len(xs)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.OK(err)
+	t.Replay(tr)
+	replay(f, n)
+	f.Check("the recorded trace")
+	var out bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &out, append(opts, reprise.WithData())...))
+	t.Release(tr)
+	for _, x := range xs {
+		t.Release(x)
+	}
+	t.Free(f.Buffer)
+	return out.Bytes(), f
+}
+
+// replay is what a replay of the trace of n programs does.
+func replay(f *rig.Mix, n int) {
+	for i := range n {
+		f.Run(uint32(i%6+1), f.T.Grid())
+	}
+}
+
+// fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
+func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
+	t.Helper()
+	// Moves the kernels away from where they were when the trace was recorded.
+	t.Buffer(allocator.DRAM, 1<<18, 2048)
+	tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file)))
+	f.Buffer = tr.Buffers()[0]
+	return tr
+}
+
+func traceFromFile(t *rig.T, n int) {
+	file, f := saved(t, n)
+	before := t.Allocated()
+	t.Sub("loaded", func(t *rig.T) {
+		f.T = t
+		tr := fromFile(t, file, f)
+		f.Check("the words from the file")
+		for range 3 {
+			t.Replay(tr)
+			replay(f, n)
+		}
+		f.Check("three replays")
+		x := f.Load("between", 9)
+		for range 3 {
+			t.Start(x)
+			f.Run(9)
+			t.Replay(tr)
+			replay(f, n)
+		}
+		f.Check("replays with runs between")
+		t.OK(tr.Debug().Verify(t.Ctx))
+	})
+	if after := t.Allocated(); after != before {
+		t.Errorf("a released trace leaves memory: %+v, before %+v", after, before)
+	}
+}
+
+func fileParts(t *rig.T) {
+	const n = 9
+	file, f := saved(t, n)
+	tr := fromFile(t, file, f)
+	t.OK(tr.Debug().Step(t.Ctx, nil))
+	replay(f, n)
+	f.Check("step by step")
+	for _, pieces := range []int{1, 2, 4, n} {
+		t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
+		replay(f, n)
+		f.Check(fmt.Sprintf("%d pieces", pieces))
+	}
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after the check")
+	t.Replay(tr)
+	replay(f, n)
+	f.Check("a replay")
+}
+
+func fileResults(t *rig.T) {
+	file, f := saved(t, 3)
+	tr := fromFile(t, file, f)
+	t.Fails("a file without results", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
+	t.Replay(tr)
+	replay(f, 3)
+	var out bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
+	t.Release(tr)
+	// The file has what the words are after one more replay of the first file.
+	decoded, err := tracebuf.Decode(bytes.NewReader(file))
+	t.OK(err)
+	results, err := tracebuf.Decode(&out)
+	t.OK(err)
+	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
+	var both bytes.Buffer
+	t.OK(tracebuf.Encode(&both, decoded))
+	tr, err = t.Dev.LoadTrace(t.Ctx, &both)
+	t.OK(err)
+	t.Closing(tr.Release)
+	var v *debug.VerifyError
+	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.Replay(tr)
+	t.OK(tr.Debug().CheckResults(t.Ctx))
+	t.Replay(tr)
+	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) || v.Differ == 0 {
+		t.Errorf("results after a second replay: %v", err)
+	}
+}
+
+func fileElsewhere(t *rig.T) {
+	file, f := saved(t, 2)
+	before := t.Allocated()
+	for name, change := range map[string]func(*tracebuf.Target){
+		"firmware": func(x *tracebuf.Target) { x.Firmware[7]++ },
+		"workers":  func(x *tracebuf.Target) { x.Harvesting.Tensix ^= 1 << 2 },
+	} {
+		d, err := tracebuf.Decode(bytes.NewReader(file))
+		t.OK(err)
+		change(&d.Target)
+		var out bytes.Buffer
+		if err := tracebuf.Encode(&out, d); err != nil {
+			// Commands for other workers are refused even as a file.
+			t.Fails(name, err, reprise.ErrInvalidTrace)
+			continue
+		}
+		if _, err := t.Dev.LoadTrace(t.Ctx, &out); !errors.Is(err, reprise.ErrOtherTarget) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := fromFile(t, file, f)
+	t.Replay(tr)
+	replay(f, 2)
+	f.Check("the file as it was")
+}
+
+func fileDamaged(t *rig.T) {
+	file, f := saved(t, 3)
+	before := t.Allocated()
+	refused := func(what string, b []byte) {
+		t.Helper()
+		tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(b))
+		if err == nil {
+			t.Errorf("%s: it was loaded", what)
+			t.OK(tr.Release(context.WithoutCancel(t.Ctx)))
+		}
+	}
+	for i := range 40 {
+		at := i * len(file) / 40
+		refused(fmt.Sprintf("cut at %d", at), file[:at])
+		b := bytes.Clone(file)
+		b[at] ^= 1 << (i % 8)
+		refused(fmt.Sprintf("a bit at %d", at), b)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := fromFile(t, file, f)
+	t.Replay(tr)
+	replay(f, 3)
+	f.Check("the file as it was")
+}
+
+// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at the buffer's old address,
+// and then beside something that lies there.
+func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
+	conf := memory.Sharded(allocator.L1, s, 16)
+	b := t.BufferOf(conf)
+	p, numbers := memory.Numbers(t, b)
+	x := t.Load(p)
+	tr, err := t.Record("sharded", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
+	})
+	t.OK(err)
+	data := t.Fill(b, 5)
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	t.Release(tr)
+	t.Release(x)
+	t.Free(b)
+	for _, taken := range []bool{false, true} {
+		t.Sub(fmt.Sprintf("taken %v", taken), func(t *rig.T) {
+			if taken {
+				conf.Addr = b.Addr()
+				t.BufferOf(conf)
+			}
+			tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes())))
+			got := tr.Buffers()[0]
+			if taken == (got.Addr() == b.Addr()) || got.Layout() != s.Layout {
+				t.Errorf("the buffer is %v at %#x, it was at %#x", got.Layout(), got.Addr(), b.Addr())
+			}
+			for i := range got.Pages() {
+				is, _ := got.Page(i)
+				was, _ := b.Page(i)
+				if is.Core != was.Core || is.Addr-got.Addr() != was.Addr-b.Addr() {
+					t.Errorf("page %d is at %+v, was at %+v", i, is, was)
+				}
+			}
+			t.Holds("data from the file", got, data)
+			t.OK(tr.Debug().Step(t.Ctx, nil))
+			t.Holds("after its step", got, numbers)
+			t.Write(got, data)
+			t.Replay(tr)
+			t.Holds("after a replay", got, numbers)
+			t.OK(tr.Debug().Verify(t.Ctx))
+		})
+	}
+}
+
+// partsFromFile makes a program copy one part of a buffer to another.
+func partsFromFile(t *rig.T) {
+	const page = 64
+	t.Buffer(allocator.DRAM, 1<<16, page) // so that no size equals an address in the next one
+	whole := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
+	in, err := whole.Sub(2*page, page)
+	t.OK(err)
+	out, err := whole.Sub(20*page, page)
+	t.OK(err)
+	x := t.Load(t.AddProgram("add", chip.Core{}, in, out, 5))
+	tr := t.Hold(t.Record("parts", func(r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
+	}))
+	was := t.Fill(whole, 1)
+	t.Replay(tr)
+	after := t.ReadAll(whole)
+	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
+		t.Error("a replay has written nothing")
+	}
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData(in), reprise.WithResults(out)))
+	f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+	t.OK(err)
+	if p := f.Image.Params[0]; p.First != 2 || p.Pages != 1 || f.Image.Buffers[p.Buffer].Name != whole.Name() {
+		t.Errorf("the parameter is %+v", p)
+	}
+	if d, r := f.Data[0], f.Results[0]; len(f.Data) != 1 || len(f.Results) != 1 || d.Offset != 2*page || len(d.Bytes) != page ||
+		r.Offset != 20*page {
+		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
+	}
+	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
+	t.WriteAt(whole, 20*page, make([]byte, page))
+	var v *debug.VerifyError
+	if err := loaded.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.Replay(loaded)
+	t.OK(loaded.Debug().CheckResults(t.Ctx))
+	t.Holds("the whole buffer", whole, after)
+	t.OK(errors.Join(in.Release(), out.Release()))
+}
