@@ -47,7 +47,7 @@ type CallTrace struct {
 	Pages       uint32
 }
 
-// How deep the prefetcher's stacks are. Source: firmware, cq_prefetch_control.h.
+// How deep the prefetcher's stacks are.
 const (
 	MaxLoops = 16
 	MaxCalls = 8

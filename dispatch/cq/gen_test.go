@@ -13,7 +13,7 @@ func genBytes(n int) *rapid.Generator[[]byte] {
 }
 
 func u32(t *rapid.T, n string) uint32 { return rapid.Uint32().Draw(t, n) }
-func flag(t *rapid.T, n string) bool  { return rapid.Bool().Draw(t, n) }
+func yes(t *rapid.T, n string) bool   { return rapid.Bool().Draw(t, n) }
 func num(t *rapid.T, n string, lo, hi int) int {
 	return rapid.IntRange(lo, hi).Draw(t, n)
 }
@@ -82,7 +82,7 @@ func genForm(t *rapid.T, f *form, id uint8, header bool) []byte {
 	case dataBlocks:
 		set("alignment", 1<<num(t, "alignment", 0, 7))
 	case dataForward:
-		if b[0] == uint8(DispatchForwardSubordinate) && flag(t, "terminate") {
+		if b[0] == uint8(DispatchForwardSubordinate) && yes(t, "terminate") {
 			return append(b, genForm(t, own().dispatch.by(uint8(DispatchTerminate)), uint8(DispatchTerminate), false)...)
 		}
 		return append(b, genForm(t, own().dispatch.by(uint8(DispatchSendGoSignal)), uint8(DispatchSendGoSignal), false)...)
@@ -122,7 +122,7 @@ func genForm(t *rapid.T, f *form, id uint8, header bool) []byte {
 	if err := it.measure(); err != nil {
 		t.Fatal(err)
 	}
-	if !header || f.data == dataSized || f.data == dataSlots && flag(t, "data") {
+	if !header || f.data == dataSized || f.data == dataSlots && yes(t, "data") {
 		b = append(b, genBytes(int(it.data)).Draw(t, "data")...)
 	}
 	return b

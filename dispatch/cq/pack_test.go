@@ -88,7 +88,7 @@ func TestPackKeepsCommands(t *testing.T) {
 				b.WritePackedLargeHeader(WritePackedLarge{Alignment: 16, OffsetIndex: 1, Subs: []LargeSub{{Length: n, Dests: 1, Unlink: true}}})
 				b.RelayPagedPacked(RelayPagedPacked{Subs: []PagedSub{{LogPageSize: 11, Length: (n + 63) &^ 63}}})
 			case 2:
-				b.NotifySubordinate(NotifySubordinate{Wait: flag(t, "wait"), Mask: 1})
+				b.NotifySubordinate(NotifySubordinate{Wait: yes(t, "wait"), Mask: 1})
 			case 3:
 				b.SendGoSignal(Subordinate, SendGoSignal{WaitCount: u32(t, "count")})
 			default:

@@ -43,8 +43,7 @@ type ArgTarget struct {
 	Dests uint8  // tiles in the rectangle, 0 = one tile
 }
 
-// How many ReadArgs a program may have, how many bytes of them in the dispatcher's ring, and how many targets each. Source:
-// firmware, cq_read_arg.h.
+// How many ReadArgs a program may have, how many bytes of them in the dispatcher's ring, and how many targets each.
 const (
 	MaxReadArgs     = 32
 	MaxReadArgBytes = 8192
