@@ -146,13 +146,15 @@ func (it *item) fits(m Limits) error {
 	case it.to == Subordinate && !f.sub:
 		return bad(ErrFormat, 0, f.name, "dispatch_s knows go signals, their tables, WAIT and TERMINATE only: send it to the master")
 	case it.to == Subordinate && n > m.SubordinatePage:
-		return limit(f.name, "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s", "send fewer words, or send it to the master")
+		return limit(f.name, "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s",
+			"send fewer words, or send it to the master")
 	case (it.header || f.data == dataCommands) && n > m.DispatchPage:
 		return limit(f.name, "size", n, words(m.DispatchPage)+" bytes, a page of the dispatcher", "use several commands")
 	// The prefetcher takes all pages of a relay at once, and the dispatcher gives
 	// pages back a block late: only half of its ring is sure to come free.
 	case it.to == Master && n > m.DispatchRing/2:
-		return limit(f.name, "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring", "split it, or send the data by a relay")
+		return limit(f.name, "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
+			"split it, or send the data by a relay")
 	}
 	return nil
 }
@@ -172,8 +174,8 @@ func (c *checker) order(p *parser, command PrefetchCommand, alone bool) error {
 			return bad(ErrOrder, 0, name, "there is no NOFLUSH with a header before it")
 		}
 		if page := uint64(c.Limits.DispatchPage); brings < c.wants || pages(c.sent+brings, page) != pages(c.sent+c.wants, page) {
-			return bad(ErrOrder, 0, name, "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command", brings,
-				c.header, c.wants)
+			return bad(ErrOrder, 0, name, "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command",
+				brings, c.header, c.wants)
 		}
 		c.header = ""
 	}
@@ -204,12 +206,13 @@ func (c *checker) count(d DispatchCommand) error {
 	case ReadArg:
 		c.args, c.argBytes = c.args+1, c.argBytes+d.Size()
 		if c.args > MaxReadArgs || c.argBytes > MaxReadArgBytes {
-			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d", c.args,
-				c.argBytes, MaxReadArgs, MaxReadArgBytes)
+			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d",
+				c.args, c.argBytes, MaxReadArgs, MaxReadArgBytes)
 		}
 	case ForwardSubordinate:
 		if (c.args > 0) != d.Args {
-			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does", c.args)
+			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does",
+				c.args)
 		}
 		c.args, c.argBytes = 0, 0
 	case Sequence:

@@ -85,8 +85,8 @@ func pinned() *Revision {
 			fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}},
 			rules:  []rule{{"body", 0, 0, pcieAlign}}},
 		PrefetchBranch - ownIDs: {name: "BRANCH", large: true, prefetch: readBranch,
-			fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec}, {"else", AtBranchElse, 4, asHex},
-				{"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", 16, 4, asHex}},
+			fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec},
+				{"else", AtBranchElse, 4, asHex}, {"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", 16, 4, asHex}},
 			rules: []rule{{"compare", 0, bound(compares - 1), 0}, {"addr", 0, 0, 4}, {"level", 0, MaxLoops, 0}, {"else", 0, 0, pcieAlign}}},
 		PrefetchCall - ownIDs: {name: "CALL", fields: buffer, rules: inBuffer, prefetch: readCallTrace},
 	}

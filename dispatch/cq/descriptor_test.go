@@ -25,7 +25,7 @@ func TestDescriptors(t *testing.T) {
 				t.Fatal("no function makes the command")
 			}
 			if f.data == dataRelay || f.data == dataForward || f.data == dataCommands {
-				return // TestRoundTrip has them
+				return // TestAll has them
 			}
 			rapid.Check(t, func(t *rapid.T) {
 				b := genForm(t, f, id, false)

@@ -1,6 +1,7 @@
 package cq
 
 import (
+	"bytes"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -164,11 +165,12 @@ func genStream(t *rapid.T, l Layout) []byte {
 	return append(b, make([]byte, stride-len(b))...)
 }
 
-// genPrefetch is a command as Decode delivers it.
+// genPrefetch is a command as Decode delivers it: it encodes to the same bytes again.
 func genPrefetch(t *rapid.T) PrefetchCommand {
-	c, _, err := Decode(Wormhole, genStream(t, Wormhole))
-	if err != nil {
-		t.Fatal(err)
+	b := genStream(t, Wormhole)
+	c, n, err := Decode(Wormhole, b)
+	if again, err2 := appendCommand(nil, Wormhole, c); err != nil || n != len(b) || err2 != nil || !bytes.Equal(again, b) {
+		t.Fatalf("%d of %d bytes (%v), encodes to other bytes (%v)\n% x\n% x", n, len(b), err, err2, again, b)
 	}
 	return c
 }

@@ -162,7 +162,8 @@ func dumpEntry(out io.Writer, l Layout, e Entry) {
 	if p.items[0].form.data == dataRelay && len(p.items) == 1 {
 		opaque := p.items[0].raw[HeaderSize:]
 		if len(opaque) > 0 {
-			fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", e.Offset+AtRelayed, "id", fmt.Sprintf("0x%x", opaque[0]), DispatchID(opaque[0]))
+			id := DispatchID(opaque[0])
+			fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", e.Offset+AtRelayed, "id", fmt.Sprintf("0x%x", uint8(id)), id)
 		}
 		dumpRows(out, e.Offset+AtRelayed, opaque)
 	}

@@ -93,7 +93,8 @@ func (p *parser) appendReadings(out []Reading, at int) []Reading {
 			it.form.data == dataForward, it.in != nil && it.in.name == nameEnd:
 			continue
 		}
-		r := Reading{Offset: at, Who: "prefetch", Name: it.form.name, At: at + it.at, Fields: p.v.fields(p.l, p.items[i:]), Data: it.inline()}
+		r := Reading{Offset: at, Who: "prefetch", Name: it.form.name, At: at + it.at, Data: it.inline()}
+		r.Fields = p.v.fields(p.l, p.items[i:])
 		r.Relayed, _ = it.relayed()
 		if it.in != nil {
 			r.Who, r.Relay = it.to.String(), it.in.name

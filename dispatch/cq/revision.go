@@ -67,7 +67,8 @@ func makeRevisions() []*Revision {
 	newerB.Name, newerB.About = "newer-b", "as newer-a, with 16-bit host ids and a profiler's fields in the go signal"
 	newerB.dispatch[DispatchSendGoSignal].fields = []slot{{"go", AtGoWord, 4, asGo}, {"multicast", 5, 1, asMulticast},
 		{"unicasts", 6, 1, asDec},
-		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec}, {"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
+		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec},
+		{"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
 	return []*Revision{early, mid, autumn, pin, newerA, newerB}
 }
 
@@ -89,8 +90,8 @@ func beforeLinearH(r *Revision) {
 	r.prefetch[1].fields = []slot{{"noc", 4, 4, asTile}, {"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
 	for _, id := range []DispatchID{DispatchWriteLinear, DispatchWriteLinearH} {
 		r.dispatch[id].large = false
-		r.dispatch[id].fields = []slot{{"mcast", 1, 1, asDec}, {"offset_index", 2, 1, asDec}, {"noc", 4, 4, asTarget}, {"addr", 8, 4, asHex},
-			{"length", 12, 4, asDec}}
+		r.dispatch[id].fields = []slot{{"mcast", 1, 1, asDec}, {"offset_index", 2, 1, asDec}, {"noc", 4, 4, asTarget},
+			{"addr", 8, 4, asHex}, {"length", 12, 4, asDec}}
 	}
 	r.dispatch[DispatchWriteHost].fields = []slot{{"event", 1, 1, asBool}, {"pad1", 2, 2, asHex}, {"pad2", 4, 4, asHex},
 		{"pad3", 8, 4, asHex}, {"length", 12, 4, asDec}}

@@ -141,7 +141,8 @@ func checkLinks(it *item, _ Layout, _ Limits) error {
 	for i := range it.count {
 		e, before := it.entry(i), it.entry(max(i-1, 0))
 		if linked && (noc.get(e) != noc.get(before) || dests.get(e) != dests.get(before)) {
-			return bad(ErrFormat, AtLargeSub(i), it.form.name, "the rectangle changes without an unlink before it: set Unlink on sub-command %d", i-1)
+			return bad(ErrFormat, AtLargeSub(i), it.form.name, "the rectangle changes without an unlink before it: set Unlink on sub-command %d",
+				i-1)
 		}
 		linked = unlink.get(e) == 0
 	}
