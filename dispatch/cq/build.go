@@ -364,7 +364,7 @@ func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
 
 // check tests what the format demands.
 func (c *WritePacked) check() error {
-	name := DispatchWritePacked.String()
+	const name = "WRITE_PACKED"
 	n, m := len(c.Cores), len(c.Rects)
 	switch {
 	case (n == 0) == (m == 0):
@@ -426,7 +426,7 @@ func (b *Builder) packedLarge(c *WritePackedLarge, noFlush bool) (at, data int) 
 }
 
 func (c *WritePackedLarge) check(noFlush bool) error {
-	name := DispatchWritePackedLarge.String()
+	const name = "WRITE_PACKED_LARGE"
 	if n := len(c.Subs); n == 0 || n > MaxLargeSubs {
 		return countLimit(own().dispatch.by(uint8(c.ID())), n)
 	}
