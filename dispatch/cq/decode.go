@@ -40,6 +40,7 @@ type parser struct {
 	v     *Revision
 	l     Layout
 	items []item // what was read: empty if it isn't a command, only the relay if what is inside isn't one
+	first [3]item
 	n     int    // bytes to the next command, 0 if they can't be told
 	odd   error  // the first ErrPadding
 }
@@ -64,6 +65,9 @@ func (p *parser) unknown(id uint8, newer bool, name, who string) error {
 
 // prefetch reads the prefetcher's command at the start of b.
 func (p *parser) prefetch(b []byte) error {
+	if p.items == nil {
+		p.items = p.first[:0]
+	}
 	p.items, p.n, p.odd = p.items[:0], 0, nil
 	if !p.l.Valid() {
 		return limit("decoder", "layout", uint8(p.l), "Wormhole or Blackhole", "pass the device's")
@@ -86,9 +90,6 @@ func (p *parser) prefetch(b []byte) error {
 		return err
 	}
 	it.raw = b[:need:need]
-	if p.items == nil {
-		p.items = make([]item, 0, 4)
-	}
 	p.items = append(p.items, it)
 	if f.relays == "total" && it.sum() != it.value("total") {
 		return bad(ErrFormat, 4, f.name, "total length is %d, the list adds up to %d", it.value("total"), it.sum())
