@@ -1,12 +1,9 @@
 package cq
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 )
-
-var le = binary.LittleEndian
 
 // maxPayload bounds relays so that sizes with headers and strides stay below
 // 2^31 on every machine.
@@ -195,3 +192,84 @@ func fill(dst, data []byte) {
 	}
 	copy(dst, data)
 }
+
+// sequencing is the state of a builder between BeginSequence and EndSequence.
+type sequencing struct {
+	on    bool
+	start int        // of the relay in the bytes
+	count int        // of commands so far
+	id    PrefetchID // of the relay: NOFLUSH as soon as the last command is a header
+}
+
+// BeginSequence makes the commands for the master up to EndSequence share a relay and a page. Whether they fit into one is
+// for Check to say. Commands for others, and those that are no dispatcher's, are an error in between.
+func (b *Builder) BeginSequence() {
+	if b.err != nil {
+		return
+	}
+	if b.inside.on {
+		b.fail(bad(ErrFormat, 0, DispatchSequence.String(), "a sequence in a sequence"))
+		return
+	}
+	b.inside = sequencing{on: true, start: len(b.buf), id: PrefetchRelayInline}
+	p := b.grow(2 * HeaderSize)
+	clear(p)
+}
+
+// add makes room for the n bytes of a command in the sequence, and returns them and their offset.
+func (b *Builder) add(id PrefetchID, to Dispatcher, n int) ([]byte, int) {
+	s := &b.inside
+	switch {
+	case to != Master:
+		b.fail(bad(ErrFormat, 0, DispatchSequence.String(), "a command for %v in a sequence: hand it over", to))
+		return nil, 0
+	case s.id == PrefetchRelayInlineNoFlush:
+		b.fail(bad(ErrOrder, 0, DispatchSequence.String(), "a command after a header whose data come with a relay: end the sequence with it"))
+		return nil, 0
+	}
+	s.id = id
+	s.count++
+	pad := -(len(b.buf) - s.start) & (L1Align - 1)
+	at := len(b.buf) + pad
+	p := b.grow(pad + n)
+	clear(p[:pad])
+	return p[pad : pad+n : pad+n], at
+}
+
+// outside says that a command can't be in a sequence, if there is one.
+func (b *Builder) outside(id PrefetchID) bool {
+	if b.inside.on {
+		b.fail(bad(ErrOrder, 0, id.String(), "it is the prefetcher's, and can't be in a sequence: end that first"))
+		return true
+	}
+	return false
+}
+
+// EndSequence ends the sequence and returns its offset.
+func (b *Builder) EndSequence() int {
+	s := b.inside
+	b.inside = sequencing{}
+	if b.err != nil {
+		return 0
+	}
+	if !s.on || s.count == 0 || s.count > 1<<16-1 {
+		return b.fail(limit(DispatchSequence.String(), "count", s.count, "1 to 65535, after BeginSequence",
+			"begin a sequence, and put commands into it"))
+	}
+	n := len(b.buf) - s.start - HeaderSize
+	stride := b.layout.Stride(HeaderSize + n)
+	clear(b.grow(stride - HeaderSize - n))
+	p := b.buf[s.start:]
+	w0, w1 := relayWords(s.id, Master, n, stride)
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	le.PutUint64(p[16:], sequenceWord(s.count))
+	return s.start + AtRelayed
+}
+
+func relayWords(id PrefetchID, to Dispatcher, length, stride int) (lo, hi uint64) {
+	return uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))
+}
+
+// sequenceWord is the header of a sequence of n commands, up to zeros.
+func sequenceWord(n int) uint64 { return uint64(DispatchSequence) | uint64(uint16(n))<<16 }

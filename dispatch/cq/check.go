@@ -9,8 +9,10 @@ type checker struct {
 	Layout Layout
 	Limits Limits
 
-	header   DispatchCommand // sent by a NOFLUSH, waiting for its data
-	notifies int             // WAITs with NotifyFetch
+	header   string // command sent by a NOFLUSH, waiting for its data
+	sent     uint64 // bytes of it
+	wants    uint64 // bytes of its data
+	notifies int    // WAITs with NotifyFetch
 	stalls   int
 	args     int  // READ_ARGs since the last go signal
 	argBytes int  // of them
@@ -35,10 +37,10 @@ func CheckTrace(l Layout, m Limits, stream []byte) error {
 		return err
 	}
 	if end < 0 {
-		return bad(ErrOrder, len(stream), PrefetchExecBufEnd.String(),
+		return bad(ErrOrder, len(stream), nameEnd,
 			"the trace does not end in it: the prefetcher would run on into whatever follows")
 	}
-	if err := zeros(stream, end, PrefetchExecBufEnd.String()); err != nil {
+	if err := zeros(stream, end, nameEnd); err != nil {
 		return err
 	}
 	return c.Idle()
@@ -57,8 +59,8 @@ func (c *checker) Entry(stream []byte) error {
 // Idle tests that nothing is outstanding: no header waits for data, and every
 // notification of the prefetcher has its STALL.
 func (c *checker) Idle() error {
-	if c.header != nil {
-		return bad(ErrOrder, 0, c.header.Name(), "the data for its NOFLUSH never come: put a relay after it")
+	if c.header != "" {
+		return bad(ErrOrder, 0, c.header, "the data for its NOFLUSH never come: put a relay after it")
 	}
 	if c.args > 0 {
 		return bad(ErrOrder, 0, DispatchReadArg.String(), "no FORWARD_WITH_ARGS after it: the argument would go to a later program")
@@ -73,11 +75,12 @@ func (c *checker) Idle() error {
 // run returns the offset after an EXEC_BUF_END, or -1.
 func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	execs := 0
-	for e, err := range All(c.Layout, stream) {
+	p := parser{v: own(), l: c.Layout}
+	for e, err := range func(yield func(Entry, error) bool) { p.all(stream, yield) } {
 		if err == nil {
-			err = e.Command.Validate(c.Layout, c.Limits)
+			err = p.validate(c.Limits)
 			if err == nil {
-				err = c.order(e.Command, e.Offset == 0 && len(e.Raw) == len(stream))
+				err = c.order(&p, e.Command, e.Offset == 0 && len(e.Raw) == len(stream))
 			}
 			if err != nil {
 				err = shift(err, e.Offset)
@@ -86,21 +89,22 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 		if err != nil {
 			return -1, err
 		}
-		if PrefetchID(e.Raw[0]).control() && !trace {
-			return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+		name := p.items[0].form.name
+		if e.Command.ID().control() && !trace {
+			return -1, bad(ErrOrder, e.Offset, name, "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
 		}
-		if err := c.flow.add(e, c.header != nil); err != nil {
+		if err := c.flow.add(e, c.header != ""); err != nil {
 			return -1, err
 		}
 		switch e.Command.(type) {
 		case ExecBufEnd:
 			if !trace {
-				return -1, bad(ErrOrder, e.Offset, e.Command.Name(), "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
+				return -1, bad(ErrOrder, e.Offset, name, "it is in a fetch entry, not in a buffer that an EXEC_BUF runs")
 			}
 			return e.Offset + len(e.Raw), c.flow.check()
 		case ExecBuf:
 			if execs++; trace || execs > 1 {
-				return -1, bad(ErrOrder, e.Offset, e.Command.Name(),
+				return -1, bad(ErrOrder, e.Offset, name,
 					"one EXEC_BUF in a fetch entry, none in a trace: the prefetcher keeps one return address")
 			}
 		}
@@ -108,38 +112,85 @@ func (c *checker) run(stream []byte, trace bool) (end int, err error) {
 	return -1, nil
 }
 
-// order tests a command against those before it.
-func (c *checker) order(p PrefetchCommand, alone bool) error {
-	data, relays := relayed(p)
-	if _, ok := p.(RelayLinearH); ok && !alone {
-		return bad(ErrOrder, 0, p.Name(), "it must be alone in its fetch entry")
+// validate tests all commands that were read last.
+func (p *parser) validate(m Limits) error {
+	if p.n > m.MaxCommand {
+		return limit(p.items[0].form.name, "size", p.n, words(m.MaxCommand)+" bytes", "split it, or send the data by a relay")
 	}
-	if !relays && c.header != nil {
-		return bad(ErrOrder, 0, p.Name(), "the relay with the data of the %s before it is missing", c.header.Name())
+	for i := range p.items {
+		it := &p.items[i]
+		err := it.validate(p.l, m)
+		if err == nil && it.in != nil {
+			err = it.fits(m)
+		}
+		if err != nil {
+			return shift(err, it.at)
+		}
+	}
+	if p.items[0].form.data == dataRelay && len(p.items) == 1 {
+		return bad(ErrFormat, AtRelayed, p.items[0].form.name, "%d bytes that are no known command", p.items[0].data)
+	}
+	return nil
+}
+
+// fits tests whether a command fits where it is.
+func (it *item) fits(m Limits) error {
+	n, f := len(it.raw), it.form
+	switch {
+	case it.in.data == dataCommands:
+		return nil
+	case it.in.data == dataForward:
+		if it.in.name == nameWithArgs && f.name != nameGo {
+			return bad(ErrFormat, 0, it.in.name, "only a go signal takes arguments, this is %s", f.name)
+		}
+	case it.to == Subordinate && !f.sub:
+		return bad(ErrFormat, 0, f.name, "dispatch_s knows go signals, their tables, WAIT and TERMINATE only: send it to the master")
+	case it.to == Subordinate && n > m.SubordinatePage:
+		return limit(f.name, "size", n, words(m.SubordinatePage)+" bytes, a page of dispatch_s",
+			"send fewer words, or send it to the master")
+	case (it.header || f.data == dataCommands) && n > m.DispatchPage:
+		return limit(f.name, "size", n, words(m.DispatchPage)+" bytes, a page of the dispatcher", "use several commands")
+	// The prefetcher takes all pages of a relay at once, and the dispatcher gives
+	// pages back a block late: only half of its ring is sure to come free.
+	case it.to == Master && n > m.DispatchRing/2:
+		return limit(f.name, "size", n, words(m.DispatchRing/2)+" bytes, half the dispatcher's ring",
+			"split it, or send the data by a relay")
+	}
+	return nil
+}
+
+// order tests the command that was read last against those before it.
+func (c *checker) order(p *parser, command PrefetchCommand, alone bool) error {
+	name := p.items[0].form.name
+	brings, relays := p.items[0].relayed()
+	if _, ok := command.(RelayLinearH); ok && !alone {
+		return bad(ErrOrder, 0, name, "it must be alone in its fetch entry")
+	}
+	if !relays && c.header != "" {
+		return bad(ErrOrder, 0, name, "the relay with the data of the %s before it is missing", c.header)
 	}
 	if relays {
-		if c.header == nil {
-			return bad(ErrOrder, 0, p.Name(), "there is no NOFLUSH with a header before it")
+		if c.header == "" {
+			return bad(ErrOrder, 0, name, "there is no NOFLUSH with a header before it")
 		}
-		head := uint64(size(c.header, true))
-		want := uint64(size(c.header, false)) - head
-		if page := uint64(c.Limits.DispatchPage); data < want || pages(head+data, page) != pages(head+want, page) {
-			return bad(ErrOrder, 0, p.Name(), "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command", data,
-				c.header.Name(), want)
+		if page := uint64(c.Limits.DispatchPage); brings < c.wants || pages(c.sent+brings, page) != pages(c.sent+c.wants, page) {
+			return bad(ErrOrder, 0, name, "it brings %d bytes for a %s of %d: the dispatcher would lose the start of the next command",
+				brings, c.header, c.wants)
 		}
-		c.header = nil
+		c.header = ""
 	}
-	switch p := p.(type) {
+	switch command := command.(type) {
 	case RelayInline:
-		if p.To == Master {
-			return c.count(p.Command)
+		if command.To == Master {
+			return c.count(command.Command)
 		}
 	case RelayInlineNoFlush:
-		c.header = p.Command
-		return c.count(p.Command)
+		last := &p.items[len(p.items)-1]
+		c.header, c.sent, c.wants = p.items[1].form.name, uint64(len(p.items[1].raw)), last.data-uint64(last.inline())
+		return c.count(command.Command)
 	case Stall:
 		if c.stalls++; c.stalls != c.notifies {
-			return bad(ErrOrder, 0, p.Name(), "it is number %d after %d WAITs that notify the prefetcher: it would hang", c.stalls, c.notifies)
+			return bad(ErrOrder, 0, name, "it is number %d after %d WAITs that notify the prefetcher: it would hang", c.stalls, c.notifies)
 		}
 	}
 	return nil
@@ -155,12 +206,13 @@ func (c *checker) count(d DispatchCommand) error {
 	case ReadArg:
 		c.args, c.argBytes = c.args+1, c.argBytes+d.Size()
 		if c.args > MaxReadArgs || c.argBytes > MaxReadArgBytes {
-			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d", c.args,
-				c.argBytes, MaxReadArgs, MaxReadArgBytes)
+			return bad(ErrOrder, 0, d.Name(), "%d of them with %d bytes before the go signal, the dispatcher has room for %d and %d",
+				c.args, c.argBytes, MaxReadArgs, MaxReadArgBytes)
 		}
 	case ForwardSubordinate:
 		if (c.args > 0) != d.Args {
-			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does", c.args)
+			return bad(ErrOrder, 0, d.Name(), "%d READ_ARGs before it: FORWARD_WITH_ARGS stands after one or more, and nothing else does",
+				c.args)
 		}
 		c.args, c.argBytes = 0, 0
 	case Sequence:
@@ -178,27 +230,4 @@ func pages(n, page uint64) uint64 {
 		return n
 	}
 	return (n + page - 1) / page
-}
-
-// relayed is the number of bytes that a command brings for a NOFLUSH, if it does.
-func relayed(p PrefetchCommand) (n uint64, ok bool) {
-	switch p := p.(type) {
-	case RelayLinear:
-		return p.Length, true
-	case RelayLinearH:
-		return uint64(p.Length), true
-	case RelayPaged:
-		return uint64(p.PageSize)*uint64(p.Pages) - uint64(p.LengthAdjust), true
-	case RelayPagedPacked:
-		for _, s := range p.Subs {
-			n += uint64(s.Length)
-		}
-		return n, true
-	case RelayRingbuffer:
-		for _, s := range p.Subs {
-			n += uint64(s.Length)
-		}
-		return n, true
-	}
-	return 0, false
 }

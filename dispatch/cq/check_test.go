@@ -73,7 +73,7 @@ func TestCheckOrder(t *testing.T) {
 		{"RELAY_LINEAR_H in company", func(b *Builder) { b.WriteLinearHeader(head); b.RelayLinearH(RelayLinearH{Length: 100}) }, "alone in its fetch entry"},
 		{"end of a trace in an entry", func(b *Builder) { b.ExecBufEnd() }, "not in a buffer"},
 		{"two EXEC_BUFs", func(b *Builder) { exampleExec(b); exampleExec(b) }, "one EXEC_BUF in a fetch entry"},
-		{"a field beyond its limit", func(b *Builder) { b.Wait(Master, wait); b.Wait(Master, Wait{Flags: 0x80}) }, "cq: WAIT at +0x40: flags is 128"},
+		{"a field beyond its limit", func(b *Builder) { b.Wait(Master, wait); b.Wait(Master, Wait{Flags: 0x80}) }, "cq: WAIT at +0x50: flags is 128"},
 		{"an argument and its program", func(b *Builder) { exampleArg(b, 1); exampleArgGo(b, true) }, ""},
 		{"arguments and their program", func(b *Builder) { exampleArg(b, MaxReadArgs); exampleArgGo(b, true); exampleArgGo(b, false) }, ""},
 		{"an argument without a program", func(b *Builder) { exampleArg(b, 1) }, "no FORWARD_WITH_ARGS after it"},

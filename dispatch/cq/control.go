@@ -47,7 +47,7 @@ type CallTrace struct {
 	Pages       uint32
 }
 
-// How deep the prefetcher's stacks are. Source: firmware, cq_prefetch_control.h.
+// How deep the prefetcher's stacks are.
 const (
 	MaxLoops = 16
 	MaxCalls = 8
@@ -117,7 +117,6 @@ const (
 	AtBranchElse = 4 // BRANCH
 	AtBranchNOC  = 8
 	AtBranchAddr = 12
-	atBranchWord = 16
 	AtCallBase   = 4 // CALL
 	AtCallLog    = 8
 	AtCallPages  = 12
@@ -136,16 +135,16 @@ func (c LoopBegin) words() (lo, hi uint64) {
 	return uint64(PrefetchLoopBegin) | uint64(c.Loop)<<16 | uint64(c.Exit)<<32, uint64(c.Count)
 }
 
-func (c *LoopBegin) read(lo, hi uint64) {
-	*c = LoopBegin{uint16(lo >> 16), uint32(lo >> 32), uint32(hi)}
+func readLoopBegin(it *item, _ []item) PrefetchCommand {
+	return LoopBegin{it.u16(2), it.u32(4), it.u32(8)}
 }
 
 func (c LoopEnd) words() (lo, hi uint64) {
 	return uint64(PrefetchLoopEnd) | bit(c.Limited)*flagLimited<<8 | uint64(c.Loop)<<16 | uint64(c.Body)<<32, 0
 }
 
-func (c *LoopEnd) read(lo, _ uint64) {
-	*c = LoopEnd{uint16(lo >> 16), lo>>8&flagLimited != 0, uint32(lo >> 32)}
+func readLoopEnd(it *item, _ []item) PrefetchCommand {
+	return LoopEnd{it.u16(2), it.u8(1)&flagLimited != 0, it.u32(4)}
 }
 
 func (c Branch) words() (w [4]uint64) {
@@ -156,19 +155,18 @@ func (c Branch) words() (w [4]uint64) {
 	return w
 }
 
-func (c *Branch) read(w [4]uint64) {
-	flags := w[0] >> 8
-	*c = Branch{Compare: Compare(w[0] >> 16), Level: uint8(w[0] >> 24), Same: flags&flagSame != 0, Leave: flags&flagLeave != 0,
-		Limited: flags&flagLimited != 0,
-		Else:    uint32(w[0] >> 32), NOC: uint32(w[1]), Addr: uint32(w[1] >> 32), Value: uint32(w[2])}
+func readBranch(it *item, _ []item) PrefetchCommand {
+	flags := it.u8(1)
+	return Branch{Compare(it.u8(2)), it.u8(3), flags&flagSame != 0, flags&flagLeave != 0, flags&flagLimited != 0,
+		it.u32(4), it.u32(8), it.u32(12), it.u32(16)}
 }
 
 func (c CallTrace) words() (lo, hi uint64) {
 	return uint64(PrefetchCall) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
 }
 
-func (c *CallTrace) read(lo, hi uint64) {
-	*c = CallTrace{uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+func readCallTrace(it *item, _ []item) PrefetchCommand {
+	return CallTrace{it.u32(4), it.u32(8), it.u32(12)}
 }
 
 func (LoopBegin) ID() PrefetchID { return PrefetchLoopBegin }
@@ -180,104 +178,3 @@ func (c LoopBegin) Name() string { return c.ID().String() }
 func (c LoopEnd) Name() string   { return c.ID().String() }
 func (c Branch) Name() string    { return c.ID().String() }
 func (c CallTrace) Name() string { return c.ID().String() }
-
-// LoopBegin appends the command.
-func (b *Builder) LoopBegin(c LoopBegin) int { return b.bare(c.words()) }
-
-// LoopEnd appends the command.
-func (b *Builder) LoopEnd(c LoopEnd) int { return b.bare(c.words()) }
-
-// Branch appends the command.
-func (b *Builder) Branch(c Branch) int { return b.large(c.words()) }
-
-// CallTrace appends the command.
-func (b *Builder) CallTrace(c CallTrace) int { return b.bare(c.words()) }
-
-// branch reads a BRANCH.
-func (d *decoder) branch() (PrefetchCommand, error) {
-	if err := d.take(LargeHeaderSize); err != nil {
-		return nil, err
-	}
-	w := readWords(d.b)
-	var c Branch
-	c.read(w)
-	want := c.words()
-	if err := same(d.b, d.id.String(), want[:]...); err != nil {
-		return c, err
-	}
-	return c, d.padding(LargeHeaderSize)
-}
-
-// Fields lists the fields.
-func (c LoopBegin) Fields(Layout) []Field {
-	return []Field{deci("loop", 2, 2, c.Loop), hexa("exit", AtLoopExit, 4, c.Exit), deci("count", AtLoopCount, 4, c.Count)}
-}
-
-// Fields lists the fields.
-func (c LoopEnd) Fields(Layout) []Field {
-	return []Field{yes("limited", 1, c.Limited), deci("loop", 2, 2, c.Loop), hexa("body", AtLoopBody, 4, c.Body)}
-}
-
-// Fields lists the fields.
-func (c Branch) Fields(l Layout) []Field {
-	w := c.words()
-	flags := uint8(w[0] >> 8)
-	f := []Field{text("flags", 1, 1, flags, flagString(uint(flags), branchFlags[:]...)), text("compare", 2, 1, c.Compare, c.Compare.String()),
-		deci("level", 3, 1, c.Level), hexa("else", AtBranchElse, 4, c.Else)}
-	return append(f, l.tile("noc", AtBranchNOC, c.NOC), hexa("addr", AtBranchAddr, 4, c.Addr), hexa("value", atBranchWord, 4, c.Value))
-}
-
-// Fields lists the fields.
-func (c CallTrace) Fields(Layout) []Field {
-	return []Field{hexa("base", AtCallBase, 4, c.Base), deci("log2_page", AtCallLog, 4, c.LogPageSize), deci("pages", AtCallPages, 4, c.Pages)}
-}
-
-// target tests an offset in a trace.
-func target(l Layout, name, field string, at uint32) error {
-	return multiple(name, field, uint64(at), l.PCIeAlign(), "commands begin at such offsets")
-}
-
-// Validate tests the exit.
-func (c LoopBegin) Validate(l Layout, _ Limits) error { return target(l, c.Name(), "exit", c.Exit) }
-
-// Validate tests the start of the body.
-func (c LoopEnd) Validate(l Layout, _ Limits) error { return target(l, c.Name(), "body", c.Body) }
-
-// Validate tests the comparison, the level and the addresses.
-func (c Branch) Validate(l Layout, _ Limits) error {
-	if !c.Compare.Valid() {
-		return limit(c.Name(), "compare", uint8(c.Compare), fmt.Sprintf("0 to %d", compares-1), "use one of the constants")
-	}
-	if c.Addr%4 != 0 {
-		return limit(c.Name(), "addr", c.Addr, "a multiple of 4", "compare a 32-bit word")
-	}
-	if c.Level > MaxLoops {
-		return limit(c.Name(), "level", c.Level, fmt.Sprintf("at most %d", MaxLoops), "loops don't nest deeper")
-	}
-	return target(l, c.Name(), "else", c.Else)
-}
-
-// Validate tests the pages.
-func (c CallTrace) Validate(l Layout, _ Limits) error { return ExecBuf(c).validate(l, c.Name()) }
-
-// controlForm is how a revision's reader reads the commands of control flow; nil for other commands.
-func controlForm(id PrefetchID) *form {
-	var f form
-	switch id {
-	case PrefetchLoopBegin:
-		f = form{head: HeaderSize, fields: []slot{{"loop", 2, 2, asDec}, {"exit", AtLoopExit, 4, asHex}, {"count", AtLoopCount, 4, asDec}}}
-	case PrefetchLoopEnd:
-		f = form{head: HeaderSize, fields: []slot{{"limited", 1, 1, asBool}, {"loop", 2, 2, asDec}, {"body", AtLoopBody, 4, asHex}}}
-	case PrefetchBranch:
-		f = form{head: LargeHeaderSize, fields: []slot{{"flags", 1, 1, asBranch}, {"compare", 2, 1, asCompare}, {"level", 3, 1, asDec},
-			{"else", AtBranchElse, 4, asHex},
-			{"noc", AtBranchNOC, 4, asTile}, {"addr", AtBranchAddr, 4, asHex}, {"value", atBranchWord, 4, asHex}}}
-	case PrefetchCall:
-		f = form{head: HeaderSize, fields: []slot{{"base", AtCallBase, 4, asHex}, {"log2_page", AtCallLog, 4, asDec},
-			{"pages", AtCallPages, 4, asDec}}}
-	default:
-		return nil
-	}
-	f.name = id.String()
-	return &f
-}

@@ -8,7 +8,7 @@ import (
 // Turn is what the prefetcher did at a command of control flow.
 type Turn uint8
 
-// The kinds of turns. Source: firmware, cq_commands.h, enum cq_turn.
+// The kinds of turns.
 const (
 	TurnLoop   Turn = 1 + iota // LOOP_BEGIN: a loop begins, of one iteration at least unless it has a condition
 	TurnNext                   // LOOP_END: an iteration has ended

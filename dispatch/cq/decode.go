@@ -1,5 +1,7 @@
 package cq
 
+import "iter"
+
 // Decode reads the prefetcher command at the start of b and returns it with the
 // number of bytes to the next one. The command's data alias b.
 //
@@ -9,290 +11,335 @@ package cq
 // whole command. A relay whose payload could not be read has an Opaque in it. A
 // command without an error encodes to the n bytes that it came from.
 func Decode(l Layout, b []byte) (c PrefetchCommand, n int, err error) {
-	if !l.Valid() {
-		return nil, 0, limit("decoder", "layout", uint8(l), "Wormhole or Blackhole", "pass the device's")
+	p := parser{v: own(), l: l}
+	return p.decode(b)
+}
+
+func (p *parser) decode(b []byte) (c PrefetchCommand, n int, err error) {
+	err = p.prefetch(b)
+	if len(p.items) > 0 {
+		c = p.items[0].form.prefetch(&p.items[0], p.items[1:])
+	}
+	return c, p.n, err
+}
+
+// DecodeDispatch reads the dispatcher command that is the whole of payload: of a
+// RELAY_INLINE, or, with noFlush, of a RELAY_INLINE_NOFLUSH, whose data come from
+// elsewhere. Data alias payload. The command is nil beside any error but
+// ErrPadding.
+func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
+	p := parser{v: own()}
+	if _, err := p.dispatch(payload, 0, place{header: noFlush, whole: true}); err != nil {
+		return nil, err
+	}
+	return p.items[0].form.dispatch(&p.items[0], p.items[1:]), p.odd
+}
+
+// parser reads a command of a revision, and those inside of it.
+type parser struct {
+	v     *Revision
+	l     Layout
+	items []item // what was read: empty if it isn't a command, only the relay if what is inside isn't one
+	first [3]item
+	n     int    // bytes to the next command, 0 if they can't be told
+	odd   error  // the first ErrPadding
+}
+
+// note keeps the first error of bytes that no encoder writes.
+func (p *parser) note(err error, at int) {
+	if err != nil && p.odd == nil {
+		p.odd = shift(err, at)
+	}
+}
+
+// unknown says why there is no command with an id.
+func (p *parser) unknown(id uint8, newer bool, name, who string) error {
+	switch {
+	case p.v != own():
+		return bad(ErrIllegal, 0, "", "%s has no command %d in revision %s", who, id, p.v.Name)
+	case newer:
+		return bad(ErrNewer, 0, name, "id %d is not in the revision read here: the stream needs other firmware and another decoder", id)
+	}
+	return bad(ErrIllegal, 0, "", "id is %d: is this the start of a command, and the right layout?", id)
+}
+
+// prefetch reads the prefetcher's command at the start of b.
+func (p *parser) prefetch(b []byte) error {
+	if p.items == nil {
+		p.items = p.first[:0]
+	}
+	p.items, p.n, p.odd = p.items[:0], 0, nil
+	if !p.l.Valid() {
+		return limit("decoder", "layout", uint8(p.l), "Wormhole or Blackhole", "pass the device's")
 	}
 	if len(b) < HeaderSize {
-		return nil, 0, bad(ErrTruncated, len(b), "", "%d bytes left, a command has at least 16", len(b))
+		return bad(ErrTruncated, len(b), "", "%d bytes left, a command has at least 16", len(b))
 	}
-	d := decoder{l: l, b: b, id: PrefetchID(b[0])}
-	c, err = d.command()
-	return c, d.n, err
-}
-
-type decoder struct {
-	l  Layout
-	b  []byte
-	id PrefetchID
-	n  int // bytes to the next command, once known
-}
-
-func (d *decoder) command() (PrefetchCommand, error) {
-	lo, hi := le.Uint64(d.b), le.Uint64(d.b[8:])
-	switch d.id {
-	case PrefetchRelayLinear, PrefetchRelayLinearH:
-		return d.linear()
-	case PrefetchRelayPaged:
-		var c RelayPaged
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchRelayPagedPacked:
-		return d.pagedPacked(lo, hi)
-	case PrefetchRelayInline, PrefetchRelayInlineNoFlush, PrefetchExecBufEnd:
-		return d.relay(lo, hi)
-	case PrefetchExecBuf:
-		var c ExecBuf
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchStall:
-		return bare(d, Stall{}, idOnly(d.id))
-	case PrefetchDebug:
-		return d.debug(lo, hi)
-	case PrefetchTerminate:
-		return bare(d, TerminatePrefetch{}, idOnly(d.id))
-	case PrefetchPagedToRingbuffer:
-		var c PagedToRingbuffer
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchSetRingbufferOffset:
-		var c SetRingbufferOffset
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchRelayRingbuffer:
-		return d.ring(lo, hi)
-	case PrefetchLoopBegin:
-		var c LoopBegin
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchLoopEnd:
-		var c LoopEnd
-		c.read(lo, hi)
-		return bare(d, c, c.words)
-	case PrefetchBranch:
-		return d.branch()
-	case PrefetchCall:
-		var c CallTrace
-		c.read(lo, hi)
-		return bare(d, c, c.words)
+	f := p.v.prefetch.by(b[0])
+	if f == nil {
+		id := PrefetchID(b[0])
+		return p.unknown(b[0], id.Newer(), id.String(), "the prefetcher")
 	}
-	if d.id.Newer() {
-		return nil, bad(ErrNewer, 0, d.id.String(),
-			"id %d is not in the revision read here: the stream needs other firmware and another decoder", uint8(d.id))
-	}
-	return nil, bad(ErrIllegal, 0, "", "id is %d: is this the start of a command, and the right layout?", uint8(d.id))
-}
-
-func idOnly(id PrefetchID) func() (lo, hi uint64) {
-	return func() (uint64, uint64) { return uint64(id), 0 }
-}
-
-// take sets the size of the command to the stride of size bytes.
-func (d *decoder) take(size int) error {
-	n := d.l.Stride(size)
-	if n > len(d.b) {
-		return bad(ErrTruncated, len(d.b), d.id.String(), "it takes %d bytes, %d are left", n, len(d.b))
-	}
-	d.n = n
-	return nil
-}
-
-// padding demands zeros from byte end of the command to its stride.
-func (d *decoder) padding(end int) error { return zeros(d.b[:d.n], end, d.id.String()) }
-
-func zeros(b []byte, from int, name string) error {
-	for i, v := range b[from:] {
-		if v != 0 {
-			return bad(ErrPadding, from+i, name, "padding byte is 0x%02x, want 0", v)
-		}
-	}
-	return nil
-}
-
-// same demands that the header's bytes are those an encoder writes.
-func same(b []byte, name string, w ...uint64) error {
-	for i, v := range w {
-		if x := le.Uint64(b[8*i:]) ^ v; x != 0 {
-			at := 8 * i
-			for x&0xFF == 0 {
-				x >>= 8
-				at++
-			}
-			return bad(ErrPadding, at, name, "header byte is 0x%02x, an encoder writes 0x%02x", b[at], byte(v>>(at%8*8)))
-		}
-	}
-	return nil
-}
-
-// bare finishes a command of one slot.
-func bare[C PrefetchCommand](d *decoder, c C, words func() (lo, hi uint64)) (PrefetchCommand, error) {
-	if err := d.take(HeaderSize); err != nil {
-		return nil, err
-	}
-	lo, hi := words()
-	if err := same(d.b, d.id.String(), lo, hi); err != nil {
-		return c, err
-	}
-	return c, d.padding(HeaderSize)
-}
-
-func (d *decoder) linear() (PrefetchCommand, error) {
-	if err := d.take(LargeHeaderSize); err != nil {
-		return nil, err
-	}
-	w := readWords(d.b)
-	var c PrefetchCommand
-	var want [4]uint64
-	if d.id == PrefetchRelayLinear {
-		var r RelayLinear
-		r.read(w)
-		c, want = r, r.words()
-	} else {
-		var r RelayLinearH
-		r.read(w)
-		c, want = r, r.words()
-	}
-	if err := same(d.b, d.id.String(), want[:]...); err != nil {
-		return c, err
-	}
-	return c, d.padding(LargeHeaderSize)
-}
-
-func readWords(b []byte) [4]uint64 {
-	return [4]uint64{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:])}
-}
-
-// stride takes the command's size from its stride field, which is what the
-// firmware follows, and demands that it is what size bytes need.
-func (d *decoder) stride(size uint64, field uint32, at int) error {
-	switch {
-	case uint64(field) < size:
-		return bad(ErrFormat, at, d.id.String(), "stride is %d for %d bytes", field, size)
-	case uint64(field)%uint64(d.l.PCIeAlign()) != 0:
-		return bad(ErrFormat, at, d.id.String(), "stride %d is no multiple of the %v's %d bytes", field, d.l, d.l.PCIeAlign())
-	case uint64(field) > uint64(len(d.b)):
-		return bad(ErrTruncated, len(d.b), d.id.String(), "its stride is %d bytes, %d are left", field, len(d.b))
-	}
-	d.n = int(field)
-	return nil
-}
-
-// longer tells of a stride that is larger than it need be.
-func (d *decoder) longer(size, at int) error {
-	if want := d.l.Stride(size); d.n != want {
-		return bad(ErrPadding, at, d.id.String(), "stride is %d, an encoder writes %d", d.n, want)
-	}
-	return nil
-}
-
-func (d *decoder) relay(lo, hi uint64) (PrefetchCommand, error) {
-	to, length, name := Dispatcher(lo>>8), uint32(lo>>32), d.id.String()
-	size := HeaderSize + uint64(length)
-	if err := d.stride(size, uint32(hi), 8); err != nil {
-		return nil, err
-	}
-	p := d.b[HeaderSize:size:size]
-	noFlush := d.id == PrefetchRelayInlineNoFlush
-	var c PrefetchCommand
-	var inner DispatchCommand
-	var err error
-	if inner, err = DecodeDispatch(p, noFlush); err != nil {
-		err = shift(err, HeaderSize)
-		if !isPadding(err) {
-			inner = Opaque{Payload: p}
-		}
-	}
-	switch {
-	case d.id == PrefetchExecBufEnd:
-		if _, ok := inner.(ExecBufEndDispatch); !ok || to != Master {
-			return nil, bad(ErrFormat, AtRelayed, name, "it carries %s to %v, want EXEC_BUF_END to the master", inner.Name(), to)
-		}
-		c = ExecBufEnd{}
-	case noFlush && to != Master, to > Subordinate:
-		return nil, bad(ErrFormat, 1, name, "dispatcher is %d", uint8(to))
-	case noFlush:
-		c = RelayInlineNoFlush{inner}
-	default:
-		c = RelayInline{to, inner}
+	it := item{form: f, raw: b}
+	err := it.measure()
+	need := uint64(it.end) + it.data
+	if err2 := p.size(&it, need); err2 != nil {
+		return err2
 	}
 	if err != nil {
-		return c, err
+		return err
 	}
-	w0, w1 := relayWords(d.id, to, int(length), d.n)
-	if err := same(d.b, name, w0, w1); err != nil {
-		return c, err
+	it.raw = b[:need:need]
+	p.items = append(p.items, it)
+	if f.relays == "total" && it.sum() != it.value("total") {
+		return bad(ErrFormat, 4, f.name, "total length is %d, the list adds up to %d", it.value("total"), it.sum())
 	}
-	if err := d.longer(int(size), 8); err != nil {
-		return c, err
+	if f.data == dataRelay {
+		if err := p.relay(); err != nil {
+			return err
+		}
 	}
-	return c, d.padding(int(size))
+	p.note(it.canonical(), 0)
+	if want := p.l.Stride(int(need)); p.n != want {
+		p.note(bad(ErrPadding, find(f.fields, "stride").at, f.name, "stride is %d, an encoder writes %d", p.n, want), 0)
+	}
+	p.note(zeros(b[:p.n], int(need), f.name), 0)
+	return p.odd
 }
 
-func (d *decoder) debug(lo, hi uint64) (PrefetchCommand, error) {
-	n := uint32(lo >> 32)
-	size := HeaderSize + uint64(n)
-	if err := d.stride(size, uint32(hi), 8); err != nil {
-		return nil, err
+// size finds out where the next command is. The firmware follows the field "stride" if there is one.
+func (p *parser) size(it *item, need uint64) error {
+	f, b, align := it.form, it.raw, uint64(p.l.PCIeAlign())
+	s := find(f.fields, "stride")
+	if s == nil {
+		n := p.l.Stride(int(need))
+		if n > len(b) {
+			return bad(ErrTruncated, len(b), f.name, "it takes %d bytes, %d are left", n, len(b))
+		}
+		p.n = n
+		return nil
 	}
-	c := DebugPrefetch{Key: uint16(lo >> 16), Data: d.b[HeaderSize:size:size]}
-	w0, w1 := debugWords(uint8(d.id), c.Key, n, uint32(hi))
-	if err := same(d.b, d.id.String(), w0, w1); err != nil {
-		return c, err
+	stride := s.get(b)
+	switch {
+	case stride < need:
+		return bad(ErrFormat, s.at, f.name, "stride is %d for %d bytes", stride, need)
+	case stride%align != 0:
+		return bad(ErrFormat, s.at, f.name, "stride %d is no multiple of the %v's %d bytes", stride, p.l, align)
+	case stride > uint64(len(b)):
+		return bad(ErrTruncated, len(b), f.name, "its stride is %d bytes, %d are left", stride, len(b))
 	}
-	if err := d.longer(int(size), 8); err != nil {
-		return c, err
-	}
-	return c, d.padding(int(size))
+	p.n = int(stride)
+	return nil
 }
 
-func (d *decoder) pagedPacked(lo, hi uint64) (PrefetchCommand, error) {
-	n, total := int(uint16(lo>>16)), uint32(lo>>32)
-	end := AtPagedSub(n)
-	if err := d.stride(uint64(end), uint32(hi), 8); err != nil {
-		return nil, err
+// relay reads what is in a relay, the first item. It removes the relay if that itself makes no sense.
+func (p *parser) relay() error {
+	r := &p.items[0]
+	f, to := r.form, Dispatcher(r.u8(1))
+	noFlush := f.name == nameNoFlush
+	if to > Subordinate || to != Master && f.name != nameRelay {
+		p.items = p.items[:0]
+		return bad(ErrFormat, 1, f.name, "dispatcher is %d", uint8(to))
 	}
-	if n == 0 || n > maxPagedSubs {
-		return nil, limit(d.id.String(), "sub-commands", n, "1 to 35", "the firmware keeps no more")
+	_, err := p.dispatch(r.raw[HeaderSize:], HeaderSize, place{in: f, to: to, header: noFlush, whole: true})
+	end := f.name == nameEnd
+	if end && (err != nil || p.items[1].form.name != f.name) {
+		p.items = p.items[:0]
+		return bad(ErrFormat, AtRelayed, f.name, "it doesn't carry EXEC_BUF_END")
 	}
-	c := RelayPagedPacked{Subs: make([]PagedSub, n)}
-	var sum uint64
-	for i := range c.Subs {
-		q := d.b[AtPagedSub(i):]
-		c.Subs[i] = PagedSub{le.Uint16(q), le.Uint16(q[2:]), le.Uint32(q[AtPagedSubBase:]), le.Uint32(q[atPagedSubLength:])}
-		sum += uint64(c.Subs[i].Length)
+	if err != nil {
+		p.items = p.items[:1]
+		return shift(err, HeaderSize)
 	}
-	if sum != uint64(total) {
-		return c, bad(ErrFormat, 4, d.id.String(), "total length is %d, the sub-commands add up to %d", total, sum)
-	}
-	w0, w1 := pagedPackedWords(n, total, d.n)
-	if err := same(d.b, d.id.String(), w0, w1); err != nil {
-		return c, err
-	}
-	if err := d.longer(end, 8); err != nil {
-		return c, err
-	}
-	return c, d.padding(end)
+	p.items[0].kids = len(p.items) - 1
+	return nil
 }
 
-func (d *decoder) ring(lo, _ uint64) (PrefetchCommand, error) {
-	n := int(uint16(lo >> 16))
-	end := atRingSub(n)
-	if err := d.stride(uint64(end), uint32(lo>>32), 4); err != nil {
-		return nil, err
+// place is where a dispatcher's command is.
+type place struct {
+	in     *form
+	to     Dispatcher
+	header bool // its data may come from the next relay
+	whole  bool // it must be all bytes that there are
+}
+
+// dispatch reads the dispatcher's command at the start of b, which is at an offset of the prefetcher's command, and returns
+// how many bytes of b it has.
+func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
+	if len(b) < HeaderSize {
+		return 0, bad(ErrTruncated, len(b), "", "%d bytes, a dispatcher command has at least 16", len(b))
 	}
-	if n == 0 || n > MaxRingSubs {
-		return nil, limit(d.id.String(), "sub-commands", n, "1 to 52", "the firmware keeps no more")
+	f := p.v.dispatch.by(b[0])
+	if f == nil {
+		id := DispatchID(b[0])
+		return 0, p.unknown(b[0], id.Newer(), id.String(), "the dispatcher")
 	}
-	c := RelayRingbuffer{Subs: make([]RingSub, n)}
-	for i := range c.Subs {
-		q := d.b[atRingSub(i):]
-		c.Subs[i] = RingSub{le.Uint32(q), le.Uint32(q[atRingSubLength:])}
+	it := item{form: f, at: at, raw: b, in: w.in, to: w.to, header: w.header}
+	if err := it.measure(); err != nil {
+		return 0, err
 	}
-	w0, w1 := ringWords(n, d.n)
-	if err := same(d.b, d.id.String(), w0, w1); err != nil {
-		return c, err
+	size := uint64(it.head) + it.data
+	switch {
+	case f.data == dataCommands:
+		size = uint64(len(b))
+	case !w.header || f.data == dataSized || f.data == dataForward:
+	case f.data == dataSlots && size == uint64(len(b)): // in a NOFLUSH the data may be there or not
+	default:
+		size = uint64(it.head)
 	}
-	if err := d.longer(end, 4); err != nil {
-		return c, err
+	switch {
+	case size > uint64(len(b)) && !w.whole:
+		return 0, bad(ErrTruncated, len(b), f.name, "it takes %d bytes, %d are left", size, len(b))
+	case size != uint64(len(b)) && w.whole:
+		return 0, bad(ErrFormat, it.head, f.name, "%d bytes in the relay, its fields say %d", len(b), size)
 	}
-	return c, d.padding(end)
+	it.raw = b[:size:size]
+	i := len(p.items)
+	p.items = append(p.items, it)
+	p.note(it.canonical(), at)
+	switch f.data {
+	case dataForward:
+		err = p.forward(i)
+	case dataCommands:
+		err = p.commands(i)
+	}
+	p.items[i].kids = len(p.items) - 1 - i
+	return int(size), err
+}
+
+// forward reads the command in a FORWARD_SUBORDINATE.
+func (p *parser) forward(i int) error {
+	it := p.items[i]
+	_, err := p.dispatch(it.raw[AtForwarded:], it.at+AtForwarded, place{in: it.form, to: Subordinate, whole: true})
+	if err != nil {
+		return shift(err, AtForwarded)
+	}
+	switch name := p.items[i+1].form.name; name {
+	case nameGo, "TERMINATE":
+		return nil
+	default:
+		return bad(ErrFormat, AtForwarded, it.form.name, "%s can't be forwarded", name)
+	}
+}
+
+// commands reads the commands of a SEQUENCE one after the other: each says how long it is.
+func (p *parser) commands(i int) error {
+	it := p.items[i]
+	f, b, n, at := it.form, it.raw, int(it.value("count")), HeaderSize
+	switch {
+	case n == 0:
+		return limit(f.name, "count", n, "1 to 65535", "leave an empty one out")
+	case it.in != nil && it.in.data == dataCommands:
+		return bad(ErrFormat, 0, f.name, "a sequence in a sequence: put its commands into this one")
+	}
+	for k := range n {
+		start := SlotStride(at)
+		if start > len(b) {
+			return bad(ErrTruncated, len(b), f.name, "%d bytes, command %d of %d begins at %d", len(b), k, n, start)
+		}
+		p.note(zeros(b[:start], at, f.name), it.at)
+		size, err := p.dispatch(b[start:], it.at+start, place{in: f, to: it.to, header: it.header && k == n-1})
+		if err != nil {
+			return shift(err, start)
+		}
+		at = start + size
+	}
+	if at != len(b) {
+		return bad(ErrFormat, at, f.name, "%d bytes in the relay, its %d commands end at %d", len(b), n, at)
+	}
+	return nil
+}
+
+// Entry is one prefetcher command of a stream.
+type Entry struct {
+	Offset  int             // of the command in the stream
+	Raw     []byte          // its bytes up to the next command; all that are left if its size is unknown
+	Command PrefetchCommand // nil if it could not be read
+}
+
+// Dispatch is the dispatcher command in a relay, and the dispatcher that gets it.
+func (e Entry) Dispatch() (c DispatchCommand, to Dispatcher, ok bool) {
+	switch p := e.Command.(type) {
+	case RelayInline:
+		return p.Command, p.To, true
+	case RelayInlineNoFlush:
+		return p.Command, Master, true
+	case ExecBufEnd:
+		return ExecBufEndDispatch{}, Master, true
+	}
+	return nil, 0, false
+}
+
+// Relayed is a dispatcher command in a stream.
+type Relayed struct {
+	At      int // of the command in the stream
+	To      Dispatcher
+	Command DispatchCommand
+	Header  bool // without its data, which a relay after it brings
+}
+
+// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command that is forwarded is
+// in its ForwardSubordinate.
+func (e Entry) Relayed(yield func(Relayed) bool) {
+	c, to, ok := e.Dispatch()
+	if !ok || c == nil {
+		return
+	}
+	_, header := e.Command.(RelayInlineNoFlush)
+	s, ok := c.(Sequence)
+	if !ok {
+		yield(Relayed{e.Offset + AtRelayed, to, c, header})
+		return
+	}
+	i := 0
+	for its := range e.sequence {
+		if !yield(Relayed{e.Offset + its[0].at, to, s.Commands[i], its[0].header}) {
+			return
+		}
+		i++
+	}
+}
+
+// sequence yields the commands of a sequence as they lie in the entry, each with those inside of it.
+func (e Entry) sequence(yield func([]item) bool) {
+	p := parser{v: own()}
+	_, header := e.Command.(RelayInlineNoFlush)
+	n := HeaderSize + int(le.Uint32(e.Raw[4:]))
+	if _, err := p.dispatch(e.Raw[HeaderSize:n], AtRelayed, place{to: Dispatcher(e.Raw[1]), header: header, whole: true}); err != nil {
+		return // never: it was read already
+	}
+	for its := p.items[1:]; len(its) > 0; its = its[1+its[0].kids:] {
+		if !yield(its[:1+its[0].kids]) {
+			return
+		}
+	}
+}
+
+// All reads a stream command by command, as far as the prefetcher would: to its
+// end, or to an EXEC_BUF_END, after which a buffer in DRAM has zeros up to its
+// last page. An error beside an entry is about that command only; reading goes
+// on after it unless its size is unknown. Offsets in errors count from the
+// start of the stream.
+func All(l Layout, stream []byte) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		p := parser{v: own(), l: l}
+		p.all(stream, yield)
+	}
+}
+
+func (p *parser) all(stream []byte, yield func(Entry, error) bool) {
+	for at := 0; at < len(stream); {
+		c, n, err := p.decode(stream[at:])
+		if err != nil {
+			err = shift(err, at)
+		}
+		e := Entry{Offset: at, Raw: stream[at : at+n : at+n], Command: c}
+		if n == 0 {
+			e.Raw = stream[at:]
+		}
+		if !yield(e, err) || n == 0 || PrefetchID(stream[at]) == PrefetchExecBufEnd {
+			return
+		}
+		at += n
+	}
 }

@@ -6,8 +6,9 @@ package cq
 // NotifySubordinate, SetNumWorkerSems, SetGoSignalNOCData, Opaque, or one of this
 // runtime's own: Sequence, ForwardSubordinate and ReadArg.
 type DispatchCommand interface {
-	Command
 	ID() DispatchID
+	Name() string                       // tt-metal's without its prefix, as "WAIT"
+	encode(b *Builder, header bool) int // appends it in a relay to the master; header: without data that a relay may bring
 }
 
 // WriteLinear writes one run of bytes to a tile or a rectangle of tiles, at Addr
@@ -155,9 +156,16 @@ func (c *WriteLinear) words() (w [4]uint64) {
 	return w
 }
 
-func (c *WriteLinear) read(w [4]uint64) {
-	*c = WriteLinear{H: DispatchID(w[0]) == DispatchWriteLinearH, McastDests: uint8(w[0] >> 8), OffsetIndex: uint8(w[0] >> 16),
-		NOC: uint32(w[0] >> 32), Addr: w[1], Length: w[2]}
+func readWriteLinear(it *item, _ []item) DispatchCommand {
+	return WriteLinear{DispatchID(it.u8(0)) == DispatchWriteLinearH, it.u8(1), it.u8(2), it.u32(4), it.u64(8), it.u64(16), it.some()}
+}
+
+// some is the data, nil if there are none.
+func (it *item) some() []byte {
+	if it.inline() == 0 {
+		return nil
+	}
+	return it.rest()
 }
 
 func (c *WriteHost) words() (lo, hi uint64) {
@@ -168,8 +176,8 @@ func (c *WriteHost) words() (lo, hi uint64) {
 	return uint64(DispatchWriteHost) | bit(c.Event)<<8 | uint64(c.Pad1)<<16 | uint64(c.Pad2)<<32, hi
 }
 
-func (c *WriteHost) read(lo, hi uint64) {
-	*c = WriteHost{Event: lo>>8&1 != 0, Pad1: uint16(lo >> 16), Pad2: uint32(lo >> 32), Length: hi}
+func readWriteHost(it *item, _ []item) DispatchCommand {
+	return WriteHost{it.u8(1)&1 != 0, it.u16(2), it.u32(4), it.u64(8), it.some()}
 }
 
 func (c *WritePaged) words() (lo, hi uint64) {
@@ -177,8 +185,8 @@ func (c *WritePaged) words() (lo, hi uint64) {
 		uint64(c.PageSize) | uint64(c.Pages)<<32
 }
 
-func (c *WritePaged) read(lo, hi uint64) {
-	*c = WritePaged{DRAM: lo>>8&1 != 0, StartPage: uint16(lo >> 16), Base: uint32(lo >> 32), PageSize: uint32(hi), Pages: uint32(hi >> 32)}
+func readWritePaged(it *item, _ []item) DispatchCommand {
+	return WritePaged{it.u8(1)&1 != 0, it.u16(2), it.u32(4), it.u32(8), it.u32(12), it.some()}
 }
 
 const (
@@ -199,6 +207,31 @@ func (c *WritePacked) words() (lo, hi uint64) {
 	return uint64(DispatchWritePacked) | f<<8 | uint64(uint16(n))<<16 | uint64(c.OffsetIndex)<<32 | uint64(c.Size)<<48, uint64(c.Addr)
 }
 
+func readWritePacked(it *item, _ []item) DispatchCommand {
+	flags := it.u8(1)
+	c := WritePacked{Type: PackedType(flags >> 4), NoStride: flags&packedNoStride != 0, OffsetIndex: it.u16(4), Size: it.u16(6),
+		Addr: it.u32(8), Data: it.some()}
+	if flags&packedMulticast == 0 {
+		c.Cores = it.readWords()
+		return c
+	}
+	c.Rects = make([]Rect, it.count)
+	for i := range c.Rects {
+		q := it.entry(i)
+		c.Rects[i] = Rect{le.Uint32(q), le.Uint32(q[4:])}
+	}
+	return c
+}
+
+// readWords reads a list of words.
+func (it *item) readWords() []uint32 {
+	w := make([]uint32, it.count)
+	for i := range w {
+		w[i] = it.u32(HeaderSize + 4*i)
+	}
+	return w
+}
+
 // subBytes is the size of the list of tiles without padding.
 func (c *WritePacked) subBytes() int { return 4*len(c.Cores) + 8*len(c.Rects) }
 
@@ -213,6 +246,18 @@ func (c *WritePacked) slots() int {
 func (c *WritePackedLarge) words() (lo, hi uint64) {
 	return uint64(DispatchWritePackedLarge) | uint64(c.Type)<<8 | uint64(uint16(len(c.Subs)))<<16 | uint64(c.Alignment)<<32 |
 		uint64(c.OffsetIndex)<<48, 0
+}
+
+func readWritePackedLarge(it *item, _ []item) DispatchCommand {
+	c := WritePackedLarge{Type: LargeType(it.u8(1)), Alignment: it.u16(4), OffsetIndex: it.u16(6), Subs: make([]LargeSub, it.count)}
+	for i := range c.Subs {
+		q := it.entry(i)
+		c.Subs[i] = LargeSub{le.Uint32(q), le.Uint32(q[4:]), uint32(le.Uint16(q[8:])) + 1, q[10], q[11]&1 != 0}
+	}
+	if !it.header {
+		c.Data = it.rest()
+	}
+	return c
 }
 
 // dataBytes is the size of the blocks with their padding. Alignment must be a
@@ -233,12 +278,24 @@ func (c Wait) words() (lo, hi uint64) {
 	return uint64(DispatchWait) | uint64(c.Flags)<<8 | uint64(c.Stream)<<16 | uint64(c.Addr)<<32, uint64(c.Count)
 }
 
-func (c *Wait) read(lo, hi uint64) {
-	*c = Wait{WaitFlags(lo >> 8), uint16(lo >> 16), uint32(lo >> 32), uint32(hi)}
+func readWait(it *item, _ []item) DispatchCommand {
+	return Wait{WaitFlags(it.u8(1)), it.u16(2), it.u32(4), it.u32(8)}
 }
+
+func readDebugDispatch(it *item, _ []item) DispatchCommand {
+	return DebugDispatch{it.u16(2), it.u32(8), it.rest()}
+}
+
+func readDelay(it *item, _ []item) DispatchCommand { return Delay{it.u32(4)} }
 
 func (c SetWriteOffset) words() (lo, hi uint64) {
 	return uint64(DispatchSetWriteOffset) | uint64(c.Count)<<8 | uint64(c.HostID)<<16, 0
+}
+
+func readSetWriteOffset(it *item, _ []item) DispatchCommand {
+	c := SetWriteOffset{HostID: it.u16(2), Count: uint8(it.count)}
+	copy(c.Offsets[:], it.readWords())
+	return c
 }
 
 func (c SendGoSignal) words() (lo, hi uint64) {
@@ -246,22 +303,28 @@ func (c SendGoSignal) words() (lo, hi uint64) {
 		uint64(c.WaitCount) | uint64(c.WaitStream)<<32
 }
 
-func (c *SendGoSignal) read(lo, hi uint64) {
-	*c = SendGoSignal{GoWord(lo >> 8), uint8(lo >> 40), uint8(lo >> 48), uint8(lo >> 56), uint32(hi), uint32(hi >> 32)}
+func readSendGoSignal(it *item, _ []item) DispatchCommand {
+	return SendGoSignal{GoWord(it.u32(1)), it.u8(5), it.u8(6), it.u8(7), it.u32(8), it.u32(12)}
 }
 
 func (c NotifySubordinate) words() (lo, hi uint64) {
 	return uint64(DispatchNotifySubordinate) | bit(c.Wait)<<8 | uint64(c.Mask)<<16, 0
 }
 
-func (c *NotifySubordinate) read(lo, _ uint64) {
-	*c = NotifySubordinate{lo>>8&1 != 0, uint16(lo >> 16)}
+func readNotifySubordinate(it *item, _ []item) DispatchCommand {
+	return NotifySubordinate{it.u8(1)&1 != 0, it.u16(2)}
 }
 
 func (c Delay) words() (lo, hi uint64) { return uint64(DispatchDelay) | uint64(c.Loops)<<32, 0 }
 
 func (c SetNumWorkerSems) words() (lo, hi uint64) {
 	return uint64(DispatchSetNumWorkerSems) | uint64(c.Num)<<32, 0
+}
+
+func readSetNumWorkerSems(it *item, _ []item) DispatchCommand { return SetNumWorkerSems{it.u32(4)} }
+
+func readSetGoSignalNOCData(it *item, _ []item) DispatchCommand {
+	return SetGoSignalNOCData{it.readWords()}
 }
 
 func (c SetGoSignalNOCData) words() (lo, hi uint64) {

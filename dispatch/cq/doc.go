@@ -26,6 +26,10 @@
 // prefetcher commands, with which traces have loops and conditions: LoopBegin,
 // LoopEnd, Branch and CallTrace.
 //
+// Where the fields of each command are, how many bytes it has and what firmware
+// takes is in the table of commands.go, once: decoding, sizes, checks, texts, other
+// revisions and the firmware's header cq_table.h follow from it.
+//
 // Decoding is strict. Bytes that no field owns must be zero, strides and
 // derived lengths must be what an encoder would have written; so a command that
 // decodes without an error encodes to the same bytes again. (What lies between
@@ -34,3 +38,5 @@
 //
 // The package knows no devices: it imports the standard library only.
 package cq
+
+//go:generate go test -run ^TestFirmwareHeader$ . -update

@@ -122,19 +122,6 @@ var examples = []struct {
 		0x00: "05 00 00 00 20 00 00 00 40 00 00 00 00 00 00 00",
 		0x10: "03 01 00 00 00 00 00 00 20 00 00 00 00 00 00 00",
 		0x20: "2a 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"}, 0x0004},
-	{"a host event", Wormhole, exampleEvent, 64, map[int]string{
-		0x00: "05 00 00 00 20 00 00 00 40 00 00 00 00 00 00 00",
-		0x10: "03 01 00 00 00 00 00 00 20 00 00 00 00 00 00 00",
-		0x20: "2a 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"}, 0x0004},
-	{"b wait", Blackhole, exampleWait(WaitStream), 64, map[int]string{
-		0x00: "05 00 00 00 10 00 00 00 40 00 00 00 00 00 00 00",
-		0x10: "07 08 30 00 00 00 00 00 76 00 00 00 00 00 00 00"}, 0x0004},
-	{"b wait", Wormhole, exampleWait(WaitStream), 32, map[int]string{
-		0x00: "05 00 00 00 10 00 00 00 20 00 00 00 00 00 00 00",
-		0x10: "07 08 30 00 00 00 00 00 76 00 00 00 00 00 00 00"}, 0x0002},
-	{"b wait and clear", Blackhole, exampleWait(WaitStream | ClearStream), 64, map[int]string{
-		0x00: "05 00 00 00 10 00 00 00 40 00 00 00 00 00 00 00",
-		0x10: "07 18 30 00 00 00 00 00 76 00 00 00 00 00 00 00"}, 0x0004},
 	{"b' stall", Blackhole, exampleStall, 128, map[int]string{
 		0x00: "05 00 00 00 10 00 00 00 40 00 00 00 00 00 00 00",
 		0x10: "07 0b 30 00 00 00 00 00 76 00 00 00 00 00 00 00",
@@ -161,16 +148,6 @@ var examples = []struct {
 		0x20: "81 00 00 00 82 00 00 00 00 00 00 00 00 00 00 00",
 		0x30: "11 11 11 11 22 22 22 22 00 00 00 00 00 00 00 00",
 		0x40: "33 33 33 33 44 44 44 44 00 00 00 00 00 00 00 00"}, 0x0008},
-	{"d exec_buf", Blackhole, exampleExec, 64, map[int]string{
-		0x00: "07 00 00 00 00 00 40 00 0c 00 00 00 03 00 00 00"}, 0x8004},
-	{"d exec_buf", Wormhole, exampleExec, 32, map[int]string{
-		0x00: "07 00 00 00 00 00 40 00 0c 00 00 00 03 00 00 00"}, 0x8002},
-	{"d exec_buf_end", Blackhole, func(b *Builder) { b.ExecBufEnd() }, 64, map[int]string{
-		0x00: "08 00 00 00 10 00 00 00 40 00 00 00 00 00 00 00",
-		0x10: "0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"}, 0x0004},
-	{"d exec_buf_end", Wormhole, func(b *Builder) { b.ExecBufEnd() }, 32, map[int]string{
-		0x00: "08 00 00 00 10 00 00 00 20 00 00 00 00 00 00 00",
-		0x10: "0b 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00"}, 0x0002},
 	{"e replay", Blackhole, exampleReplay, 256, map[int]string{
 		0x00: "05 00 00 00 10 00 00 00 40 00 00 00 00 00 00 00",
 		0x10: "0f 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00",
@@ -191,10 +168,6 @@ var examples = []struct {
 
 func exampleEvent(b *Builder) {
 	b.WriteHost(WriteHost{Event: true, Data: append([]byte{0x2A}, make([]byte, 15)...)})
-}
-
-func exampleWait(f WaitFlags) func(*Builder) {
-	return func(b *Builder) { b.Wait(Master, Wait{Flags: f, Stream: 48, Count: 118}) }
 }
 
 func exampleStall(b *Builder) { b.WaitStall(Wait{Flags: WaitStream, Stream: 48, Count: 118}) }

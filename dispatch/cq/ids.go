@@ -32,32 +32,18 @@ const (
 	PrefetchCall      PrefetchID = 0xE3
 )
 
-var controlNames = [...]string{"LOOP_BEGIN", "LOOP_END", "BRANCH", "CALL"}
-
-var prefetchNames = [...]string{
-	1: "RELAY_LINEAR", "RELAY_LINEAR_H", "RELAY_PAGED", "RELAY_PAGED_PACKED", "RELAY_INLINE",
-	"RELAY_INLINE_NOFLUSH", "EXEC_BUF", "EXEC_BUF_END", "STALL", "DEBUG", "TERMINATE",
-	"PAGED_TO_RINGBUFFER", "SET_RINGBUFFER_OFFSET", "RELAY_RINGBUFFER",
-	// newer revisions only
-	"RELAY_LINEAR_PACKED", "RELAY_LINEAR_PACKED_H",
-}
-
 // String is tt-metal's name without its prefix, or "PREFETCH_n".
 func (id PrefetchID) String() string {
-	if int(id) < len(prefetchNames) && id != 0 {
-		return prefetchNames[id]
-	}
-	if id.control() {
-		return controlNames[id-PrefetchLoopBegin]
-	}
-	return "PREFETCH_" + strconv.Itoa(int(id))
+	return nameOf(uint8(id), "PREFETCH_", func(v *Revision) *forms { return &v.prefetch })
 }
 
 // control says whether it is one of control flow.
 func (id PrefetchID) control() bool { return id >= PrefetchLoopBegin && id <= PrefetchCall }
 
 // Newer says whether only revisions after this package's use the id.
-func (id PrefetchID) Newer() bool { return id == 15 || id == 16 }
+func (id PrefetchID) Newer() bool {
+	return own().prefetch.by(uint8(id)) == nil && newest().prefetch.by(uint8(id)) != nil
+}
 
 // DispatchID is byte 0 of a dispatcher command (tt-metal cq_commands.hpp,
 // CQDispatchCmdId).
@@ -89,34 +75,25 @@ const (
 	DispatchForwardWithArgs    DispatchID = 0xE3 // FORWARD_SUBORDINATE after READ_ARGs
 )
 
-var dispatchNames = [...]string{
-	1: "WRITE_LINEAR", "WRITE_LINEAR_H", "WRITE_LINEAR_H_HOST", "WRITE_PAGED", "WRITE_PACKED",
-	"WRITE_PACKED_LARGE", "WAIT", "SINK", "DEBUG", "DELAY", "EXEC_BUF_END", "SET_WRITE_OFFSET",
-	"TERMINATE", "SEND_GO_SIGNAL", "NOTIFY_SUBORDINATE_GO_SIGNAL", "SET_NUM_WORKER_SEMS",
-	"SET_GO_SIGNAL_NOC_DATA",
-	// newer revisions only
-	"WRITE_PACKED_LARGE_UNICAST", "SET_SUB_DEVICE_WORKER_COUNTS", "RT_PROFILER_FLUSH",
-}
-
 // String is tt-metal's name without its prefix, or "DISPATCH_n".
 func (id DispatchID) String() string {
-	switch {
-	case int(id) < len(dispatchNames) && id != 0:
-		return dispatchNames[id]
-	case id == DispatchSequence:
-		return "SEQUENCE"
-	case id == DispatchForwardSubordinate:
-		return "FORWARD_SUBORDINATE"
-	case id == DispatchReadArg:
-		return "READ_ARG"
-	case id == DispatchForwardWithArgs:
-		return "FORWARD_WITH_ARGS"
-	}
-	return "DISPATCH_" + strconv.Itoa(int(id))
+	return nameOf(uint8(id), "DISPATCH_", func(v *Revision) *forms { return &v.dispatch })
 }
 
 // Newer says whether only revisions after this package's use the id.
-func (id DispatchID) Newer() bool { return id >= 18 && id <= 20 }
+func (id DispatchID) Newer() bool {
+	return own().dispatch.by(uint8(id)) == nil && newest().dispatch.by(uint8(id)) != nil
+}
+
+// nameOf returns the name of a command, if need be of a newer revision.
+func nameOf(id uint8, prefix string, of func(*Revision) *forms) string {
+	for _, v := range []*Revision{own(), newest()} {
+		if f := of(v).by(id); f != nil {
+			return f.name
+		}
+	}
+	return prefix + strconv.Itoa(int(id))
+}
 
 // Dispatcher selects the dispatcher that gets a RELAY_INLINE.
 type Dispatcher uint8

@@ -29,12 +29,4 @@ func TestNames(t *testing.T) {
 			t.Errorf("%T: %q, want %q", c.v, got, c.want)
 		}
 	}
-	for id := range 256 {
-		if got, want := PrefetchID(id).Newer(), id == 15 || id == 16; got != want {
-			t.Errorf("prefetcher id %d newer: %v", id, got)
-		}
-		if got, want := DispatchID(id).Newer(), id >= 18 && id <= 20; got != want {
-			t.Errorf("dispatcher id %d newer: %v", id, got)
-		}
-	}
 }

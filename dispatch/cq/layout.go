@@ -1,6 +1,11 @@
 package cq
 
-import "strconv"
+import (
+	"encoding/binary"
+	"strconv"
+)
+
+var le = binary.LittleEndian
 
 // Layout names the alignments and coordinate words of one architecture. Its
 // values are those of the architectures elsewhere: 1 Wormhole, 2 Blackhole.

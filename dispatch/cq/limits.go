@@ -12,8 +12,8 @@ const (
 	maxLengthAdjust = 0x7FFF // bytes, RELAY_PAGED
 )
 
-// Limits are what a device's firmware was configured for; Validate and Check
-// test against them. Sizes are in bytes.
+// Limits are what a device's firmware was configured for; Check
+// and CheckTrace test against them. Sizes are in bytes.
 type Limits struct {
 	MaxCommand      int // a fetch entry, and so any command in it
 	MaxUnicast      int // WRITE_PACKED to tiles: as many as the compute grid has; to rectangles: half

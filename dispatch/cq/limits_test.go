@@ -118,11 +118,11 @@ func TestFirmwareLimits(t *testing.T) {
 		}
 		return r
 	}
-	inline := func(c DispatchCommand) Command { return RelayInline{Master, c} }
-	sub := func(c DispatchCommand) Command { return RelayInline{Subordinate, c} }
-	large := func(s ...LargeSub) Command { return WritePackedLarge{Alignment: 16, Subs: s} }
+	inline := func(c DispatchCommand) PrefetchCommand { return RelayInline{Master, c} }
+	sub := func(c DispatchCommand) PrefetchCommand { return RelayInline{Subordinate, c} }
+	large := func(s ...LargeSub) DispatchCommand { return WritePackedLarge{Alignment: 16, Subs: s} }
 	for i, c := range []struct {
-		c    Command
+		c    any // a command of the prefetcher or of a dispatcher
 		l    Layout
 		want error
 	}{
@@ -204,10 +204,10 @@ func TestFirmwareLimits(t *testing.T) {
 		{RelayRingbuffer{[]RingSub{{1<<20 - 64, 65}}}, Blackhole, ErrLimit},
 		{RelayRingbuffer{[]RingSub{{1<<32 - 1, 1<<32 - 1}}}, Blackhole, ErrLimit},
 		{RelayRingbuffer{}, Blackhole, ErrLimit},
-		{Opaque{make([]byte, 16)}, Blackhole, ErrFormat},
+		{Opaque{make([]byte, 16)}, Blackhole, ErrIllegal},
 	} {
-		if err := c.c.Validate(c.l, m); !errors.Is(err, c.want) {
-			t.Errorf("%d: %v %s %+v: got %v, want %v", i, c.l, c.c.Name(), short(c.c), err, c.want)
+		if err := validate(c.l, m, c.c); !errors.Is(err, c.want) {
+			t.Errorf("%d: %v %T %+v: got %v, want %v", i, c.l, c.c, short(c.c), err, c.want)
 		}
 	}
 }
@@ -217,10 +217,10 @@ func TestFirmwareLimits(t *testing.T) {
 func TestRelayFitsTheRing(t *testing.T) {
 	m := DefaultLimits(0)
 	m.DispatchRing = 128 << 10
-	if err := (RelayInline{Master, WriteLinear{Length: 64<<10 - 32}}).Validate(Wormhole, m); err != nil {
+	if err := validate(Wormhole, m, WriteLinear{Length: 64<<10 - 32}); err != nil {
 		t.Error(err)
 	}
-	if err := (RelayInline{Master, WriteLinear{Length: 64<<10 - 31}}).Validate(Wormhole, m); !errors.Is(err, ErrLimit) {
+	if err := validate(Wormhole, m, WriteLinear{Length: 64<<10 - 31}); !errors.Is(err, ErrLimit) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -240,7 +240,23 @@ func TestBuilderWantsWholeSlots(t *testing.T) {
 	}
 }
 
-func short(c Command) string {
+// validate tests a command by itself.
+func validate(l Layout, m Limits, c any) error {
+	if d, ok := c.(DispatchCommand); ok {
+		c = RelayInline{Master, d}
+	}
+	b, err := appendCommand(nil, l, c.(PrefetchCommand))
+	if err != nil {
+		return err
+	}
+	p := parser{v: own(), l: l}
+	if err := p.prefetch(b); err != nil {
+		return err
+	}
+	return p.validate(m)
+}
+
+func short(c any) string {
 	s := fmt.Sprintf("%+v", c)
 	return s[:min(len(s), 80)]
 }

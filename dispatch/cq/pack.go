@@ -34,11 +34,12 @@ func (m Moved) At(at int) (now int, ok bool) {
 // is packed already.
 func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
 	p := packer{l: l, page: page}
-	for e, err := range All(l, stream) {
+	reader := parser{v: own(), l: l}
+	for e, err := range func(yield func(Entry, error) bool) { reader.all(stream, yield) } {
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := p.add(e); err != nil {
+		if err := p.add(e, reader.items); err != nil {
 			return nil, nil, shift(err, e.Offset)
 		}
 	}
@@ -72,23 +73,33 @@ type held struct {
 	at      int // in the payload, what comes from there
 }
 
-// add takes the next command of the stream.
-func (p *packer) add(e Entry) error {
+// add takes the next command of the stream, which was read last.
+func (p *packer) add(e Entry, its []item) error {
 	if p.header != nil {
 		// What a relay brings beyond the data is skipped with the rest of the page: only where the header is tells the page.
-		if n, _ := relayed(e.Command); n != p.wants {
+		if n, _ := its[0].relayed(); n != p.wants {
 			p.close(PrefetchRelayInline)
 		}
 		p.hold(*p.header)
 		p.close(PrefetchRelayInlineNoFlush)
 		p.header = nil
 	}
+	if len(its) == 1 || e.Command.ID() == PrefetchExecBufEnd {
+		p.keep(e)
+		return nil
+	}
+	it := &its[1]
+	if it.raw[0] >= uint8(DispatchSequence) {
+		return bad(ErrFormat, AtRelayed, it.form.name, "the stream is packed already")
+	}
+	payload := held{from: e.Offset + AtRelayed, payload: it.raw}
 	switch c := e.Command.(type) {
+	case RelayInlineNoFlush:
+		p.settle()
+		// The data come with the next command, so this one is the last in its relay.
+		p.header, p.wants = &payload, it.data-uint64(it.inline())
+		return nil
 	case RelayInline:
-		if err := unpacked(c.Command); err != nil {
-			return err
-		}
-		payload := held{from: e.Offset + AtRelayed, payload: e.Raw[AtRelayed : AtRelayed+size(c.Command, false)]}
 		switch d := c.Command.(type) {
 		case NotifySubordinate:
 			if c.To == Master && d.Mask == 1 {
@@ -102,39 +113,26 @@ func (p *packer) add(e Entry) error {
 				over := make([]byte, ForwardSubordinateSize)
 				lo, _ := ForwardSubordinate{Wait: p.wait}.words()
 				le.PutUint64(over, lo)
-				copy(over[AtForwarded:], payload.payload)
+				copy(over[AtForwarded:], it.raw)
 				p.hold(held{from: payload.from, payload: over, at: AtForwarded})
 				return nil
 			}
 		}
-		p.settle()
-		if c.To == Master {
-			p.hold(payload)
-			return nil
-		}
-	case RelayInlineNoFlush:
-		if err := unpacked(c.Command); err != nil {
-			return err
-		}
-		p.settle()
-		// The data come with the next command, so this one is the last in its relay.
-		head := size(c.Command, true)
-		p.header = &held{from: e.Offset + AtRelayed, payload: e.Raw[AtRelayed : AtRelayed+head]}
-		p.wants = uint64(size(c.Command, false) - head)
-		return nil
 	}
-	p.flush()
-	p.moves = append(p.moves, moved{from: e.Offset, to: len(p.out), n: len(e.Raw)})
-	p.out = append(p.out, e.Raw...)
+	p.settle()
+	if it.to == Master {
+		p.hold(payload)
+	} else {
+		p.keep(e)
+	}
 	return nil
 }
 
-func unpacked(d DispatchCommand) error {
-	switch d.(type) {
-	case Sequence, ForwardSubordinate, ReadArg:
-		return bad(ErrFormat, AtRelayed, d.Name(), "the stream is packed already")
-	}
-	return nil
+// keep leaves a command as it is.
+func (p *packer) keep(e Entry) {
+	p.flush()
+	p.moves = append(p.moves, moved{from: e.Offset, to: len(p.out), n: len(e.Raw)})
+	p.out = append(p.out, e.Raw...)
 }
 
 // settle places a NotifySubordinate that no go signal follows.
@@ -170,8 +168,7 @@ func (p *packer) close(id PrefetchID) {
 	p.out = append(p.out, make([]byte, HeaderSize)...)
 	base := len(p.out)
 	if len(p.held) > 1 {
-		lo, hi := Sequence{Commands: make([]DispatchCommand, len(p.held))}.words()
-		p.out = le.AppendUint64(le.AppendUint64(p.out, lo), hi)
+		p.out = le.AppendUint64(le.AppendUint64(p.out, sequenceWord(len(p.held))), 0)
 	}
 	for _, h := range p.held {
 		p.out = append(p.out, make([]byte, SlotStride(len(p.out)-base)-(len(p.out)-base))...)

@@ -8,74 +8,27 @@ const (
 	// RELAY_INLINE and its kin: the dispatcher command after the prefetcher's.
 	AtRelayed = HeaderSize
 
-	atRelayLinearLength = 3  // 64 bits
-	atRelayLinearNOC    = 11 // 32 bits
-	atRelayLinearAddr   = 15 // 64 bits
-
-	atRelayLinearHNOC    = 4
-	atRelayLinearHAddr   = 8 // 64 bits
-	atRelayLinearHLength = 16
-
-	atRelayPagedStart    = 1 // 8 bits
-	atRelayPagedBase     = 4
-	atRelayPagedPageSize = 8
-	atRelayPagedPages    = 12
-
-	atExecBufBase    = 4
-	atExecBufLogPage = 8
-	atExecBufPages   = 12
-
-	atToRingbufferFlags   = 1 // 8 bits, 1 = Reset
-	atToRingbufferAdvance = 4
-	atToRingbufferBase    = 8
-	atToRingbufferLength  = 12
-
-	atRingbufferOffset = 1 // SET_RINGBUFFER_OFFSET
-
-	atWriteLinearNOC    = 4
-	atWriteLinearAddr   = 8  // 64 bits
-	AtWriteLinearLength = 16 // 64 bits
-
-	atWriteHostPad1 = 2 // 16 bits
-	atWriteHostPad2 = 4
-	AtWriteHostData = HeaderSize // and of WRITE_PAGED
-
-	atWritePagedStart = 2 // 16 bits
-	atWritePagedBase  = 4
-
-	atPackedOffsetIndex = 4 // 16 bits
-	AtPackedAddr        = 8 // WRITE_PACKED, as the slot of a launch message
+	AtWriteLinearLength = 16         // 64 bits
+	AtWriteHostData     = HeaderSize // and of WRITE_PAGED
+	AtPackedAddr        = 8          // WRITE_PACKED, as the slot of a launch message
 
 	AtWaitFlags  = 1 // 8 bits
 	AtWaitStream = 2 // 16 bits
-	atWaitAddr   = 4
 	AtWaitCount  = 8
 
 	AtHostID = 2 // 16 bits, SET_WRITE_OFFSET
 
 	AtGoWord       = 1
-	AtGoMulticast  = 5
-	atGoMulticast  = 5 // 8 bits
-	atGoNumUnicast = 6 // 8 bits
-	atGoNOCStart   = 7 // 8 bits
+	AtGoMulticast  = 5 // 8 bits
 	AtGoWaitCount  = 8
 	AtGoWaitStream = 12
-
-	atNotifyMask = 2 // 16 bits
 )
 
-// Offsets of the fields of a list entry, from AtPagedSub, AtLargeSub or atRingSub.
+// Offsets of the fields of a list entry, from AtPagedSub or AtLargeSub.
 const (
-	AtPagedSubStart  = 0 // 16 bits
-	AtPagedSubBase   = 4
-	atPagedSubLength = 8
-
-	atLargeSubNOC    = 0
-	AtLargeSubAddr   = 4
-	atLargeSubLength = 8 // 16 bits, holds length-1
-
-	atRingSubStart  = 0
-	atRingSubLength = 4
+	AtPagedSubStart = 0 // 16 bits
+	AtPagedSubBase  = 4
+	AtLargeSubAddr  = 4
 )
 
 // AtPagedSub is the offset of entry i in a RELAY_PAGED_PACKED.
@@ -89,9 +42,6 @@ func AtLargeSub(i int) int { return HeaderSize + 12*i }
 
 // AtPackedCore is the offset of tile i in a WRITE_PACKED to tiles.
 func AtPackedCore(i int) int { return HeaderSize + 4*i }
-
-// atPackedRect is the offset of rectangle i in a WRITE_PACKED to rectangles.
-func atPackedRect(i int) int { return HeaderSize + 8*i }
 
 // AtWriteOffset is the offset of offset i in a SET_WRITE_OFFSET.
 func AtWriteOffset(i int) int { return HeaderSize + 4*i }

@@ -1,24 +1,14 @@
 package cq
 
-// Command is any command of a prefetcher or dispatcher.
-type Command interface {
-	// Name is tt-metal's name without its prefix, as "RELAY_INLINE".
-	Name() string
-	// Fields lists the fields with their offsets from the command's start.
-	Fields(l Layout) []Field
-	// Validate tests the values against the limits of the device's firmware.
-	// A *LimitError says which one is beyond them.
-	Validate(l Layout, m Limits) error
-}
-
 // PrefetchCommand is a command for the prefetcher: RelayLinear, RelayLinearH,
 // RelayPaged, RelayPagedPacked, RelayInline, RelayInlineNoFlush, ExecBuf,
 // ExecBufEnd, Stall, DebugPrefetch, TerminatePrefetch, PagedToRingbuffer,
 // SetRingbufferOffset or RelayRingbuffer, or one of this runtime's own:
 // LoopBegin, LoopEnd, Branch or CallTrace.
 type PrefetchCommand interface {
-	Command
 	ID() PrefetchID
+	Name() string          // tt-metal's without its prefix, as "RELAY_INLINE"
+	encode(b *Builder) int // appends it
 }
 
 // RelayLinear reads Length bytes at Addr of the tile NOC and appends them to the
@@ -128,8 +118,7 @@ type RingSub struct {
 	Length uint32
 }
 
-// The headers as little-endian words. Encoder and decoder share them: a header
-// is canonical exactly when the words of what was read from it are its own.
+// Headers as little-endian words, which is what encoders write, and back. TestDescriptors compares both with the forms.
 
 func (c RelayLinear) words() (w [4]uint64) {
 	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24
@@ -138,10 +127,8 @@ func (c RelayLinear) words() (w [4]uint64) {
 	return w
 }
 
-func (c *RelayLinear) read(w [4]uint64) {
-	c.Length = w[0]>>24 | w[1]<<40
-	c.NOC = uint32(w[1] >> 24)
-	c.Addr = w[1]>>56 | w[2]<<8
+func readRelayLinear(it *item, _ []item) PrefetchCommand {
+	return RelayLinear{it.u64(3), it.u32(11), it.u64(15)}
 }
 
 func (c RelayLinearH) words() (w [4]uint64) {
@@ -151,41 +138,65 @@ func (c RelayLinearH) words() (w [4]uint64) {
 	return w
 }
 
-func (c *RelayLinearH) read(w [4]uint64) {
-	c.NOC, c.Addr, c.Length = uint32(w[0]>>32), w[1], uint32(w[2])
+func readRelayLinearH(it *item, _ []item) PrefetchCommand {
+	return RelayLinearH{it.u32(4), it.u64(8), it.u32(16)}
 }
 
 func (c RelayPaged) words() (lo, hi uint64) {
-	f := uint64(c.LengthAdjust & 0x7FFF)
-	if c.DRAM {
-		f |= 0x8000
-	}
+	f := uint64(c.LengthAdjust&maxLengthAdjust) | bit(c.DRAM)<<15
 	return uint64(PrefetchRelayPaged) | uint64(c.StartPage)<<8 | f<<16 | uint64(c.Base)<<32,
 		uint64(c.PageSize) | uint64(c.Pages)<<32
 }
 
-func (c *RelayPaged) read(lo, hi uint64) {
-	*c = RelayPaged{uint8(lo >> 8), lo>>31&1 != 0, uint16(lo>>16) & 0x7FFF, uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+func readRelayPaged(it *item, _ []item) PrefetchCommand {
+	f := it.u16(2)
+	return RelayPaged{it.u8(1), f>>15 != 0, f & maxLengthAdjust, it.u32(4), it.u32(8), it.u32(12)}
 }
 
 func pagedPackedWords(count int, total uint32, stride int) (lo, hi uint64) {
 	return uint64(PrefetchRelayPagedPacked) | uint64(uint16(count))<<16 | uint64(total)<<32, uint64(uint32(stride))
 }
 
-func relayWords(id PrefetchID, to Dispatcher, length, stride int) (lo, hi uint64) {
-	return uint64(id) | uint64(to)<<8 | uint64(uint32(length))<<32, uint64(uint32(stride))
+func readRelayPagedPacked(it *item, _ []item) PrefetchCommand {
+	var c RelayPagedPacked
+	c.Subs = make([]PagedSub, it.count)
+	for i := range c.Subs {
+		q := it.entry(i)
+		c.Subs[i] = PagedSub{le.Uint16(q), le.Uint16(q[2:]), le.Uint32(q[4:]), le.Uint32(q[8:])}
+	}
+	return c
+}
+
+func readRelayInline(it *item, kids []item) PrefetchCommand {
+	return RelayInline{Dispatcher(it.u8(1)), inside(it, kids)}
+}
+
+func readRelayNoFlush(it *item, kids []item) PrefetchCommand {
+	return RelayInlineNoFlush{inside(it, kids)}
+}
+
+// inside makes the command in a relay, or an Opaque if that could not be read.
+func inside(it *item, kids []item) DispatchCommand {
+	if len(kids) == 0 {
+		return Opaque{Payload: it.rest()}
+	}
+	return kids[0].form.dispatch(&kids[0], kids[1:1+kids[0].kids])
 }
 
 func (c ExecBuf) words() (lo, hi uint64) {
 	return uint64(PrefetchExecBuf) | uint64(c.Base)<<32, uint64(c.LogPageSize) | uint64(c.Pages)<<32
 }
 
-func (c *ExecBuf) read(lo, hi uint64) {
-	*c = ExecBuf{uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+func readExecBuf(it *item, _ []item) PrefetchCommand {
+	return ExecBuf{it.u32(4), it.u32(8), it.u32(12)}
 }
 
 func debugWords(id uint8, key uint16, size, stride uint32) (lo, hi uint64) {
 	return uint64(id) | uint64(key)<<16 | uint64(size)<<32, uint64(stride)
+}
+
+func readDebugPrefetch(it *item, _ []item) PrefetchCommand {
+	return DebugPrefetch{it.u16(2), it.rest()}
 }
 
 func (c PagedToRingbuffer) words() (lo, hi uint64) {
@@ -193,21 +204,39 @@ func (c PagedToRingbuffer) words() (lo, hi uint64) {
 		uint64(c.Base) | uint64(c.Length)<<32
 }
 
-func (c *PagedToRingbuffer) read(lo, hi uint64) {
-	*c = PagedToRingbuffer{lo>>8&1 != 0, uint8(lo >> 16), uint8(lo >> 24), uint32(lo >> 32), uint32(hi), uint32(hi >> 32)}
+func readPagedToRingbuffer(it *item, _ []item) PrefetchCommand {
+	return PagedToRingbuffer{it.u8(1)&1 != 0, it.u8(2), it.u8(3), it.u32(4), it.u32(8), it.u32(12)}
 }
 
 func (c SetRingbufferOffset) words() (lo, hi uint64) {
 	return uint64(PrefetchSetRingbufferOffset) | uint64(c.Offset)<<8, bit(c.Write)
 }
 
-func (c *SetRingbufferOffset) read(lo, hi uint64) {
-	*c = SetRingbufferOffset{uint32(lo >> 8), hi&0xFF != 0}
+func readSetRingbufferOffset(it *item, _ []item) PrefetchCommand {
+	return SetRingbufferOffset{it.u32(1), it.u8(8) != 0}
 }
 
 func ringWords(count, stride int) (lo, hi uint64) {
 	return uint64(PrefetchRelayRingbuffer) | uint64(uint16(count))<<16 | uint64(uint32(stride))<<32, 0
 }
+
+func readRelayRingbuffer(it *item, _ []item) PrefetchCommand {
+	var c RelayRingbuffer
+	c.Subs = make([]RingSub, it.count)
+	for i := range c.Subs {
+		q := it.entry(i)
+		c.Subs[i] = RingSub{le.Uint32(q), le.Uint32(q[4:])}
+	}
+	return c
+}
+
+func (it *item) u8(at int) uint8   { return it.raw[at] }
+func (it *item) u16(at int) uint16 { return le.Uint16(it.raw[at:]) }
+func (it *item) u32(at int) uint32 { return le.Uint32(it.raw[at:]) }
+func (it *item) u64(at int) uint64 { return le.Uint64(it.raw[at:]) }
+
+// rest is the data; not nil if there are none.
+func (it *item) rest() []byte { return it.raw[it.head:len(it.raw):len(it.raw)] }
 
 func bit(b bool) uint64 {
 	if b {

@@ -15,29 +15,55 @@ const listShown = 4
 // Line is one command as a line: the processor that executes it, its name, its fields. Long
 // lists are cut, data are counted only.
 func Line(l Layout, c PrefetchCommand) string {
-	who, note := "prefetch", ""
-	var shown Command = c
-	data := 0
+	var d DispatchCommand
+	who, relayed := Master, false
 	switch c := c.(type) {
 	case RelayInline:
-		who, shown = c.To.String(), c.Command
-		data = dataSize(c.Command)
+		who, d = c.To, c.Command
 	case RelayInlineNoFlush:
-		who, shown, note = Master.String(), c.Command, " data=relayed"
-	case DebugPrefetch:
-		data = len(c.Data)
+		d, relayed = c.Command, true
+	default:
+		p := parser{v: own(), l: l}
+		b := NewBuilder(l, nil)
+		if b.Append(c); b.err != nil || p.prefetch(b.buf) != nil {
+			return line("prefetch", c.Name(), nil, 0, false)
+		}
+		return line("prefetch", c.Name(), own().fields(l, p.items), p.items[0].inline(), false)
 	}
-	if shown == nil {
+	switch d := d.(type) {
+	case nil:
 		return fmt.Sprintf("%-10s  nothing", who)
+	case Opaque:
+		return line(who.String(), d.Name(), nil, len(d.Payload), relayed)
+	case Sequence: // its commands have lines of their own
+		return line(who.String(), d.Name(), []Field{{Name: "count", Text: strconv.Itoa(len(d.Commands))}}, 0, relayed)
 	}
-	fields := shown.Fields(l)
-	if _, ok := shown.(Sequence); ok {
-		fields = fields[:1] // its commands have lines of their own
+	its := itemsOf(l, d)
+	if len(its) == 0 {
+		return line(who.String(), d.Name(), nil, 0, relayed)
 	}
-	return line(who, shown.Name(), fields, data, note)
+	return line(who.String(), d.Name(), own().fields(l, its), its[0].inline(), relayed)
 }
 
-func line(who, name string, fields []Field, data int, note string) string {
+// itemsOf encodes a dispatcher's command, with the data that it has, and reads it. It returns none for a command that can't
+// be encoded.
+func itemsOf(l Layout, d DispatchCommand) []item {
+	for _, header := range []bool{true, false} { // first without zeros in place of data
+		b := NewBuilder(l, nil)
+		at := b.encode(d, header)
+		if b.err != nil {
+			continue
+		}
+		p := parser{v: own(), l: l}
+		n := at + int(le.Uint32(b.buf[4:]))
+		if _, err := p.dispatch(b.buf[at:n], 0, place{header: header, whole: true}); err == nil {
+			return p.items
+		}
+	}
+	return nil
+}
+
+func line(who, name string, fields []Field, data int, relayed bool) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "%-10s  %s", who, name)
 	cut := false
@@ -57,31 +83,12 @@ func line(who, name string, fields []Field, data int, note string) string {
 	if cut {
 		s.WriteString(" ...")
 	}
-	if data > 0 {
+	if relayed {
+		s.WriteString(" data=relayed")
+	} else if data > 0 {
 		fmt.Fprintf(&s, " data=%d", data)
 	}
-	s.WriteString(note)
 	return s.String()
-}
-
-func dataSize(c DispatchCommand) int {
-	switch c := c.(type) {
-	case WriteLinear:
-		return len(c.Data)
-	case WriteHost:
-		return len(c.Data)
-	case WritePaged:
-		return len(c.Data)
-	case WritePacked:
-		return len(c.Data)
-	case WritePackedLarge:
-		return len(c.Data)
-	case DebugDispatch:
-		return len(c.Data)
-	case Opaque:
-		return len(c.Payload)
-	}
-	return 0
 }
 
 // Print writes a stream, one line for each command: its offset, its size in
@@ -128,42 +135,37 @@ func showSequence(out io.Writer, l Layout, e Entry) {
 	if c, _, ok := e.Dispatch(); !ok || c == nil || c.ID() != DispatchSequence {
 		return
 	}
-	for r := range e.Relayed {
-		one := PrefetchCommand(RelayInline{r.To, r.Command})
-		if r.Header {
-			one = RelayInlineNoFlush{r.Command}
-		}
-		fmt.Fprintf(out, "%08x %6d    %s\n", r.At, size(r.Command, r.Header), Line(l, one))
+	for its := range e.sequence {
+		it := &its[0]
+		fmt.Fprintf(out, "%08x %6d    %s\n", e.Offset+it.at, len(it.raw),
+			line(it.to.String(), it.form.name, own().fields(l, its), it.inline(), it.header))
 	}
 }
 
 func dumpEntry(out io.Writer, l Layout, e Entry) {
-	if e.Command == nil {
+	p := parser{v: own(), l: l}
+	if e.Command == nil || p.prefetch(e.Raw) != nil && len(p.items) == 0 {
 		dumpRows(out, e.Offset, e.Raw)
 		return
 	}
-	fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", e.Offset, "id", fmt.Sprintf("0x%x", e.Raw[0]), e.Command.Name())
-	dumpFields(out, e.Offset, e.Command.Fields(l))
-	if dbg, ok := e.Command.(DebugPrefetch); ok {
-		dumpRows(out, e.Offset+HeaderSize, dbg.Data)
+	for i := range min(len(p.items), 2) {
+		it := &p.items[i]
+		at := e.Offset + it.at
+		fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", at, "id", fmt.Sprintf("0x%x", it.raw[0]), it.form.name)
+		for _, f := range p.v.fields(l, p.items[i:]) {
+			fmt.Fprintf(out, "    %08x u%-2d %-16s %-12s %s\n", at+f.Offset, 8*f.Size, f.Name, fmt.Sprintf("0x%x", f.Value), f.Text)
+		}
+		if n := it.inline(); n > 0 {
+			dumpRows(out, at+it.head, it.raw[it.head:])
+		}
 	}
-	inner, _, ok := e.Dispatch()
-	if !ok || inner == nil {
-		return
-	}
-	at := e.Offset + AtRelayed
-	fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", at, "id", fmt.Sprintf("0x%x", uint8(inner.ID())), inner.Name())
-	dumpFields(out, at, inner.Fields(l))
-	if n := dataSize(inner); n > 0 {
-		// data are the last bytes of the payload
-		end := AtRelayed + size(inner, false)
-		dumpRows(out, e.Offset+end-n, e.Raw[end-n:end])
-	}
-}
-
-func dumpFields(out io.Writer, at int, fields []Field) {
-	for _, f := range fields {
-		fmt.Fprintf(out, "    %08x u%-2d %-16s %-12s %s\n", at+f.Offset, 8*f.Size, f.Name, fmt.Sprintf("0x%x", f.Value), f.Text)
+	if p.items[0].form.data == dataRelay && len(p.items) == 1 {
+		opaque := p.items[0].raw[HeaderSize:]
+		if len(opaque) > 0 {
+			id := DispatchID(opaque[0])
+			fmt.Fprintf(out, "    %08x u8  %-16s %-12s %s\n", e.Offset+AtRelayed, "id", fmt.Sprintf("0x%x", uint8(id)), id)
+		}
+		dumpRows(out, e.Offset+AtRelayed, opaque)
 	}
 }
 

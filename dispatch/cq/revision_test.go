@@ -10,59 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
-
-// The pinned revision's table reads every command as the decoder does.
-func TestPinnedTableEqualsDecoder(t *testing.T) {
-	seen := map[string]bool{}
-	pin := RevisionByName(Pinned)
-	compare := func(t *rapid.T) {
-		l := genLayout(t)
-		c := genPrefetch(t)
-		if flag(t, "inline") {
-			c = RelayInline{Master, genDispatch(t, false)}
-		}
-		if d, _, _ := (Entry{Command: c}).Dispatch(); d != nil && d.ID() >= DispatchSequence {
-			t.Skip("no revision's")
-		}
-		stream, err := appendCommand(nil, l, c)
-		if err != nil {
-			t.Skip(err)
-		}
-		want := Command(c)
-		data := 0
-		switch c := c.(type) {
-		case RelayInline:
-			want, data = c.Command, dataSize(c.Command)
-		case RelayInlineNoFlush:
-			want = c.Command
-		case DebugPrefetch:
-			data = len(c.Data)
-		}
-		d := revisionReader{v: pin, l: l, b: stream}
-		if err := d.prefetch(); err != nil {
-			return // stricter than the decoder: see Read
-		}
-		seen[d.r.Relay+" "+d.r.Name] = true
-		if diff := cmp.Diff(want.Fields(l), d.r.Fields); diff != "" {
-			t.Fatalf("%s differs (-decoder +table):\n%s", want.Name(), diff)
-		}
-		if d.r.Size != len(stream) || d.r.Data != data || d.r.Name != want.Name() {
-			t.Fatalf("%s of %d B with %d B of data, want %s, %d, %d", d.r.Name, d.r.Size, d.r.Data, want.Name(), len(stream), data)
-		}
-		if n, ok := relayed(c); ok && n != d.r.Relayed {
-			t.Fatalf("%s relays %d B, want %d", want.Name(), d.r.Relayed, n)
-		}
-	}
-	rapid.Check(t, compare)
-	for seed := range 200 { // the same commands every time, of enough kinds
-		rapid.Custom(func(t *rapid.T) bool { compare(t); return true }).Example(seed)
-	}
-	if len(seen) < 12 {
-		t.Errorf("only %d kinds of commands were compared: %v", len(seen), seen)
-	}
-}
 
 // rows lays out a Blackhole stream: each argument is a command, rows of 16 bytes of which the last may be shorter,
 // padded to 64 bytes.

@@ -12,13 +12,17 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
 //go:embed images
-var images embed.FS
+var archives embed.FS
+
+var committed = images.New(archives, "images")
 
 // ErrNotFound means that there is no such image: an architecture this package has no firmware for, or a name that is
 // not one of the command-queue kernels.
@@ -80,9 +84,9 @@ func cqFile(arch chip.Arch, name, suffix string) ([]byte, error) {
 }
 
 func read(arch chip.Arch, name string) ([]byte, error) {
-	image, err := images.ReadFile("images/" + arch.String() + "/" + name)
-	if err != nil {
+	image, err := committed.File(arch, name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("firmware: %s for %v: %w", name, arch, ErrNotFound)
 	}
-	return image, nil
+	return image, err
 }

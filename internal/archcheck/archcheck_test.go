@@ -72,8 +72,8 @@ tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
-dispatch/firmware          -> chip  # what runs on the chip, as images
-dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
+dispatch/firmware          -> chip internal/images  # what runs on the chip, as images
+dispatch/firmware/relay    -> chip internal/images  # what carries queues over Ethernet, as images
 kernels                    -> internal/debug/stack chip internal/riscv internal/images  # compiles, loads and relocates kernels
 kernels/metal              -> kernels dispatch/abi chip  # kernels and base firmware that tt-metal built
 

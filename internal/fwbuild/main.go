@@ -8,7 +8,7 @@
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
 // [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
 // -check it writes nothing, and fails if the committed images differ from what it built. With -only it makes the images whose
-// names, such as blackhole/compute/matmul, match, and leaves the others alone. ELF files are committed in an archive for each chip
+// names, such as blackhole/compute/matmul, match, and leaves the others alone. Images are committed in an archive for each chip
 // ([images.Pack]); what is compared is their content, since compressed bytes depend on the version of compress/gzip.
 package main
 
@@ -159,8 +159,8 @@ func build(tools toolchain, dir string, targets []target, check bool, only *rege
 	return nil
 }
 
-// makeImages makes targets: their images by path below the images directory. ELF files are kept in an archive for each chip, and have
-// the path archive/file.
+// makeImages makes targets: their images by path below the images directory, which is archive/file, with an archive for
+// each chip.
 func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[string][]byte, error) {
 	made := map[string][]byte{}
 	for _, t := range targets {
@@ -172,10 +172,8 @@ func makeImages(tools toolchain, targets []target, only *regexp.Regexp) (map[str
 			return nil, err
 		}
 		for output, image := range files {
-			if t.form == elfFile {
-				arch, name, _ := strings.Cut(output, "/")
-				output = arch + images.Ext + "/" + name
-			}
+			arch, name, _ := strings.Cut(output, "/")
+			output = arch + images.Ext + "/" + name
 			if other, ok := made[output]; ok && !bytes.Equal(other, image) {
 				return nil, fmt.Errorf("fwbuild: %s: two targets make it, with different content", output)
 			}

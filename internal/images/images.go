@@ -1,4 +1,4 @@
-// Package images packs the kernel images of a package into one compressed archive for each chip, and unpacks them.
+// Package images packs the images of kernels or firmware of a package into one compressed archive for each chip, and unpacks them.
 package images
 
 import (
@@ -52,12 +52,15 @@ func (s Set) Files(a chip.Arch) (map[string][]byte, error) {
 }
 
 // ELF returns a copy of the image with the path name.elf. The error of a missing image wraps [fs.ErrNotExist].
-func (s Set) ELF(a chip.Arch, name string) ([]byte, error) {
+func (s Set) ELF(a chip.Arch, name string) ([]byte, error) { return s.File(a, name+".elf") }
+
+// File returns a copy of the image with a path. The error of a missing image wraps [fs.ErrNotExist].
+func (s Set) File(a chip.Arch, name string) ([]byte, error) {
 	files, err := s.Files(a)
 	if err != nil {
 		return nil, err
 	}
-	file, ok := files[name+".elf"]
+	file, ok := files[name]
 	if !ok {
 		return nil, fmt.Errorf("images: %s for %v: %w", name, a, fs.ErrNotExist)
 	}

@@ -10,24 +10,32 @@ package relay
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild relay
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/binary"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 )
 
-//go:embed images/wormhole/relay.bin
-var image []byte
+//go:embed images
+var archives embed.FS
 
-//go:embed images/wormhole/forward.bin
-var forward []byte
+var committed = images.New(archives, "images")
 
 // Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a multiple of 16.
-func Image() []byte { return append([]byte(nil), image...) }
+func Image() []byte { return file("relay.bin") }
 
 // Forward returns the kernel that sends words of a core's L1 on to the far tile, as it lies in L1 at any multiple of 16. Its
 // arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
-func Forward() []byte { return append([]byte(nil), forward...) }
+func Forward() []byte { return file("forward.bin") }
+
+func file(name string) []byte {
+	b, err := committed.File(chip.Wormhole, name)
+	if err != nil {
+		panic(err) // a build without its images
+	}
+	return b
+}
 
 // Addresses in an Ethernet tile's L1.
 const (

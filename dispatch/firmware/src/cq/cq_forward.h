@@ -15,7 +15,7 @@
 #define CQ_FORWARDED_SYNC 16u     // after the command
 
 // cq_sync_index is the sub-device that a command is for: the first one if it is no go signal.
-RP_INLINE uint32_t cq_sync_index(const struct cq_send_go* c, uint32_t first_stream) {
+RP_INLINE uint32_t cq_sync_index(const struct cq_send_go_signal* c, uint32_t first_stream) {
     return c->id == CQ_DISPATCH_SEND_GO_SIGNAL ? c->wait_stream - first_stream : 0;
 }
 

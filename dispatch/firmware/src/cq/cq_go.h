@@ -41,8 +41,8 @@ RP_INLINE uint64_t cq_wait_workers(uint32_t stream, uint32_t count, int timed) {
 // cq_multicast_go starts all workers by a word after the command's header, once they have finished what was sent before.
 RP_INLINE uint64_t cq_multicast_go(const struct cq_go* go, uint32_t noc, uint32_t command, uint32_t slot, uint32_t word,
                                    int timed) {
-    uint32_t stream = ((const struct cq_send_go*)command)->wait_stream;
-    uint32_t count = ((const struct cq_send_go*)command)->wait_count;
+    uint32_t stream = ((const struct cq_send_go_signal*)command)->wait_stream;
+    uint32_t count = ((const struct cq_send_go_signal*)command)->wait_count;
     uint32_t to = go->address + 4 * slot;
     uint32_t from = cq_place_go(command, to, word);
     // A multicast reserves its whole tree. Reserving one while another's writes are under way can lock both.
@@ -55,16 +55,16 @@ RP_INLINE uint64_t cq_multicast_go(const struct cq_go* go, uint32_t noc, uint32_
 
 // cq_send_any_go is cq_send_go, also for commands that start workers one by one, or none.
 CQ_SHARED uint64_t cq_send_any_go(const struct cq_go* go, uint32_t noc, uint32_t command, int timed) {
-    const struct cq_send_go* c = (const struct cq_send_go*)command;
-    uint32_t word = cq_u32(c->go_signal);
-    uint32_t num_unicast = c->num_unicast;
-    uint32_t unicast = c->noc_data_start;
+    const struct cq_send_go_signal* c = (const struct cq_send_go_signal*)command;
+    uint32_t word = cq_u32(c->go);
+    uint32_t num_unicast = c->unicasts;
+    uint32_t unicast = c->noc_start;
     uint64_t now;
     if (unicast + num_unicast > CQ_GO_NOC_DATA_WORDS) {
         cq_park(CQ_BAD_LENGTH, rp_load(command));
     }
-    if (c->multicast_slot != CQ_GO_NO_MULTICAST) {
-        now = cq_multicast_go(go, noc, command, c->multicast_slot, word, timed);
+    if (c->multicast != CQ_GO_NO_MULTICAST) {
+        now = cq_multicast_go(go, noc, command, c->multicast, word, timed);
     } else {
         now = cq_wait_workers(c->wait_stream, c->wait_count, timed);
     }

@@ -10,9 +10,6 @@
 #include "cq_prefetch_input.h"
 #include "cq_ring.h"
 
-#define MAX_LOOPS 16u
-#define MAX_CALLS 8u
-
 struct cq_loop {
     uint32_t loop;   // its number in its trace
     uint32_t left;   // iterations, with the present one
@@ -26,7 +23,7 @@ struct cq_control {
     uint32_t aborted;  // how many replays have
     uint32_t replays;  // begun so far, with the present one
     uint32_t depth;    // of loops
-    struct cq_loop loops[MAX_LOOPS];
+    struct cq_loop loops[CQ_LOOPS];
     uint32_t log_limit;     // written by the host: entries that the log has room for; 0 = no log
     uint32_t log_xy;        // written by the host: the tile that has the log
     uint32_t log_addr;      // written by the host: where it begins
@@ -44,7 +41,7 @@ static struct cq_ring_writer master;  // the ring of the dispatcher
 static struct {
     uint32_t base, page_log, count;
     uint32_t resume;  // offset of the next command
-} calls[MAX_CALLS];
+} calls[CQ_CALLS];
 static uint32_t call_depth;
 
 static uint32_t loop_depth;
@@ -68,13 +65,13 @@ static void set_loop_depth(uint32_t depth) {
 }
 
 // Has the dispatcher write an entry of the log, with the time at which everything before is done.
-CQ_SHARED void log_entry(enum cq_turn turn) {
+CQ_SHARED void log_entry(uint32_t turn) {
     volatile struct cq_control* s = control();
     uint32_t n = s->logged;
     if (n < s->log_limit) {
         rp_noc_write_flush(NOC);  // the entry before has left
         *(volatile uint32_t*)&s->stamp = CQ_DISPATCH_STAMP;
-        s->stamp.noc_xy = s->log_xy;
+        s->stamp.noc = s->log_xy;
         s->stamp.addr = s->log_addr + n * (sizeof s->stamp - CQ_HEADER_BYTES);
         s->stamp.trace = trace.base;
         s->stamp.what = (trace.at + (commands.ptr - trace.part)) | turn;
@@ -86,7 +83,7 @@ CQ_SHARED void log_entry(enum cq_turn turn) {
     s->logged = n + 1;
 }
 
-RP_INLINE void log_turn(enum cq_turn turn) {
+RP_INLINE void log_turn(uint32_t turn) {
     if (control()->log_limit != 0) {
         log_entry(turn);
     }
@@ -122,7 +119,7 @@ static void loop_begin(void) {
         trace_seek(c->exit);
         return;
     }
-    if (loop_depth == MAX_LOOPS) {
+    if (loop_depth == CQ_LOOPS) {
         cq_park(CQ_BAD_LENGTH, first_word());
     }
     volatile struct cq_loop* l = &control()->loops[loop_depth];
@@ -149,7 +146,7 @@ static void loop_end(void) {
     const struct cq_loop_end* c = (const struct cq_loop_end*)commands.ptr;
     need_trace();
     volatile struct cq_loop* l = innermost();
-    uint32_t limited = c->flags & CQ_FLOW_LIMITED, body = c->body;
+    uint32_t limited = c->limited & CQ_FLOW_LIMITED, body = c->body;
     rp_invalidate_l1();
     if ((int32_t)(control()->abort - control()->replays) >= 0) {
         abort_replay();
@@ -208,7 +205,7 @@ static void branch(void) {
         volatile struct cq_loop* l = loop_at(c->level);
         branch_word = l->count - l->left;
     } else if (how != CQ_NEVER && !(flags & CQ_FLOW_SAME)) {
-        branch_word = read_word(c->noc_xy, c->addr);
+        branch_word = read_word(c->noc, c->addr);
     }
     if (compare(how, branch_word, c->value)) {
         if (flags & CQ_FLOW_LIMITED) {
@@ -234,10 +231,10 @@ static void branch(void) {
 
 static void call_trace(void) {
     const struct cq_exec_buf* c = (const struct cq_exec_buf*)commands.ptr;
-    uint32_t base = c->base, page_log = c->log_page_size, pages = c->pages;
+    uint32_t base = c->base, page_log = c->log2_page, pages = c->pages;
     need_trace();
     check_trace_pages(page_log, pages);
-    if (call_depth == MAX_CALLS) {
+    if (call_depth == CQ_CALLS) {
         cq_park(CQ_BAD_LENGTH, first_word());
     }
     log_turn(CQ_TURN_CALL);

@@ -41,7 +41,7 @@ static void source_sub(struct source* s) {
     if (s->subs == 0) {
         cq_park(CQ_BAD_LENGTH, s->kind);
     }
-    cq_pages_start(&s->pages, 1, s->sub->base, 1u << s->sub->log_page_size, s->sub->start_page);
+    cq_pages_start(&s->pages, 1, s->sub->base, 1u << s->sub->log2_page, s->sub->start);
     s->sub_left = s->sub->length;
     s->sub++;
     s->subs--;

@@ -19,7 +19,7 @@ static struct cq_dispatch_args args;
 static struct cq_ring_reader ring;
 static struct cq_completion completion;
 static struct cq_go go;
-static uint32_t write_offset[CQ_WRITE_OFFSETS];
+static uint32_t write_offset[CQ_SET_WRITE_OFFSET_MAX];
 static uint32_t forwarded;   // commands that the subordinate got
 static uint32_t command_at;  // where the present command began
 
@@ -30,7 +30,7 @@ static uint32_t table[TABLE_WORDS];
 static __attribute__((noreturn)) void bad_command(uint32_t why) { cq_park(why, rp_load(command_at)); }
 
 static uint32_t offset_of(uint32_t index) {
-    if (index >= CQ_WRITE_OFFSETS) {
+    if (index >= CQ_SET_WRITE_OFFSET_MAX) {
         bad_command(CQ_BAD_LENGTH);
     }
     return write_offset[index];
@@ -88,7 +88,7 @@ static void write_multicast(uint32_t rect, uint32_t addr, uint32_t l1, uint32_t 
 
 CQ_SHARED void write_linear(void) {
     const struct cq_write_linear* c = (const struct cq_write_linear*)ring.cursor;
-    uint32_t coord = c->noc_xy, dests = c->multicast_dests;
+    uint32_t coord = c->noc, dests = c->mcast;
     uint64_t addr = cq_pair(c->addr_lo, c->addr_hi) + offset_of(c->offset_index);
     uint64_t left = cq_pair(c->length_lo, c->length_hi);
     skip(CQ_LARGE_HEADER_BYTES);
@@ -125,9 +125,9 @@ static void stamp_event(void) {
 
 // The record that the host finds begins with the command itself, whose length counts it.
 CQ_SHARED void write_host(void) {
-    const struct cq_write_host* c = (const struct cq_write_host*)ring.cursor;
+    const struct cq_write_linear_h_host* c = (const struct cq_write_linear_h_host*)ring.cursor;
     uint64_t left = cq_pair(c->length_lo, c->length_hi);
-    if (c->is_event && left == CQ_HEADER_BYTES + sizeof(struct cq_event)) {
+    if (c->event && left == CQ_HEADER_BYTES + sizeof(struct cq_event)) {
         stamp_event();
     }
     rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE, rp_noc_coord_xy(args.pcie_xy), args.pcie_addr_hi);
@@ -144,7 +144,7 @@ CQ_SHARED void write_paged(void) {
     const struct cq_write_paged* c = (const struct cq_write_paged*)ring.cursor;
     uint32_t page_size = c->page_size, pages = c->pages;
     struct cq_pages to;
-    cq_pages_start(&to, c->is_dram != 0, c->base, page_size, c->start_page);
+    cq_pages_start(&to, c->memory != 0, c->base, page_size, c->start);
     skip_header();
     for (; pages != 0; pages--) {
         uint32_t coord = cq_pages_coord(&to, NOC), addr = cq_pages_address(&to);
@@ -389,9 +389,9 @@ CQ_SHARED void packed_large_in_pieces(const struct cq_write_packed_large_sub* su
     for (; count != 0; count--, sub++) {
         uint32_t addr = sub->addr + offset, left = sub->length_minus1 + 1u;
         uint32_t pad = cq_align(left, alignment) - left;
-        int last = count == 1 || (sub->flags & CQ_PACKED_LARGE_UNLINK);
+        int last = count == 1 || (sub->unlink & CQ_PACKED_LARGE_UNLINK);
         if (begin) {
-            rect = sub->noc_xy;  // the sub-commands up to the one that unlinks share it
+            rect = sub->noc;  // the sub-commands up to the one that unlinks share it
         }
         begin = last;
         while (left != 0) {
@@ -399,7 +399,7 @@ CQ_SHARED void packed_large_in_pieces(const struct cq_write_packed_large_sub* su
             uint32_t n = cq_min(left, here);
             left -= n;
             int keep = left == 0 && !last && here > n + pad;
-            open = linked_multicast(open, keep, rect, addr, ring.cursor, n, sub->multicast_dests);
+            open = linked_multicast(open, keep, rect, addr, ring.cursor, n, sub->dests);
             ring.cursor += n;
             addr += n;
         }
@@ -410,7 +410,7 @@ CQ_SHARED void packed_large_in_pieces(const struct cq_write_packed_large_sub* su
 CQ_SHARED void write_packed_large(void) {
     const struct cq_write_packed_large* c = (const struct cq_write_packed_large*)ring.cursor;
     uint32_t count = c->count, alignment = c->alignment, offset = offset_of(c->offset_index);
-    if (count > CQ_PACKED_LARGE_MAX) {
+    if (count > CQ_WRITE_PACKED_LARGE_MAX) {
         bad_command(CQ_BAD_LENGTH);
     }
     const struct cq_write_packed_large_sub* sub = (const struct cq_write_packed_large_sub*)(ring.cursor + CQ_HEADER_BYTES);
@@ -419,9 +419,9 @@ CQ_SHARED void write_packed_large(void) {
     // Those up to the first that is linked, or isn't here in whole, are one request each.
     rp_noc_write_state(NOC, RP_BUF_WRITE, RP_WRITE_DISPATCH_MULTICAST, 0, 0);
     for (; count != 0; count--, sub++) {
-        uint32_t coord = sub->noc_xy, addr = sub->addr, dests = sub->multicast_dests, bytes = sub->length_minus1 + 1u;
+        uint32_t coord = sub->noc, addr = sub->addr, dests = sub->dests, bytes = sub->length_minus1 + 1u;
         uint32_t next = l1 + cq_align(bytes, alignment);
-        if (next > ring.fence || bytes > RP_NOC_MAX_BURST || (count != 1 && !(sub->flags & CQ_PACKED_LARGE_UNLINK))) {
+        if (next > ring.fence || bytes > RP_NOC_MAX_BURST || (count != 1 && !(sub->unlink & CQ_PACKED_LARGE_UNLINK))) {
             ring.cursor = l1;
             packed_large_in_pieces(sub, count, alignment, offset);
             return;
@@ -497,7 +497,7 @@ RP_INLINE void wait(void) {
 // Tells the subordinate that it may send one more go signal to each sub-device in the mask. What the workers need
 // has arrived when wait is set: this is the barrier in front of every program.
 CQ_SHARED void notify_subordinate(void) {
-    const struct cq_notify_subordinate* c = (const struct cq_notify_subordinate*)ring.cursor;
+    const struct cq_notify_subordinate_go_signal* c = (const struct cq_notify_subordinate_go_signal*)ring.cursor;
     uint32_t mask = c->mask;
     if (mask >> MAX_SYNC_WORDS) {
         bad_command(CQ_BAD_LENGTH);
@@ -525,7 +525,7 @@ RP_INLINE void forward_subordinate(void) {
         rp_noc_write_barrier(NOC);  // as in notify_subordinate
     }
     uint32_t command = ring.cursor + CQ_HEADER_BYTES;
-    uint32_t index = cq_sync_index((const struct cq_send_go*)command, args.first_stream);
+    uint32_t index = cq_sync_index((const struct cq_send_go_signal*)command, args.first_stream);
     if (index >= MAX_SYNC_WORDS) {
         bad_command(CQ_BAD_LENGTH);
     }
@@ -538,7 +538,7 @@ RP_INLINE void forward_subordinate(void) {
 RP_INLINE void set_write_offset(void) {
     const struct cq_set_write_offset* c = (const struct cq_set_write_offset*)ring.cursor;
     uint32_t count = c->count;
-    if (count > CQ_WRITE_OFFSETS) {
+    if (count > CQ_SET_WRITE_OFFSET_MAX) {
         bad_command(CQ_BAD_LENGTH);
     }
     uint32_t from = ring.cursor + CQ_HEADER_BYTES;
@@ -557,7 +557,7 @@ RP_INLINE void set_write_offset(void) {
 }
 
 CQ_SHARED void set_noc_data(void) {
-    const struct cq_set_words* c = (const struct cq_set_words*)ring.cursor;
+    const struct cq_set_go_signal_noc_data* c = (const struct cq_set_go_signal_noc_data*)ring.cursor;
     uint32_t words = c->count;
     if (words > CQ_GO_NOC_DATA_WORDS) {
         bad_command(CQ_BAD_LENGTH);
@@ -583,7 +583,7 @@ CQ_SHARED void debug(void) {
 
 CQ_SHARED void delay(void) {
     const struct cq_delay* c = (const struct cq_delay*)ring.cursor;
-    for (uint32_t n = c->delay; n != 0; n--) {
+    for (uint32_t n = c->loops; n != 0; n--) {
         __asm__ volatile("");
     }
     skip_header();
@@ -597,7 +597,7 @@ CQ_SHARED void stamp(void) {
     rp_store((uint32_t)&c->time_lo, (uint32_t)now);
     rp_store((uint32_t)&c->time_hi, (uint32_t)(now >> 32));
     rp_l1_commit((uint32_t)&c->time_hi);
-    send_to(c->noc_xy, 0, c->addr, entry, sizeof *c - CQ_HEADER_BYTES);
+    send_to(c->noc, 0, c->addr, entry, sizeof *c - CQ_HEADER_BYTES);
     skip(sizeof *c);
 }
 
@@ -654,7 +654,7 @@ RP_INLINE int run_command(void) {
     case CQ_DISPATCH_WRITE_PAGED:
         write_paged();
         return 1;
-    case CQ_DISPATCH_NOTIFY_SUBORDINATE:
+    case CQ_DISPATCH_NOTIFY_SUBORDINATE_GO_SIGNAL:
         notify_subordinate();
         return 1;
     case CQ_DISPATCH_SEND_GO_SIGNAL:

@@ -34,7 +34,7 @@ static int forwarded_ready(void) {
         return 0;
     }
     uint32_t at = cq_forward_entry(args.forwarded, forwarded_taken);
-    uint32_t index = cq_sync_index((const struct cq_send_go*)at, args.first_stream);
+    uint32_t index = cq_sync_index((const struct cq_send_go_signal*)at, args.first_stream);
     return (int32_t)(rp_load(at + CQ_FORWARDED_SYNC) - gos_sent[index]) <= 0;
 }
 
@@ -104,8 +104,8 @@ CQ_SHARED void reset(uint32_t command) {
 
 // Starts a program and notes when.
 CQ_SHARED void start(uint32_t command) {
-    const struct cq_send_go* c = (const struct cq_send_go*)command;
-    if (c->go_signal[3] != RP_SIGNAL_GO) {
+    const struct cq_send_go_signal* c = (const struct cq_send_go_signal*)command;
+    if (c->go[3] != RP_SIGNAL_GO) {
         reset(command);
         return;
     }
@@ -114,7 +114,7 @@ CQ_SHARED void start(uint32_t command) {
 }
 
 static void send_go(void) {
-    const struct cq_send_go* c = (const struct cq_send_go*)cursor;
+    const struct cq_send_go_signal* c = (const struct cq_send_go_signal*)cursor;
     uint32_t index = c->wait_stream - args.first_stream;
     if (index >= MAX_SYNC_WORDS) {
         cq_park(CQ_BAD_LENGTH, rp_load(cursor));
@@ -140,7 +140,7 @@ static int run_forwarded(void) {
 }
 
 static void set_noc_data(void) {
-    const struct cq_set_words* c = (const struct cq_set_words*)cursor;
+    const struct cq_set_go_signal_noc_data* c = (const struct cq_set_go_signal_noc_data*)cursor;
     uint32_t words = c->count;
     if (words > ((1u << CQ_SUBORDINATE_PAGE_LOG) - CQ_HEADER_BYTES) / 4) {
         cq_park(CQ_BAD_LENGTH, rp_load(cursor));

@@ -59,7 +59,7 @@ static void relay(struct source* s, uint64_t bytes) {
 
 CQ_SHARED void relay_linear(void) {
     const struct cq_relay_linear* c = (const struct cq_relay_linear*)commands.ptr;
-    struct source s = {.kind = SOURCE_LINEAR, .coord = cq_u32(c->noc_xy), .addr = cq_u64(c->addr)};
+    struct source s = {.kind = SOURCE_LINEAR, .coord = cq_u32(c->noc), .addr = cq_u64(c->addr)};
     uint64_t bytes = cq_u64(c->length);
     command_end_bare();
     source_linear_run(&s);
@@ -68,7 +68,7 @@ CQ_SHARED void relay_linear(void) {
 
 CQ_SHARED void relay_linear_h(void) {
     const struct cq_relay_linear_h* c = (const struct cq_relay_linear_h*)commands.ptr;
-    struct source s = {.kind = SOURCE_LINEAR, .coord = c->noc_xy, .addr = cq_pair(c->addr_lo, c->addr_hi)};
+    struct source s = {.kind = SOURCE_LINEAR, .coord = c->noc, .addr = cq_pair(c->addr_lo, c->addr_hi)};
     uint32_t bytes = c->length;
     command_end_bare();
     source_linear_run(&s);
@@ -84,7 +84,7 @@ CQ_SHARED void relay_paged(void) {
         cq_park(CQ_BAD_LENGTH, first_word());
     }
     bytes -= adjust;
-    cq_pages_start(&s.pages, (c->flags & CQ_RELAY_PAGED_DRAM) != 0, c->base, c->page_size, c->start_page);
+    cq_pages_start(&s.pages, (c->flags & CQ_RELAY_PAGED_DRAM) != 0, c->base, c->page_size, c->start);
     command_end_bare();
     source_page(&s);
     relay(&s, bytes);
@@ -94,17 +94,17 @@ CQ_SHARED void relay_paged(void) {
 // half of the scratch memory holds its data. Returns whether it did.
 static int relay_one_packed(const struct cq_relay_paged_packed* c) {
     const struct cq_relay_paged_packed_sub* sub = (const struct cq_relay_paged_packed_sub*)(c + 1);
-    uint32_t at = commands.ptr, stride = c->stride, bytes = c->total_length;
+    uint32_t at = commands.ptr, stride = c->stride, bytes = c->total;
     if (c->count != 1 || stride > commands.end - at || stride < sizeof *c + sizeof *sub) {
         return 0;
     }
-    uint32_t base = sub->base, page_log = sub->log_page_size;
+    uint32_t base = sub->base, page_log = sub->log2_page;
     if (bytes == 0 || bytes > sub->length || bytes > args.scratch_size / 2 || (base & (RP_DRAM_ALIGNMENT - 1)) != 0 ||
         bytes >> page_log >= MAX_OPEN_READS || 1u << page_log > RP_NOC_MAX_BURST) {
         return 0;
     }
     struct cq_pages pages;
-    cq_pages_start(&pages, 1, base, 1u << page_log, sub->start_page);
+    cq_pages_start(&pages, 1, base, 1u << page_log, sub->start);
     commands.ptr = at + stride;
     data_barrier();
     rp_noc_write_flush(NOC);
@@ -125,7 +125,7 @@ CQ_SHARED void relay_paged_packed(void) {
     if (relay_one_packed(c)) {
         return;
     }
-    uint32_t bytes = c->total_length, stride = c->stride;
+    uint32_t bytes = c->total, stride = c->stride;
     uint32_t table_bytes = c->count * sizeof(struct cq_relay_paged_packed_sub);
     struct source s = {.kind = SOURCE_PAGED_PACKED, .subs = c->count};
     command_skip(CQ_HEADER_BYTES);
@@ -192,7 +192,7 @@ CQ_SHARED void relay_inline(struct cq_ring_writer* w, int flush) {
 // further entry may have been fetched: that is what the entry's stall bit is for.
 CQ_SHARED void exec_buf(void) {
     const struct cq_exec_buf* c = (const struct cq_exec_buf*)commands.ptr;
-    uint32_t base = c->base, page_log = c->log_page_size, pages = c->pages;
+    uint32_t base = c->base, page_log = c->log2_page, pages = c->pages;
     if (trace.active || !fetch.stalled || fetch.in_flight != 0) {
         cq_park(CQ_BAD_STALL, first_word());
     }
@@ -245,9 +245,9 @@ CQ_SHARED void paged_to_ringbuffer(void) {
     const struct cq_paged_to_ringbuffer* c = (const struct cq_paged_to_ringbuffer*)commands.ptr;
     struct source s = {.kind = SOURCE_PAGED};
     uint32_t length = c->length;
-    uint32_t wp_update = c->wp_update;
-    cq_pages_start(&s.pages, 1, c->base, 1u << c->log_page_size, c->start_page);
-    if (c->flags & CQ_RINGBUFFER_RESET) {
+    uint32_t wp_update = c->advance;
+    cq_pages_start(&s.pages, 1, c->base, 1u << c->log2_page, c->start);
+    if (c->reset & CQ_RINGBUFFER_RESET) {
         cache.write = 0;
     }
     cache.read = cache.write;
@@ -263,7 +263,7 @@ CQ_SHARED void paged_to_ringbuffer(void) {
 
 CQ_SHARED void set_ringbuffer_offset(void) {
     const struct cq_set_ringbuffer_offset* c = (const struct cq_set_ringbuffer_offset*)commands.ptr;
-    if (c->update_wp) {
+    if (c->write) {
         cache.write = cq_u32(c->offset);
     } else {
         cache.read = cq_u32(c->offset);

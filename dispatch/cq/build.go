@@ -1,0 +1,611 @@
+package cq
+
+// Append appends any prefetcher command and returns its offset (for a relay too
+// that of the prefetcher's command).
+func (b *Builder) Append(c PrefetchCommand) int {
+	at := len(b.buf)
+	if c == nil {
+		return b.fail(bad(ErrFormat, 0, "", "no prefetcher command"))
+	}
+	if c.encode(b); b.err != nil {
+		return 0
+	}
+	return at
+}
+
+// inline appends a RELAY_INLINE. Which dispatcher may get which command is for
+// Check to say; here any goes to any, so that what was decoded encodes again.
+func (b *Builder) inline(to Dispatcher, c DispatchCommand) int {
+	if to > Subordinate {
+		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+	}
+	start := len(b.buf)
+	at := b.encode(c, false)
+	if b.err == nil && !b.inside.on {
+		b.buf[start+1] = byte(to)
+	}
+	return at
+}
+
+// noFlush appends a RELAY_INLINE_NOFLUSH.
+func (b *Builder) noFlush(c DispatchCommand) int {
+	start := len(b.buf)
+	at := b.encode(c, true)
+	if b.err == nil && !b.inside.on {
+		b.buf[start] = byte(PrefetchRelayInlineNoFlush)
+	}
+	return at
+}
+
+func (b *Builder) encode(c DispatchCommand, header bool) int {
+	if c == nil {
+		return b.fail(bad(ErrFormat, AtRelayed, "", "no dispatcher command in a relay"))
+	}
+	return c.encode(b, header)
+}
+
+// What Append calls.
+
+func (c RelayLinear) encode(b *Builder) int                { return b.RelayLinear(c) }
+func (c RelayLinearH) encode(b *Builder) int               { return b.RelayLinearH(c) }
+func (c RelayPaged) encode(b *Builder) int                 { return b.RelayPaged(c) }
+func (c RelayPagedPacked) encode(b *Builder) int           { return b.RelayPagedPacked(c) }
+func (c RelayInline) encode(b *Builder) int                { return b.inline(c.To, c.Command) }
+func (c RelayInlineNoFlush) encode(b *Builder) int         { return b.noFlush(c.Command) }
+func (c ExecBuf) encode(b *Builder) int                    { return b.ExecBuf(c) }
+func (c ExecBufEnd) encode(b *Builder) int                 { return b.ExecBufEnd() }
+func (c Stall) encode(b *Builder) int                      { return b.Stall() }
+func (c DebugPrefetch) encode(b *Builder) int              { return b.DebugPrefetch(c) }
+func (c TerminatePrefetch) encode(b *Builder) int          { return b.bare(uint64(PrefetchTerminate), 0) }
+func (c PagedToRingbuffer) encode(b *Builder) int          { return b.PagedToRingbuffer(c) }
+func (c SetRingbufferOffset) encode(b *Builder) int        { return b.SetRingbufferOffset(c) }
+func (c RelayRingbuffer) encode(b *Builder) int            { return b.RelayRingbuffer(c) }
+func (c LoopBegin) encode(b *Builder) int                  { return b.bare(c.words()) }
+func (c LoopEnd) encode(b *Builder) int                    { return b.bare(c.words()) }
+func (c Branch) encode(b *Builder) int                     { return b.large(c.words()) }
+func (c CallTrace) encode(b *Builder) int                  { return b.bare(c.words()) }
+func (c WriteLinear) encode(b *Builder, header bool) int   { return b.writeLinear(&c, header) }
+func (c WriteHost) encode(b *Builder, header bool) int     { return b.writeHost(&c, header) }
+func (c WritePaged) encode(b *Builder, header bool) int    { return b.writePaged(&c, header) }
+func (c Wait) encode(b *Builder, _ bool) int               { return b.Wait(Master, c) }
+func (c Sink) encode(b *Builder, _ bool) int               { return b.Sink() }
+func (c DebugDispatch) encode(b *Builder, _ bool) int      { return b.DebugDispatch(c) }
+func (c Delay) encode(b *Builder, _ bool) int              { return b.Delay(c) }
+func (c ExecBufEndDispatch) encode(b *Builder, _ bool) int { return b.small(Master, uint64(c.ID()), 0) }
+func (c SetWriteOffset) encode(b *Builder, _ bool) int     { return b.SetWriteOffset(c) }
+func (c TerminateDispatch) encode(b *Builder, _ bool) int  { return b.TerminateDispatch(Master) }
+func (c SendGoSignal) encode(b *Builder, _ bool) int       { return b.SendGoSignal(Master, c) }
+func (c NotifySubordinate) encode(b *Builder, _ bool) int  { return b.NotifySubordinate(c) }
+func (c SetNumWorkerSems) encode(b *Builder, _ bool) int   { return b.SetNumWorkerSems(Master, c) }
+func (c SetGoSignalNOCData) encode(b *Builder, _ bool) int { return b.SetGoSignalNOCData(Master, c) }
+func (c WritePacked) encode(b *Builder, header bool) int {
+	return b.packed(&c, header && len(c.Data) == 0).At
+}
+func (c WritePackedLarge) encode(b *Builder, header bool) int {
+	at, _ := b.packedLarge(&c, header)
+	return at
+}
+func (c Opaque) encode(b *Builder, _ bool) int {
+	p, at := b.relay(PrefetchRelayInline, Master, uint64(len(c.Payload)))
+	copy(p, c.Payload)
+	return at
+}
+func (c Sequence) encode(b *Builder, header bool) int      { return b.sequence(c, header) }
+func (c ReadArg) encode(b *Builder, _ bool) int            { return b.ReadArg(c) }
+func (c ForwardSubordinate) encode(b *Builder, _ bool) int { return b.ForwardSubordinate(c) }
+
+// RelayLinear appends the command.
+func (b *Builder) RelayLinear(c RelayLinear) int { return b.large(c.words()) }
+
+// RelayLinearH appends the command.
+func (b *Builder) RelayLinearH(c RelayLinearH) int { return b.large(c.words()) }
+
+// RelayPaged appends the command.
+func (b *Builder) RelayPaged(c RelayPaged) int {
+	if c.LengthAdjust > maxLengthAdjust {
+		return b.fail(limit(c.Name(), "length adjust", c.LengthAdjust, "0 to 32767 bytes", "relay fewer pages"))
+	}
+	return b.bare(c.words())
+}
+
+// RelayPagedPacked appends the command; At i of the list is AtPagedSub(i).
+func (b *Builder) RelayPagedPacked(c RelayPagedPacked) int {
+	if b.err != nil || b.outside(PrefetchRelayPagedPacked) {
+		return 0
+	}
+	n := len(c.Subs)
+	if n == 0 || n > maxPagedSubs {
+		return b.fail(countLimit(own().prefetch.by(uint8(c.ID())), n))
+	}
+	var total uint64
+	for i := range c.Subs {
+		total += uint64(c.Subs[i].Length)
+	}
+	if total > 1<<32-1 {
+		return b.fail(limit(c.Name(), "total length", total, "less than 4 GiB", "use several commands"))
+	}
+	at := len(b.buf)
+	end := AtPagedSub(n)
+	stride := b.layout.Stride(end)
+	p := b.grow(stride)
+	w0, w1 := pagedPackedWords(n, uint32(total), stride)
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	for i, s := range c.Subs {
+		q := (*[12]byte)(p[AtPagedSub(i):])
+		le.PutUint32(q[0:], uint32(s.StartPage)|uint32(s.LogPageSize)<<16)
+		le.PutUint32(q[4:], s.Base)
+		le.PutUint32(q[8:], s.Length)
+	}
+	clear(p[end:])
+	return at
+}
+
+// ExecBuf appends the command. Its fetch entry must have the stall bit.
+func (b *Builder) ExecBuf(c ExecBuf) int { return b.bare(c.words()) }
+
+// ExecBufEnd appends the command, with the dispatcher's EXEC_BUF_END in it.
+func (b *Builder) ExecBufEnd() int {
+	p, at := b.relay(PrefetchExecBufEnd, Master, HeaderSize)
+	if p == nil {
+		return 0
+	}
+	le.PutUint64(p[0:], uint64(DispatchExecBufEnd))
+	le.PutUint64(p[8:], 0)
+	return at - HeaderSize
+}
+
+// Stall appends the command. Right before it the dispatcher must get a WAIT with
+// NotifyFetch; WaitStall writes both.
+func (b *Builder) Stall() int { return b.bare(uint64(PrefetchStall), 0) }
+
+// WaitStall appends the WAIT to the master with WaitBarrier and NotifyFetch added, and
+// the STALL that belongs to it, and returns the offset of the WAIT.
+func (b *Builder) WaitStall(c Wait) int {
+	c.Flags |= WaitBarrier | NotifyFetch
+	at := b.Wait(Master, c)
+	b.Stall()
+	return at
+}
+
+// DebugPrefetch appends the command.
+func (b *Builder) DebugPrefetch(c DebugPrefetch) int {
+	if b.err != nil || b.outside(PrefetchDebug) {
+		return 0
+	}
+	at := len(b.buf)
+	end := HeaderSize + len(c.Data)
+	stride := b.layout.Stride(end)
+	p := b.grow(stride)
+	w0, w1 := debugWords(uint8(PrefetchDebug), c.Key, uint32(len(c.Data)), uint32(stride))
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	copy(p[HeaderSize:], c.Data)
+	clear(p[end:])
+	return at
+}
+
+// TerminatePrefetch appends the command.
+func (b *Builder) TerminatePrefetch() int { return b.bare(uint64(PrefetchTerminate), 0) }
+
+// PagedToRingbuffer appends the command.
+func (b *Builder) PagedToRingbuffer(c PagedToRingbuffer) int { return b.bare(c.words()) }
+
+// SetRingbufferOffset appends the command.
+func (b *Builder) SetRingbufferOffset(c SetRingbufferOffset) int { return b.bare(c.words()) }
+
+// RelayRingbuffer appends the command; At i of the list is atRingSub(i).
+func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
+	if b.err != nil || b.outside(PrefetchRelayRingbuffer) {
+		return 0
+	}
+	n := len(c.Subs)
+	if n == 0 || n > MaxRingSubs {
+		return b.fail(countLimit(own().prefetch.by(uint8(c.ID())), n))
+	}
+	at := len(b.buf)
+	end := atRingSub(n)
+	stride := b.layout.Stride(end)
+	p := b.grow(stride)
+	w0, w1 := ringWords(n, stride)
+	le.PutUint64(p[0:], w0)
+	le.PutUint64(p[8:], w1)
+	for i, s := range c.Subs {
+		q := (*[8]byte)(p[atRingSub(i):])
+		le.PutUint32(q[0:], s.Start)
+		le.PutUint32(q[4:], s.Length)
+	}
+	clear(p[end:])
+	return at
+}
+
+// WriteLinear appends the command with its data, or with Length zeros to fill if
+// there are none. The data are at AtLargeData.
+func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
+
+// WriteLinearHeader appends the command without its Length bytes of data: the
+// next command must be the relay that brings them.
+func (b *Builder) WriteLinearHeader(c WriteLinear) int { return b.writeLinear(&c, true) }
+
+func (b *Builder) writeLinear(c *WriteLinear, noFlush bool) int {
+	if noFlush && len(c.Data) != 0 {
+		return b.failData(c.Name())
+	}
+	w := c.words()
+	p, at := b.payload(noFlush, LargeHeaderSize, w[2])
+	if p == nil {
+		return 0
+	}
+	h := (*[32]byte)(p)
+	le.PutUint64(h[0:], w[0])
+	le.PutUint64(h[8:], w[1])
+	le.PutUint64(h[16:], w[2])
+	le.PutUint64(h[24:], w[3])
+	fill(p[LargeHeaderSize:], c.Data)
+	return at
+}
+
+func (b *Builder) failData(name string) int {
+	return b.fail(bad(ErrFormat, 0, name, "a NOFLUSH carries no data: give Length, and a relay after it"))
+}
+
+// WriteHost appends the command with its data, or with Length-16 zeros to fill if
+// there are none.
+func (b *Builder) WriteHost(c WriteHost) int { return b.writeHost(&c, false) }
+
+// WriteHostHeader appends the command without its Length-16 bytes of data: the
+// next command must be the relay that brings them.
+func (b *Builder) WriteHostHeader(c WriteHost) int { return b.writeHost(&c, true) }
+
+func (b *Builder) writeHost(c *WriteHost, noFlush bool) int {
+	lo, hi := c.words()
+	if hi < HeaderSize {
+		return b.fail(limit(c.Name(), "length", hi, "at least 16 bytes", "count the header: 16 plus the data"))
+	}
+	if noFlush && len(c.Data) != 0 {
+		return b.failData(c.Name())
+	}
+	return b.headed(noFlush, lo, hi, hi-HeaderSize, c.Data)
+}
+
+// WritePaged appends the command with its data, or with zeros to fill if there
+// are none.
+func (b *Builder) WritePaged(c WritePaged) int { return b.writePaged(&c, false) }
+
+// WritePagedHeader appends the command without its data: the next command must
+// be the relay that brings them.
+func (b *Builder) WritePagedHeader(c WritePaged) int { return b.writePaged(&c, true) }
+
+func (b *Builder) writePaged(c *WritePaged, noFlush bool) int {
+	n := uint64(c.PageSize) * uint64(c.Pages)
+	switch {
+	case noFlush && len(c.Data) != 0:
+		return b.failData(c.Name())
+	case n > 1<<32-1:
+		return b.fail(limit(c.Name(), "pages*page size", n, "less than 4 GiB", "use several commands"))
+	case len(c.Data) != 0 && uint64(len(c.Data)) != n:
+		return b.fail(bad(ErrFormat, HeaderSize, c.Name(), "%d bytes of data for %d pages of %d bytes", len(c.Data), c.Pages, c.PageSize))
+	}
+	lo, hi := c.words()
+	return b.headed(noFlush, lo, hi, n, c.Data)
+}
+
+// headed appends a command of 16 bytes and n bytes of data.
+func (b *Builder) headed(noFlush bool, lo, hi, n uint64, data []byte) int {
+	p, at := b.payload(noFlush, HeaderSize, n)
+	if p == nil {
+		return 0
+	}
+	h := (*[16]byte)(p)
+	le.PutUint64(h[0:], lo)
+	le.PutUint64(h[8:], hi)
+	fill(p[HeaderSize:], data)
+	return at
+}
+
+// Packed tells where a WRITE_PACKED lies in the stream.
+type Packed struct {
+	At     int // the dispatcher command
+	Data   int // the first data slot
+	Stride int // bytes from slot to slot
+	Size   int // bytes of data in a slot
+	Slots  int
+}
+
+// Slot is the offset of slot i's Size bytes in the stream.
+func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
+
+// WritePacked appends the command with its data, or with zeros to fill if there
+// are none.
+func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
+
+// WritePackedHeader appends the command with its list and without its data: the next command must be the relay that
+// brings them, each slot padded to 16 bytes.
+func (b *Builder) WritePackedHeader(c WritePacked) int {
+	if len(c.Data) != 0 {
+		return b.failData(c.Name())
+	}
+	return b.packed(&c, true).At
+}
+
+func (b *Builder) packed(c *WritePacked, noFlush bool) Packed {
+	if b.err != nil {
+		return Packed{}
+	}
+	if err := c.check(); err != nil {
+		b.fail(err)
+		return Packed{}
+	}
+	subs := c.subBytes()
+	head := HeaderSize + (subs+L1Align-1)&^(L1Align-1)
+	stride, slots := SlotStride(int(c.Size)), c.slots()
+	p, at := b.payload(noFlush, head, uint64(slots*stride))
+	if p == nil {
+		return Packed{}
+	}
+	lo, hi := c.words()
+	le.PutUint64(p[0:], lo)
+	le.PutUint64(p[8:], hi)
+	q := p[HeaderSize : HeaderSize+subs]
+	if len(c.Rects) == 0 {
+		putWords(q, c.Cores)
+	} else {
+		for _, r := range c.Rects {
+			le.PutUint64(q[:8], uint64(r.NOC)|uint64(r.Dests)<<32)
+			q = q[8:]
+		}
+	}
+	if HeaderSize+subs < head {
+		clear(p[HeaderSize+subs : head])
+	}
+	fill(p[head:], c.Data)
+	return Packed{At: at, Data: at + head, Stride: stride, Size: int(c.Size), Slots: slots}
+}
+
+// check tests what the format demands.
+func (c *WritePacked) check() error {
+	const name = "WRITE_PACKED"
+	n, m := len(c.Cores), len(c.Rects)
+	switch {
+	case (n == 0) == (m == 0):
+		return bad(ErrFormat, 2, name, "%d cores and %d rectangles: exactly one kind must be given", n, m)
+	case n > maxPackedCores:
+		return limit(name, "cores", n, "1 to 1020", "use several commands")
+	case m > maxPackedRects:
+		return limit(name, "rectangles", m, "1 to 510", "use several commands")
+	case c.Type > 0xF:
+		return limit(name, "type", uint8(c.Type), "0 to 15", "use a PackedType")
+	case c.Size == 0:
+		return limit(name, "size", c.Size, "at least 1 byte", "leave the command out")
+	case len(c.Data) != 0 && len(c.Data) != c.slots()*SlotStride(int(c.Size)):
+		return bad(ErrFormat, HeaderSize, name, "%d bytes of data for %d slots of %d bytes", len(c.Data), c.slots(), SlotStride(int(c.Size)))
+	}
+	return nil
+}
+
+// WritePackedLarge appends the command with its data, or with zeros to fill if
+// there are none. data is the offset of the first block in the stream.
+func (b *Builder) WritePackedLarge(c WritePackedLarge) (at, data int) {
+	return b.packedLarge(&c, false)
+}
+
+// WritePackedLargeHeader appends the command without its data: the next command
+// must be the relay that brings them, each block padded to Alignment.
+func (b *Builder) WritePackedLargeHeader(c WritePackedLarge) int {
+	at, _ := b.packedLarge(&c, true)
+	return at
+}
+
+func (b *Builder) packedLarge(c *WritePackedLarge, noFlush bool) (at, data int) {
+	if b.err != nil {
+		return 0, 0
+	}
+	if err := c.check(noFlush); err != nil {
+		b.fail(err)
+		return 0, 0
+	}
+	subs := AtLargeSub(len(c.Subs))
+	head := (subs + L1Align - 1) &^ (L1Align - 1)
+	p, at := b.payload(noFlush, head, uint64(c.dataBytes()))
+	if p == nil {
+		return 0, 0
+	}
+	lo, hi := c.words()
+	le.PutUint64(p[0:], lo)
+	le.PutUint64(p[8:], hi)
+	for i := range c.Subs {
+		s := &c.Subs[i]
+		q := (*[12]byte)(p[AtLargeSub(i):])
+		le.PutUint32(q[0:], s.NOC)
+		le.PutUint32(q[4:], s.Addr)
+		le.PutUint32(q[8:], uint32(s.word()))
+	}
+	clear(p[subs:head])
+	fill(p[head:], c.Data)
+	return at, at + head
+}
+
+func (c *WritePackedLarge) check(noFlush bool) error {
+	const name = "WRITE_PACKED_LARGE"
+	if n := len(c.Subs); n == 0 || n > MaxLargeSubs {
+		return countLimit(own().dispatch.by(uint8(c.ID())), n)
+	}
+	if a := c.Alignment; a == 0 || a&(a-1) != 0 {
+		return limit(name, "alignment", a, "a power of two", "16 for inline data, the DRAM alignment for relayed data")
+	}
+	for i := range c.Subs {
+		if n := c.Subs[i].Length; n == 0 || n > maxLargeLength {
+			return limit(name, "length of a sub-command", n, "1 to 65536 bytes", "split it")
+		}
+	}
+	if noFlush && len(c.Data) != 0 {
+		return bad(ErrFormat, 0, name, "a NOFLUSH carries no data: put a relay after it")
+	}
+	if n := c.dataBytes(); len(c.Data) != 0 && len(c.Data) != n {
+		return bad(ErrFormat, AtLargeSub(len(c.Subs)), name, "%d bytes of data for blocks of %d bytes", len(c.Data), n)
+	}
+	return nil
+}
+
+// Wait appends the command.
+func (b *Builder) Wait(to Dispatcher, c Wait) int {
+	lo, hi := c.words()
+	return b.small(to, lo, hi)
+}
+
+// Sink appends the command.
+func (b *Builder) Sink() int { return b.small(Master, uint64(DispatchSink), 0) }
+
+// DebugDispatch appends the command.
+func (b *Builder) DebugDispatch(c DebugDispatch) int {
+	lo, hi := debugWords(uint8(DispatchDebug), c.Key, uint32(len(c.Data)), c.Stride)
+	return b.headed(false, lo, hi, uint64(len(c.Data)), c.Data)
+}
+
+// Delay appends the command.
+func (b *Builder) Delay(c Delay) int {
+	lo, hi := c.words()
+	return b.small(Master, lo, hi)
+}
+
+// SetWriteOffset appends the command; offset i is at AtWriteOffset(i).
+func (b *Builder) SetWriteOffset(c SetWriteOffset) int {
+	if c.Count > maxWriteOffsets {
+		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), int(c.Count)))
+	}
+	p, at := b.relay(PrefetchRelayInline, Master, uint64(AtWriteOffset(int(c.Count))))
+	if p == nil {
+		return 0
+	}
+	lo, hi := c.words()
+	le.PutUint64(p[0:], lo)
+	le.PutUint64(p[8:], hi)
+	for i := range int(c.Count) {
+		le.PutUint32(p[AtWriteOffset(i):], c.Offsets[i])
+	}
+	return at
+}
+
+// TerminateDispatch appends the command.
+func (b *Builder) TerminateDispatch(to Dispatcher) int {
+	return b.small(to, uint64(DispatchTerminate), 0)
+}
+
+// SendGoSignal appends the command.
+func (b *Builder) SendGoSignal(to Dispatcher, c SendGoSignal) int {
+	lo, hi := c.words()
+	return b.small(to, lo, hi)
+}
+
+// NotifySubordinate appends the command.
+func (b *Builder) NotifySubordinate(c NotifySubordinate) int {
+	lo, hi := c.words()
+	return b.small(Master, lo, hi)
+}
+
+// SetNumWorkerSems appends the command.
+func (b *Builder) SetNumWorkerSems(to Dispatcher, c SetNumWorkerSems) int {
+	lo, hi := c.words()
+	return b.small(to, lo, hi)
+}
+
+// SetGoSignalNOCData appends the command; word i is at atGoNOCData(i).
+func (b *Builder) SetGoSignalNOCData(to Dispatcher, c SetGoSignalNOCData) int {
+	if to > Subordinate {
+		return b.fail(limit("RELAY_INLINE", "dispatcher", uint8(to), "0 or 1", "pass Master or Subordinate"))
+	}
+	p, at := b.relay(PrefetchRelayInline, to, uint64(atGoNOCData(len(c.Words))))
+	if p == nil {
+		return 0
+	}
+	lo, hi := c.words()
+	le.PutUint64(p[0:], lo)
+	le.PutUint64(p[8:], hi)
+	putWords(p[HeaderSize:], c.Words)
+	return at
+}
+
+// putWords writes words, four at a time.
+func putWords(q []byte, words []uint32) {
+	for len(words) >= 4 && len(q) >= 16 {
+		w, p := (*[4]uint32)(words), (*[16]byte)(q)
+		le.PutUint64(p[0:], uint64(w[0])|uint64(w[1])<<32)
+		le.PutUint64(p[8:], uint64(w[2])|uint64(w[3])<<32)
+		words, q = words[4:], q[16:]
+	}
+	for i, w := range words {
+		le.PutUint32(q[4*i:], w)
+	}
+}
+
+// ReadArg appends the command.
+func (b *Builder) ReadArg(c ReadArg) int {
+	if n := len(c.Targets); n == 0 || n > MaxArgTargets {
+		return b.fail(countLimit(own().dispatch.by(uint8(c.ID())), n))
+	}
+	p, at := b.relay(PrefetchRelayInline, Master, uint64(c.Size()))
+	if p == nil {
+		return 0
+	}
+	clear(p)
+	lo, hi := c.words()
+	le.PutUint64(p, lo)
+	le.PutUint64(p[8:], hi)
+	for i, t := range c.Targets {
+		le.PutUint64(p[atArgTarget(i):], t.word())
+	}
+	return at
+}
+
+// Sequence appends the command.
+func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
+
+// SequenceHeader appends a sequence whose last command is a header without its data: the next command must be the relay
+// that brings them.
+func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
+
+func (b *Builder) sequence(c Sequence, noFlush bool) int {
+	b.BeginSequence()
+	for i, d := range c.Commands {
+		if noFlush && i == len(c.Commands)-1 {
+			b.noFlush(d)
+		} else {
+			b.inline(Master, d)
+		}
+	}
+	if noFlush && b.err == nil {
+		b.inside.id = PrefetchRelayInlineNoFlush
+	}
+	return b.EndSequence()
+}
+
+// ForwardSubordinate appends the command; the one in it is at AtForwarded.
+func (b *Builder) ForwardSubordinate(c ForwardSubordinate) int {
+	switch d := c.Command.(type) {
+	case SendGoSignal:
+		lo, hi := d.words()
+		return b.forwardSubordinate(c, lo, hi)
+	case TerminateDispatch:
+		return b.forwardSubordinate(c, uint64(DispatchTerminate), 0)
+	}
+	return b.fail(bad(ErrFormat, AtForwarded, c.ID().String(), "%T can't be forwarded", c.Command))
+}
+
+// ForwardSubordinateGo is ForwardSubordinate of a go signal, without an allocation.
+func (b *Builder) ForwardSubordinateGo(wait bool, c SendGoSignal) int {
+	lo, hi := c.words()
+	return b.forwardSubordinate(ForwardSubordinate{Wait: wait}, lo, hi)
+}
+
+func (b *Builder) forwardSubordinate(c ForwardSubordinate, lo, hi uint64) int {
+	p, at := b.relay(PrefetchRelayInline, Master, ForwardSubordinateSize)
+	if p == nil {
+		return 0
+	}
+	h0, h1 := c.words()
+	le.PutUint64(p[0:], h0)
+	le.PutUint64(p[8:], h1)
+	le.PutUint64(p[AtForwarded:], lo)
+	le.PutUint64(p[AtForwarded+8:], hi)
+	return at
+}

@@ -1,0 +1,452 @@
+package cq
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// form is the descriptor of a command: where its fields are, how many bytes it has, and what firmware accepts. Everything
+// but the encoders' fast path follows from it: reading, sizes, checks, texts, and the firmware's C header. The forms of all
+// commands are in commands.go.
+type form struct {
+	name   string // "" if the revision has no such command
+	large  bool   // the header has 32 bytes, not 16
+	fields []slot
+	list   *list  // after the header; the field "count" has its length
+	data   data   // what follows header and list
+	relays string // of a relay: what says how many bytes it brings for the command before it; see relayed
+	sub    bool   // dispatch_s knows it too
+
+	rules []rule                                   // what firmware accepts of single fields
+	check func(it *item, l Layout, m Limits) error // and of several; nil for nothing
+
+	// The command as a Go value, made of an item and those inside of it. One is set, in the pinned revision.
+	prefetch func(it *item, kids []item) PrefetchCommand
+	dispatch func(it *item, kids []item) DispatchCommand
+}
+
+// slot is a field: its name, its offset, its size in bytes, and what its bits mean.
+type slot struct {
+	name string
+	at   int
+	size int
+	as   reading
+}
+
+type list struct {
+	size   int // bytes of an entry
+	most   int
+	empty  bool // may be
+	fields []slot
+	rects  *list // what it is instead if the command's flags have packedMulticast
+}
+
+// reading is what a field's bits mean.
+type reading uint8
+
+const (
+	asDec reading = iota
+	asHex
+	asTile      // coordinates of a tile
+	asRect      // of a rectangle
+	asTarget    // of a tile, or of a rectangle if its number of tiles ("mcast", "dests") isn't 0
+	asBool      // 0 or 1
+	asMemory    // L1 or DRAM
+	asPaged     // memory and bytes that are cut off
+	asTo        // a dispatcher
+	asLess1     // a number less one
+	asWait      // flags of a WAIT
+	asPacked    // flags of a WRITE_PACKED
+	asLarge     // type of a WRITE_PACKED_LARGE
+	asGo        // a go word
+	asMulticast // a slot, or none
+	asBranch    // flags of a BRANCH
+	asCompare   // a comparison
+)
+
+// data says how many bytes follow the header and the list.
+type data uint8
+
+const (
+	noData       data = iota
+	dataLength        // as many as "length"
+	dataHost          // as many as "length" less the header
+	dataPages         // "pages" times "page_size"
+	dataSlots         // WRITE_PACKED: one slot of "size" for each entry, or one for all
+	dataBlocks        // the lengths in the list, each padded to "alignment"
+	dataSized         // as many as "size"; never left to a relay
+	dataPadding       // none, but the list is padded
+	dataRelay         // a relay's payload, as many as "length"
+	dataForward       // a command of 16 bytes
+	dataCommands      // of a SEQUENCE: commands up to the end of the relay
+)
+
+func (f *form) size() int {
+	if f.large {
+		return LargeHeaderSize
+	}
+	return HeaderSize
+}
+
+func find(slots []slot, name string) *slot {
+	for i := range slots {
+		if slots[i].name == name {
+			return &slots[i]
+		}
+	}
+	return nil
+}
+
+// get returns the value of a field of a header or an entry.
+func (s *slot) get(b []byte) uint64 {
+	v := uint64(0)
+	for i := s.size - 1; i >= 0; i-- {
+		v = v<<8 | uint64(b[s.at+i])
+	}
+	if s.as == asLess1 {
+		v++
+	}
+	return v
+}
+
+// item is a command as it lies in a stream.
+type item struct {
+	form   *form
+	at     int    // of raw in the prefetcher's command
+	raw    []byte // header, list, data, commands inside
+	list   *list
+	count  int    // of entries
+	end    int    // of header and list
+	head   int    // of the padding after them
+	data   uint64 // bytes of data, wherever they come from
+	in     *form  // the command that it is in
+	to     Dispatcher
+	header bool // it is in a NOFLUSH, and its data come from the next relay
+	kids   int  // how many of the next items are inside
+}
+
+// value returns a field of the header, 0 if it has no such field.
+func (it *item) value(name string) uint64 {
+	if s := find(it.form.fields, name); s != nil {
+		return s.get(it.raw)
+	}
+	return 0
+}
+
+// entry returns the bytes of an entry of the list.
+func (it *item) entry(i int) []byte {
+	at := it.form.size() + i*it.list.size
+	return it.raw[at : at+it.list.size]
+}
+
+// measure finds out how many bytes the command at the start of raw has. Where it returns an error, end and data are set as
+// far as they are known.
+func (it *item) measure() error {
+	f := it.form
+	it.end = f.size()
+	if it.end > len(it.raw) {
+		return bad(ErrTruncated, len(it.raw), f.name, "%d bytes, it has at least %d", len(it.raw), it.end)
+	}
+	if f.list != nil {
+		it.list = f.list
+		if f.list.rects != nil && it.value("flags")&packedMulticast != 0 {
+			it.list = f.list.rects
+		}
+		n := it.value("count")
+		it.end += int(n) * it.list.size
+		if n > uint64(it.list.most) || n == 0 && !it.list.empty {
+			return limit(f.name, "count", n, it.list.want(), fewer)
+		}
+		it.count = int(n)
+		if it.end > len(it.raw) {
+			return bad(ErrTruncated, len(it.raw), f.name, "%d bytes, its list of %d ends at %d", len(it.raw), n, it.end)
+		}
+	}
+	it.head = it.end
+	if f.list != nil && f.data != noData {
+		it.head = SlotStride(it.end)
+		if it.head > len(it.raw) {
+			return bad(ErrTruncated, len(it.raw), f.name, "%d bytes, its list is padded to %d", len(it.raw), it.head)
+		}
+	}
+	return it.dataBytes()
+}
+
+const fewer = "use several commands: the firmware keeps no more"
+
+// want says how many entries there may be.
+func (l *list) want() string {
+	least := 1
+	if l.empty {
+		least = 0
+	}
+	return fmt.Sprintf("%d to %d", least, l.most)
+}
+
+// countLimit says that a list of n entries isn't possible.
+func countLimit(f *form, n int) error { return limit(f.name, "count", n, f.list.want(), fewer) }
+
+func (it *item) dataBytes() error {
+	f := it.form
+	switch f.data {
+	case dataLength, dataRelay:
+		it.data = it.value("length")
+	case dataHost:
+		n := it.value("length")
+		if n < HeaderSize {
+			return limit(f.name, "length", n, "at least 16 bytes", "count the header: 16 plus the data")
+		}
+		it.data = n - HeaderSize
+	case dataPages:
+		it.data = it.value("pages") * it.value("page_size")
+		if it.data > 1<<32-1 {
+			return limit(f.name, "pages*page size", it.data, "less than 4 GiB", "use several commands")
+		}
+	case dataSized:
+		it.data = it.value("size")
+	case dataForward:
+		it.data = HeaderSize
+	case dataSlots:
+		size := it.value("size")
+		if size == 0 {
+			return limit(f.name, "size", size, "at least 1 byte", "leave the command out")
+		}
+		slots := uint64(it.count)
+		if it.value("flags")&packedNoStride != 0 {
+			slots = 1
+		}
+		it.data = slots * uint64(SlotStride(int(size)))
+	case dataBlocks:
+		align := it.value("alignment")
+		if bits.OnesCount64(align) != 1 {
+			return limit(f.name, "alignment", align, "a power of two", "the firmware rounds with a mask")
+		}
+		s := find(it.list.fields, "length")
+		for i := range it.count {
+			it.data += (s.get(it.entry(i)) + align - 1) &^ (align - 1)
+		}
+	}
+	return nil
+}
+
+// inline is how many bytes of data are in the stream.
+func (it *item) inline() int {
+	if it.kids > 0 || it.form.data == dataRelay {
+		return 0
+	}
+	return len(it.raw) - it.head
+}
+
+// relayed is how many bytes a relay brings for the command before it.
+func (it *item) relayed() (n uint64, ok bool) {
+	switch it.form.relays {
+	case "":
+		return 0, false
+	case "sum":
+		return it.sum(), true
+	case "pages":
+		n, less := it.value("pages")*it.value("page_size"), it.value("flags")&maxLengthAdjust
+		return n - min(less, n), true
+	}
+	return it.value(it.form.relays), true
+}
+
+// sum adds up the lengths in the list.
+func (it *item) sum() (n uint64) {
+	s := find(it.list.fields, "length")
+	for i := range it.count {
+		n += s.get(it.entry(i))
+	}
+	return n
+}
+
+// canonical tells of bits that no encoder sets.
+func (it *item) canonical() error {
+	f := it.form
+	if err := canonical(f.name, f.fields, it.raw[:f.size()], 0, true); err != nil {
+		return err
+	}
+	if it.list != nil && it.list.loose() {
+		for i := range it.count {
+			if err := canonical(f.name, it.list.fields, it.entry(i), f.size()+i*it.list.size, false); err != nil {
+				return err
+			}
+		}
+	}
+	return zeros(it.raw[:it.head], it.end, f.name)
+}
+
+// loose reports whether entries have bits that no encoder sets.
+func (l *list) loose() bool {
+	n := 0
+	for _, s := range l.fields {
+		n += s.size
+		if s.as == asBool {
+			return true
+		}
+	}
+	return n != l.size
+}
+
+func canonical(name string, slots []slot, b []byte, at int, header bool) error {
+	var rest [LargeHeaderSize]byte
+	copy(rest[:], b)
+	if header {
+		rest[0] = 0
+	}
+	for i := range slots {
+		s := &slots[i]
+		if v := uint64(rest[s.at]); s.as >= asBool && !s.as.valid(v) {
+			return bad(ErrPadding, at+s.at, name, "%s is 0x%02x, which no encoder writes", s.name, v)
+		}
+		clear(rest[s.at : s.at+s.size])
+	}
+	if rest == [LargeHeaderSize]byte{} {
+		return nil
+	}
+	return zerosAt(rest[:], 0, at, name)
+}
+
+// valid reports whether an encoder writes such a byte.
+func (r reading) valid(v uint64) bool {
+	switch r {
+	case asBool, asMemory:
+		return v <= 1
+	case asPacked:
+		return v>>2&3 == 0
+	case asBranch:
+		return v>>len(branchFlags) == 0
+	}
+	return true
+}
+
+func zeros(b []byte, from int, name string) error { return zerosAt(b, from, 0, name) }
+
+// zerosAt demands zeros from an offset in b on, which is at an offset of a command.
+func zerosAt(b []byte, from, at int, name string) error {
+	for i, v := range b[from:] {
+		if v != 0 {
+			return bad(ErrPadding, at+from+i, name, "padding byte is 0x%02x, want 0", v)
+		}
+	}
+	return nil
+}
+
+// Field is one field of a command as it lies in the stream.
+type Field struct {
+	Name   string
+	Offset int    // in bytes from the command's start
+	Size   int    // in bytes
+	Value  uint64 // little-endian
+	Text   string // the value for people
+}
+
+// fields lists the fields of a command and of those inside of it.
+func (v *Revision) fields(l Layout, its []item) []Field {
+	it := &its[0]
+	out := v.appendFields(nil, l, it, it.form.fields, it.raw, 0, -1)
+	for i := range it.count {
+		out = v.appendFields(out, l, it, it.list.fields, it.entry(i), it.form.size()+i*it.list.size, i)
+	}
+	if it.form.data == dataRelay {
+		return out
+	}
+	for i := 1; i <= it.kids; i++ {
+		kid := its[i : i+1]
+		at := kid[0].at - it.at
+		out = append(out, Field{"id", at, 1, uint64(kid[0].raw[0]), kid[0].form.name})
+		bare := kid[0]
+		bare.kids = 0
+		for _, f := range v.fields(l, []item{bare}) {
+			f.Offset += at
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// appendFields appends the fields of a header, or of entry i of the list, which is at an offset of the command.
+func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b []byte, at, i int) []Field {
+	for k := range slots {
+		s := &slots[k]
+		as := s.as
+		if as == asTarget {
+			as = asTile
+			if tiles := cmp.Or(find(slots, "mcast"), find(slots, "dests")); tiles != nil && tiles.get(b) != 0 {
+				as = asRect
+			}
+		}
+		f := Field{Name: s.name, Offset: at + s.at, Size: s.size, Value: s.get(b)}
+		f.Text = v.text(l, as, f.Value)
+		if as == asLess1 {
+			f.Value--
+		}
+		if i >= 0 {
+			f.Name = index(s.name, i)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func index(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }
+
+// text is a field's value for people.
+func (v *Revision) text(l Layout, as reading, x uint64) string {
+	switch as {
+	case asTile:
+		if x, y, ok := l.SplitXY(uint32(x)); ok {
+			return fmt.Sprintf("(%d,%d)", x, y)
+		}
+		return fmt.Sprintf("0x%x", x)
+	case asRect:
+		if x0, y0, x1, y1, ok := l.SplitRect(uint32(x)); ok {
+			return fmt.Sprintf("(%d,%d)-(%d,%d)", x0, y0, x1, y1)
+		}
+		return fmt.Sprintf("0x%x", x)
+	case asHex:
+		return fmt.Sprintf("0x%x", x)
+	case asBool:
+		return strconv.FormatBool(x != 0)
+	case asMemory:
+		return memory(x != 0)
+	case asPaged:
+		return fmt.Sprintf("%s less %d", memory(x>>15 != 0), x&maxLengthAdjust)
+	case asTo:
+		return Dispatcher(x).String()
+	case asWait:
+		return flagString(uint(x), v.waitNames...)
+	case asPacked:
+		s := []string{PackedType(x >> 4).String()}
+		if x&packedMulticast != 0 {
+			s = append(s, "multicast")
+		}
+		if x&packedNoStride != 0 {
+			s = append(s, "no stride")
+		}
+		return strings.Join(s, "|")
+	case asLarge:
+		return LargeType(x).String()
+	case asGo:
+		return fmt.Sprintf("0x%08x (%v)", x, GoWord(x))
+	case asMulticast:
+		if x == NoMulticast {
+			return "none"
+		}
+	case asBranch:
+		return flagString(uint(x), branchFlags[:]...)
+	case asCompare:
+		return Compare(x).String()
+	}
+	return strconv.FormatUint(x, 10)
+}
+
+func memory(dram bool) string {
+	if dram {
+		return "dram"
+	}
+	return "l1"
+}
