@@ -43,7 +43,7 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
 	r.held = r.heldOne[:0]
 	if room := p.room; room != nil {
-		p.programs, p.holds = room.programs[:0], room.holds[:0]
+		p.programs, p.kept = room.programs[:0], room.kept[:0]
 		r.rec.RoomFor(room.steps[:])
 	}
 	if r.scratch == nil {
@@ -150,11 +150,10 @@ func (r *Recorder) find(x *Executable) int {
 func (r *Recorder) enter(x *Executable) (int, error) {
 	i := r.find(x)
 	if i < 0 {
+		i = len(r.part.programs)
 		if err := r.part.holdProgram(x); err != nil {
 			return 0, err
 		}
-		i = len(r.part.programs)
-		r.part.addProgram(x)
 		r.held = append(r.held, 0)
 		switch {
 		case r.index != nil:
@@ -313,7 +312,7 @@ func (r *Recorder) place(ctx context.Context) error {
 	if err := r.part.place(ctx, r.state.Detach()); err != nil {
 		return err
 	}
-	return r.part.register()
+	return r.part.register(partLive)
 }
 
 // empty reports whether nothing was recorded.

@@ -212,7 +212,7 @@ func (p *part) holdCallee(o *part) error {
 	if err := o.retain(); err != nil {
 		return err
 	}
-	p.callees = append(p.callees, o)
+	p.callees, p.kept = append(p.callees, o), append(p.kept, o)
 	p.depth = max(p.depth, o.depth+1)
 	return nil
 }

@@ -30,7 +30,7 @@ func (d debugTrace) Parts() []debug.Part {
 	for i, p := range all {
 		p.params.mu.Lock()
 		p.shown = true
-		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded, Addr: uint32(p.ext.Addr)}
+		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded != nil, Addr: uint32(p.ext.Addr)}
 		p.params.mu.Unlock()
 		for _, o := range p.called() {
 			out[i].Callees = append(out[i].Callees, slices.Index(all, o))
@@ -349,9 +349,12 @@ func (m debugMemory) Regions() []debug.Region {
 func (m debugMemory) Results() []debug.Region {
 	var out []debug.Region
 	for _, p := range m.t.parts { // the first of each device has them
-		for i := range p.results {
-			r := &p.results[i]
-			b := p.fileBuffers[r.Buffer]
+		if p.loaded == nil {
+			continue
+		}
+		for i := range p.loaded.results {
+			r := &p.loaded.results[i]
+			b := p.loaded.buffers[r.Buffer]
 			out = append(out, debug.Region{
 				What: fmt.Sprintf("the results in %q", b.name), Offset: r.Offset, Want: r.Bytes,
 				Read: func(ctx context.Context, dst []byte) error { return b.read(ctx, p.q.q, r.Offset, dst) },

@@ -138,7 +138,6 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 		for k := range im.Callees {
 			c := &im.Callees[k]
 			callees = append(callees, newLoaded(q, c.Name, &c.Image, callees))
-			callees[k].leaving = true // only what calls it keeps it
 		}
 		l.parts = append(l.parts, newLoaded(q, f.Name, im, callees))
 		l.every = append(append(l.every, callees...), l.parts[i])
@@ -195,7 +194,7 @@ func (l *loading) load(ctx context.Context) error {
 			return err
 		}
 	}
-	first.fileBuffers, first.results = l.made, l.f.Results
+	first.loaded.buffers, first.loaded.results = l.made, l.f.Results
 	for i, t := range l.every {
 		if t.ext.IsZero() {
 			if err := t.allocate(); err != nil {
@@ -207,7 +206,11 @@ func (l *loading) load(ctx context.Context) error {
 		}
 	}
 	for _, t := range l.every {
-		if err := t.register(); err != nil {
+		as := partLive
+		if !slices.Contains(l.parts, t) {
+			as = partCalled
+		}
+		if err := t.register(as); err != nil {
 			return err
 		}
 	}
@@ -296,7 +299,7 @@ func (l *loading) loadBuffers() error {
 		if err != nil {
 			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
+		l.parts[0].kept = append(l.parts[0].kept, b)
 		l.f.MoveBuffer(i, b.Addr())
 		if err := l.use(i, b); err != nil {
 			return err
@@ -340,7 +343,7 @@ func (l *loading) config(i int) *BufferConfig {
 func (l *loading) allocate(i int) (*Buffer, error) {
 	b, err := l.d.newBuffer(l.config(i))
 	if err == nil {
-		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
+		l.parts[0].kept = append(l.parts[0].kept, b)
 	}
 	return b, err
 }
@@ -394,7 +397,7 @@ func (t *part) keep(b *Buffer) error {
 	if err := t.q.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	t.holds = append(t.holds, b.owned())
+	t.kept = append(t.kept, heldBuffer{b})
 	return nil
 }
 
@@ -402,7 +405,6 @@ func (t *part) keep(b *Buffer) error {
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
-	t.addProgram(x)
 	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize,
 		Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
@@ -412,9 +414,9 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	if err := errors.Join(d.mem.Hold(ext), d.mem.Free(ext)); err != nil {
 		return err
 	}
-	t.holds = append(t.holds, ext)
 	x.bin, p.Addr = ext, ext.Addr
+	t.addProgram(x)
 	iv := interleaved(ext)
-	t.written = true
+	t.move(partWritten)
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
 }

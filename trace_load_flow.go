@@ -8,7 +8,7 @@ import (
 
 // newLoaded returns a part that has no memory yet, of a queue. callees are those that its file numbers.
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
-	p := &part{q: q, name: name, image: im, loaded: true}
+	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
 	open := 0
 	for i := range im.Steps {
 		switch c := &im.Steps[i].Control; c.Kind {
@@ -21,7 +21,7 @@ func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part
 			o := callees[c.Callee]
 			p.loops, p.depth = max(p.loops, open+o.loops), max(p.depth, o.depth+1)
 			if !slices.Contains(p.callees, o) {
-				p.callees = append(p.callees, o)
+				p.callees, p.kept = append(p.callees, o), append(p.kept, o)
 				o.callers++
 			}
 		}

@@ -96,8 +96,10 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
 	for _, p := range append(slices.Clip(parts), allCallees(parts...)...) {
-		if len(p.hosts) > 0 {
-			return nil, fmt.Errorf("host buffer %q: %w", p.hosts[0].name, tracebuf.ErrHostMemory)
+		for _, kept := range p.kept {
+			if h, ok := kept.(*HostBuffer); ok {
+				return nil, fmt.Errorf("host buffer %q: %w", h.name, tracebuf.ErrHostMemory)
+			}
 		}
 	}
 	for _, p := range parts {
@@ -121,7 +123,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i < len(parts[0].fileBuffers) {
+		if f := parts[0].loaded; f != nil && i < len(f.buffers) {
 			u.Output = parts[0].image.Buffers[i].Output
 		}
 		buffers = append(buffers, u)
