@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Recorder records programs into the part of a trace that is on one queue. It has no method to write, read, allocate or
@@ -25,7 +26,7 @@ type Recorder struct {
 	held     []int               // by part.programs: buffers of the program that the part holds
 	heldOne  [1]int              // what held is made of for one program
 	index    map[*Executable]int // place in part.programs, once there are many
-	flow     flow                // loops and branches
+	control  controlFlow         // loops and branches
 	edges    *edges              // of a device on which the capture has several queues
 }
 
@@ -114,22 +115,31 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if err != nil {
 		return err
 	}
-	if len(r.flow.open) > 0 {
-		return r.recordInsideLocked(x, i, reads)
+	n := node{Name: x.Name(), Rec: recorded{program: i, reads: reads}}
+	if len(r.control.open) > 0 || len(reads) > 0 {
+		if err := r.snapshot(&n.Rec, x, false); err != nil {
+			return err
+		}
 	}
-	r.prior, r.flow.last = r.state, -1
-	if r.rec.Len() == 0 {
-		r.borrowScratch()
+	if len(r.control.open) > 0 {
+		return r.addNodeLocked(n)
 	}
+	r.prior = r.state
 	if len(reads) > 0 {
-		return r.recordRunWithReadsLocked(x, i, reads)
+		r.useControl()
+		err = encoder{r}.runLocked(&n, x)
+	} else {
+		if r.rec.Len() == 0 {
+			r.borrowScratch()
+		}
+		r.rec.Reserve(x.image.RunBytes())
+		r.rec.Add(n.Name, i, func(dst []byte) ([]byte, uint8) {
+			dst, n.Rec.variant = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+			return dst, uint8(n.Rec.variant)
+		})
 	}
-	r.rec.Reserve(x.image.RunBytes())
-	r.rec.Add(x.Name(), i, func(dst []byte) ([]byte, uint8) {
-		dst, v := x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
-		return dst, uint8(v)
-	})
-	return nil
+	r.control.last = n
+	return err
 }
 
 // linearSearchMax is how many programs are searched faster than a map is made.
@@ -214,59 +224,93 @@ func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 }
 
 func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	if err := r.addParam(name, kind, b, args); err != nil {
+	if err := r.nameParam(&argParam{name: name, kind: kind, buf: b}, args); err != nil {
 		return r.refused(fmt.Sprintf("name parameter %q", name), err)
 	}
 	return nil
 }
 
-func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+func (r *Recorder) nameParam(p *argParam, args []Arg) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	r.rec.Own() // the commands change
 	if r.c.ended.Load() {
 		return ErrCaptureEnded
 	}
-	if kind == tracebuf.BufferAddr {
-		if err := b.checkDevice(r.d); err != nil {
+	if p.kind == tracebuf.BufferAddr {
+		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
 		}
 	}
-	if len(r.flow.open) > 0 {
-		return r.paramInsideLocked(name, kind, b, args)
+	n, where, inside := &r.control.last, "", len(r.control.open) > 0
+	if inside {
+		body := *r.control.open[len(r.control.open)-1]
+		if n, where = nil, " here"; len(body) > 0 {
+			n = &body[len(body)-1]
+		}
+	} else if r.rec.Len() == 0 {
+		n = nil
 	}
+	switch {
+	case n == nil:
+		return fmt.Errorf("nothing was recorded%s yet: name arguments after the run that they belong to", where)
+	case n.Kind == flow.Loop && len(args) == 0:
+		p.at = []int{cq.AtLoopCount}
+		if !inside {
+			return r.addParam(p, r.rec.Steps()[r.loopStep(n.Loop)].Offset)
+		}
+	case n.Kind != flow.None:
+		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", n.Name)
+	default:
+		x := r.part.programs[n.Rec.program]
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		var err error
+		if p.at, err = x.words(args); err != nil {
+			return err
+		}
+		if !n.Rec.variant.Inline() { // arguments that lie beside the kernels can't be changed for a single run
+			if err := r.inline(n, x, inside); err != nil {
+				return err
+			}
+		}
+		if !inside {
+			return r.addParam(p, r.lastStep().Offset+x.image.MainOffset(n.Rec.variant))
+		}
+	}
+	n.Rec.params = append(n.Rec.params, *p)
+	return nil
+}
+
+// inline has all arguments of the run that was recorded last among its commands.
+func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
+	if inside {
+		return r.snapshot(&n.Rec, x, true)
+	}
+	r.state = r.prior
+	r.rec.Replace(func(dst []byte) ([]byte, uint8) {
+		dst, n.Rec.variant = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())-1))
+		return dst, uint8(n.Rec.variant)
+	})
+	return nil
+}
+
+// addParam makes words of the recording a parameter, whose offsets count from base.
+func (r *Recorder) addParam(p *argParam, base int) error {
+	for i := range p.at {
+		p.at[i] += base
+	}
+	return r.part.params.add(r.part, r.rec.Bytes(), p.name, p.kind, p.buf, p.at)
+}
+
+// loopStep returns the step that begins a loop.
+func (r *Recorder) loopStep(loop int) int {
+	return slices.IndexFunc(r.rec.Steps(), func(s tracebuf.Step) bool { return s.Control.Kind == flow.Loop && s.Control.Loop == loop })
+}
+
+func (r *Recorder) lastStep() *tracebuf.Step {
 	steps := r.rec.Steps()
-	if len(steps) == 0 {
-		return fmt.Errorf("nothing was recorded yet: name arguments after the run that they belong to")
-	}
-	if last := r.flow.last; len(args) == 0 && r.flow.used && last >= 0 {
-		return r.part.params.add(r.part, r.rec.Bytes(), name, kind, b, []int{steps[last].Offset + cq.AtLoopCount})
-	}
-	s := &steps[len(steps)-1]
-	if s.Program < 0 {
-		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", s.Name)
-	}
-	x := r.part.programs[s.Program]
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	at, err := x.words(args)
-	if err != nil {
-		return err
-	}
-	v := dispatch.Variant(s.Variant)
-	if !v.Inline() {
-		// Arguments that lie beside the kernels can't be changed for a single run.
-		r.state = r.prior
-		s = r.rec.Replace(func(dst []byte) ([]byte, uint8) {
-			dst, v = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
-			return dst, uint8(v)
-		})
-	}
-	base := s.Offset + x.image.MainOffset(v)
-	for i := range at {
-		at[i] += base
-	}
-	return r.part.params.add(r.part, r.rec.Bytes(), name, kind, b, at)
+	return &steps[len(steps)-1]
 }
 
 // refused is the error of a method of the Recorder. The capture fails with it.
@@ -285,12 +329,12 @@ func (r *Recorder) refusedLocked(op string, err error) error {
 
 // finish makes an image of what was recorded.
 func (r *Recorder) finish() error {
-	if len(r.flow.open) > 0 {
+	if len(r.control.open) > 0 {
 		return errors.New("a loop or a branch is still being recorded: end the capture after its function has returned")
 	}
-	if r.flow.used {
+	if r.control.used {
 		// An aborted replay leaves the queue in the same state.
-		if err := r.reset(false); err != nil {
+		if err := (encoder{r}).Reset(false); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/tracebuf"
 )
 
 // argRead is a word that becomes arguments of a run.
@@ -74,45 +73,19 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// encodeRunWithReads encodes a run with the program's present arguments, and with places for those that the device reads.
-func (r *Recorder) encodeRunWithReads(x *Executable) ([]byte, dispatch.Variant, error) {
-	st := r.d.disp.ReplayState()
-	run, v := x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
-	if !v.Inline() {
-		st = r.d.disp.ReplayState()
-		run, v = x.image.AppendInlineRun(nil, &st, r.q.q.Dispatcher(), 0)
+// snapshot keeps a run as the program is now: with its present arguments, and with places for those that the device reads. inline
+// has all arguments among the run's commands.
+func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
+	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
+	if inline {
+		encode = x.image.AppendInlineRun
 	}
-	return run, v, x.image.ReadArgs(run, v)
-}
-
-// recordRunWithReadsLocked records a run of the program i outside of control flow, and what the device reads for its arguments.
-func (r *Recorder) recordRunWithReadsLocked(x *Executable, i int, reads []argRead) error {
-	r.rec.Own()
-	r.flow.used = true
-	run, v, err := r.encodeRunWithReads(x)
-	if err == nil {
-		err = r.encodeReads(reads)
+	run.commands, run.variant = encode(nil, &st, r.q.q.Dispatcher(), 0)
+	if len(run.reads) == 0 {
+		return nil
 	}
-	if err == nil {
-		err = r.encodeAgain(x.Name(), i, run, v, x)
+	if !run.variant.Inline() {
+		return r.snapshot(run, x, true)
 	}
-	return err
-}
-
-// encodeReads appends the commands for arguments of the run that is encoded next.
-func (r *Recorder) encodeReads(reads []argRead) error {
-	for i := range reads {
-		a := &reads[i]
-		b := cq.NewBuilder(cq.Layout(r.d.Arch()), nil)
-		for _, c := range a.commands() {
-			a.word.at = len(r.rec.Bytes()) + b.ReadArg(c)
-			r.part.conds = append(r.part.conds, a.word)
-		}
-		cmds, err := b.Finish()
-		if err != nil {
-			return err
-		}
-		r.rec.AddControl(fmt.Sprintf("argument from %s[%d]", a.buf.name, a.offset), tracebuf.Control{Kind: tracebuf.ControlArgs}, cmds)
-	}
-	return nil
+	return x.image.ReadArgs(run.commands, run.variant)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // edges are the events inside a capture on several queues of a device: what was recorded after a Wait runs, at every
@@ -90,7 +91,7 @@ func (r *Recorder) checkEvent(e *Event, add func() error) error {
 		return errOneQueue
 	case r.c.ended.Load():
 		return ErrCaptureEnded
-	case r.flow.used || len(r.flow.open) > 0:
+	case r.control.used || len(r.control.open) > 0:
 		return errFlowEdges
 	}
 	return add()
@@ -100,7 +101,8 @@ func (r *Recorder) checkEvent(e *Event, add func() error) error {
 func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
 	commands, err := r.q.edge(nil, r.peers(), edge, r.state.Expected)
 	if err == nil {
-		r.rec.AddEdge(what+" "+e.Name(), edge, commands)
+		r.control.last = node{Kind: flow.Reset, Name: what + " " + e.Name()} // it is no program
+		r.rec.AddEdge(r.control.last.Name, edge, commands)
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Debug returns what steps through the trace, splits it, checks it against its programs run one by one, bisects it, takes
@@ -179,7 +180,7 @@ func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
 func (s *debugSession) Run(ctx context.Context, i, step int) error {
 	p := s.parts[i]
 	at, steps, commands := &p.image.Steps[step], p.image.Steps[:step], s.commands[i]
-	for len(steps) > 0 && steps[len(steps)-1].Control.Kind == tracebuf.ControlArgs {
+	for len(steps) > 0 && steps[len(steps)-1].Control.Kind == flow.Args {
 		steps = steps[:len(steps)-1]
 	}
 	reads := commands[p.image.Steps[len(steps)].Offset:at.Offset]

@@ -4,6 +4,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // flow describes the part, and what it calls, for hang reports.
@@ -32,20 +33,20 @@ func flowSteps(im *tracebuf.Image, cores []chip.Range, patched bool) []dispatch.
 		s := &im.Steps[i]
 		out[i] = dispatch.TraceStep{Name: s.Name, Offset: s.Offset, Loop: s.Control.Loop, Target: s.Control.Target, Call: s.Control.Callee}
 		switch s.Control.Kind {
-		case tracebuf.ControlNone:
+		case flow.None:
 			if s.Program != tracebuf.NoProgram {
 				out[i].Kind = dispatch.TraceRun
 				if s.Program < len(cores) { // otherwise the trace is loaded from a file
 					out[i].Cores = cores[s.Program]
 				}
 			}
-		case tracebuf.ControlLoop:
+		case flow.Loop:
 			out[i].Kind, out[i].Enters = dispatch.TraceLoop, s.Control.Count > 0 && !patched
-		case tracebuf.ControlEnd:
+		case flow.End:
 			out[i].Kind = dispatch.TraceLoopEnd
-		case tracebuf.ControlBranch:
+		case flow.Branch:
 			out[i].Kind = dispatch.TraceBranch
-		case tracebuf.ControlCall:
+		case flow.Call:
 			out[i].Kind = dispatch.TraceCall
 		}
 	}

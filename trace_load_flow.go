@@ -4,22 +4,21 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // newLoaded returns a part that has no memory yet, of a queue. callees are those that its file numbers.
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
 	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
-	open := 0
+	places, _ := im.Flow() // it was checked
 	for i := range im.Steps {
+		deep := places[i].Loops
 		switch c := &im.Steps[i].Control; c.Kind {
-		case tracebuf.ControlLoop:
-			open++
-			p.loops = max(p.loops, open)
-		case tracebuf.ControlEnd:
-			open--
-		case tracebuf.ControlCall:
+		case flow.Loop:
+			p.loops = max(p.loops, deep+1)
+		case flow.Call:
 			o := callees[c.Callee]
-			p.loops, p.depth = max(p.loops, open+o.loops), max(p.depth, o.depth+1)
+			p.loops, p.depth = max(p.loops, deep+o.loops), max(p.depth, o.depth+1)
 			if !slices.Contains(p.callees, o) {
 				p.callees, p.kept = append(p.callees, o), append(p.kept, o)
 				o.callers++
@@ -47,7 +46,7 @@ func (l *loading) relocate() error {
 		callees := l.calleesOf(i)
 		for _, o := range append(slices.Clone(callees), t) {
 			for k := range o.image.Steps {
-				if c := &o.image.Steps[k].Control; c.Kind == tracebuf.ControlCall { // of the file's callees, then of its own
+				if c := &o.image.Steps[k].Control; c.Kind == flow.Call { // of the file's callees, then of its own
 					c.Callee = slices.Index(o.callees, callees[c.Callee])
 				}
 			}

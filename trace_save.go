@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // SaveOption changes what Trace.Save writes.
@@ -150,9 +151,9 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	}
 	for i := range im.Steps {
 		switch s := &im.Steps[i]; s.Control.Kind {
-		case tracebuf.ControlLoop: // a parameter may have changed it
+		case flow.Loop: // a parameter may have changed it
 			s.Control.Count = cq.Get32(im.Bytes, s.Offset+cq.AtLoopCount)
-		case tracebuf.ControlCall:
+		case flow.Call:
 			s.Control.Callee = slices.Index(callees, t.callees[s.Control.Callee])
 		}
 	}
@@ -190,7 +191,7 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
-		if c := &s.Control; c.Kind == tracebuf.ControlKernels {
+		if c := &s.Control; c.Kind == flow.Kernels {
 			return t.programs[c.Program].image.KernelPages()
 		}
 		return t.programs[s.Program].image.RelayedPages(dispatch.Variant(s.Variant))

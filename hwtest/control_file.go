@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // controlFileCases test files of traces with control flow, and stepping through such traces.
@@ -138,7 +138,7 @@ func steppedControl(t *fixture, ss []stmt) {
 		reset()
 		ran := 0
 		t.ok(tr.Debug().Follow(t.ctx, into, func(p debug.Position) error {
-			if p.Kind == tracebuf.ControlNone {
+			if p.Kind == flow.None {
 				ran++
 			}
 			return nil

@@ -36,7 +36,7 @@ examples/internal/*        -> nothing  # what examples share
 internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
 internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
 internal/bench/probe       -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
+hwtest                     -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug tracebuf/flow hwtest/target internal/images  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
@@ -59,16 +59,17 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
+observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
-tracebuf                   -> dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
+tracebuf                   -> tracebuf/flow dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
+tracebuf/flow              -> dispatch/cq  # the control flow of traces
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
-tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
+tracebuf/debug             -> tracebuf tracebuf/flow dispatch/cq  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
