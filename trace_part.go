@@ -261,6 +261,11 @@ func (p *part) register(as partState) error {
 	return nil
 }
 
+// contents implements resident.
+func (p *part) contents() ([]*Executable, dispatch.Content) {
+	return p.programs, content("trace "+p.name, p.ext, p.q.q.TraceBytes(p.commands()))
+}
+
 // unregister takes the part out of its device.
 func (p *part) unregister() {
 	d := p.q.d
