@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/internal/callsite"
 )
 
 // capture is a trace that is being recorded, on one queue or several.
@@ -52,11 +52,8 @@ func (x *captureContext) Value(key any) any {
 // released: the trace keeps them.
 //
 // If record or anything else fails, nothing is left allocated or queued.
-//
-//go:noinline
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*Trace, error) {
-	site := callsite.Return()
 	queues := q.self
 	if len(others) > 0 {
 		queues = append([]*Queue{q}, others...)
@@ -68,17 +65,17 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
 	if len(others) == 0 && !q.d.watched() {
-		return captureOn(ctx, queues, name, site, record)
+		return captureOn(ctx, queues, name, record)
 	}
-	return captureObserved(ctx, queues, name, site, record)
+	return captureObserved(ctx, queues, name, record)
 }
 
-func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr,
+func captureObserved(ctx context.Context, queues []*Queue, name string,
 	record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
 	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
 	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
-	return captureOn(ctx, queues, name, site, record)
+	return captureOn(ctx, queues, name, record)
 }
 
 // capturable returns an error unless a trace can have a part on each of the queues.
@@ -101,20 +98,19 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 				return fail("queue %d of %s is given twice", q.ID(), q.d.name)
 			}
 			if o.d == q.d && o.Workers().Overlaps(q.Workers()) {
-				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
+				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: "+
+					"give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
 			}
 		}
 	}
 	return nil
 }
 
-// captureOn is Capture, which returns to site.
-func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
+// captureOn is Capture.
+func captureOn(ctx context.Context, queues []*Queue, name string,
 	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	if c.site = site; !isUserCode(site) {
-		c.site = userPCAbove(2) // this function and Capture
-	}
+	c.site = queues[0].d.captureSite()
 	for _, r := range c.rs {
 		r.q.capturing.Add(1)
 		r.d.capturing.Add(1)
@@ -123,6 +119,18 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 		return nil, err
 	}
 	return c.finish(ctx)
+}
+
+// captureSite returns the call site that the caller of captureOn's caller works for. Captures in a loop have the same one.
+func (d *Device) captureSite() uintptr {
+	var pc [1]uintptr
+	runtime.Callers(4, pc[:]) // of Capture
+	if last := d.lastSite.Load(); pc[0] == last {
+		return last
+	}
+	site := userPC()
+	d.lastSite.Store(site)
+	return site
 }
 
 // newCapture makes the Recorders of a capture.

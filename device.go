@@ -40,6 +40,7 @@ type Device struct {
 	left      deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
 	spares    spares
+	lastSite  atomic.Uintptr // of a capture
 	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close

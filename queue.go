@@ -152,7 +152,8 @@ func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
 
 // WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
 // polls. It ends early with ctx, in the error of a queue that hangs or is lost, or in an ErrTimeout when nothing on the device
-// moves for the hang timeout; the queue stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not call the device.
+// moves for the hang timeout; the queue stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and
+// must not call the device.
 func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err

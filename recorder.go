@@ -487,8 +487,10 @@ func (s *edges) any() bool {
 }
 
 var (
-	errOneQueue = fmt.Errorf("this capture is of one queue of the device, where everything is in order anyway: name the other queues when the capture starts: %w", ErrInCapture)
-	errOutside  = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: wait on the queues before the replay: %w", ErrInCapture)
+	errOneQueue = fmt.Errorf("this capture is of one queue of the device, where everything is in order anyway: "+
+		"name the other queues when the capture starts: %w", ErrInCapture)
+	errOutside = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: "+
+		"wait on the queues before the replay: %w", ErrInCapture)
 )
 
 // Record records an event into a capture over several queues of a device: a place that a WaitEvent in another queue's

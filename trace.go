@@ -339,9 +339,9 @@ func (t *Trace) Streams() (n, bytes int) {
 	return n, bytes
 }
 
-// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that [Trace.SetBuffer] has
-// put in their place, then those of the traces that it calls: the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are gone
-// when it is released.
+// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that
+// [Trace.SetBuffer] has put in their place, then those of the traces that it calls: the whole ones, where a program was given a
+// part. Those of a loaded trace belong to it: they are gone when it is released.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
 // buffersOf returns the buffers of parts, of one device or, if d is nil, of all.

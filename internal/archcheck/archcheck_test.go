@@ -62,7 +62,7 @@ stream                     -> reprise allocator  # messages between running kern
 observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
@@ -123,7 +123,6 @@ internal/release           -> nothing  # a store that releases what a goroutine 
 internal/prefetch          -> nothing  # memory that is written soon
 internal/nap               -> nothing  # short sleeps
 internal/nap/naptest       -> nothing  # counts its timers, for tests
-internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/images            -> chip  # archives of kernel images
 internal/fwbuild           -> chip dispatch/abi kernels internal/debug/stack internal/riscv internal/images  # builds the images that are committed
