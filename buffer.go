@@ -74,8 +74,8 @@ func (d *Device) newBuffer(c *BufferConfig) (*Buffer, error) {
 	r.Site = userPC()
 	if c.Kind == allocator.L1 {
 		// While circular buffers grow or shrink, their place is free for a moment.
-		d.cbs.mu.Lock()
-		defer d.cbs.mu.Unlock()
+		d.cbs.Lock()
+		defer d.cbs.Unlock()
 	}
 	ext, err := place(d.mem, c, r)
 	if err != nil {
@@ -389,8 +389,8 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 		return nil, fmt.Errorf("%d B: the size must be positive", c.Size)
 	case c.Kind == allocator.L1:
 		banks = inside.L1Banks
-		d.cbs.mu.Lock()
-		defer d.cbs.mu.Unlock()
+		d.cbs.Lock()
+		defer d.cbs.Unlock()
 	}
 	row := banks * int(inside.DRAMAlign)
 	if c.Size > math.MaxInt-row {

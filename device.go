@@ -34,7 +34,7 @@ type Device struct {
 	cancel context.CancelFunc // of the Recover that is under way
 	execs  map[*Executable]struct{}
 	parts  map[resident]struct{} // of traces
-	cbs    cbArea
+	cbs    *allocator.Area       // of circular buffers
 
 	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
 	left      deferredFrees
@@ -88,7 +88,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())
 	}
-	d.cbs = cbArea{mem: d.mem, base: uint64(l1.Unreserved)}
+	d.cbs = allocator.NewArea(d.mem, uint64(l1.Unreserved), "circular buffers", userPC)
 	for id := range disp.Queues() {
 		q := &Queue{d: d, q: disp.Queue(id)}
 		q.self = []*Queue{q}

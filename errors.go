@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -120,10 +121,11 @@ func userPC() uintptr {
 // modulePath is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.
 var modulePath = reflect.TypeFor[trimmedError]().PkgPath()
 
-// isWrapper reports whether a function is of this package, or of mesh or pipeline, which call it for their own callers.
+// isWrapper reports whether a function is of this package, or of one that calls it, or is called by it, for others' callers.
 func isWrapper(function string) bool {
 	rest, ok := strings.CutPrefix(function, modulePath)
-	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/mesh.") || strings.HasPrefix(rest, "/pipeline."))
+	return ok && slices.ContainsFunc([]string{".", "/mesh.", "/pipeline.", "/allocator."},
+		func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
 // trimmedError is an error without its "program X:" prefix: the error around it names the program already.

@@ -81,42 +81,12 @@ type Executable struct {
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
 // the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
 // their memory is free again after the next successful wait for queue 0 ([Queue.Wait]).
-func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
-	if d.watched() && p != nil {
-		call := d.begin(ctx, &Call{Kind: CallLoad, Name: p.Name})
-		defer func() {
-			if x != nil {
-				call.Object, call.Bytes = x, len(x.image.Binary())
-			}
-			call.end(ctx, &err)
-		}()
-	}
-	if err := d.usable("load"); err != nil {
-		return nil, err
-	}
-	if p == nil {
-		return nil, errors.New("reprise: load: no program: it is nil")
-	}
-	if err := d.refuse(ctx, nil, opLoad, p.Name); err != nil {
-		return nil, err
-	}
-	d.work.RLock()
-	defer d.work.RUnlock()
-	y := &Executable{d: d}
-	err = y.prepare(p)
-	if err == nil {
-		y.bin, err = d.mem.Allocate(y.request())
-	}
-	if err == nil {
-		err = y.place(ctx)
-	}
+func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
+	xs, err := LoadAll(ctx, []*Device{d}, []*Program{p})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, nameOnce(p.Name, err)), y.discard(ctx))
+		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.execs[y] = struct{}{}
-	return y, nil
+	return xs[0], nil
 }
 
 // prepare compiles the program and allocates what it needs, except for the kernels' memory.
@@ -137,7 +107,7 @@ func (x *Executable) prepare(p *Program) error {
 		x.hosts = append(x.hosts, h)
 	}
 	spec := dispatch.Program{Name: p.Name}
-	addr := d.cbs.base
+	addr := d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
@@ -161,7 +131,7 @@ func (x *Executable) prepare(p *Program) error {
 		})
 		addr = roundUp(addr+uint64(c.PageSize)*uint64(c.Pages), uint64(d.disp.Chip().Params().Align.DRAM()))
 	}
-	if err := d.cbs.grow(addr); err != nil {
+	if err := d.cbs.Grow(addr); err != nil {
 		return err
 	}
 	x.cbs, x.cbEnd = spec.CircularBuffers, addr
@@ -322,7 +292,7 @@ func (x *Executable) drop() error {
 		errs = append(errs, x.d.mem.Free(x.bin))
 	}
 	if x.cbEnd != 0 {
-		errs = append(errs, x.d.cbs.shrink(x.cbEnd))
+		errs = append(errs, x.d.cbs.Shrink(x.cbEnd))
 	}
 	return errors.Join(errs...)
 }
@@ -565,79 +535,4 @@ func (x *Executable) findGiven(p *dispatch.Program) error {
 		x.given[c.Index] = at
 	}
 	return nil
-}
-
-// cbArea is the part of every worker's L1 that circular buffers use: from the bottom up to the highest end that any
-// loaded program or live trace needs. Programs share it, since they run one after the other; buffers aren't put there.
-type cbArea struct {
-	mem  *allocator.Allocator
-	base uint64
-
-	mu   sync.Mutex
-	ends map[uint64]int // number of users that end at each address
-	ext  allocator.Extent
-}
-
-// grow adds a user whose circular buffers end at end.
-func (a *cbArea) grow(end uint64) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ends == nil {
-		a.ends = map[uint64]int{}
-	}
-	if a.ends[end]++; a.ends[end] > 1 && !a.ext.IsZero() {
-		return nil // others end there as well
-	}
-	if err := a.fitLocked(); err != nil {
-		a.removeLocked(end)
-		if again := a.fitLocked(); again != nil {
-			return again
-		}
-		return fmt.Errorf("circular buffers need L1 up to %#x, where something else is: free it, or make them smaller: %w", end, err)
-	}
-	return nil
-}
-
-// shrink removes a user, and returns memory that no other needs.
-func (a *cbArea) shrink(end uint64) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.removeLocked(end)
-	if a.ends[end] > 0 && !a.ext.IsZero() {
-		return nil
-	}
-	return a.fitLocked()
-}
-
-// removeLocked removes a user.
-func (a *cbArea) removeLocked(end uint64) {
-	if a.ends[end]--; a.ends[end] <= 0 {
-		delete(a.ends, end)
-	}
-}
-
-// fitLocked makes the reserved extent reach up to the highest end.
-func (a *cbArea) fitLocked() error {
-	top := a.base
-	for end := range a.ends {
-		top = max(top, end)
-	}
-	if !a.ext.IsZero() {
-		if a.ext.End() == top {
-			return nil
-		}
-		if err := a.mem.Free(a.ext); err != nil {
-			return err
-		}
-		a.ext = allocator.Extent{}
-	}
-	if top == a.base {
-		return nil
-	}
-	perBank := top - a.base
-	banks := uint64(a.mem.Config().L1Banks)
-	var err error
-	a.ext, err = a.mem.AllocateAt(allocator.Request{Kind: allocator.L1, Size: perBank * banks, PageSize: perBank, Owner: "circular buffers",
-		Tag: "shared by all programs", Site: userPC()}, a.base)
-	return err
 }

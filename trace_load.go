@@ -246,8 +246,8 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 			return nil, err
 		}
 		afters = append(afters, after)
-		if end := t.image.L1End; end > l.d.cbs.base {
-			if err := l.d.cbs.grow(end); err != nil {
+		if end := t.image.L1End; end > l.d.cbs.Base() {
+			if err := l.d.cbs.Grow(end); err != nil {
 				return nil, err
 			}
 			t.cbEnd = end

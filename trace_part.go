@@ -163,15 +163,10 @@ func (p *part) holdCircular(end uint64) error {
 	if end <= p.cbEnd {
 		return nil
 	}
-	// The larger end is taken before the smaller one is released, so that nothing is allocated in between.
-	if err := p.q.d.cbs.grow(end); err != nil {
+	if err := p.q.d.cbs.Move(p.cbEnd, end); err != nil {
 		return err
 	}
-	old := p.cbEnd
 	p.cbEnd = end
-	if old != 0 {
-		return p.q.d.cbs.shrink(old)
-	}
 	return nil
 }
 
@@ -389,7 +384,7 @@ func (p *part) drop() error {
 		errs = append(errs, mem.Free(ext))
 	}
 	if cbEnd != 0 {
-		errs = append(errs, p.q.d.cbs.shrink(cbEnd))
+		errs = append(errs, p.q.d.cbs.Shrink(cbEnd))
 	}
 	return errors.Join(errs...)
 }
