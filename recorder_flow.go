@@ -3,7 +3,6 @@ package reprise
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -485,7 +484,7 @@ func (e encoder) reads(reads []argRead) error {
 // Reset implements flow.Target. With stall the prefetcher waits for it.
 func (e encoder) Reset(stall bool) error {
 	if !e.state.IsReset() {
-		cmds, err := flow.AppendReset(nil, e.resetConfig(), uint32(e.state.Expected), stall)
+		cmds, err := flow.AppendReset(nil, e.q.resetConfig(), uint32(e.state.Expected), stall)
 		if err != nil {
 			return err
 		}
@@ -503,19 +502,11 @@ func (e encoder) Reset(stall bool) error {
 func (e encoder) Stall() error { return e.stall("wait for results", uint32(e.state.Expected)) }
 
 func (e encoder) stall(name string, expected uint32) error {
-	cmds, err := flow.AppendStall(nil, e.resetConfig(), expected)
+	cmds, err := flow.AppendStall(nil, e.q.resetConfig(), expected)
 	if err == nil {
 		e.rec.AddControl(name, flow.Control{Kind: flow.Reset}, cmds)
 	}
 	return err
-}
-
-func (e encoder) resetConfig() flow.ResetConfig {
-	core := e.q.q.DispatchCore()
-	return flow.ResetConfig{
-		Layout: cq.Layout(e.d.Arch()), DispatchX: core.X, DispatchY: core.Y, Workers: uint32(e.q.q.Workers().Size()),
-		Stream: uint16(e.d.disp.Chip().Params().Stream.FirstDispatch), Packed: e.d.disp.PackedPage() > 0,
-	}
 }
 
 // Command implements flow.Target.
@@ -563,9 +554,7 @@ func (e encoder) call(n *node) error {
 		return err
 	}
 	p := n.Rec.call
-	c := p.q.replayConfig(p.image, p.ext)
-	exec := cq.CallTrace{Base: c.Addr, LogPageSize: uint32(bits.TrailingZeros(uint(c.PageSize))), Pages: uint32(c.Pages)}
-	if _, err := e.Command(n.Name, flow.Control{Kind: flow.Call, Callee: slices.Index(e.part.callees, p)}, exec, nil); err != nil {
+	if _, err := e.Command(n.Name, flow.Control{Kind: flow.Call, Callee: slices.Index(e.part.callees, p)}, p.image.Call(uint32(p.ext.Addr)), nil); err != nil {
 		return err
 	}
 	e.state = e.d.disp.After(p.prep.After)

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // part is what a trace has on one queue.
@@ -230,10 +231,14 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 
 // replayConfig says how what lies in an extent is replayed.
 func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
+	return tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+}
+
+// resetConfig says how the queue's workers are reset.
+func (q *Queue) resetConfig() flow.ResetConfig {
 	core := q.q.DispatchCore()
-	return tracebuf.ReplayConfig{
-		Layout: im.Layout, Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages(),
-		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(q.q.Workers().Size()),
+	return flow.ResetConfig{
+		Layout: cq.Layout(q.d.Arch()), DispatchX: core.X, DispatchY: core.Y, Workers: uint32(q.q.Workers().Size()),
 		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), Packed: q.d.disp.PackedPage() > 0,
 	}
 }

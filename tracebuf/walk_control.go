@@ -283,7 +283,7 @@ func (w *walker) call(s *Step, c *cq.CallTrace) error {
 		return err
 	}
 	callee := &n.callees[i]
-	want := callee.Image.call(uint32(callee.Addr))
+	want := callee.Image.Call(uint32(callee.Addr))
 	if *c != want {
 		return w.fail(s.Offset, "it calls %d pages of 2^%d B at %#x, trace %q has %d of 2^%d B at %#x", c.Pages, c.LogPageSize, c.Base,
 			callee.Name, want.Pages, want.LogPageSize, want.Base)
