@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
@@ -54,6 +53,7 @@ func (x *captureContext) Value(key any) any {
 // If record or anything else fails, nothing is left allocated or queued.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*Trace, error) {
+	site := callerPC()
 	queues := q.self
 	if len(others) > 0 {
 		queues = append([]*Queue{q}, others...)
@@ -65,17 +65,17 @@ func (q *Queue) Capture(ctx context.Context, name string, record func(ctx contex
 		return nil, fmt.Errorf("reprise: capture %q: no function to record with: it is nil", name)
 	}
 	if len(others) == 0 && !q.d.watched() {
-		return captureOn(ctx, queues, name, record)
+		return captureOn(ctx, queues, name, site, record)
 	}
-	return captureObserved(ctx, queues, name, record)
+	return captureObserved(ctx, queues, name, site, record)
 }
 
-func captureObserved(ctx context.Context, queues []*Queue, name string,
+func captureObserved(ctx context.Context, queues []*Queue, name string, site uintptr,
 	record func(context.Context, *Recorder) error) (t *Trace, err error) {
 	calls := callsOf(queues)
 	begun := beginAll(ctx, calls, func(i int) *Call { return &Call{Kind: CallCapture, Queues: calls[i].queues, Name: name} })
 	defer endAll(ctx, begun, func(i int, c *Call) { c.Object, c.Bytes = t, t.sizeOn(calls[i].d) }, &err)
-	return captureOn(ctx, queues, name, record)
+	return captureOn(ctx, queues, name, site, record)
 }
 
 // capturable returns an error unless a trace can have a part on each of the queues.
@@ -106,11 +106,11 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 	return nil
 }
 
-// captureOn is Capture.
-func captureOn(ctx context.Context, queues []*Queue, name string,
+// captureOn is Capture, which returns to site.
+func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	c.site = queues[0].d.captureSite()
+	c.site = queues[0].d.siteOf(site)
 	for _, r := range c.rs {
 		r.q.capturing.Add(1)
 		r.d.capturing.Add(1)
@@ -121,16 +121,13 @@ func captureOn(ctx context.Context, queues []*Queue, name string,
 	return c.finish(ctx)
 }
 
-// captureSite returns the call site that the caller of captureOn's caller works for. Captures in a loop have the same one.
-func (d *Device) captureSite() uintptr {
-	var pc [1]uintptr
-	runtime.Callers(4, pc[:]) // of Capture
-	if last := d.lastSite.Load(); pc[0] == last {
-		return last
+// siteOf returns the call site that a return address in the stack works for. Captures in a loop have the same one.
+func (d *Device) siteOf(pc uintptr) uintptr {
+	if pc != d.lastSite.Load() {
+		pc = userPC()
+		d.lastSite.Store(pc)
 	}
-	site := userPC()
-	d.lastSite.Store(site)
-	return site
+	return pc
 }
 
 // newCapture makes the Recorders of a capture.
