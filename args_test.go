@@ -16,6 +16,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // readPage is the argument of the adder that is the first page it reads.
@@ -239,7 +240,7 @@ func TestComputedArgsFile(t *testing.T) {
 				}
 			}
 			args := f.Image.Steps[0]
-			if args.Control.Kind != tracebuf.ControlArgs || len(f.Image.Conds) != 2 {
+			if args.Control.Kind != flow.Args || len(f.Image.Conds) != 2 {
 				t.Fatalf("step 0 is %+v, %d words", args, len(f.Image.Conds))
 			}
 			refuse("another word", "doesn't have its word", func(f *tracebuf.File) { f.Image.Conds[0].Offset += 4 })

@@ -1,36 +1,24 @@
 package reprise
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/internal/callsite"
 )
 
 // capture is a trace that is being recorded, on one queue or several.
 type capture struct {
-	name  string
-	begun bool         // by Queue.Begin, so without a function
-	rs    []*Recorder  // by queue, in the order of the call
-	t     *Trace       // of a capture on one queue
-	one   Recorder     // the same
-	list  [1]*Recorder // what rs is made of if it is the only one
-	site  uintptr      // of the call; 0 if it isn't known yet
-	ctx   captureContext
-
-	mu    sync.Mutex  // guards what is recorded as well
-	err   error       // the first one: the capture fails with it
-	ended atomic.Bool // the function has returned, or End or Discard was called
+	recording
+	rs   []*Recorder  // by queue, in the order of the call
+	t    *Trace       // of a capture on one queue
+	one  Recorder     // the same
+	list [1]*Recorder // what rs is made of if it is the only one
+	site uintptr      // of the call; 0 if it isn't known yet
+	ctx  captureContext
 }
-
-// captureKey is the key under which the context of a capture's function holds the *capture.
-type captureKey struct{}
 
 // captureContext is the context of a capture's function.
 type captureContext struct {
@@ -41,7 +29,7 @@ type captureContext struct {
 // Value implements context.Context.
 func (x *captureContext) Value(key any) any {
 	if _, ok := key.(captureKey); ok {
-		return x.c
+		return &x.c.recording
 	}
 	return x.Context.Value(key)
 }
@@ -63,11 +51,9 @@ func (x *captureContext) Value(key any) any {
 // released: the trace keeps them.
 //
 // If record or anything else fails, nothing is left allocated or queued.
-//
-//go:noinline
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
 	others ...*Queue) (*Trace, error) {
-	site := callsite.Return()
+	site := callerPC()
 	queues := q.self
 	if len(others) > 0 {
 		queues = append([]*Queue{q}, others...)
@@ -112,7 +98,8 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 				return fail("queue %d of %s is given twice", q.ID(), q.d.name)
 			}
 			if o.d == q.d && o.Workers().Overlaps(q.Workers()) {
-				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
+				return fail("queues %d and %d start the same workers, which pass between queues only as a whole, after a replay: "+
+					"give them workers of their own with WithQueueWorkers", o.ID(), q.ID())
 			}
 		}
 	}
@@ -123,9 +110,7 @@ func capturable(ctx context.Context, name string, queues []*Queue) error {
 func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	record func(context.Context, *Recorder) error) (*Trace, error) {
 	c := newCapture(name, queues)
-	if c.site = site; !isUserCode(site) {
-		c.site = userPCAbove(2) // this function and Capture
-	}
+	c.site = queues[0].d.siteOf(site)
 	for _, r := range c.rs {
 		r.q.capturing.Add(1)
 		r.d.capturing.Add(1)
@@ -136,9 +121,18 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	return c.finish(ctx)
 }
 
+// siteOf returns the call site that a return address in the stack works for. Captures in a loop have the same one.
+func (d *Device) siteOf(pc uintptr) uintptr {
+	if pc != d.lastSite.Load() {
+		pc = userPC()
+		d.lastSite.Store(pc)
+	}
+	return pc
+}
+
 // newCapture makes the Recorders of a capture.
 func newCapture(name string, queues []*Queue) *capture {
-	c := &capture{name: name}
+	c := &capture{recording: recording{name: name, queues: queues}}
 	c.rs = c.list[:0]
 	if len(queues) == 1 {
 		c.t = &Trace{}
@@ -210,8 +204,8 @@ func (q *Queue) Begin(name string) (*Recorder, error) {
 		return nil, err
 	}
 	c := newCapture(name, q.self)
-	c.begun = true
-	if q.capturing.Load() > 0 || !q.rec.CompareAndSwap(nil, c.rs[0]) {
+	c.begun = c.rs[0]
+	if q.capturing.Load() > 0 || !q.rec.CompareAndSwap(nil, &c.recording) {
 		at, why := callSite(), &refusals[opCapture]
 		return nil, &CaptureError{Trace: name, Op: "begin", File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
 	}
@@ -247,17 +241,10 @@ func (r *Recorder) end(op string) error {
 	if r == nil {
 		return fmt.Errorf("reprise: %s capture: no recorder: it is nil: %w", op, ErrNotCapturing)
 	}
-	if !r.c.begun || !r.q.rec.CompareAndSwap(r, nil) {
+	if r.c.begun == nil || !r.q.rec.CompareAndSwap(&r.c.recording, nil) {
 		return fmt.Errorf("reprise: %s capture %q: %w", op, r.c.name, ErrNotCapturing)
 	}
 	return nil
-}
-
-// fail makes the capture fail.
-func (c *capture) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err = cmp.Or(c.err, err)
 }
 
 // close ends the recording. If that failed, or the caller has a reason not to go on, it releases what was held and
@@ -378,11 +365,7 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues := make([]*Queue, len(c.rs))
-	for i, r := range c.rs {
-		queues[i] = r.q
-	}
-	return newTrace(c.name, parts, devicesOf(queues))
+	return newTrace(c.name, parts, devicesOf(c.queues))
 }
 
 // allocateParts takes the memory of a new trace: at one address for the parts on queues of the same number, so that
@@ -414,114 +397,6 @@ func allocateParts(parts []*part) error {
 		}
 		for k, o := range group {
 			o.ext = exts[k]
-		}
-	}
-	return nil
-}
-
-// CaptureError is returned for what can't be done during a capture. It names the operation, where it was called, and
-// what to do instead. Err is ErrInCapture or one of the more precise errors that wrap it, or why a program couldn't be
-// recorded.
-type CaptureError struct {
-	Trace   string // name of the trace
-	Op      string // "run program \"dense\"", "write buffer \"in\""
-	File    string // of the call; empty if it isn't on the stack of the goroutine that came to this package
-	Line    int
-	Err     error
-	Instead string // empty if nothing else would do
-}
-
-// Error implements error.
-func (e *CaptureError) Error() string {
-	at := ""
-	if e.File != "" {
-		at = fmt.Sprintf(" at %s:%d", e.File, e.Line)
-	}
-	s := fmt.Sprintf("reprise: capture %q: %s%s: %v", e.Trace, e.Op, at, e.Err)
-	if e.Instead != "" {
-		s += ": " + e.Instead
-	}
-	return s
-}
-
-// Unwrap returns why it can't be recorded.
-func (e *CaptureError) Unwrap() error { return e.Err }
-
-// captureOp is something that can't be done during a capture.
-type captureOp uint8
-
-const (
-	opWrite captureOp = iota
-	opRead
-	opQueueWait
-	opRun
-	opReplay
-	opCapture
-	opAllocate
-	opLoad
-	opLoadTrace
-	opDebug
-	opRecord
-	opWaitEvent
-	opEventWait
-)
-
-// refusals says of each operation how it is named, what the error is, and what to do instead.
-var refusals = [...]struct {
-	what    string
-	err     error
-	instead string
-}{
-	opWrite:     {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
-	opRead:      {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
-	opQueueWait: {"wait for queue", ErrInCapture, "nothing of the capture has run yet: wait before it, or after a replay"},
-	opRun:       {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
-	opReplay:    {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
-	opCapture:   {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
-	opAllocate:  {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
-	opLoad:      {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
-	opLoadTrace: {"load trace", ErrInCapture, "load it before the capture"},
-	opRecord:    {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
-	opWaitEvent: {"wait for event", ErrInCapture, "use Recorder.WaitEvent in a capture over several queues, or wait before a replay"},
-	opEventWait: {"wait on the host for event", ErrInCapture,
-		"nothing of the capture has run yet: do it before the capture, or after a replay"},
-	opDebug: {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
-}
-
-func (op captureOp) what() string { return refusals[op].what }
-
-// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is the one that a
-// capture's function was handed, or Begin has started a capture on the queue, or on any queue if q is nil. While no
-// capture is under way it costs one load.
-func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
-	if d.capturing.Load() == 0 {
-		return nil
-	}
-	c := d.captureOf(ctx, q)
-	if c == nil {
-		return nil
-	}
-	at, why := callSite(), &refusals[op]
-	err := &CaptureError{Trace: c.name, Op: why.what, File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
-	if name != "" {
-		err.Op = fmt.Sprintf("%s %q", why.what, name)
-	}
-	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of that capture.
-	if !c.begun || q != nil && op != opCapture {
-		c.fail(err)
-	}
-	return err
-}
-
-// captureOf returns the capture that an operation belongs to, or nil.
-func (d *Device) captureOf(ctx context.Context, q *Queue) *capture {
-	if c, ok := ctx.Value(captureKey{}).(*capture); ok && !c.ended.Load() &&
-		slices.ContainsFunc(c.rs, func(r *Recorder) bool { return r.d == d }) {
-		return c
-	}
-	for _, o := range d.queues {
-		if r := o.rec.Load(); r != nil && (q == nil || q == o) {
-			return r.c
 		}
 	}
 	return nil

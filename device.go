@@ -33,13 +33,14 @@ type Device struct {
 	closed bool
 	cancel context.CancelFunc // of the Recover that is under way
 	execs  map[*Executable]struct{}
-	parts  map[*part]struct{} // of traces
-	cbs    cbArea
+	parts  map[resident]struct{} // of traces
+	cbs    *allocator.Area       // of circular buffers
 
 	capturing atomic.Int32 // captures that are under way; while it is 0, nothing else is checked
 	left      deferredFrees
 	scratch   atomic.Pointer[scratch] // nil while a Recorder has it
 	spares    spares
+	lastSite  atomic.Uintptr // of a capture
 	watch     watchers
 
 	admin sync.Mutex   // held by Recover and Close
@@ -71,7 +72,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	}
 	d := &Device{
 		name: t.String(), target: t, kd: kd, disp: disp, firmware: base,
-		execs: map[*Executable]struct{}{}, parts: map[*part]struct{}{},
+		execs: map[*Executable]struct{}{}, parts: map[resident]struct{}{},
 	}
 	p, l1 := disp.Chip().Params(), &disp.WorkerLayout().L1
 	banks := disp.Chip().DRAMBanks()
@@ -87,7 +88,7 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reprise: open %s: %w", t, err), d.closeLog(), disp.Close(ctx), kd.Close())
 	}
-	d.cbs = cbArea{mem: d.mem, base: uint64(l1.Unreserved)}
+	d.cbs = allocator.NewArea(d.mem, uint64(l1.Unreserved), "circular buffers", userPC)
 	for id := range disp.Queues() {
 		q := &Queue{d: d, q: disp.Queue(id)}
 		q.self = []*Queue{q}
@@ -193,6 +194,73 @@ func (d *Device) usable(op string) error {
 	defer d.mu.Unlock()
 	if d.closed {
 		return fmt.Errorf("reprise: %s: %w", op, ErrClosed)
+	}
+	return nil
+}
+
+// openFirmware reads the folders of tt-metal's firmware that the options name, and returns the base firmware of the workers; nil
+// for this runtime's own.
+func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err error) {
+	if o.firmware != "" {
+		if base, err = metal.OpenFirmware(o.firmware); err != nil {
+			return nil, err
+		}
+		o.dispatch.Firmware = baseFirmware(base)
+	}
+	if o.queues != "" {
+		q, err := metal.OpenQueueFirmware(ctx, o.queues)
+		if err != nil {
+			return nil, err
+		}
+		o.dispatch.QueueFirmware = queueFirmware(q)
+	}
+	return base, nil
+}
+
+// baseFirmware returns base firmware as package dispatch takes it.
+func baseFirmware(m *metal.Firmware) *dispatch.Firmware {
+	f := &dispatch.Firmware{Layout: m.Layout, DRAMBanks: m.DRAMBanks, L1Banks: m.L1Banks, CountsArgs: m.CountsArgs()}
+	for p := range m.Base {
+		for _, s := range m.Base[p].Segments {
+			if len(s.Data) > 0 {
+				f.Segments[p] = append(f.Segments[p], dispatch.Segment{Addr: s.Addr, Data: s.Data})
+			}
+		}
+	}
+	return f
+}
+
+// queueFirmware returns command-queue firmware as package dispatch takes it.
+func queueFirmware(m *metal.QueueFirmware) *dispatch.QueueFirmware {
+	f := &dispatch.QueueFirmware{Name: m.Dir, Base: baseFirmware(m.Base)}
+	for i := range m.Queues {
+		k := &m.Queues[i]
+		f.Queues = append(f.Queues, dispatch.QueueKernels{
+			Prefetch: k.Prefetch.Image.Text, Dispatch: k.Dispatch.Image.Text, Subordinate: k.Subordinate.Image.Text,
+			Constants: k.Constants, DRAMBanks: k.Prefetch.Image.Metal.DRAMBanks,
+		})
+	}
+	f.Stripped = dispatch.StrippedKernels{Prefetch: strippedKernels(m.Prefetch), Dispatch: strippedKernels(m.Dispatch),
+		Subordinate: strippedKernels(m.Subordinate)}
+	return f
+}
+
+func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
+	var out []dispatch.StrippedKernel
+	for i := range all {
+		k := &all[i]
+		out = append(out, dispatch.StrippedKernel{File: k.File, Image: k.Image.Text, Has: k.Has, DRAMBanks: k.Image.Metal.DRAMBanks})
+	}
+	return out
+}
+
+// checkFirmware returns an error unless the workers' base firmware is that which the kernel was built for.
+func (d *Device) checkFirmware(k *Kernel) error {
+	if d.firmware != nil {
+		return d.firmware.CheckProcessor(k.Image, k.Processor)
+	}
+	if k.Image.Metal != nil {
+		return metal.ErrOwnFirmware
 	}
 	return nil
 }

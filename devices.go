@@ -52,8 +52,8 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 	}
 	if c.Kind == allocator.L1 {
 		for _, d := range lockOrder(ds) { // as in newBuffer
-			d.cbs.mu.Lock()
-			defer d.cbs.mu.Unlock()
+			d.cbs.Lock()
+			defer d.cbs.Unlock()
 		}
 	}
 	var exts []allocator.Extent
@@ -82,12 +82,10 @@ func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable
 	if err := distinct(ds); err != nil {
 		return nil, fmt.Errorf("reprise: load: %w", err)
 	}
-	begun := beginAll(ctx, callsOn(ds), func(i int) *Call {
-		if ps[i] == nil {
-			return &Call{Kind: CallLoad}
-		}
-		return &Call{Kind: CallLoad, Name: ps[i].Name}
-	})
+	if slices.Contains(ps, nil) {
+		return nil, errors.New("reprise: load: no program: it is nil")
+	}
+	begun := beginAll(ctx, callsOn(ds), func(i int) *Call { return &Call{Kind: CallLoad, Name: ps[i].Name} })
 	defer endAll(ctx, begun, func(i int, call *Call) { call.Object, call.Bytes = xs[i], len(xs[i].image.Binary()) }, &err)
 	made := make([]*Executable, len(ds))
 	if err := loadAll(ctx, ds, ps, made); err != nil {
@@ -101,9 +99,6 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 		if err := d.usable("load"); err != nil {
 			return err
 		}
-		if ps[i] == nil {
-			return errors.New("reprise: load: no program: it is nil")
-		}
 		if err := d.refuse(ctx, nil, opLoad, ps[i].Name); err != nil {
 			return err
 		}
@@ -113,25 +108,15 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 		d.work.RLock()
 		defer d.work.RUnlock()
 	}
-	fail := func(i int, err error) error {
-		return fmt.Errorf("reprise: load program %q on %s: %w", ps[i].Name, ds[i].name, nameOnce(ps[i].Name, err))
+	each := func(f func(i int) error) error {
+		return eachOf(len(ds), func(i int) error { return loadError(ps[i].Name, ds[i:i+1], len(ds), f(i)) })
 	}
-	err := eachOf(len(ds), func(i int) error {
-		if err := xs[i].prepare(ps[i]); err != nil {
-			return fail(i, err)
-		}
-		return nil
-	})
+	err := each(func(i int) error { return xs[i].prepare(ps[i]) })
 	if err == nil {
-		err = placeAll(ds, xs)
+		err = loadError(ps[0].Name, ds, len(ds), placeAll(ds, xs))
 	}
 	if err == nil {
-		err = eachOf(len(ds), func(i int) error {
-			if err := xs[i].place(ctx); err != nil {
-				return fail(i, err)
-			}
-			return nil
-		})
+		err = each(func(i int) error { return xs[i].place(ctx) })
 	}
 	if err != nil {
 		for _, x := range xs {
@@ -147,6 +132,20 @@ func loadAll(ctx context.Context, ds []*Device, ps []*Program, xs []*Executable)
 	return nil
 }
 
+// loadError is an error of loading a program on some of n devices.
+func loadError(program string, on []*Device, n int, err error) error {
+	where := ""
+	switch {
+	case err == nil:
+		return nil
+	case len(on) > 1:
+		where = fmt.Sprintf(" on %d devices", len(on))
+	case n > 1:
+		where = " on " + on[0].name
+	}
+	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
+}
+
 // placeAll takes memory for kernels and circular buffers: of all programs as much as for the largest, so that devices stay
 // in step.
 func placeAll(ds []*Device, xs []*Executable) error {
@@ -160,19 +159,15 @@ func placeAll(ds []*Device, xs []*Executable) error {
 	for i, x := range xs {
 		rs[i].Size = most
 		if x.cbEnd < end {
-			if err := x.d.cbs.grow(end); err != nil {
-				return fmt.Errorf("reprise: load program %q on %s: %w", x.Name(), x.d.name, err)
-			}
-			old := x.cbEnd
-			x.cbEnd = end
-			if err := x.d.cbs.shrink(old); err != nil {
+			if err := x.d.cbs.Move(x.cbEnd, end); err != nil {
 				return err
 			}
+			x.cbEnd = end
 		}
 	}
 	exts, err := allocator.AllocateAll(memories(ds), rs)
 	if err != nil {
-		return fmt.Errorf("reprise: load program %q on %d devices: %w", xs[0].Name(), len(xs), err)
+		return err
 	}
 	for i, x := range xs {
 		x.bin = exts[i]

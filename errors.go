@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
@@ -97,16 +97,11 @@ func callSite() runtime.Frame {
 
 // userPC returns the call site that the caller works for: the innermost one outside of this package and of those that
 // call it for their own callers. It is 0 if that is on another goroutine.
-func userPC() uintptr { return userPCAbove(1) }
-
-// userPCAbove is userPC where the caller, its caller and so on, as many as known, are of this package: every frame that is
-// looked at takes time.
-func userPCAbove(known int) uintptr {
+func userPC() uintptr {
 	var pcs [5]uintptr
-	look := pcs[:1] // most likely it is the next one
-	for skip := 2 + known; ; skip, look = skip+len(look), pcs[:] {
-		n := runtime.Callers(skip, look)
-		for _, pc := range look[:n] {
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		for _, pc := range pcs[:n] {
 			f := runtime.FuncForPC(pc - 1)
 			switch {
 			case f == nil:
@@ -117,47 +112,37 @@ func userPCAbove(known int) uintptr {
 				return pc
 			}
 		}
-		if n < len(look) {
+		if n < len(pcs) {
 			return 0
 		}
 	}
 }
 
-// userPCs caches return addresses of user code, each by its hash.
-var userPCs [64]atomic.Uintptr
-
-// isUserCode reports whether a return address lies in code of the module's user.
-func isUserCode(pc uintptr) bool {
-	if pc == 0 {
-		return false
-	}
-	known := &userPCs[pc%uintptr(len(userPCs))]
-	if known.Load() == pc {
-		return true
-	}
-	f := runtime.FuncForPC(pc - 1)
-	if f == nil || isWrapper(f.Name()) || f.Name() == "runtime.goexit" {
-		return false
-	}
-	known.Store(pc)
-	return true
-}
-
 // modulePath is the path of this package. It isn't written here, so that a copy of the module under another one needs no change.
-var modulePath = sync.OnceValue(func() string {
-	pc, _, _, _ := runtime.Caller(0)
-	return packageOf(runtime.FuncForPC(pc).Name())
-})
+var modulePath = reflect.TypeFor[trimmedError]().PkgPath()
 
-// isWrapper reports whether a function is of this package, or of mesh or pipeline, which call it for their own callers.
+// isWrapper reports whether a function is of this package, or of one that calls it, or is called by it, for others' callers.
 func isWrapper(function string) bool {
-	rest, ok := strings.CutPrefix(function, modulePath())
-	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/mesh.") || strings.HasPrefix(rest, "/pipeline."))
+	rest, ok := strings.CutPrefix(function, modulePath)
+	return ok && slices.ContainsFunc([]string{".", "/mesh.", "/pipeline.", "/allocator."},
+		func(p string) bool { return strings.HasPrefix(rest, p) })
 }
 
-// packageOf returns the path of a function's package.
-func packageOf(function string) string {
-	slash := strings.LastIndexByte(function, '/')
-	dot := strings.IndexByte(function[slash+1:], '.')
-	return function[:slash+1+dot]
+// trimmedError is an error without its "program X:" prefix: the error around it names the program already.
+type trimmedError struct {
+	err  error
+	text string
+}
+
+func (e *trimmedError) Error() string { return e.text }
+
+func (e *trimmedError) Unwrap() error { return e.err }
+
+// nameOnce prepares an error for one that names the program before it.
+func nameOnce(program string, err error) error {
+	before, after, ok := strings.Cut(err.Error(), fmt.Sprintf("program %q: ", program))
+	if !ok {
+		return err
+	}
+	return &trimmedError{err, before + after}
 }

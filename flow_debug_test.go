@@ -13,8 +13,8 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // deciding is a trace with all kinds of control flow: what it makes of the first word of n, and the names of the programs
@@ -98,7 +98,7 @@ func TestStepThroughFlow(t *testing.T) {
 		// Into and over.
 		b.write(n, 0)
 		var at []string
-		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == tracebuf.ControlLoop && p.Run == 1 },
+		b.must(trace.Debug().Follow(b.ctx, func(p debug.Position) bool { return p.Kind == flow.Loop && p.Run == 1 },
 			func(p debug.Position) error {
 				var word [4]byte
 				b.must(b.queue.Read(b.ctx, n, 0, word[:]))

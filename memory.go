@@ -27,8 +27,8 @@ type MemorySnapshot struct {
 // MemorySnapshot copies the state of the device's memory, not its content.
 func (d *Device) MemorySnapshot() *MemorySnapshot {
 	// While circular buffers grow or shrink, their place is free for a moment.
-	d.cbs.mu.Lock()
-	defer d.cbs.mu.Unlock()
+	d.cbs.Lock()
+	defer d.cbs.Unlock()
 	return &MemorySnapshot{d: d, mem: d.mem.Clone()}
 }
 

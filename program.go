@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,42 +81,12 @@ type Executable struct {
 // Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
 // the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
 // their memory is free again after the next successful wait for queue 0 ([Queue.Wait]).
-func (d *Device) Load(ctx context.Context, p *Program) (x *Executable, err error) {
-	if d.watched() && p != nil {
-		call := d.begin(ctx, &Call{Kind: CallLoad, Name: p.Name})
-		defer func() {
-			if x != nil {
-				call.Object, call.Bytes = x, len(x.image.Binary())
-			}
-			call.end(ctx, &err)
-		}()
-	}
-	if err := d.usable("load"); err != nil {
-		return nil, err
-	}
-	if p == nil {
-		return nil, errors.New("reprise: load: no program: it is nil")
-	}
-	if err := d.refuse(ctx, nil, opLoad, p.Name); err != nil {
-		return nil, err
-	}
-	d.work.RLock()
-	defer d.work.RUnlock()
-	y := &Executable{d: d}
-	err = y.prepare(p)
-	if err == nil {
-		y.bin, err = d.mem.Allocate(y.request())
-	}
-	if err == nil {
-		err = y.place(ctx)
-	}
+func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
+	xs, err := LoadAll(ctx, []*Device{d}, []*Program{p})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reprise: load program %q: %w", p.Name, nameOnce(p.Name, err)), y.discard(ctx))
+		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.execs[y] = struct{}{}
-	return y, nil
+	return xs[0], nil
 }
 
 // prepare compiles the program and allocates what it needs, except for the kernels' memory.
@@ -135,7 +107,7 @@ func (x *Executable) prepare(p *Program) error {
 		x.hosts = append(x.hosts, h)
 	}
 	spec := dispatch.Program{Name: p.Name}
-	addr := d.cbs.base
+	addr := d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
 			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
@@ -159,7 +131,7 @@ func (x *Executable) prepare(p *Program) error {
 		})
 		addr = roundUp(addr+uint64(c.PageSize)*uint64(c.Pages), uint64(d.disp.Chip().Params().Align.DRAM()))
 	}
-	if err := d.cbs.grow(addr); err != nil {
+	if err := d.cbs.Grow(addr); err != nil {
 		return err
 	}
 	x.cbs, x.cbEnd = spec.CircularBuffers, addr
@@ -320,7 +292,7 @@ func (x *Executable) drop() error {
 		errs = append(errs, x.d.mem.Free(x.bin))
 	}
 	if x.cbEnd != 0 {
-		errs = append(errs, x.d.cbs.shrink(x.cbEnd))
+		errs = append(errs, x.d.cbs.Shrink(x.cbEnd))
 	}
 	return errors.Join(errs...)
 }
@@ -470,5 +442,97 @@ func (x *Executable) hold(b *Buffer) error {
 		return err
 	}
 	x.holds, x.bufs = append(x.holds, b.owned()), append(x.bufs, b)
+	return nil
+}
+
+// CircularPlace is where a circular buffer of a loaded program lies.
+type CircularPlace struct {
+	Index int
+	Cores []chip.Range
+	Addr  uint32 // in the L1 of each of its cores
+	Size  uint32 // bytes on each of its cores
+	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
+}
+
+// CircularBuffers returns where the program's circular buffers lie, in the order in which the program names them.
+func (x *Executable) CircularBuffers() []CircularPlace {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	out := make([]CircularPlace, len(x.cbs))
+	for i, c := range x.cbs {
+		out[i] = CircularPlace{Index: c.Index, Cores: slices.Clone(c.Cores), Addr: c.Addr, Size: c.PageSize * c.Pages, Given: c.Given}
+	}
+	return out
+}
+
+// SetCircularAddr moves a circular buffer that the program was loaded with an address for to another address, for later
+// runs and captures. What is in a queue or a trace already keeps its address. Each core with the buffer needs a kernel with
+// common arguments. It writes nothing to the device.
+func (x *Executable) SetCircularAddr(index int, addr uint32) error {
+	if x == nil {
+		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	err := x.checkDeviceLocked(x.d)
+	at := x.given[index]
+	if err == nil && at == nil {
+		err = &dispatch.ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index),
+			Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
+	}
+	if err == nil {
+		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
+		c := &x.cbs[i]
+		if err = x.checkInL1(x.Name(), index, addr, uint64(c.PageSize)*uint64(c.Pages)); err == nil {
+			c.Addr = addr
+			x.image.SetWords(at, addr)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reprise: set circular buffer of executable %q: %w", x.Name(), err)
+	}
+	return nil
+}
+
+// placedCircular describes a circular buffer that the caller placed.
+func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
+	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
+	if c.PageSize > math.MaxUint32/c.Pages {
+		return out, &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index),
+			Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
+	}
+	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
+	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
+}
+
+// checkInL1 checks that a circular buffer can lie at an address.
+func (x *Executable) checkInL1(program string, index int, addr uint32, size uint64) error {
+	l1 := &x.d.disp.WorkerLayout().L1
+	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
+		return nil
+	}
+	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index),
+		Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
+}
+
+// findGiven finds where the commands have the addresses that the caller may change.
+func (x *Executable) findGiven(p *dispatch.Program) error {
+	for _, c := range x.cbs {
+		if !c.Given {
+			continue
+		}
+		at, err := x.image.CircularAddr(nil, p, c.Index)
+		var fixed *dispatch.ProgramError
+		if errors.As(err, &fixed) {
+			continue // SetCircularAddr says why it can't
+		}
+		if err != nil {
+			return err
+		}
+		if x.given == nil {
+			x.given = map[int][]int{}
+		}
+		x.given[c.Index] = at
+	}
 	return nil
 }

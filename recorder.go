@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Recorder records programs into the part of a trace that is on one queue. It has no method to write, read, allocate or
@@ -25,16 +26,8 @@ type Recorder struct {
 	held     []int               // by part.programs: buffers of the program that the part holds
 	heldOne  [1]int              // what held is made of for one program
 	index    map[*Executable]int // place in part.programs, once there are many
-	flow     flow                // loops and branches
+	control  controlFlow         // loops and branches
 	edges    *edges              // of a device on which the capture has several queues
-}
-
-// scratch is what a Recorder needs until the capture ends. The next one of the device uses it again, when it is still in the
-// processor's caches.
-type scratch struct {
-	state dispatch.State // after what was recorded
-	prior dispatch.State // before what was recorded last
-	mem   []byte         // to record in
 }
 
 func (r *Recorder) init(c *capture, q *Queue, p *part) {
@@ -43,7 +36,7 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	*r = Recorder{c: c, d: d, q: q, part: p, rec: *tracebuf.NewRecording(cq.Layout(d.Arch())), scratch: d.scratch.Swap(nil)}
 	r.held = r.heldOne[:0]
 	if room := p.room; room != nil {
-		p.programs, p.holds = room.programs[:0], room.holds[:0]
+		p.programs, p.kept = room.programs[:0], room.kept[:0]
 		r.rec.RoomFor(room.steps[:])
 	}
 	if r.scratch == nil {
@@ -65,7 +58,7 @@ func (r *Recorder) On(q *Queue) *Recorder {
 		err = fmt.Errorf("the queue is nil: %w", ErrOtherQueue)
 	}
 	_ = r.refused("record on another queue", err)
-	none := &capture{name: r.c.name}
+	none := &capture{recording: recording{name: r.c.name}}
 	none.ended.Store(true)
 	none.one = Recorder{c: none, d: r.d, q: r.q, part: &part{q: r.q, name: r.c.name}}
 	return &none.one
@@ -114,22 +107,31 @@ func (r *Recorder) run(x *Executable, args []Arg) error {
 	if err != nil {
 		return err
 	}
-	if len(r.flow.open) > 0 {
-		return r.recordInsideLocked(x, i, reads)
+	n := node{Name: x.Name(), Rec: recorded{program: i, reads: reads}}
+	if len(r.control.open) > 0 || len(reads) > 0 {
+		if err := r.snapshot(&n.Rec, x, false); err != nil {
+			return err
+		}
 	}
-	r.prior, r.flow.last = r.state, -1
-	if r.rec.Len() == 0 {
-		r.borrowScratch()
+	if len(r.control.open) > 0 {
+		return r.addNodeLocked(n)
 	}
+	r.prior = r.state
 	if len(reads) > 0 {
-		return r.recordRunWithReadsLocked(x, i, reads)
+		r.useControl()
+		err = encoder{r}.runLocked(&n, x)
+	} else {
+		if r.rec.Len() == 0 {
+			r.borrowScratch()
+		}
+		r.rec.Reserve(x.image.RunBytes())
+		r.rec.Add(n.Name, i, func(dst []byte) ([]byte, uint8) {
+			dst, n.Rec.variant = x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
+			return dst, uint8(n.Rec.variant)
+		})
 	}
-	r.rec.Reserve(x.image.RunBytes())
-	r.rec.Add(x.Name(), i, func(dst []byte) ([]byte, uint8) {
-		dst, v := x.image.AppendRun(dst, &r.state, r.q.q.Dispatcher(), uint16(r.rec.Len()))
-		return dst, uint8(v)
-	})
-	return nil
+	r.control.last = n
+	return err
 }
 
 // linearSearchMax is how many programs are searched faster than a map is made.
@@ -150,11 +152,10 @@ func (r *Recorder) find(x *Executable) int {
 func (r *Recorder) enter(x *Executable) (int, error) {
 	i := r.find(x)
 	if i < 0 {
+		i = len(r.part.programs)
 		if err := r.part.holdProgram(x); err != nil {
 			return 0, err
 		}
-		i = len(r.part.programs)
-		r.part.addProgram(x)
 		r.held = append(r.held, 0)
 		switch {
 		case r.index != nil:
@@ -215,59 +216,93 @@ func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 }
 
 func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	if err := r.addParam(name, kind, b, args); err != nil {
+	if err := r.nameParam(&argParam{name: name, kind: kind, buf: b}, args); err != nil {
 		return r.refused(fmt.Sprintf("name parameter %q", name), err)
 	}
 	return nil
 }
 
-func (r *Recorder) addParam(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
+func (r *Recorder) nameParam(p *argParam, args []Arg) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	r.rec.Own() // the commands change
 	if r.c.ended.Load() {
 		return ErrCaptureEnded
 	}
-	if kind == tracebuf.BufferAddr {
-		if err := b.checkDevice(r.d); err != nil {
+	if p.kind == tracebuf.BufferAddr {
+		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
 		}
 	}
-	if len(r.flow.open) > 0 {
-		return r.paramInsideLocked(name, kind, b, args)
+	n, where, inside := &r.control.last, "", len(r.control.open) > 0
+	if inside {
+		body := *r.control.open[len(r.control.open)-1]
+		if n, where = nil, " here"; len(body) > 0 {
+			n = &body[len(body)-1]
+		}
+	} else if r.rec.Len() == 0 {
+		n = nil
 	}
+	switch {
+	case n == nil:
+		return fmt.Errorf("nothing was recorded%s yet: name arguments after the run that they belong to", where)
+	case n.Kind == flow.Loop && len(args) == 0:
+		p.at = []int{cq.AtLoopCount}
+		if !inside {
+			return r.addParam(p, r.rec.Steps()[r.loopStep(n.Loop)].Offset)
+		}
+	case n.Kind != flow.None:
+		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", n.Name)
+	default:
+		x := r.part.programs[n.Rec.program]
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		var err error
+		if p.at, err = x.words(args); err != nil {
+			return err
+		}
+		if !n.Rec.variant.Inline() { // arguments that lie beside the kernels can't be changed for a single run
+			if err := r.inline(n, x, inside); err != nil {
+				return err
+			}
+		}
+		if !inside {
+			return r.addParam(p, r.lastStep().Offset+x.image.MainOffset(n.Rec.variant))
+		}
+	}
+	n.Rec.params = append(n.Rec.params, *p)
+	return nil
+}
+
+// inline has all arguments of the run that was recorded last among its commands.
+func (r *Recorder) inline(n *node, x *Executable, inside bool) error {
+	if inside {
+		return r.snapshot(&n.Rec, x, true)
+	}
+	r.state = r.prior
+	r.rec.Replace(func(dst []byte) ([]byte, uint8) {
+		dst, n.Rec.variant = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(r.rec.Steps())-1))
+		return dst, uint8(n.Rec.variant)
+	})
+	return nil
+}
+
+// addParam makes words of the recording a parameter, whose offsets count from base.
+func (r *Recorder) addParam(p *argParam, base int) error {
+	for i := range p.at {
+		p.at[i] += base
+	}
+	return r.part.params.add(r.part, r.rec.Bytes(), p.name, p.kind, p.buf, p.at)
+}
+
+// loopStep returns the step that begins a loop.
+func (r *Recorder) loopStep(loop int) int {
+	return slices.IndexFunc(r.rec.Steps(), func(s tracebuf.Step) bool { return s.Control.Kind == flow.Loop && s.Control.Loop == loop })
+}
+
+func (r *Recorder) lastStep() *tracebuf.Step {
 	steps := r.rec.Steps()
-	if len(steps) == 0 {
-		return fmt.Errorf("nothing was recorded yet: name arguments after the run that they belong to")
-	}
-	if last := r.flow.last; len(args) == 0 && r.flow.used && last >= 0 {
-		return r.part.params.add(r.part, r.rec.Bytes(), name, kind, b, []int{steps[last].Offset + cq.AtLoopCount})
-	}
-	s := &steps[len(steps)-1]
-	if s.Program < 0 {
-		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", s.Name)
-	}
-	x := r.part.programs[s.Program]
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	at, err := x.words(args)
-	if err != nil {
-		return err
-	}
-	v := dispatch.Variant(s.Variant)
-	if !v.Inline() {
-		// Arguments that lie beside the kernels can't be changed for a single run.
-		r.state = r.prior
-		s = r.rec.Replace(func(dst []byte) ([]byte, uint8) {
-			dst, v = x.image.AppendInlineRun(dst, &r.state, r.q.q.Dispatcher(), uint16(len(steps)-1))
-			return dst, uint8(v)
-		})
-	}
-	base := s.Offset + x.image.MainOffset(v)
-	for i := range at {
-		at[i] += base
-	}
-	return r.part.params.add(r.part, r.rec.Bytes(), name, kind, b, at)
+	return &steps[len(steps)-1]
 }
 
 // refused is the error of a method of the Recorder. The capture fails with it.
@@ -286,12 +321,12 @@ func (r *Recorder) refusedLocked(op string, err error) error {
 
 // finish makes an image of what was recorded.
 func (r *Recorder) finish() error {
-	if len(r.flow.open) > 0 {
+	if len(r.control.open) > 0 {
 		return errors.New("a loop or a branch is still being recorded: end the capture after its function has returned")
 	}
-	if r.flow.used {
+	if r.control.used {
 		// An aborted replay leaves the queue in the same state.
-		if err := r.reset(false); err != nil {
+		if err := (encoder{r}).Reset(false); err != nil {
 			return err
 		}
 	}
@@ -313,7 +348,7 @@ func (r *Recorder) place(ctx context.Context) error {
 	if err := r.part.place(ctx, r.state.Detach()); err != nil {
 		return err
 	}
-	return r.part.register()
+	return r.part.register(partLive)
 }
 
 // empty reports whether nothing was recorded.
@@ -345,4 +380,218 @@ func (r *Recorder) returnScratch() {
 		r.scratch = nil
 		r.d.scratch.Store(s)
 	}
+}
+
+// argRead is a word that becomes arguments of a run.
+type argRead struct {
+	buf     *Buffer
+	offset  int
+	word    condWord
+	noc     uint32
+	addr    uint32
+	targets []cq.ArgTarget
+}
+
+// readsLocked returns what the device reads for arguments of a run, each word once, and makes the part hold the buffers.
+func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	if err := cmp.Or(r.q.q.DeviceArgs(), r.flowAllowed()); err != nil {
+		return nil, err
+	}
+	var out []argRead
+	for i := range args {
+		a := &args[i]
+		if a.From == nil {
+			return nil, fmt.Errorf("argument %d of kernel %q: From names no buffer to read it from", a.Index, a.Kernel)
+		}
+		at := slices.IndexFunc(out, func(o argRead) bool { return o.buf == a.From && o.offset == a.Offset })
+		if at < 0 {
+			noc, addr, word, err := r.wordLocked(a.From, a.Offset)
+			if err != nil {
+				return nil, err
+			}
+			at, out = len(out), append(out, argRead{buf: a.From, offset: a.Offset, word: word, noc: noc, addr: addr})
+		}
+		var err error
+		if to := &out[at].targets; a.Common {
+			*to, err = x.image.CommonArgTargets(*to, a.Kernel, a.Index)
+		} else {
+			*to, err = x.image.UniqueArgTargets(*to, a.Kernel, a.Index, a.on)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	n, bytes := 0, 0
+	for _, a := range out {
+		for _, c := range a.commands() {
+			n, bytes = n+1, bytes+c.Size()
+		}
+	}
+	if n > cq.MaxReadArgs || bytes > cq.MaxReadArgBytes {
+		return nil, fmt.Errorf("the device would read %d words for arguments, with %d B of commands: at most %d with %d B are possible", n,
+			bytes, cq.MaxReadArgs, cq.MaxReadArgBytes)
+	}
+	return out, nil
+}
+
+// commands are as many as the targets need.
+func (a *argRead) commands() []cq.ReadArg {
+	var out []cq.ReadArg
+	for some := range slices.Chunk(a.targets, cq.MaxArgTargets) {
+		out = append(out, cq.ReadArg{OffsetIndex: dispatch.ArgOffset, NOC: a.noc, Addr: a.addr, Targets: some})
+	}
+	return out
+}
+
+// snapshot keeps a run as the program is now: with its present arguments, and with places for those that the device reads. inline
+// has all arguments among the run's commands.
+func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
+	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
+	if inline {
+		encode = x.image.AppendInlineRun
+	}
+	run.commands, run.variant = encode(nil, &st, r.q.q.Dispatcher(), 0)
+	if len(run.reads) == 0 {
+		return nil
+	}
+	if !run.variant.Inline() {
+		return r.snapshot(run, x, true)
+	}
+	return x.image.ReadArgs(run.commands, run.variant)
+}
+
+// edges are the events inside a capture on several queues of a device: what was recorded after a Wait runs, at every
+// replay, after what was recorded before the Record of the same event.
+type edges struct {
+	rs       []*Recorder // of the device
+	recorded []uint32    // recordings so far, by queue
+	newest   map[*Event]edge
+}
+
+// edge is a recording inside a capture.
+type edge struct {
+	queue  int
+	number uint32 // among the recordings of the queue's part
+}
+
+func newEdges(r *Recorder) *edges {
+	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
+}
+
+// any reports whether an event was recorded. Then every queue has to have a part, which clears what others count there.
+func (s *edges) any() bool {
+	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
+}
+
+var (
+	errOneQueue = fmt.Errorf("this capture is of one queue of the device, where everything is in order anyway: "+
+		"name the other queues when the capture starts: %w", ErrInCapture)
+	errOutside = fmt.Errorf("it wasn't recorded in this capture, and a replay can't wait for what happens outside: "+
+		"wait on the queues before the replay: %w", ErrInCapture)
+)
+
+// Record records an event into a capture over several queues of a device: a place that a WaitEvent in another queue's
+// part can refer to, by the newest recording at that moment. The event's recordings outside of the capture are untouched. An
+// error also ends the capture.
+func (r *Recorder) Record(e *Event) error {
+	return r.addEvent(opRecord, e, func() error {
+		s := r.edges
+		s.recorded[r.q.ID()]++
+		at := edge{queue: r.q.ID(), number: s.recorded[r.q.ID()]}
+		s.newest[e] = at
+		return r.addEdge("record event", e, tracebuf.Edge{Kind: tracebuf.EdgeRecord, Number: at.number})
+	})
+}
+
+// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the place of the event's newest
+// recording in this capture is reached: everything before it has run and all its results are in memory. An event that
+// wasn't recorded in this capture can't be waited for. An error also ends the capture.
+func (r *Recorder) WaitEvent(e *Event) error {
+	return r.addEvent(opWaitEvent, e, func() error {
+		at, ok := r.edges.newest[e]
+		if !ok {
+			return errOutside
+		}
+		if at.queue == r.q.ID() {
+			return nil // it is before this place anyway
+		}
+		return r.addEdge("wait for event", e, tracebuf.Edge{Kind: tracebuf.EdgeWait, Queue: at.queue, Number: at.number})
+	})
+}
+
+// addEvent checks what can be checked of a Record or a Wait, and turns its error into the capture's.
+func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
+	what := op.what()
+	if e != nil {
+		what = fmt.Sprintf("%s %q", what, e.Name())
+	}
+	if err := r.checkEvent(e, add); err != nil {
+		return r.refused(what, err)
+	}
+	return nil
+}
+
+func (r *Recorder) checkEvent(e *Event, add func() error) error {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	switch {
+	case e == nil:
+		return errors.New("no event: it is nil")
+	case e.d != r.d:
+		return ErrWrongDevice
+	case r.edges == nil:
+		return errOneQueue
+	case r.c.ended.Load():
+		return ErrCaptureEnded
+	case r.control.used || len(r.control.open) > 0:
+		return errFlowEdges
+	}
+	return add()
+}
+
+// addEdge records an edge.
+func (r *Recorder) addEdge(what string, e *Event, edge tracebuf.Edge) error {
+	commands, err := r.q.edge(nil, r.peers(), edge, r.state.Expected)
+	if err == nil {
+		r.control.last = node{Kind: flow.Reset, Name: what + " " + e.Name()} // it is no program
+		r.rec.AddEdge(r.control.last.Name, edge, commands)
+	}
+	return err
+}
+
+// appendEnd records the end of a part that has edges.
+func (r *Recorder) appendEnd() error {
+	if r.edges == nil {
+		return nil
+	}
+	end := tracebuf.Edge{Kind: tracebuf.EdgeEnd}
+	commands, err := r.q.edge(nil, r.peers(), end, r.state.Expected)
+	if err == nil && len(commands) > 0 {
+		r.rec.AddEdge("end of the part", end, commands)
+	}
+	return err
+}
+
+// peers are the other queues of the device in the capture, with their recordings so far.
+func (r *Recorder) peers() []tracebuf.Peer {
+	var out []tracebuf.Peer
+	for _, o := range r.edges.rs {
+		if o != r {
+			out = append(out, tracebuf.Peer{Dispatcher: o.q.dispatcher(), Recorded: r.edges.recorded[o.q.ID()]})
+		}
+	}
+	return out
+}
+
+// edge appends the commands of an edge of a part of the queue.
+func (q *Queue) edge(dst []byte, peers []tracebuf.Peer, e tracebuf.Edge, expected cq.Count) ([]byte, error) {
+	return tracebuf.AppendEdge(dst, cq.Layout(q.d.Arch()), uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), q.dispatcher(), peers, e,
+		uint32(expected))
+}
+
+func (q *Queue) dispatcher() tracebuf.Dispatcher {
+	return tracebuf.Dispatcher{Queue: q.ID(), Core: q.q.DispatchCore(), Word: q.q.EdgeWord()}
 }

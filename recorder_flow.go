@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer, or the
@@ -25,47 +26,36 @@ type Cond struct {
 	Value     uint32
 }
 
-// flow is the control flow that a Recorder is recording. What is inside of a loop or a branch is kept until the outermost one
-// ends: only then it is known which kernels can stay on the workers.
-type flow struct {
-	open  []*[]flowNode // what is being recorded, innermost last
-	deep  int           // loops of them
-	loops int           // so far, in the whole trace
-	used  bool          // the trace has control flow
-	last  int           // step of the loop that was recorded last, outside of all others; -1 if something came after it
-}
+// node is something that is recorded: a run, or control flow.
+type node = flow.Node[recorded]
 
-// flowNode is a part of what is recorded inside of control flow.
-type flowNode struct {
-	name string
-
-	run *flowRun
-
-	loop  int        // its number
-	count uint32     // iterations, or the most that there may be
-	cond  *flowCond  // of a loop that has one
-	cases []flowCase // of a branch; the last one may have no condition
-	body  []flowNode // of a loop
-	call  *part
-
-	params []flowParam
-	reads  []argRead            // for arguments of a run
-	kind   tracebuf.ControlKind // ControlNone for a run, ControlLoop, ControlBranch or ControlCall
-}
-
-// flowRun is a run of a program.
-type flowRun struct {
-	program  int // in part.programs
-	commands []byte
+// recorded is what a Recorder keeps of a node.
+type recorded struct {
+	program  int    // of a run, in part.programs
+	commands []byte // of the run; nil if it is in the recording already
 	variant  dispatch.Variant
+	reads    []argRead // for arguments of the run
+	params   []argParam
+	call     *part // of a call
 }
 
-type flowCond struct {
-	level     int    // of the loop whose iteration it compares; 0 for a word
-	noc, addr uint32 // of the word
-	is        cq.Compare
-	value     uint32
-	word      condWord
+// argParam names arguments of a run, or the count of a loop, once it is known where they lie.
+type argParam struct {
+	name string
+	kind tracebuf.ParamKind
+	buf  *Buffer
+	at   []int // from the start of the run's main commands; of a loop from its first command
+}
+
+// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a loop or a branch is kept until the
+// outermost one ends: only then it is known which kernels can stay on the workers.
+type controlFlow struct {
+	open  []*[]node  // bodies that are being recorded, innermost last
+	deep  int        // loops of them
+	loops int        // so far, in the whole trace
+	used  bool       // the trace has control flow
+	last  node       // that was recorded last outside of all others
+	words []condWord // that conditions read, by flow.Cond.Word
 }
 
 // condWord is a word of a buffer that a condition reads.
@@ -75,19 +65,6 @@ type condWord struct {
 	off int // in the whole buffer, in bytes
 }
 
-type flowCase struct {
-	cond *flowCond // nil: otherwise
-	body []flowNode
-}
-
-// flowParam names arguments of a run, or the count of a loop, once it is known where they lie.
-type flowParam struct {
-	name string
-	kind tracebuf.ParamKind
-	buf  *Buffer
-	at   []int // from the start of the run's main commands; of a loop from its first command
-}
-
 // Loop records a loop of n iterations of what body records; body is called once. Of a parameter that [Recorder.Param] names
 // after it, without arguments, n is the value. 0 iterations run nothing.
 //
@@ -95,18 +72,18 @@ type flowParam struct {
 // them have room in the workers' kernel-config memory. Loops nest up to cq.MaxLoops deep. An error of body, or any other,
 // ends the capture.
 func (r *Recorder) Loop(n uint32, body func() error) error {
-	node := flowNode{name: fmt.Sprintf("loop of %d", n), kind: tracebuf.ControlLoop, count: n}
-	return r.control("loop", node, nil, func(n *flowNode) error { return r.loopOf(n, body) })
+	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
+	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
 }
 
 // While records a loop that goes on as long as a condition holds, which is tested before each iteration, and of at most limit
 // iterations: one more stops the queue with a [*dispatch.HangError] that names the loop.
 func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
-	node := flowNode{name: "while " + c.text(), kind: tracebuf.ControlLoop, count: limit}
+	n := node{Name: "while " + c.text(), Kind: flow.Loop, Count: limit}
 	if limit == 0 {
 		return r.refused("while", errors.New("its limit is 0 iterations: give the most that there may be"))
 	}
-	return r.control("while", node, []Cond{c}, func(n *flowNode) error { return r.loopOf(n, body) })
+	return r.recordControl("while", n, []Cond{c}, func(n *node) error { return r.loopOf(n, body) })
 }
 
 // If records what then records, to be run if a condition holds, and what otherwise records, to be run if not. otherwise may be
@@ -125,8 +102,8 @@ func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 }
 
 func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, otherwise func() error) error {
-	node := flowNode{name: name, kind: tracebuf.ControlBranch}
-	return r.control(op, node, conds, func(n *flowNode) error {
+	n := node{Name: name, Kind: flow.Branch}
+	return r.recordControl(op, n, conds, func(n *node) error {
 		for i := range bodies {
 			if err := r.caseOf(n, i, bodyName(op, i), bodies[i]); err != nil {
 				return err
@@ -135,8 +112,8 @@ func (r *Recorder) branch(op, name string, conds []Cond, bodies []func() error, 
 		if otherwise == nil {
 			return nil
 		}
-		n.cases = append(n.cases, flowCase{})
-		return r.caseOf(n, len(n.cases)-1, "otherwise", otherwise)
+		n.Cases = append(n.Cases, flow.Case[recorded]{})
+		return r.caseOf(n, len(n.Cases)-1, "otherwise", otherwise)
 	})
 }
 
@@ -149,9 +126,9 @@ func bodyName(op string, i int) string {
 }
 
 // caseOf has a function record a body of a branch.
-func (r *Recorder) caseOf(n *flowNode, i int, name string, body func() error) error {
+func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error {
 	defer r.d.recordControl(name)()
-	return r.bodyOf(&n.cases[i].body, body)
+	return r.bodyOf(&n.Cases[i].Body, body)
 }
 
 // Call records that another trace runs here, as it is on this queue, with the parameters that it has at each replay. It must be
@@ -201,7 +178,7 @@ func (r *Recorder) call(t *Trace) error {
 	if err := r.part.holdCallee(callee); err != nil {
 		return err
 	}
-	return r.addNodeLocked(flowNode{name: "call " + t.name, kind: tracebuf.ControlCall, call: callee})
+	return r.addNodeLocked(node{Name: "call " + t.name, Kind: flow.Call, Rec: recorded{call: callee}})
 }
 
 // holdCallee makes the part keep another one, with all that it holds.
@@ -212,7 +189,7 @@ func (p *part) holdCallee(o *part) error {
 	if err := o.retain(); err != nil {
 		return err
 	}
-	p.callees = append(p.callees, o)
+	p.callees, p.kept = append(p.callees, o), append(p.kept, o)
 	p.depth = max(p.depth, o.depth+1)
 	return nil
 }
@@ -227,11 +204,11 @@ func (r *Recorder) flowAllowed() error {
 
 var errFlowEdges = fmt.Errorf("a trace can't have both control flow and events between its queues: %w", ErrInCapture)
 
-// control records a loop or a branch.
-func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flowNode) error) error {
+// recordControl records a loop or a branch.
+func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*node) error) error {
 	err := r.beginControl(&n, conds)
 	if err == nil {
-		end := r.d.recordControl(n.label())
+		end := r.d.recordControl(label(&n))
 		err = record(&n)
 		end()
 	}
@@ -255,14 +232,14 @@ func (r *Recorder) control(op string, n flowNode, conds []Cond, record func(*flo
 }
 
 // label names the node for Observers.
-func (n *flowNode) label() string {
-	if n.kind == tracebuf.ControlLoop && n.cond != nil {
-		return fmt.Sprintf("%s, at most %d", n.name, n.count)
+func label(n *node) string {
+	if n.Kind == flow.Loop && n.Cond != nil {
+		return fmt.Sprintf("%s, at most %d", n.Name, n.Count)
 	}
-	return n.name
+	return n.Name
 }
 
-func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
+func (r *Recorder) beginControl(n *node, conds []Cond) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
 	if r.c.ended.Load() {
@@ -272,33 +249,33 @@ func (r *Recorder) beginControl(n *flowNode, conds []Cond) error {
 		return err
 	}
 	for _, c := range conds {
-		loops := r.flow.deep
-		if n.kind == tracebuf.ControlLoop {
+		loops := r.control.deep
+		if n.Kind == flow.Loop {
 			loops++ // its own
 		}
 		fc, err := r.condLocked(c, loops)
 		if err != nil {
 			return err
 		}
-		if n.kind == tracebuf.ControlLoop {
-			n.cond = fc
+		if n.Kind == flow.Loop {
+			n.Cond = fc
 		} else {
-			n.cases = append(n.cases, flowCase{cond: fc})
+			n.Cases = append(n.Cases, flow.Case[recorded]{Cond: fc})
 		}
 	}
-	if n.kind == tracebuf.ControlLoop {
-		if r.flow.loops > cq.MaxLoopNumber {
+	if n.Kind == flow.Loop {
+		if r.control.loops > cq.MaxLoopNumber {
 			return fmt.Errorf("the trace has %d loops already, and they have numbers up to %d: put some into a trace of their own and call it",
-				r.flow.loops, cq.MaxLoopNumber)
+				r.control.loops, cq.MaxLoopNumber)
 		}
-		n.loop = r.flow.loops
-		r.flow.loops++
+		n.Loop = r.control.loops
+		r.control.loops++
 	}
 	return nil
 }
 
 // condLocked finds where the word of a condition lies, and holds its buffer. So many loops are around the condition.
-func (r *Recorder) condLocked(c Cond, loops int) (*flowCond, error) {
+func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	if !c.Is.Valid() || c.Is == cq.Never {
 		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
 	}
@@ -309,13 +286,14 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flowCond, error) {
 		if c.Iteration < 0 || c.Iteration > loops {
 			return nil, fmt.Errorf("the iteration of loop %d from the innermost: %d loops are around the condition", c.Iteration, loops)
 		}
-		return &flowCond{level: c.Iteration, is: c.Is, value: c.Value}, nil
+		return &flow.Cond{Level: c.Iteration, Is: c.Is, Value: c.Value}, nil
 	}
 	noc, addr, word, err := r.wordLocked(c.Buffer, c.Offset)
 	if err != nil {
 		return nil, err
 	}
-	return &flowCond{noc: noc, addr: addr, is: c.Is, value: c.Value, word: word}, nil
+	r.control.words = append(r.control.words, word)
+	return &flow.Cond{NOC: noc, Addr: addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
 // wordLocked finds where a word of a buffer lies, and makes the part hold the buffer.
@@ -346,16 +324,16 @@ func (b *Buffer) word(off int) (noc, addr uint32, err error) {
 }
 
 // loopOf has a function record the body of a loop.
-func (r *Recorder) loopOf(n *flowNode, body func() error) error {
+func (r *Recorder) loopOf(n *node, body func() error) error {
 	enter := func(by int) error {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		r.flow.deep += by
+		r.control.deep += by
 		return r.deepLocked(0)
 	}
 	err := enter(1)
 	if err == nil {
-		err = r.bodyOf(&n.body, body)
+		err = r.bodyOf(&n.Body, body)
 	}
 	_ = enter(-1)
 	return err
@@ -363,7 +341,7 @@ func (r *Recorder) loopOf(n *flowNode, body func() error) error {
 
 // deepLocked notes how deep loops nest, that many more than are open, and refuses more than the prefetcher has room for.
 func (r *Recorder) deepLocked(more int) error {
-	n := r.flow.deep + more
+	n := r.control.deep + more
 	if n > cq.MaxLoops {
 		return fmt.Errorf("loops would nest %d deep, at most %d are possible", n, cq.MaxLoops)
 	}
@@ -372,90 +350,43 @@ func (r *Recorder) deepLocked(more int) error {
 }
 
 // bodyOf has a function record into a body.
-func (r *Recorder) bodyOf(into *[]flowNode, record func() error) error {
+func (r *Recorder) bodyOf(into *[]node, record func() error) error {
 	if record == nil {
 		return errors.New("no function to record with: it is nil")
 	}
 	r.c.mu.Lock()
-	r.flow.open = append(r.flow.open, into)
+	r.control.open = append(r.control.open, into)
 	r.c.mu.Unlock()
 	defer func() {
 		r.c.mu.Lock()
 		defer r.c.mu.Unlock()
-		r.flow.open = r.flow.open[:len(r.flow.open)-1]
+		r.control.open = r.control.open[:len(r.control.open)-1]
 	}()
 	return record()
 }
 
 // addNodeLocked adds to the innermost body, or encodes what has no other one around it.
-func (r *Recorder) addNodeLocked(n flowNode) error {
-	if k := len(r.flow.open); k > 0 {
-		into := r.flow.open[k-1]
+func (r *Recorder) addNodeLocked(n node) error {
+	if k := len(r.control.open); k > 0 {
+		into := r.control.open[k-1]
 		*into = append(*into, n)
 		return nil
 	}
-	if !r.flow.used {
-		r.flow.used = true
-		r.rec.Own()
-		if r.rec.Len() == 0 {
-			r.borrowScratch()
-		}
-	}
-	if err := r.encode(&n); err != nil {
-		return err
-	}
-	r.flow.last = -1
-	if n.kind == tracebuf.ControlLoop {
-		r.flow.last = slices.IndexFunc(r.rec.Steps(), func(s tracebuf.Step) bool {
-			return s.Control.Kind == tracebuf.ControlLoop && s.Control.Loop == n.loop
-		})
-	}
-	return nil
+	r.useControl()
+	r.control.last = n
+	return flow.Encode(encoder{r}, &n)
 }
 
-// recordInsideLocked records a run of the program i inside of control flow.
-func (r *Recorder) recordInsideLocked(x *Executable, i int, reads []argRead) error {
-	n := flowNode{name: x.Name(), run: &flowRun{program: i}, reads: reads}
-	var err error
-	if len(reads) > 0 {
-		n.run.commands, n.run.variant, err = r.encodeRunWithReads(x)
-	} else {
-		st := r.d.disp.ReplayState()
-		n.run.commands, n.run.variant = x.image.AppendRun(nil, &st, r.q.q.Dispatcher(), 0)
+// useControl notes that the trace has control flow.
+func (r *Recorder) useControl() {
+	if r.control.used {
+		return
 	}
-	if err != nil {
-		return err
+	r.control.used = true
+	r.rec.Own()
+	if r.rec.Len() == 0 {
+		r.borrowScratch()
 	}
-	return r.addNodeLocked(n)
-}
-
-// paramInsideLocked names arguments of the run, or the count of the loop, that was recorded last inside of control flow.
-func (r *Recorder) paramInsideLocked(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	body := *r.flow.open[len(r.flow.open)-1]
-	if len(body) == 0 {
-		return fmt.Errorf("nothing was recorded here yet: name arguments after the run that they belong to")
-	}
-	n := &body[len(body)-1]
-	if len(args) == 0 && n.kind == tracebuf.ControlLoop && n.cond == nil {
-		n.params = append(n.params, flowParam{name: name, at: []int{cq.AtLoopCount}})
-		return nil
-	}
-	if n.run == nil {
-		return fmt.Errorf("what was recorded last is no program but %q: name arguments after the run that they belong to", n.name)
-	}
-	x := r.part.programs[n.run.program]
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	at, err := x.words(args)
-	if err != nil {
-		return err
-	}
-	if !n.run.variant.Inline() {
-		st := r.d.disp.ReplayState()
-		n.run.commands, n.run.variant = x.image.AppendInlineRun(nil, &st, r.q.q.Dispatcher(), 0)
-	}
-	n.params = append(n.params, flowParam{name: name, kind: kind, buf: b, at: slices.Clone(at)})
-	return nil
 }
 
 // text is as "state[4] != 0" or "iteration < 3".
@@ -474,4 +405,158 @@ func bufferName(b *Buffer) string {
 		return "nil"
 	}
 	return b.name
+}
+
+// encoder appends nodes to a Recorder's recording. It implements flow.Target.
+type encoder struct{ *Recorder }
+
+func (e encoder) State() dispatch.State     { return e.state }
+func (e encoder) SetState(s dispatch.State) { e.state = s }
+func (e encoder) Next() int                 { return e.rec.Len() }
+func (e encoder) SetTarget(step, to int)    { e.rec.SetTarget(step, to) }
+
+func (e encoder) Join(s dispatch.State) {
+	if !s.SameKernels(&e.state) {
+		e.state = e.state.ResetWithoutKernels()
+	}
+}
+
+// Leaf appends a run or a call.
+func (e encoder) Leaf(n *node) error {
+	if n.Kind == flow.Call {
+		return e.call(n)
+	}
+	x := e.part.programs[n.Rec.program]
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return e.runLocked(n, x)
+}
+
+// runLocked appends a run with the arguments that it was recorded with, and before it what the device reads for others.
+func (e encoder) runLocked(n *node, x *Executable) error {
+	if err := e.reads(n.Rec.reads); err != nil {
+		return err
+	}
+	var err error
+	e.rec.Reserve(x.image.RunBytes())
+	e.rec.Add(n.Name, n.Rec.program, func(dst []byte) ([]byte, uint8) {
+		run := &n.Rec
+		dst, run.variant, err = x.image.AppendAgain(dst, run.commands, run.variant, &e.state, e.q.q.Dispatcher(), uint16(e.rec.Len()))
+		return dst, uint8(run.variant)
+	})
+	if err != nil {
+		return err
+	}
+	return e.addParams(n.Rec.params, e.lastStep().Offset+x.image.MainOffset(n.Rec.variant))
+}
+
+// Begun names the count of a loop.
+func (e encoder) Begun(n *node) error { return e.addParams(n.Rec.params, e.lastStep().Offset) }
+
+// addParams names words whose offsets count from base.
+func (e encoder) addParams(params []argParam, base int) error {
+	for _, p := range params {
+		if err := e.addParam(&p, base); err != nil {
+			return fmt.Errorf("name parameter %q: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// reads appends the commands for arguments of the run that is appended next.
+func (e encoder) reads(reads []argRead) error {
+	for i := range reads {
+		a := &reads[i]
+		b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+		for _, c := range a.commands() {
+			a.word.at = len(e.rec.Bytes()) + b.ReadArg(c)
+			e.part.conds = append(e.part.conds, a.word)
+		}
+		cmds, err := b.Finish()
+		if err != nil {
+			return err
+		}
+		e.rec.AddControl(fmt.Sprintf("argument from %s[%d]", a.buf.name, a.offset), flow.Control{Kind: flow.Args}, cmds)
+	}
+	return nil
+}
+
+// Reset implements flow.Target. With stall the prefetcher waits for it.
+func (e encoder) Reset(stall bool) error {
+	if !e.state.IsReset() {
+		cmds, err := flow.AppendReset(nil, e.q.resetConfig(), uint32(e.state.Expected), stall)
+		if err != nil {
+			return err
+		}
+		e.rec.AddControl("reset", flow.Control{Kind: flow.Reset}, cmds)
+	} else if stall {
+		if err := e.stall("reset", 0); err != nil {
+			return err
+		}
+	}
+	e.state = e.state.Reset()
+	return nil
+}
+
+// Stall implements flow.Target.
+func (e encoder) Stall() error { return e.stall("wait for results", uint32(e.state.Expected)) }
+
+func (e encoder) stall(name string, expected uint32) error {
+	cmds, err := flow.AppendStall(nil, e.q.resetConfig(), expected)
+	if err == nil {
+		e.rec.AddControl(name, flow.Control{Kind: flow.Reset}, cmds)
+	}
+	return err
+}
+
+// Command implements flow.Target.
+func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, reads *flow.Cond) (int, error) {
+	if reads != nil && reads.Level == 0 {
+		word := e.control.words[reads.Word]
+		word.at = len(e.rec.Bytes())
+		e.part.conds = append(e.part.conds, word)
+	}
+	b := cq.NewBuilder(cq.Layout(e.d.Arch()), nil)
+	b.Append(p)
+	cmds, err := b.Finish()
+	if err != nil {
+		return 0, err
+	}
+	return e.rec.AddControl(name, c, cmds), nil
+}
+
+// Kernels implements flow.Target. Kernels that don't all have room are brought again in every iteration.
+func (e encoder) Kernels(n *node) {
+	var images []*dispatch.Image
+	calls := false
+	n.Inside(func(n *node) {
+		calls = calls || n.Kind == flow.Call // which bring kernels of their own
+		if n.Kind == flow.None {
+			if im := e.part.programs[n.Rec.program].image; !slices.Contains(images, im) {
+				images = append(images, im)
+			}
+		}
+	})
+	if calls || !dispatch.FitKernels(e.state, images) {
+		e.state = e.state.ResetWithoutKernels()
+		return
+	}
+	for _, im := range images {
+		if cmds := im.AppendKernels(nil, &e.state, e.q.q.Dispatcher()); len(cmds) > 0 {
+			program := slices.IndexFunc(e.part.programs, func(x *Executable) bool { return x.image == im })
+			e.rec.AddControl("kernels of "+im.Name(), flow.Control{Kind: flow.Kernels, Program: program}, cmds)
+		}
+	}
+}
+
+func (e encoder) call(n *node) error {
+	if err := e.Reset(false); err != nil {
+		return err
+	}
+	p := n.Rec.call
+	if _, err := e.Command(n.Name, flow.Control{Kind: flow.Call, Callee: slices.Index(e.part.callees, p)}, p.image.Call(uint32(p.ext.Addr)), nil); err != nil {
+		return err
+	}
+	e.state = e.d.disp.After(p.prep.After)
+	return nil
 }

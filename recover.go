@@ -137,13 +137,20 @@ func (d *Device) contents() []dispatch.Content {
 		add(x)
 	}
 	for t := range d.parts {
-		for _, x := range t.programs {
+		programs, own := t.contents()
+		for _, x := range programs {
 			add(x)
 		}
-		out = append(out, content("trace "+t.name, t.ext, t.q.q.TraceBytes(t.commands())))
+		out = append(out, own)
 	}
 	slices.SortFunc(out, func(a, b dispatch.Content) int { return cmp.Compare(a.At.Addr, b.At.Addr) })
 	return out
+}
+
+// resident is a part of a trace, as its device knows it.
+type resident interface {
+	// contents returns the programs whose kernels it has, and its commands.
+	contents() ([]*Executable, dispatch.Content)
 }
 
 func content(name string, e allocator.Extent, data []byte) dispatch.Content {

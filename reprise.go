@@ -93,8 +93,8 @@ func WithDumpDir(dir string) Option { return func(o *options) { o.dispatch.DumpD
 
 // WithFirmware has the workers run base firmware that tt-metal built, from a folder of its cache or of its pre-compiled firmware
 // (see docs/tt-metal.md), so that they run kernels that were linked with it ([kernels.LoadMetal]) and no others. The command
-// queues stay this runtime's own without [WithQueueFirmware]. Open refuses a folder without base firmware (*metal.FirmwareError), and firmware that was built
-// for another architecture or for other numbers of banks than the chip's (*dispatch.FirmwareError).
+// queues stay this runtime's own without [WithQueueFirmware]. Open refuses a folder without base firmware (*metal.FirmwareError),
+// and firmware that was built for another architecture or for other numbers of banks than the chip's (*dispatch.FirmwareError).
 func WithFirmware(dir string) Option { return func(o *options) { o.firmware = dir } }
 
 // WithUsageLog puts the file that shows other processes how much device memory is in use, for "reprise monitor", into

@@ -3,7 +3,17 @@ package reprise
 import (
 	"slices"
 	"sync"
+
+	"github.com/reprise-tt/reprise/dispatch"
 )
+
+// scratch is what a Recorder needs until the capture ends. The next one of the device uses it again, when it is still in the
+// processor's caches.
+type scratch struct {
+	state dispatch.State // after what was recorded
+	prior dispatch.State // before what was recorded last
+	mem   []byte         // to record in
+}
 
 // spares is memory of traces that were released, for the commands of later ones: new memory is in nobody's cache, and Go's
 // allocator has to find and clear it, which took a quarter of a capture.

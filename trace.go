@@ -38,7 +38,7 @@ type singlePart struct {
 	parts    [1]*part
 	calls    [1]deviceCall
 	programs [1]*Executable
-	holds    [2]allocator.Extent
+	kept     [2]any
 	steps    [1]tracebuf.Step
 	replay   [256]byte
 }
@@ -339,9 +339,9 @@ func (t *Trace) Streams() (n, bytes int) {
 	return n, bytes
 }
 
-// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that [Trace.SetBuffer] has
-// put in their place, then those of the traces that it calls: the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are gone
-// when it is released.
+// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that
+// [Trace.SetBuffer] has put in their place, then those of the traces that it calls: the whole ones, where a program was given a
+// part. Those of a loaded trace belong to it: they are gone when it is released.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
 // buffersOf returns the buffers of parts, of one device or, if d is nil, of all.
@@ -356,7 +356,11 @@ func buffersOf(parts []*part, d *Device) []*Buffer {
 		if d != nil && p.q.d != d {
 			continue
 		}
-		for _, all := range [][]*Buffer{p.buffers, p.fileBuffers, p.params.buffers()} {
+		lists := [][]*Buffer{p.buffers, nil, p.params.buffers()}
+		if p.loaded != nil {
+			lists[1] = p.loaded.buffers
+		}
+		for _, all := range lists {
 			for _, b := range all {
 				if at := (place{b.d, b.ext}); !seen[at] {
 					seen[at] = true

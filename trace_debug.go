@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Debug returns what steps through the trace, splits it, checks it against its programs run one by one, bisects it, takes
@@ -30,7 +33,7 @@ func (d debugTrace) Parts() []debug.Part {
 	for i, p := range all {
 		p.params.mu.Lock()
 		p.shown = true
-		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded, Addr: uint32(p.ext.Addr)}
+		out[i] = debug.Part{Queue: p.q.ID(), Image: p.image, Banks: p.q.d.DRAMBanks(), Loaded: p.loaded != nil, Addr: uint32(p.ext.Addr)}
 		p.params.mu.Unlock()
 		for _, o := range p.called() {
 			out[i].Callees = append(out[i].Callees, slices.Index(all, o))
@@ -179,7 +182,7 @@ func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
 func (s *debugSession) Run(ctx context.Context, i, step int) error {
 	p := s.parts[i]
 	at, steps, commands := &p.image.Steps[step], p.image.Steps[:step], s.commands[i]
-	for len(steps) > 0 && steps[len(steps)-1].Control.Kind == tracebuf.ControlArgs {
+	for len(steps) > 0 && steps[len(steps)-1].Control.Kind == flow.Args {
 		steps = steps[:len(steps)-1]
 	}
 	reads := commands[p.image.Steps[len(steps)].Offset:at.Offset]
@@ -349,9 +352,12 @@ func (m debugMemory) Regions() []debug.Region {
 func (m debugMemory) Results() []debug.Region {
 	var out []debug.Region
 	for _, p := range m.t.parts { // the first of each device has them
-		for i := range p.results {
-			r := &p.results[i]
-			b := p.fileBuffers[r.Buffer]
+		if p.loaded == nil {
+			continue
+		}
+		for i := range p.loaded.results {
+			r := &p.loaded.results[i]
+			b := p.loaded.buffers[r.Buffer]
 			out = append(out, debug.Region{
 				What: fmt.Sprintf("the results in %q", b.name), Offset: r.Offset, Want: r.Bytes,
 				Read: func(ctx context.Context, dst []byte) error { return b.read(ctx, p.q.q, r.Offset, dst) },
@@ -372,4 +378,128 @@ func (m debugMemory) Image(ctx context.Context, part int) (*tracebuf.Image, erro
 		im.Bytes = own
 	}
 	return &im, nil
+}
+
+// controlLog implements debug.ControlLog.
+type controlLog struct {
+	q       *Queue
+	ext     allocator.Extent
+	entries uint32
+	starts  uint64 // of the queue, when the log began
+	stopped bool
+}
+
+var errSecondLog = fmt.Errorf("the queue has a log already: stop it first: %w", ErrReserved)
+
+// LogControl implements debug.Trace.
+func (d debugTrace) LogControl(part, entries int) (debug.ControlLog, error) {
+	q := d.t.parts[part].q
+	l, err := q.logControl(entries)
+	if err != nil {
+		return nil, q.d.opError(fmt.Sprintf("log the control flow of queue %d", q.ID()), err)
+	}
+	return l, nil
+}
+
+func (q *Queue) logControl(entries int) (_ *controlLog, err error) {
+	if entries <= 0 || entries > math.MaxInt32/cq.TurnSize {
+		return nil, fmt.Errorf("a log of %d entries: want 1 to %d", entries, math.MaxInt32/cq.TurnSize)
+	}
+	if err := q.q.ControlFlow(); err != nil {
+		return nil, err
+	}
+	l := &controlLog{q: q, entries: uint32(entries), starts: q.q.Starts()}
+	if !q.logged.CompareAndSwap(false, true) {
+		return nil, errSecondLog
+	}
+	defer func() {
+		if err != nil {
+			q.logged.Store(false)
+		}
+	}()
+	// In one page, so that it lies in one bank.
+	size := uint64(entries) * cq.TurnSize
+	if l.ext, err = q.d.mem.Allocate(allocator.Request{
+		Kind: allocator.DRAM, Size: size, PageSize: size, Owner: "log of control flow", Tag: "control", Site: userPC(),
+	}); err != nil {
+		return nil, err
+	}
+	if err := q.q.LogControl(l.ext.Addr, l.entries); err != nil {
+		return nil, errors.Join(err, q.d.mem.Free(l.ext))
+	}
+	return l, nil
+}
+
+// Stop implements debug.ControlLog.
+func (l *controlLog) Stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {
+	log, dropped, err = l.stop(ctx)
+	if err != nil {
+		err = l.q.d.opError(fmt.Sprintf("read the log of control flow of queue %d", l.q.ID()), err)
+	}
+	return log, dropped, err
+}
+
+func (l *controlLog) stop(ctx context.Context) (log []cq.TurnEntry, dropped int, err error) {
+	q := l.q
+	if l.stopped {
+		return nil, 0, errors.New("it was stopped before")
+	}
+	if err := q.q.LogControl(0, 0); err != nil {
+		return nil, 0, err
+	}
+	if err := q.await(ctx); err != nil {
+		return nil, 0, err // a queue that hangs may still write there
+	}
+	if q.q.Starts() == l.starts { // what was there before is forgotten
+		log, dropped, err = q.q.ReadControlLog(l.ext.Addr, l.entries)
+	}
+	l.stopped = true
+	q.logged.Store(false)
+	return log, dropped, errors.Join(err, q.d.mem.Free(l.ext))
+}
+
+// flow describes the part, and what it calls, for hang reports.
+func (p *part) flow() *dispatch.TraceFlow {
+	im, patched := p.image, len(p.params.patches.All()) > 0
+	var cores []chip.Range // by program
+	for _, x := range p.programs {
+		cores = append(cores, x.image.Bounds())
+	}
+	f := &dispatch.TraceFlow{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image,
+		Steps: func() []dispatch.TraceStep { return flowSteps(im, cores, patched) }}
+	for _, o := range p.called() {
+		c := o.prep.Flow
+		if c == nil {
+			c = o.flow()
+		}
+		f.Calls = append(f.Calls, c)
+	}
+	return f
+}
+
+// flowSteps are the steps of an image for hang reports. If it is patched, the numbers of iterations may have been changed.
+func flowSteps(im *tracebuf.Image, cores []chip.Range, patched bool) []dispatch.TraceStep {
+	out := make([]dispatch.TraceStep, len(im.Steps))
+	for i := range im.Steps {
+		s := &im.Steps[i]
+		out[i] = dispatch.TraceStep{Name: s.Name, Offset: s.Offset, Loop: s.Control.Loop, Target: s.Control.Target, Call: s.Control.Callee}
+		switch s.Control.Kind {
+		case flow.None:
+			if s.Program != tracebuf.NoProgram {
+				out[i].Kind = dispatch.TraceRun
+				if s.Program < len(cores) { // otherwise the trace is loaded from a file
+					out[i].Cores = cores[s.Program]
+				}
+			}
+		case flow.Loop:
+			out[i].Kind, out[i].Enters = dispatch.TraceLoop, s.Control.Count > 0 && !patched
+		case flow.End:
+			out[i].Kind = dispatch.TraceLoopEnd
+		case flow.Branch:
+			out[i].Kind = dispatch.TraceBranch
+		case flow.Call:
+			out[i].Kind = dispatch.TraceCall
+		}
+	}
+	return out
 }

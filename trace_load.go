@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // LoadOption changes how Device.LoadTrace loads.
@@ -138,7 +139,6 @@ func newLoading(d *Device, f *tracebuf.File, bufs []*Buffer) *loading {
 		for k := range im.Callees {
 			c := &im.Callees[k]
 			callees = append(callees, newLoaded(q, c.Name, &c.Image, callees))
-			callees[k].leaving = true // only what calls it keeps it
 		}
 		l.parts = append(l.parts, newLoaded(q, f.Name, im, callees))
 		l.every = append(append(l.every, callees...), l.parts[i])
@@ -195,7 +195,7 @@ func (l *loading) load(ctx context.Context) error {
 			return err
 		}
 	}
-	first.fileBuffers, first.results = l.made, l.f.Results
+	first.loaded.buffers, first.loaded.results = l.made, l.f.Results
 	for i, t := range l.every {
 		if t.ext.IsZero() {
 			if err := t.allocate(); err != nil {
@@ -207,7 +207,11 @@ func (l *loading) load(ctx context.Context) error {
 		}
 	}
 	for _, t := range l.every {
-		if err := t.register(); err != nil {
+		as := partLive
+		if !slices.Contains(l.parts, t) {
+			as = partCalled
+		}
+		if err := t.register(as); err != nil {
 			return err
 		}
 	}
@@ -242,8 +246,8 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 			return nil, err
 		}
 		afters = append(afters, after)
-		if end := t.image.L1End; end > l.d.cbs.base {
-			if err := l.d.cbs.grow(end); err != nil {
+		if end := t.image.L1End; end > l.d.cbs.Base() {
+			if err := l.d.cbs.Grow(end); err != nil {
 				return nil, err
 			}
 			t.cbEnd = end
@@ -296,7 +300,7 @@ func (l *loading) loadBuffers() error {
 		if err != nil {
 			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
+		l.parts[0].kept = append(l.parts[0].kept, b)
 		l.f.MoveBuffer(i, b.Addr())
 		if err := l.use(i, b); err != nil {
 			return err
@@ -340,7 +344,7 @@ func (l *loading) config(i int) *BufferConfig {
 func (l *loading) allocate(i int) (*Buffer, error) {
 	b, err := l.d.newBuffer(l.config(i))
 	if err == nil {
-		l.parts[0].fileOwned = append(l.parts[0].fileOwned, b)
+		l.parts[0].kept = append(l.parts[0].kept, b)
 	}
 	return b, err
 }
@@ -394,7 +398,7 @@ func (t *part) keep(b *Buffer) error {
 	if err := t.q.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	t.holds = append(t.holds, b.owned())
+	t.kept = append(t.kept, heldBuffer{b})
 	return nil
 }
 
@@ -402,7 +406,6 @@ func (t *part) keep(b *Buffer) error {
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
 	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
-	t.addProgram(x)
 	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize,
 		Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
@@ -412,9 +415,73 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	if err := errors.Join(d.mem.Hold(ext), d.mem.Free(ext)); err != nil {
 		return err
 	}
-	t.holds = append(t.holds, ext)
 	x.bin, p.Addr = ext, ext.Addr
+	t.addProgram(x)
 	iv := interleaved(ext)
-	t.written = true
+	t.move(partWritten)
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
+}
+
+// newLoaded returns a part that has no memory yet, of a queue. callees are those that its file numbers.
+func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
+	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
+	places, _ := im.Flow() // it was checked
+	for i := range im.Steps {
+		deep := places[i].Loops
+		switch c := &im.Steps[i].Control; c.Kind {
+		case flow.Loop:
+			p.loops = max(p.loops, deep+1)
+		case flow.Call:
+			o := callees[c.Callee]
+			p.loops, p.depth = max(p.loops, deep+o.loops), max(p.depth, o.depth+1)
+			if !slices.Contains(p.callees, o) {
+				p.callees, p.kept = append(p.callees, o), append(p.kept, o)
+				o.callers++
+			}
+		}
+	}
+	return p
+}
+
+// relocate changes the commands for where kernels, callees and the words of conditions lie now.
+func (l *loading) relocate() error {
+	for i, t := range l.parts {
+		callees := l.calleesOf(i)
+		for k, o := range callees {
+			if err := o.allocate(); err != nil {
+				return err
+			}
+			t.image.Callees[k].Addr = o.ext.Addr
+		}
+	}
+	if err := l.f.Relocate(l.here); err != nil {
+		return err
+	}
+	for i, t := range l.parts {
+		callees := l.calleesOf(i)
+		for _, o := range append(slices.Clone(callees), t) {
+			for k := range o.image.Steps {
+				if c := &o.image.Steps[k].Control; c.Kind == flow.Call { // of the file's callees, then of its own
+					c.Callee = slices.Index(o.callees, callees[c.Callee])
+				}
+			}
+			for k, c := range o.image.Conds {
+				b := l.made[c.Buffer]
+				noc, addr, err := b.word(c.Offset)
+				if err != nil {
+					return err
+				}
+				o.image.SetCond(k, noc, addr)
+				o.conds = append(o.conds, condWord{at: c.At, buf: b, off: c.Offset})
+			}
+		}
+		t.image.Callees = nil
+	}
+	return nil
+}
+
+// calleesOf returns the parts that one of l.parts calls, as its file numbers them.
+func (l *loading) calleesOf(i int) []*part {
+	end := slices.Index(l.every, l.parts[i])
+	return l.every[end-len(l.parts[i].image.Callees) : end]
 }

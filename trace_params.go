@@ -328,7 +328,7 @@ func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error 
 
 // usableLocked returns an error once the trace has been released.
 func (p *part) usableLocked() error {
-	if p.released {
+	if p.state >= partReleased {
 		return ErrReleased
 	}
 	return nil
@@ -338,7 +338,7 @@ func (p *part) usableLocked() error {
 func (p *part) commands() []byte {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	if p.given {
+	if p.state == partRecycled {
 		return nil
 	}
 	return slices.Clone(p.image.Bytes)

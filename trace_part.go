@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // part is what a trace has on one queue.
@@ -21,35 +22,59 @@ type part struct {
 	several  bool        // the trace has other parts
 	image    *tracebuf.Image
 	programs []*Executable // that Step.Program indexes; their kernels are held, released or not
-	hosts    []*HostBuffer // that it holds for its programs
 	buffers  []*Buffer     // that it holds for its programs, in order of first use
 	holding  map[*Buffer]struct{}
 	params   params
+	loaded   *fileContents // nil unless it was loaded from a file: then there are only the recorded commands
 
 	callees []*part    // whose commands it calls
 	conds   []condWord // in the order of the commands
 	depth   int        // of calls that it makes
 	loops   int        // that it nests, with those of callees
 
-	loaded      bool            // from a file, so that there are only the recorded commands
-	fileBuffers []*Buffer       // of the first part of a device: the buffers of a loaded trace, by their number in the file
-	fileOwned   []*Buffer       // those of them that loading allocated
-	results     []tracebuf.Data // what fileBuffers hold after a replay
-
 	ext     allocator.Extent
-	holds   []allocator.Extent
-	cbEnd   uint64
+	cbEnd   uint64 // of the circular buffers whose room it keeps
+	kept    []any  // what else it keeps until it ends, see letGo
 	prep    dispatch.Prepared
 	patches [2]dispatch.CountPatch // prep.Counts
 	site    uintptr                // who has asked for its memory; 0 if that isn't known yet
-	written bool                   // the queue was told to write there
 
-	shown    bool // others may have the image, so that its memory isn't used again; guarded by params.mu, as what follows
-	given    bool // the memory of the image's bytes is another trace's now
-	printed  int  // of programs, those whose prints it holds
-	released bool
-	callers  int  // parts that call it and are not dropped
-	leaving  bool // nobody may use it any more but its callers
+	state   partState // guarded by params.mu, as what follows
+	callers int       // parts that call it and are not dropped
+	shown   bool      // others may have the image, so that its memory isn't used again
+}
+
+// partState is how far a part has come in its life. A part only ever goes on to a later state, some of which it may skip.
+type partState uint8
+
+const (
+	partNew      partState = iota
+	partWritten            // its queue was told to write to its memory
+	partLive               // it is a trace's, in its device
+	partCalled             // only the parts that call it may still use it
+	partReleased           // nobody may use it
+	partRecycled           // the memory of the image's bytes is another trace's now
+)
+
+// move takes the part to a later state. It reports whether the part wasn't there yet.
+func (p *part) move(to partState) bool {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.moveLocked(to)
+}
+
+func (p *part) moveLocked(to partState) bool {
+	if to <= p.state {
+		return false
+	}
+	p.state = to
+	return true
+}
+
+// fileContents is what a loaded part has of its file. Only the first part of a device has buffers and results.
+type fileContents struct {
+	buffers []*Buffer       // by their number in the file
+	results []tracebuf.Data // what buffers hold after a replay
 }
 
 // allCallees returns the parts that parts call, and those that these call, each after what it calls itself.
@@ -104,7 +129,7 @@ func (p *part) hold(b *Buffer) error {
 	if err := p.q.d.mem.Hold(b.owned()); err != nil {
 		return err
 	}
-	p.holds = append(p.holds, b.owned())
+	p.kept = append(p.kept, heldBuffer{b})
 	if p.holding == nil {
 		p.holding = map[*Buffer]struct{}{}
 	}
@@ -118,14 +143,20 @@ func (p *part) holdProgram(x *Executable) error {
 	if err := p.q.d.mem.Hold(x.bin); err != nil {
 		return err
 	}
-	p.holds = append(p.holds, x.bin)
+	p.addProgram(x)
 	for _, h := range x.hosts {
 		if err := h.hold(p.q.d, p, fmt.Sprintf("trace %q", p.name)); err != nil {
 			return err
 		}
-		p.hosts = append(p.hosts, h)
+		p.kept = append(p.kept, h)
 	}
 	return p.holdCircular(x.cbEnd)
+}
+
+// addProgram adds a program whose kernels are held, and has the part hold what they print.
+func (p *part) addProgram(x *Executable) {
+	p.q.d.disp.HoldPrints(x.image)
+	p.programs, p.kept = append(p.programs, x), append(p.kept, x)
 }
 
 // holdCircular makes the part keep the room of circular buffers up to an address.
@@ -133,15 +164,10 @@ func (p *part) holdCircular(end uint64) error {
 	if end <= p.cbEnd {
 		return nil
 	}
-	// The larger end is taken before the smaller one is released, so that nothing is allocated in between.
-	if err := p.q.d.cbs.grow(end); err != nil {
+	if err := p.q.d.cbs.Move(p.cbEnd, end); err != nil {
 		return err
 	}
-	old := p.cbEnd
 	p.cbEnd = end
-	if old != 0 {
-		return p.q.d.cbs.shrink(old)
-	}
 	return nil
 }
 
@@ -198,17 +224,21 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 		p.prep.Flow = p.flow()
 	}
 	iv := interleaved(p.ext)
-	p.written = true
+	p.move(partWritten)
 	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
 // replayConfig says how what lies in an extent is replayed.
 func (q *Queue) replayConfig(im *tracebuf.Image, e allocator.Extent) tracebuf.ReplayConfig {
+	return tracebuf.ReplayConfig{ResetConfig: q.resetConfig(), Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages()}
+}
+
+// resetConfig says how the queue's workers are reset.
+func (q *Queue) resetConfig() flow.ResetConfig {
 	core := q.q.DispatchCore()
-	return tracebuf.ReplayConfig{
-		Layout: im.Layout, Addr: uint32(e.Addr), PageSize: im.PageSize, Pages: im.Pages(),
-		DispatchX: core.X, DispatchY: core.Y, Subordinate: true, Workers: uint32(q.q.Workers().Size()),
+	return flow.ResetConfig{
+		Layout: cq.Layout(q.d.Arch()), DispatchX: core.X, DispatchY: core.Y, Workers: uint32(q.q.Workers().Size()),
 		Stream: uint16(q.d.disp.Chip().Params().Stream.FirstDispatch), Packed: q.d.disp.PackedPage() > 0,
 	}
 }
@@ -218,8 +248,8 @@ func (p *part) counts(r *tracebuf.Replay) []dispatch.CountPatch {
 	return []dispatch.CountPatch{{At: r.GoCount}, {At: r.WaitCount, Add: cq.Count(p.q.q.Workers().Size())}}
 }
 
-// register enters the part in its device.
-func (p *part) register() error {
+// register enters the part in its device, in the state to live in.
+func (p *part) register(as partState) error {
 	d := p.q.d
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -227,7 +257,13 @@ func (p *part) register() error {
 		return ErrClosed
 	}
 	d.parts[p] = struct{}{}
+	p.move(as)
 	return nil
+}
+
+// contents implements resident.
+func (p *part) contents() ([]*Executable, dispatch.Content) {
+	return p.programs, content("trace "+p.name, p.ext, p.q.q.TraceBytes(p.commands()))
 }
 
 // unregister takes the part out of its device.
@@ -248,7 +284,7 @@ func (p *part) replayError(err error) error {
 
 // release ends the part once its queue has finished. It does nothing if that was done before.
 func (p *part) release(ctx context.Context) error {
-	if p.isReleased() || p.isLeaving() {
+	if p.stateNow() > partLive {
 		return nil
 	}
 	d := p.q.d
@@ -258,22 +294,28 @@ func (p *part) release(ctx context.Context) error {
 	if err := p.q.await(ctx); err != nil {
 		return d.opError(fmt.Sprintf("release trace %q", p.name), fmt.Errorf("%w; call Release again", err))
 	}
-	p.params.mu.Lock()
-	p.leaving = true
-	kept := p.callers > 0
-	p.released = !kept
-	p.params.mu.Unlock()
-	if kept {
-		return nil
-	}
-	return p.end()
+	return p.leave(0)
 }
 
-// addProgram adds a program, of which the part holds what its kernels print.
-func (p *part) addProgram(x *Executable) {
-	p.q.d.disp.HoldPrints(x.image)
-	p.programs = append(p.programs, x)
-	p.printed = len(p.programs)
+// leave ends the part unless others call it, of which so many have been dropped.
+func (p *part) leave(callers int) error {
+	p.params.mu.Lock()
+	p.callers -= callers
+	if callers == 0 {
+		p.moveLocked(partCalled)
+	}
+	ends := p.callers == 0 && p.state != partLive && p.moveLocked(partReleased)
+	p.params.mu.Unlock()
+	if ends {
+		return p.end()
+	}
+	return nil
+}
+
+func (p *part) stateNow() partState {
+	p.params.mu.Lock()
+	defer p.params.mu.Unlock()
+	return p.state
 }
 
 // end frees everything that the part holds, once it was released.
@@ -295,8 +337,7 @@ func (p *part) giveMemory() {
 	}
 	p.q.q.Forget(&p.prep)
 	p.params.mu.Lock()
-	mine := !p.shown && !p.given
-	p.given = p.given || mine
+	mine := !p.shown && p.moveLocked(partRecycled)
 	p.params.mu.Unlock()
 	if mine {
 		p.q.d.spares.give(p.image.Bytes)
@@ -307,23 +348,10 @@ func (p *part) giveMemory() {
 func (p *part) retain() error {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
-	if p.released || p.leaving {
+	if p.state > partLive {
 		return ErrReleased
 	}
 	p.callers++
-	return nil
-}
-
-// releaseCaller drops the hold of a caller that was dropped.
-func (p *part) releaseCaller() error {
-	p.params.mu.Lock()
-	p.callers--
-	last := p.callers == 0 && p.leaving
-	p.released = p.released || last
-	p.params.mu.Unlock()
-	if last {
-		return p.end()
-	}
 	return nil
 }
 
@@ -334,24 +362,11 @@ func (p *part) extents() []tracebuf.Extent {
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
 }
 
-// isLeaving reports whether it was released and only its callers keep it.
-func (p *part) isLeaving() bool {
-	p.params.mu.Lock()
-	defer p.params.mu.Unlock()
-	return p.leaving
-}
-
-func (p *part) isReleased() bool {
-	p.params.mu.Lock()
-	defer p.params.mu.Unlock()
-	return p.released
-}
-
 // discard takes a part that never becomes a trace out of the device and releases what it holds, once no queue writes to
 // it any more: its own, or others.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
-	written := func(p *part) bool { return p.written }
+	written := func(p *part) bool { return p.stateNow() >= partWritten }
 	if slices.ContainsFunc(append(allCallees(p), p), written) || len(others) > 0 {
 		return p.q.d.freeAfter(ctx, p.drop, append(others, p.q)...)
 	}
@@ -361,44 +376,46 @@ func (p *part) discard(ctx context.Context, others ...*Queue) error {
 // drop releases everything that the part holds.
 func (p *part) drop() error {
 	mem := p.q.d.mem
-	var errs []error
 	p.params.mu.Lock()
-	printed := p.printed
-	p.printed = 0
+	kept, ext, cbEnd := p.kept, p.ext, p.cbEnd
+	p.kept, p.callees, p.ext, p.cbEnd = nil, nil, allocator.Extent{}, 0
 	p.params.mu.Unlock()
-	for _, x := range p.programs[:printed] {
-		p.q.d.disp.DropPrints(x.image)
-	}
-	for _, e := range p.holds {
-		errs = append(errs, mem.Unhold(e))
-	}
-	for _, h := range p.hosts {
-		h.unhold(p)
+	var errs []error
+	for _, one := range kept {
+		errs = append(errs, p.letGo(one))
 	}
 	errs = append(errs, p.params.drop(mem))
-	if !p.ext.IsZero() {
-		errs = append(errs, mem.Free(p.ext))
+	if !ext.IsZero() {
+		errs = append(errs, mem.Free(ext))
 	}
-	if p.cbEnd != 0 {
-		errs = append(errs, p.q.d.cbs.shrink(p.cbEnd))
+	if cbEnd != 0 {
+		errs = append(errs, p.q.d.cbs.Shrink(cbEnd))
 	}
-	p.params.mu.Lock()
-	callees := p.callees
-	p.callees = nil
-	p.params.mu.Unlock()
-	for _, o := range callees {
-		errs = append(errs, o.releaseCaller())
-	}
-	for _, b := range p.fileOwned {
-		if !b.freed.Swap(true) {
-			errs = append(errs, mem.Free(b.ext))
+	return errors.Join(errs...)
+}
+
+// heldBuffer is a buffer whose memory a part holds.
+type heldBuffer struct{ *Buffer }
+
+// letGo releases something that the part keeps.
+func (p *part) letGo(one any) error {
+	mem := p.q.d.mem
+	switch one := one.(type) {
+	case *Executable: // its kernels, and what they print
+		p.q.d.disp.DropPrints(one.image)
+		return mem.Unhold(one.bin)
+	case heldBuffer:
+		return mem.Unhold(one.owned())
+	case *HostBuffer:
+		one.unhold(p)
+	case *part: // that it calls
+		return one.leave(1)
+	case *Buffer: // that loading has allocated
+		if !one.freed.Swap(true) {
+			return mem.Free(one.ext)
 		}
 	}
-	p.params.mu.Lock()
-	defer p.params.mu.Unlock()
-	p.fileOwned = nil
-	p.holds, p.hosts, p.ext, p.cbEnd = nil, nil, allocator.Extent{}, 0
-	return errors.Join(errs...)
+	return nil
 }
 
 // use counts who works with what a trace has in memory, so that a release waits for them. It is no lock, because who

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // SaveOption changes what Trace.Save writes.
@@ -96,8 +97,10 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	bufs := buffersOf(parts, nil)
 	var described []tracebuf.Part
 	for _, p := range append(slices.Clip(parts), allCallees(parts...)...) {
-		if len(p.hosts) > 0 {
-			return nil, fmt.Errorf("host buffer %q: %w", p.hosts[0].name, tracebuf.ErrHostMemory)
+		for _, kept := range p.kept {
+			if h, ok := kept.(*HostBuffer); ok {
+				return nil, fmt.Errorf("host buffer %q: %w", h.name, tracebuf.ErrHostMemory)
+			}
 		}
 	}
 	for _, p := range parts {
@@ -121,7 +124,7 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i < len(parts[0].fileBuffers) {
+		if f := parts[0].loaded; f != nil && i < len(f.buffers) {
 			u.Output = parts[0].image.Buffers[i].Output
 		}
 		buffers = append(buffers, u)
@@ -148,9 +151,9 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	}
 	for i := range im.Steps {
 		switch s := &im.Steps[i]; s.Control.Kind {
-		case tracebuf.ControlLoop: // a parameter may have changed it
+		case flow.Loop: // a parameter may have changed it
 			s.Control.Count = cq.Get32(im.Bytes, s.Offset+cq.AtLoopCount)
-		case tracebuf.ControlCall:
+		case flow.Call:
 			s.Control.Callee = slices.Index(callees, t.callees[s.Control.Callee])
 		}
 	}
@@ -188,7 +191,7 @@ func (b *Buffer) file(others []*Buffer) (tracebuf.Buffer, error) {
 func (t *part) relocations() []tracebuf.Reloc {
 	return t.image.FindRelocs(func(step int) []int {
 		s := &t.image.Steps[step]
-		if c := &s.Control; c.Kind == tracebuf.ControlKernels {
+		if c := &s.Control; c.Kind == flow.Kernels {
 			return t.programs[c.Program].image.KernelPages()
 		}
 		return t.programs[s.Program].image.RelayedPages(dispatch.Variant(s.Variant))

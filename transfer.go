@@ -2,9 +2,14 @@ package reprise
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/kmd"
 )
 
 // Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It returns once the data
@@ -121,4 +126,231 @@ func (p *Pending) failed(err error) error {
 		op = "write"
 	}
 	return p.b.d.opError(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
+}
+
+// HostBuffer is memory of this process that the device reads and writes itself: transfers with it need no copy by the
+// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release, and it is not on Go's heap. Its methods may be
+// called from any goroutine.
+type HostBuffer struct {
+	d      *Device
+	h      *dispatch.HostBuffer
+	name   string
+	strict bool
+
+	life     sync.RWMutex // held for reading while transfers are put into a queue
+	released bool
+
+	holding sync.Mutex
+	holders map[any]string // what uses it and how errors call that; guarded by holding
+}
+
+// HostBufferConfig says what memory to pin.
+type HostBufferConfig struct {
+	// Size in bytes is rounded up to whole pages of the host. The memory is new and zeroed, in huge pages where there are
+	// some.
+	Size int
+	// Memory, if it isn't nil, is used instead of new memory: whole pages that the caller has mmap'ed, anonymous or shared
+	// memory, and keeps mapped until Release. Go's heap won't do.
+	Memory []byte
+	// Strict makes transfers with the buffer fail with a *dispatch.DirectError where a part of them can't do without a
+	// copy. Otherwise the host copies such parts.
+	Strict bool
+	Name   string // for errors
+}
+
+// NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card share; the queues' own
+// memory has one too. Without an IOMMU that translates, the memory is of huge pages, and each takes a range. The error
+// matches ErrBusy if ranges or addresses are taken, and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
+func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
+	if err := d.usable("new host buffer"); err != nil {
+		return nil, err
+	}
+	h, err := d.disp.PinHost(kmd.PinConfig{Size: c.Size, Memory: c.Memory})
+	if err != nil {
+		return nil, d.opError(fmt.Sprintf("new host buffer %q", c.Name), err)
+	}
+	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
+}
+
+// Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it is the caller's.
+func (h *HostBuffer) Bytes() []byte { return h.h.Bytes() }
+
+// View returns how kernels reach the memory, and words of it that they share with the host (package stream). A program names
+// the buffer in Program.HostBuffers, so that it isn't released under its kernels. The error matches ErrReleased or ErrClosed.
+func (h *HostBuffer) View() (dispatch.HostView, error) {
+	if err := h.d.usable("view host buffer"); err != nil {
+		return dispatch.HostView{}, err
+	}
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if h.released {
+		return dispatch.HostView{}, fmt.Errorf("reprise: view host buffer %q: %w", h.name, ErrReleased)
+	}
+	return h.h.View(), nil
+}
+
+// Name returns the buffer's name.
+func (h *HostBuffer) Name() string { return h.name }
+
+// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's
+// queues has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends
+// before that, or a queue hangs, the buffer stays as it is. The error of a second Release matches ErrReleased; it is a
+// *dispatch.HeldError while a program or a trace uses the buffer.
+func (h *HostBuffer) Release(ctx context.Context) error {
+	if err := h.d.usable("release host buffer"); err != nil {
+		return err
+	}
+	h.life.Lock()
+	defer h.life.Unlock()
+	if h.released {
+		return fmt.Errorf("reprise: release host buffer %q: %w", h.name, ErrReleased)
+	}
+	if err := h.inUse(); err != nil {
+		return fmt.Errorf("reprise: release %w", err)
+	}
+	if err := h.h.Unpin(ctx); err != nil {
+		return h.d.opError(fmt.Sprintf("release host buffer %q", h.name), err)
+	}
+	h.released = true
+	return nil
+}
+
+// hold keeps the buffer from being released while by, an *Executable or a *part, uses it.
+func (h *HostBuffer) hold(d *Device, by any, name string) error {
+	if h == nil {
+		return errors.New("no host buffer: it is nil")
+	}
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if err := h.checkLocked(d, 0, 0); err != nil {
+		return err
+	}
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	if h.holders == nil {
+		h.holders = map[any]string{}
+	}
+	h.holders[by] = name
+	return nil
+}
+
+// unhold ends what hold began.
+func (h *HostBuffer) unhold(by any) {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	delete(h.holders, by)
+}
+
+// inUse returns an error that names what uses the buffer; nil if nothing does.
+func (h *HostBuffer) inUse() error {
+	h.holding.Lock()
+	defer h.holding.Unlock()
+	if len(h.holders) == 0 {
+		return nil
+	}
+	return &dispatch.HeldError{Buffer: h.name, Holders: slices.Sorted(maps.Values(h.holders))}
+}
+
+// checkLocked checks that n bytes of the buffer can be used with a device, with life held.
+func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
+	switch {
+	case h.d != d:
+		return fmt.Errorf("host buffer %q: %w", h.name, ErrWrongDevice)
+	case h.released:
+		return fmt.Errorf("host buffer %q: %w", h.name, ErrReleased)
+	case at < 0 || n < 0 || at > len(h.Bytes()) || n > len(h.Bytes())-at:
+		return fmt.Errorf("host buffer %q: %w", h.name, &dispatch.TransferError{Op: "transfer", Offset: at, Size: n, Have: len(h.Bytes())})
+	}
+	return nil
+}
+
+// ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on, after everything so far in
+// the queue has run, and waits for them. The device writes them there itself; nothing passes through the queue's own
+// memory. It allocates nothing unless the host copies.
+//
+// No copy is needed where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for the
+// first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
+// copies, as Read does. If the host buffer is strict, such pages are not copied either, and where the addresses need a
+// copy, the call fails with a *dispatch.DirectError before anything has moved.
+//
+// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the host buffer was released.
+// When it fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
+func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
+	return q.direct(ctx, true, b, off, h, at, n)
+}
+
+// StartReadTo puts a ReadTo into the queue and returns without waiting for the data. That part of the host buffer belongs
+// to the read until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue
+// was finished.
+func (q *Queue) StartReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
+	return q.startDirect(ctx, true, b, off, h, at, n)
+}
+
+// WriteFrom writes n bytes of pinned host memory, from byte at on, to a buffer, from byte off on, after everything so far in
+// the queue has run, and waits until they are in device memory. The device fetches them itself. When the host copies, and
+// the errors, are as for ReadTo. If a ReadTo of the same queue puts data into that host memory, WriteFrom comes after it; on
+// another queue, events order the two as always. A kernel that stores to host memory has to be waited for.
+func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
+	return q.direct(ctx, false, b, off, h, at, n)
+}
+
+// StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of the host buffer must stay
+// as it is until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue was
+// finished.
+func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
+	return q.startDirect(ctx, false, b, off, h, at, n)
+}
+
+func (q *Queue) startDirect(ctx context.Context, read bool, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
+	p := &Pending{}
+	if err := q.putDirect(ctx, p, read, b, off, h, at, n); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// direct carries a transfer out, with a Pending that is used again and again.
+func (q *Queue) direct(ctx context.Context, read bool, b *Buffer, off int, h *HostBuffer, at, n int) error {
+	p := q.spare.Swap(nil)
+	if p == nil {
+		p = &Pending{}
+	}
+	err := q.putDirect(ctx, p, read, b, off, h, at, n)
+	if err == nil {
+		err = p.Wait(ctx)
+	}
+	if err == nil { // otherwise the queue may still use it
+		p.b = nil
+		p.transfer.Reset()
+		q.spare.Store(p)
+	}
+	return err
+}
+
+// putDirect puts a transfer into the queue, as p.
+func (q *Queue) putDirect(ctx context.Context, p *Pending, read bool, b *Buffer, off int, h *HostBuffer, at, n int) (err error) {
+	kind, op, name := CallWrite, opWrite, "write"
+	if read {
+		kind, op, name = CallRead, opRead, "read"
+	}
+	if q.d.watched() {
+		defer q.d.begin(ctx, &Call{Kind: kind, Queues: q.self, Name: b.label(), Object: b, Bytes: n}).end(ctx, &err)
+	}
+	if err := q.checkTransfer(ctx, name, op, b); err != nil {
+		return err
+	}
+	if h == nil {
+		return fmt.Errorf("reprise: %s: no host buffer: it is nil", name)
+	}
+	h.life.RLock()
+	defer h.life.RUnlock()
+	if err := h.checkLocked(q.d, at, n); err != nil {
+		return fmt.Errorf("reprise: %s: %w", name, err)
+	}
+	p.b, p.q, p.n, p.write = b, q, n, !read
+	t := dispatch.Direct{Read: read, Offset: off, Host: h.h, At: at, Size: n, Strict: h.strict}
+	if err := b.mem.StartDirect(ctx, q.q, &p.transfer, t); err != nil {
+		return q.d.opError(fmt.Sprintf("%s buffer %q", name, b.name), err)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // mostTurns is how many loops, iterations, branches and calls a queue's log has room for: 1 MiB of each DRAM bank.
@@ -52,7 +53,7 @@ func (t *Timeline) logControl(tr *reprise.Trace) {
 	var images traceImages
 	for i, p := range tr.Parts() {
 		if p.Queue.Device() != t.dev || !slices.ContainsFunc(p.Steps,
-			func(s tracebuf.Step) bool { return s.Control.Kind != tracebuf.ControlNone }) {
+			func(s tracebuf.Step) bool { return s.Control.Kind != flow.None }) {
 			continue
 		}
 		if dbg == nil {

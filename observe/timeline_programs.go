@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // ProgramSpan is a time in which a program ran, as the device has noted: eagerly, or in a replay of a trace.
@@ -155,7 +156,7 @@ func (t *Timeline) nameReplayed(names []string, times []dispatch.ProgramTime, ca
 func ReplayedPrograms(part reprise.Part) (names []string, ok bool) {
 	for i := range part.Steps {
 		switch part.Steps[i].Control.Kind {
-		case tracebuf.ControlNone, tracebuf.ControlArgs, tracebuf.ControlReset:
+		case flow.None, flow.Args, flow.Reset:
 		default:
 			return nil, false
 		}
@@ -169,9 +170,9 @@ func always(steps []tracebuf.Step) []string {
 	for i, s := range steps {
 		from, to := i, s.Control.Target
 		switch s.Control.Kind {
-		case tracebuf.ControlEnd:
+		case flow.End:
 			from, to = s.Control.Target, i
-		case tracebuf.ControlBranch:
+		case flow.Branch:
 		default:
 			continue
 		}

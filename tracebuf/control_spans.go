@@ -3,9 +3,9 @@ package tracebuf
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // SpanKind is what a ControlSpan is a time in.
@@ -52,7 +52,7 @@ type ControlSpan struct {
 // ControlSpans reads the log of one replay, which ended at end, as spans that nest, each one before those in it. trace finds
 // the commands of a trace by its address; what it doesn't know is left out.
 func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image) []ControlSpan {
-	r := spanReader{end: end}
+	r := spanReader{end: end, places: map[*Image][]flow.Place{}}
 	for i := range log {
 		e := &log[i]
 		if im := trace(e.Trace); im != nil {
@@ -76,6 +76,7 @@ type spanReader struct {
 	chain    int    // step that the condition before has gone to, of leftover conditions of one branch
 	skipped  int    // conditions of the branch that didn't hold
 	chainIn  *Image
+	places   map[*Image][]flow.Place
 }
 
 // openSpan is a span that is under way: a loop, the iteration, ... Only steps lo to hi belong to it.
@@ -148,7 +149,7 @@ func (r *spanReader) settleCall(im *Image, step int, now uint64) {
 
 // runs reports whether some of the steps from lo up to hi run programs or traces.
 func (im *Image) runs(lo, hi int) bool {
-	return slices.ContainsFunc(im.Steps[lo:hi], func(s Step) bool { return s.Program != NoProgram || s.Control.Kind == ControlCall })
+	return slices.ContainsFunc(im.Steps[lo:hi], func(s Step) bool { return s.Program != NoProgram || s.Control.Kind == flow.Call })
 }
 
 // leave closes what the queue has left when it comes to a step.
@@ -200,7 +201,7 @@ func (im *Image) programsOf(lo, hi int) []string {
 	var out []string
 	for i := lo; i < hi && i < len(im.Steps); i++ {
 		s := &im.Steps[i]
-		if s.Control.Kind == ControlLoop && s.Control.Target > i {
+		if s.Control.Kind == flow.Loop && s.Control.Target > i {
 			i = s.Control.Target - 1
 			continue
 		}
@@ -225,8 +226,12 @@ func (r *spanReader) conditions(im *Image, step int) int {
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target
-	if to < len(im.Steps) && to > 0 && im.Steps[to].Control.Kind == ControlBranch && im.Steps[to].Name == im.Steps[step].Name &&
-		strings.HasPrefix(im.Steps[to].Name, "switch ") {
+	places := r.places[im]
+	if places == nil {
+		places, _ = im.Flow()
+		r.places[im] = places
+	}
+	if places[to].Branch.Same { // another case
 		r.chain, r.skipped, r.chainIn = to, n, im
 		return
 	}

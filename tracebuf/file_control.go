@@ -4,17 +4,18 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // controlMark is added to the kind of a step of control flow where other steps without a program have that of their edge.
 const controlMark = 16
 
-// number is what a file has of a step of control flow beside its commands.
-func (c *Control) number() uint32 {
+// controlNumber is what a file has of a step of control flow beside its commands.
+func controlNumber(c *flow.Control) uint32 {
 	switch c.Kind {
-	case ControlKernels:
+	case flow.Kernels:
 		return uint32(c.Program)
-	case ControlCall:
+	case flow.Call:
 		return uint32(c.Callee)
 	}
 	return 0
@@ -28,14 +29,14 @@ func (r *reader) withoutProgram(s *Step) {
 		s.Edge = Edge{Kind: EdgeKind(kind), Queue: int(queue), Number: number}
 		return
 	}
-	s.Control.Kind = ControlKind(kind - controlMark)
+	s.Control.Kind = flow.Kind(kind - controlMark)
 	switch s.Control.Kind {
-	case ControlKernels:
+	case flow.Kernels:
 		s.Control.Program = int(number)
-	case ControlCall:
+	case flow.Call:
 		s.Control.Callee = int(number)
 	}
-	if queue != 0 || number != s.Control.number() || s.Control.Kind == ControlNone {
+	if queue != 0 || number != controlNumber(&s.Control) || s.Control.Kind == flow.None {
 		r.fail("step %q has kind %d, queue %d and number %d", s.Name, kind, queue, number)
 	}
 }
@@ -46,7 +47,7 @@ func (im *Image) readControl() {
 	for i := range im.Steps {
 		s := &im.Steps[i]
 		switch s.Control.Kind {
-		case ControlLoop, ControlEnd, ControlBranch:
+		case flow.Loop, flow.End, flow.Branch:
 		default:
 			continue
 		}
@@ -57,37 +58,9 @@ func (im *Image) readControl() {
 		if err != nil {
 			continue
 		}
-		s.Control = im.controlOf(s.Control, c, open)
-		open = openLoops(open, c)
+		s.Control = s.Control.Decode(c, open, im.stepAt)
+		open = flow.OpenLoops(open, c)
 	}
-}
-
-// openLoops returns the numbers of the loops that are open after a command, innermost last.
-func openLoops(open []int, c cq.PrefetchCommand) []int {
-	switch c := c.(type) {
-	case cq.LoopBegin:
-		return append(open, int(c.Loop))
-	case cq.LoopEnd:
-		return open[:max(0, len(open)-1)]
-	}
-	return open
-}
-
-// controlOf returns what a command does to the control flow inside of open loops. For other commands it is was.
-func (im *Image) controlOf(was Control, c cq.PrefetchCommand, open []int) Control {
-	switch c := c.(type) {
-	case cq.LoopBegin:
-		return Control{Kind: ControlLoop, Loop: int(c.Loop), Count: c.Count, Target: im.stepAt(c.Exit)}
-	case cq.LoopEnd:
-		return Control{Kind: ControlEnd, Loop: int(c.Loop), Target: im.stepAt(c.Body)}
-	case cq.Branch:
-		to := Control{Kind: ControlBranch, Target: im.stepAt(c.Else)}
-		if n := len(open); n > 0 && c.Leave {
-			to.Loop = open[n-1]
-		}
-		return to
-	}
-	return was
 }
 
 // stepAt returns the step that begins at an offset, the number of steps for their end, and -1 if none begins there.

@@ -15,6 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 //go:embed testdata/v4-*.trace.gz
@@ -48,17 +49,17 @@ func TestFileOfVersion4(t *testing.T) {
 			t.Errorf("%v: version %d is written otherwise", arch, v)
 		}
 		im := &f.Image
-		var kinds []tracebuf.ControlKind
+		var kinds []flow.Kind
 		for _, s := range im.Steps {
 			if k := s.Control.Kind; !slices.Contains(kinds, k) {
 				kinds = append(kinds, k)
 			}
 		}
-		if len(kinds) != int(tracebuf.ControlCall)+1 || len(im.Callees) != 2 || len(im.Conds) != 5 ||
+		if len(kinds) != int(flow.Call)+1 || len(im.Callees) != 2 || len(im.Conds) != 5 ||
 			im.Callees[1].Image.Steps[2].Control.Callee != 0 {
 			t.Errorf("%v: kinds %v, %d callees, conditions %v", arch, kinds, len(im.Callees), im.Conds)
 		}
-		if loop := im.Steps[3].Control; loop != (tracebuf.Control{Kind: tracebuf.ControlLoop, Count: 4, Target: 8}) {
+		if loop := im.Steps[3].Control; loop != (flow.Control{Kind: flow.Loop, Count: 4, Target: 8}) {
 			t.Errorf("%v: the first loop is %+v", arch, loop)
 		}
 		b = encode(t, testFile(t, arch))
@@ -87,7 +88,7 @@ func TestFileOfSeveralDevicesWithControl(t *testing.T) {
 
 // No control flow gets through that a recorder can't have made. Each case changes one thing.
 func TestValidateRefusesControl(t *testing.T) {
-	at := func(f *tracebuf.File, k tracebuf.ControlKind, nth int) *tracebuf.Step {
+	at := func(f *tracebuf.File, k flow.Kind, nth int) *tracebuf.Step {
 		for i := range f.Image.Steps {
 			if s := &f.Image.Steps[i]; s.Control.Kind == k {
 				if nth--; nth < 0 {
@@ -98,11 +99,11 @@ func TestValidateRefusesControl(t *testing.T) {
 		t.Fatalf("there is no such %v", k)
 		return nil
 	}
-	poke := func(k tracebuf.ControlKind, nth, off int, v uint32) func(*tracebuf.File) {
+	poke := func(k flow.Kind, nth, off int, v uint32) func(*tracebuf.File) {
 		return func(f *tracebuf.File) { cq.Put32(f.Image.Bytes, at(f, k, nth).Offset+off, v) }
 	}
 	// retarget has a step go elsewhere, in its command too.
-	retarget := func(k tracebuf.ControlKind, nth int, to func(*tracebuf.File) int) func(*tracebuf.File) {
+	retarget := func(k flow.Kind, nth int, to func(*tracebuf.File) int) func(*tracebuf.File) {
 		return func(f *tracebuf.File) {
 			s := at(f, k, nth)
 			s.Control.Target = to(f)
@@ -110,21 +111,21 @@ func TestValidateRefusesControl(t *testing.T) {
 		}
 	}
 	step := func(i int) func(*tracebuf.File) int { return func(*tracebuf.File) int { return i } }
-	const reset, kernels, loop, end, branch, call = tracebuf.ControlReset, tracebuf.ControlKernels, tracebuf.ControlLoop, tracebuf.ControlEnd,
-		tracebuf.ControlBranch, tracebuf.ControlCall
+	const reset, kernels, loop, end, branch, call = flow.Reset, flow.Kernels, flow.Loop, flow.End,
+		flow.Branch, flow.Call
 	for _, c := range []struct {
 		name   string
 		change func(*tracebuf.File)
 		want   string
 	}{
-		{"kind", func(f *tracebuf.File) { at(f, reset, 0).Control.Kind = tracebuf.ControlArgs + 1 }, "control(8)"},
+		{"kind", func(f *tracebuf.File) { at(f, reset, 0).Control.Kind = flow.Args + 1 }, "control(8)"},
 		{"a program that goes elsewhere", func(f *tracebuf.File) { f.Image.Steps[0].Control.Target = 3 }, "goes to step 3"},
 		{"reset of another count", poke(reset, 0, 16, 1), ""},
-		{"reset that is none", func(f *tracebuf.File) { at(f, call, 0).Control = tracebuf.Control{Kind: reset} }, "isn't what a reset"},
+		{"reset that is none", func(f *tracebuf.File) { at(f, call, 0).Control = flow.Control{Kind: reset} }, "isn't what a reset"},
 		{"kernels of another program", func(f *tracebuf.File) { at(f, kernels, 0).Control.Program = 0 }, "step 2 runs program 0"},
 		{"kernels of no program", func(f *tracebuf.File) { at(f, kernels, 0).Control.Program = 9 }, "program 9 of 3"},
 		{"a run for kernels", func(f *tracebuf.File) {
-			f.Image.Steps[0].Program, f.Image.Steps[0].Control = tracebuf.NoProgram, tracebuf.Control{Kind: kernels}
+			f.Image.Steps[0].Program, f.Image.Steps[0].Control = tracebuf.NoProgram, flow.Control{Kind: kernels}
 		}, "only brings kernels"},
 		{"count that isn't in the command", func(f *tracebuf.File) { at(f, loop, 0).Control.Count++ }, "its command is LOOP_BEGIN"},
 		{"number of a loop", func(f *tracebuf.File) { at(f, end, 0).Control.Loop++ }, "its command is LOOP_END"},

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 	"io"
 	"slices"
 
@@ -223,8 +224,8 @@ func (im *Image) encodeSteps() []byte {
 		b = le.AppendUint32(le.AppendUint32(appendName(b, s.Name), uint32(s.Program)), uint32(s.Size))
 		if s.Program == NoProgram {
 			kind, queue, number := byte(s.Edge.Kind), byte(s.Edge.Queue), s.Edge.Number
-			if c := &s.Control; c.Kind != ControlNone {
-				kind, queue, number = byte(c.Kind)+controlMark, 0, c.number()
+			if c := &s.Control; c.Kind != flow.None {
+				kind, queue, number = byte(c.Kind)+controlMark, 0, controlNumber(c)
 			}
 			b = le.AppendUint32(append(b, kind, queue), number)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Pages of the DRAM buffers that hold programs' kernels. Source: tt-metal device_command.hpp (2^11 B).
@@ -125,7 +126,7 @@ func (f *File) validatePart(parts []Part, i int, ch *chip.Chip) error {
 
 // calls reports whether a part, or a trace that it calls, calls a trace.
 func (im *Image) calls(callee int) bool {
-	is := func(s Step) bool { return s.Control.Kind == ControlCall && s.Control.Callee == callee }
+	is := func(s Step) bool { return s.Control.Kind == flow.Call && s.Control.Callee == callee }
 	return slices.ContainsFunc(im.Steps, is) || slices.ContainsFunc(im.Callees,
 		func(c Callee) bool { return slices.ContainsFunc(c.Image.Steps, is) })
 }
@@ -296,13 +297,13 @@ func (im *Image) checkShape() error {
 		}
 		if edge := s.Program == NoProgram; !edge && (s.Program < 0 || s.Program >= len(im.Programs)) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d of %d", s.Program, len(im.Programs))
-		} else if edge && s.Control.Kind != ControlNone {
-			if c := &s.Control; c.Kind > ControlArgs || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
-				c.Kind == ControlKernels && len(im.Programs) == 0 {
+		} else if edge && s.Control.Kind != flow.None {
+			if c := &s.Control; c.Kind > flow.Args || s.Edge != (Edge{}) || c.Program < 0 || c.Program > 0 && c.Program >= len(im.Programs) ||
+				c.Kind == flow.Kernels && len(im.Programs) == 0 {
 				return invalid(fmt.Sprintf("step %d", i), "it is a %v with the kernels of program %d of %d, and a %v edge", c.Kind, c.Program,
 					len(im.Programs), s.Edge.Kind)
 			}
-		} else if s.Control != (Control{}) {
+		} else if s.Control != (flow.Control{}) {
 			return invalid(fmt.Sprintf("step %d", i), "it runs program %d and goes to step %d", s.Program, s.Control.Target)
 		} else if edge != (s.Edge.Kind != EdgeNone) || s.Edge.Kind > EdgeEnd || s.Edge.Queue < 0 || s.Edge.Queue > math.MaxUint8 || !edge &&
 			s.Edge != (Edge{}) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Contents is the decoded contents of a trace, or of one part of a trace over several queues: its commands, and the program
@@ -32,12 +33,12 @@ type Contents struct {
 // StepContents is one run program, an edge or a step of control flow.
 type StepContents struct {
 	Name         string
-	Program      int      // index of the program in a file; NoProgram if unknown
-	Edge         EdgeKind // EdgeNone if it is a program or control flow
-	Control      Control  // of files
-	Depth        int      // loops and branches around it; of files
-	Offset, Size int      // of its commands
-	First, Count int      // of its commands, in Contents.Commands
+	Program      int          // index of the program in a file; NoProgram if unknown
+	Edge         EdgeKind     // EdgeNone if it is a program or control flow
+	Control      flow.Control // of files
+	Depth        int          // loops and branches around it; of files
+	Offset, Size int          // of its commands
+	First, Count int          // of its commands, in Contents.Commands
 	Binary       []byte
 }
 

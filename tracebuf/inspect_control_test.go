@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // argsFile is a trace with control flow of all kinds that also has computed arguments and conditions on iterations, in a callee
@@ -98,18 +99,18 @@ func TestDiffOfControl(t *testing.T) {
 		if d := tracebuf.Diff(base, inspect(t, moved)); len(d) != 0 || bytes.Equal(moved.Image.Bytes, f.Image.Bytes) {
 			t.Errorf("a trace and a copy elsewhere: %+v", d)
 		}
-		kinds := map[tracebuf.ControlKind]int{} // the first step of each
+		kinds := map[flow.Kind]int{} // the first step of each
 		for i := len(f.Image.Steps) - 1; i >= 0; i-- {
 			kinds[f.Image.Steps[i].Control.Kind] = i
 		}
 		for _, c := range []struct {
-			kind tracebuf.ControlKind
+			kind flow.Kind
 			off  int // of the byte that is changed, in the command
 			what string
 		}{
-			{tracebuf.ControlBranch, 16, "field value: "},
-			{tracebuf.ControlBranch, 2, "field compare: "},
-			{tracebuf.ControlLoop, cq.AtLoopCount, "field count: "},
+			{flow.Branch, 16, "field value: "},
+			{flow.Branch, 2, "field compare: "},
+			{flow.Loop, cq.AtLoopCount, "field count: "},
 		} {
 			other, step := decode(t, b), kinds[c.kind]
 			at := other.Image.Steps[step].Offset + c.off

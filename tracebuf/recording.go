@@ -15,6 +15,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // ErrEmpty is returned for a recording without commands, which is taken for a mistake: replaying it would only cost time.
@@ -30,10 +31,10 @@ type Step struct {
 	Offset int // of its first command in the trace, in bytes
 	Size   int // bytes of its commands
 
-	Program int     // which of Image.Programs it runs; NoProgram if it is an edge or control flow
-	Edge    Edge    // to other parts of the trace
-	Control Control // flow of the trace
-	Variant uint8   // how the recorder encoded the program's run; not in the file
+	Program int          // which of Image.Programs it runs; NoProgram if it is an edge or control flow
+	Edge    Edge         // to other parts of the trace
+	Control flow.Control // flow of the trace
+	Variant uint8        // how the recorder encoded the program's run; not in the file
 }
 
 // Recording collects commands in host memory, so that a trace's size is known before any DRAM is taken for it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // FindRelocs returns the places in the commands that name DRAM of programs' kernels: the entries of the
@@ -116,7 +117,7 @@ func (im *Image) relocate(banks int, dispatch chip.XY) {
 // relocateCalls has the calls run what is called where it lies now.
 func (im *Image) relocateCalls(callees []Callee) {
 	for i := range im.Steps {
-		if s := &im.Steps[i]; s.Control.Kind == ControlCall {
+		if s := &im.Steps[i]; s.Control.Kind == flow.Call {
 			cq.Put32(im.Bytes, s.Offset+cq.AtCallBase, uint32(callees[s.Control.Callee].Addr))
 		}
 	}

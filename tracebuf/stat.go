@@ -2,6 +2,7 @@ package tracebuf
 
 import (
 	"cmp"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 	"slices"
 )
 
@@ -79,7 +80,7 @@ func (s *Stats) programs(c *Contents) {
 			s.Edges, s.EdgeBytes = s.Edges+1, s.EdgeBytes+st.Size
 			continue
 		}
-		if st.Control.Kind != ControlNone {
+		if st.Control.Kind != flow.None {
 			s.Control, s.ControlBytes = s.Control+1, s.ControlBytes+st.Size
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // walker checks the commands of a trace one by one, as far as that is possible without running them.
@@ -76,7 +77,7 @@ func (w *walker) walk() error {
 			return w.fail(e.Offset, "%s after the go signal of step %d", e.Command.Name(), w.step)
 		}
 		s := &im.Steps[w.step]
-		if s.Control.Kind == ControlKernels {
+		if s.Control.Kind == flow.Kernels {
 			if err := w.command(&e); err != nil {
 				return err
 			}
@@ -86,7 +87,7 @@ func (w *walker) walk() error {
 				continue
 			}
 			check := w.edge
-			if s.Control.Kind != ControlNone {
+			if s.Control.Kind != flow.None {
 				check = w.control
 			}
 			if err := check(&e, s); err != nil {

@@ -2,17 +2,17 @@ package tracebuf
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // nest is what is known of the control flow of a trace that is being checked.
 type nest struct {
-	around []int // by step, and for the end: the step that begins the innermost loop around it, -1 for none
-	ends   []int // by step: where the loop ends that begins there, 0 for other steps
-	deep   []int // by step: loops around it
+	places []flow.Place // by step, and for the end
 
 	arriving []int  // by step, and for the end: programs that are counted when commands go there; -1 for none
 	dead     bool   // no command before the present step goes on to it
@@ -33,35 +33,14 @@ type shape struct {
 }
 
 // noted finds the loops of a trace. Steps that don't nest are refused.
-func (w *walker) noted() error {
-	im, n := w.im, &w.nest
-	steps := len(im.Steps)
-	n.around, n.deep = make([]int, steps+1), make([]int, steps+1)
-	n.ends, n.arriving = make([]int, steps+1), make([]int, steps+1)
-	var open []int
-	for i := range steps + 1 {
-		n.arriving[i], n.around[i], n.deep[i] = -1, -1, len(open)
-		if len(open) > 0 {
-			n.around[i] = open[len(open)-1]
-		}
-		if i == steps {
-			break
-		}
-		switch c := &im.Steps[i].Control; c.Kind {
-		case ControlLoop:
-			open = append(open, i)
-		case ControlEnd:
-			if len(open) == 0 {
-				return w.fail(im.Steps[i].Offset, "step %d ends a loop, and none is open", i)
-			}
-			n.ends[open[len(open)-1]] = i
-			open = open[:len(open)-1]
-		}
+func (w *walker) noted() (err error) {
+	n := &w.nest
+	n.arriving = slices.Repeat([]int{-1}, len(w.im.Steps)+1)
+	n.places, err = w.im.Flow()
+	if bad := (*flow.NestError)(nil); errors.As(err, &bad) {
+		return w.fail(w.im.Steps[bad.Step].Offset, "%s", bad.What)
 	}
-	if len(open) > 0 {
-		return w.fail(im.Steps[open[len(open)-1]].Offset, "the loop that step %d begins has no end", open[len(open)-1])
-	}
-	return nil
+	return err
 }
 
 // enter is called where a step begins, or the end: whatever the way to it, the same programs are counted there.
@@ -111,19 +90,19 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	}
 	w.offsets = [3]uint32{} // the next program sets its own, whatever the way to it
 	was := s.Control
-	if w.readTo > 0 && was.Kind != ControlArgs {
+	if w.readTo > 0 && was.Kind != flow.Args {
 		return w.fail(s.Offset, "step %d, a %v, comes between arguments and their program", w.step, was.Kind)
 	}
 	switch was.Kind {
-	case ControlReset:
+	case flow.Reset:
 		return w.reset(s)
-	case ControlArgs:
+	case flow.Args:
 		return w.readArgs(s)
-	case ControlKernels:
+	case flow.Kernels:
 		if w.started || w.notify {
 			return w.fail(e.Offset, "a go signal in step %d, which only brings kernels", w.step)
 		}
-		if was != (Control{Kind: ControlKernels, Program: was.Program}) {
+		if was != (flow.Control{Kind: flow.Kernels, Program: was.Program}) {
 			return w.fail(s.Offset, "step %d brings kernels, and is a loop or a call as well", w.step)
 		}
 		return nil
@@ -134,21 +113,21 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	ok := false
 	switch c := e.Command.(type) {
 	case cq.LoopBegin:
-		ok = was.Kind == ControlLoop
+		ok = was.Kind == flow.Loop
 	case cq.LoopEnd:
-		ok = was.Kind == ControlEnd
+		ok = was.Kind == flow.End
 	case cq.Branch:
-		ok = was.Kind == ControlBranch
+		ok = was.Kind == flow.Branch
 	case cq.CallTrace:
-		if was.Kind == ControlCall {
+		if was.Kind == flow.Call {
 			return w.call(s, &c)
 		}
 	}
-	if want := im.controlOf(was, e.Command, n.open); !ok || was != want {
+	if want := was.Decode(e.Command, n.open, im.stepAt); !ok || was != want {
 		return w.fail(s.Offset, "step %d is a %v to step %d of loop %d, its command is %s", w.step, was.Kind, was.Target, was.Loop,
 			e.Command.Name())
 	}
-	n.open = openLoops(n.open, e.Command)
+	n.open = flow.OpenLoops(n.open, e.Command)
 	switch c := e.Command.(type) {
 	case cq.LoopBegin:
 		return w.loop(s, &c)
@@ -163,19 +142,19 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 // reset checks a step that waits for all programs before it, and clears the count of completions or not.
 func (w *walker) reset(s *Step) error {
 	im, t := w.im, w.target
-	if s.Control != (Control{Kind: ControlReset}) {
+	if s.Control != (flow.Control{Kind: flow.Reset}) {
 		return w.fail(s.Offset, "step %d is a reset, and goes to step %d", w.step, s.Control.Target)
 	}
 	have := im.Bytes[s.Offset : s.Offset+s.Size]
-	c := ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()),
+	c := flow.ResetConfig{Layout: im.Layout, DispatchX: t.Dispatch.X, DispatchY: t.Dispatch.Y, Workers: uint32(t.Workers.Size()),
 		Stream: uint16(w.stream())}
-	if cmds, err := AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
+	if cmds, err := flow.AppendStall(nil, c, uint32(w.expected())); err == nil && bytes.Equal(cmds, have) {
 		w.flight.landed(w.runs)
 		return nil
 	}
 	for _, c.Packed = range []bool{false, true} {
 		for _, stall := range []bool{false, true} {
-			if cmds, err := AppendReset(nil, c, uint32(w.expected()), stall); err == nil && bytes.Equal(cmds, have) {
+			if cmds, err := flow.AppendReset(nil, c, uint32(w.expected()), stall); err == nil && bytes.Equal(cmds, have) {
 				w.runs, w.flight = 0, flight{}
 				return nil
 			}
@@ -205,7 +184,7 @@ func (w *walker) loop(s *Step, c *cq.LoopBegin) error {
 	}
 	n.used[c.Loop] = true
 	n.shape.loops = max(n.shape.loops, len(n.open))
-	if after := n.ends[w.step] + 1; s.Control.Target != after {
+	if after := n.places[w.step].End; s.Control.Target != after {
 		return w.fail(s.Offset, "loop %d exits to step %d, it ends before step %d", c.Loop, s.Control.Target, after)
 	}
 	w.args = append(w.args, ByteRange{s.Offset + cq.AtLoopCount, s.Offset + cq.AtLoopCount + 4})
@@ -216,26 +195,15 @@ func (w *walker) endLoop(s *Step, c *cq.LoopEnd) error {
 	if err := w.clean(s); err != nil {
 		return err
 	}
-	first := w.nest.around[w.step] + 1
+	first := w.nest.places[w.step].Loop + 1
 	if s.Control.Target != first {
 		return w.fail(s.Offset, "loop %d goes back to step %d, its body begins with step %d", c.Loop, s.Control.Target, first)
 	}
-	if c.Limited != w.im.isCondition(first) {
+	if c.Limited != w.nest.places[first].Branch.Limited {
 		return w.fail(s.Offset, "loop %d has a condition at its start if and only if its end is limited", c.Loop)
 	}
 	w.nest.dead = c.Limited // such a loop is left by its condition
 	return nil
-}
-
-// isCondition reports whether a step is the condition of a loop.
-func (im *Image) isCondition(step int) bool {
-	s := &im.Steps[step]
-	if s.Control.Kind != ControlBranch {
-		return false
-	}
-	c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
-	b, ok := c.(cq.Branch)
-	return ok && b.Limited
 }
 
 func (w *walker) branch(s *Step, c *cq.Branch) error {
@@ -253,12 +221,12 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 		}
 	}
 	if c.Leave || c.Limited {
-		if begin := n.around[w.step]; !c.Leave || !c.Limited || begin != w.step-1 || to != n.ends[begin]+1 || c.Compare == cq.Never || c.Same {
+		if begin := n.places[w.step].Loop; !c.Leave || !c.Limited || begin < 0 || begin != w.step-1 || to != n.places[begin].End || c.Compare == cq.Never || c.Same {
 			return w.fail(s.Offset, "a BRANCH that leaves a loop must be its condition, at the start of its body, and go to what follows the loop")
 		}
 		return w.arrive(to)
 	}
-	if to <= w.step || n.around[to] != n.around[w.step] {
+	if to <= w.step || n.places[to].Loop != n.places[w.step].Loop {
 		return w.fail(s.Offset, "BRANCH from step %d to step %d: want a later one in the same loop", w.step, to)
 	}
 	err := w.arrive(to)
@@ -308,14 +276,14 @@ func (w *walker) word(at int, name string, noc, addr uint32) error {
 
 func (w *walker) call(s *Step, c *cq.CallTrace) error {
 	n, i := &w.nest, s.Control.Callee
-	if s.Control != (Control{Kind: ControlCall, Callee: i}) || i < 0 || i >= len(n.shapes) {
+	if s.Control != (flow.Control{Kind: flow.Call, Callee: i}) || i < 0 || i >= len(n.shapes) {
 		return w.fail(s.Offset, "step %d calls trace %d, before which there are %d in the file", w.step, i, len(n.shapes))
 	}
 	if err := w.clean(s); err != nil {
 		return err
 	}
 	callee := &n.callees[i]
-	want := callee.Image.call(uint32(callee.Addr))
+	want := callee.Image.Call(uint32(callee.Addr))
 	if *c != want {
 		return w.fail(s.Offset, "it calls %d pages of 2^%d B at %#x, trace %q has %d of 2^%d B at %#x", c.Pages, c.LogPageSize, c.Base,
 			callee.Name, want.Pages, want.LogPageSize, want.Base)
@@ -349,7 +317,7 @@ func (w *walker) nested() error {
 
 // readArgs checks a step that names words which become arguments of the next program.
 func (w *walker) readArgs(s *Step) error {
-	if s.Control != (Control{Kind: ControlArgs}) {
+	if s.Control != (flow.Control{Kind: flow.Args}) {
 		return w.fail(s.Offset, "step %d names arguments, and goes to step %d", w.step, s.Control.Target)
 	}
 	for e := range cq.All(w.im.Layout, w.im.Bytes[s.Offset:s.Offset+s.Size]) {

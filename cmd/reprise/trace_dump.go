@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // sourceHelp is how arguments describe what sourceFlags.read accepts.
@@ -112,9 +113,9 @@ func toDump(src *source) *dumpJSON {
 			if p.Edge != tracebuf.EdgeNone {
 				j.Edge = p.Edge.String()
 			}
-			if k := &p.Control; k.Kind != tracebuf.ControlNone {
+			if k := &p.Control; k.Kind != flow.None {
 				j.Control = k.Kind.String()
-				if k.Kind == tracebuf.ControlLoop {
+				if k.Kind == flow.Loop {
 					j.Loop, j.Count = &k.Loop, k.Count
 				}
 			}

@@ -60,16 +60,17 @@ mesh/topology              -> chip kmd internal/seam internal/kabi  # which chip
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
 stream                     -> reprise allocator  # messages between running kernels and the host
-observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
+observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
-tracebuf                   -> dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
+tracebuf                   -> tracebuf/flow dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
+tracebuf/flow              -> dispatch/cq  # the control flow of traces
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
-tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
+tracebuf/debug             -> tracebuf tracebuf/flow dispatch/cq  # traces step by step, in pieces, checked and verified
 dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip internal/images  # what runs on the chip, as images
@@ -123,7 +124,6 @@ internal/release           -> nothing  # a store that releases what a goroutine 
 internal/prefetch          -> nothing  # memory that is written soon
 internal/nap               -> nothing  # short sleeps
 internal/nap/naptest       -> nothing  # counts its timers, for tests
-internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/images            -> chip  # archives of kernel images
 internal/fwbuild           -> chip dispatch/abi kernels internal/debug/stack internal/riscv internal/images  # builds the images that are committed

@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // What the cores of the queue execute and read for an iteration of a loop is as it was when testdata/control.txt was written,
@@ -99,7 +100,7 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 		counts[i] = replays(loop, 1)
 		steps := loop.Parts()[0].Steps
 		first := 0
-		for steps[first].Control.Kind != tracebuf.ControlLoop {
+		for steps[first].Control.Kind != flow.Loop {
 			first++
 		}
 		iteration[3] = float64(stepBytes(steps[first+1:]))

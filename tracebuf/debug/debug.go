@@ -12,15 +12,17 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Debugger debugs a trace on the queues of one device. Its methods may be called from any goroutine.
 type Debugger struct {
 	t     Trace
-	all   []Part        // the parts, and what they call
-	parts []Part        // the parts
-	order []tracebuf.At // all steps of the parts
-	runs  []tracebuf.At // all steps that run programs; of what is called, At.Part is its place in all
+	all   []Part         // the parts, and what they call
+	parts []Part         // the parts
+	order []tracebuf.At  // all steps of the parts
+	flow  [][]flow.Place // of all
+	runs  []tracebuf.At  // all steps that run programs; of what is called, At.Part is its place in all
 }
 
 // Trace is what a Debugger needs of a trace, whose parts are numbered in the order of its capture. Package reprise
@@ -139,6 +141,10 @@ func New(t Trace) *Debugger {
 	d.parts = d.all
 	if i := slices.IndexFunc(d.all, func(p Part) bool { return p.Called }); i >= 0 {
 		d.parts = d.all[:i]
+	}
+	for _, p := range d.all {
+		places, _ := p.Image.Flow()
+		d.flow = append(d.flow, places)
 	}
 	var all []tracebuf.Part
 	for _, p := range d.parts {

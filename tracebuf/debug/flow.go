@@ -9,17 +9,18 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // Position is what ran, or is about to run, in a trace: a program, or a loop, a branch or a call as a whole.
 type Position struct {
 	Queue int
-	Step  int                  // index in Programs; -1 if it is no program
-	Name  string               // of the program, or of what else it is
-	Kind  tracebuf.ControlKind // ControlNone for a program, ControlLoop, ControlBranch or ControlCall
-	Trace string               // that is called and has it; empty for the trace itself
-	Run   int                  // programs that Follow has run one by one before it, those of every iteration
-	Loops []Iteration          // that it is in, outermost first
+	Step  int         // index in Programs; -1 if it is no program
+	Name  string      // of the program, or of what else it is
+	Kind  flow.Kind   // ControlNone for a program, ControlLoop, ControlBranch or ControlCall
+	Trace string      // that is called and has it; empty for the trace itself
+	Run   int         // programs that Follow has run one by one before it, those of every iteration
+	Loops []Iteration // that it is in, outermost first
 }
 
 // Iteration is an iteration of a loop.
@@ -50,9 +51,9 @@ func inside(loops []Iteration) string {
 // ErrLimit is the cause of a StepError when a loop begins an iteration more than its limit. A replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
-// flow carries out the control flow of a trace on the host, as the prefetcher would: it runs what lies between, and decides
+// follower carries out the control flow of a trace on the host, as the prefetcher would: it runs what lies between, and decides
 // by the words that are in the buffers then.
-type flow struct {
+type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
 	into    func(Position) bool                                      // nil: always
@@ -82,7 +83,7 @@ type ranStep struct {
 var errEnough = errors.New("enough programs have run")
 
 // follow runs the parts one after the other: no edges are between them.
-func (f *flow) follow(ctx context.Context) error {
+func (f *follower) follow(ctx context.Context) error {
 	if !f.plain {
 		if err := f.heads(ctx); err != nil {
 			return err
@@ -100,7 +101,7 @@ func (f *flow) follow(ctx context.Context) error {
 }
 
 // steps runs the steps of a part, or of what a part calls.
-func (f *flow) steps(ctx context.Context, image int) error {
+func (f *follower) steps(ctx context.Context, image int) error {
 	steps, outer := f.all[image].Image.Steps, len(f.loops)
 	left := []uint32{} // iterations of the loops that are open, with the present one
 	leave := func() { f.loops, left = f.loops[:len(f.loops)-1], left[:len(left)-1] }
@@ -122,11 +123,11 @@ func (f *flow) steps(ctx context.Context, image int) error {
 		pc++
 		var err error
 		switch c.Kind {
-		case tracebuf.ControlNone:
+		case flow.None:
 			err = f.runs(ctx, at)
-		case tracebuf.ControlReset, tracebuf.ControlKernels, tracebuf.ControlArgs:
+		case flow.Reset, flow.Kernels, flow.Args:
 			err = f.sent(ctx, at, commands)
-		case tracebuf.ControlLoop:
+		case flow.Loop:
 			count := cq.Get32(commands, cq.AtLoopCount)
 			if count == 0 {
 				pc = c.Target
@@ -134,18 +135,18 @@ func (f *flow) steps(ctx context.Context, image int) error {
 			}
 			left = append(left, count)
 			f.loops = append(f.loops, Iteration{Loop: c.Loop, Name: s.Name, Of: count})
-		case tracebuf.ControlEnd:
+		case flow.End:
 			last := len(left) - 1
-			if left[last]--; left[last] == 0 && !isLimited(f.all[image].Image, commands) {
+			if left[last]--; left[last] == 0 && !f.flow[image][c.Target].Branch.Limited {
 				leave()
 				break
 			}
 			f.loops[outer+last].Iteration++
 			pc = c.Target
-		case tracebuf.ControlBranch:
+		case flow.Branch:
 			var b cq.Branch
 			var holds bool
-			if b, holds, err = f.holds(ctx, image, s, commands); err != nil || holds {
+			if b, holds, err = f.holds(ctx, image, pc-1); err != nil || holds {
 				if holds && b.Limited && left[len(left)-1] == 0 {
 					err = ErrLimit
 				}
@@ -155,7 +156,7 @@ func (f *flow) steps(ctx context.Context, image int) error {
 				leave()
 			}
 			pc = c.Target
-		case tracebuf.ControlCall:
+		case flow.Call:
 			callee := f.all[image].Callees[c.Callee]
 			f.called = append(f.called, f.all[callee].Name)
 			err = f.steps(ctx, callee)
@@ -168,14 +169,8 @@ func (f *flow) steps(ctx context.Context, image int) error {
 	return nil
 }
 
-func isLimited(im *tracebuf.Image, commands []byte) bool {
-	c, _, _ := cq.Decode(im.Layout, commands)
-	end, ok := c.(cq.LoopEnd)
-	return ok && end.Limited
-}
-
 // position is where a step is.
-func (f *flow) position(at tracebuf.At) Position {
+func (f *follower) position(at tracebuf.At) Position {
 	s := f.step(at)
 	p := Position{Queue: f.all[f.home(at.Part)].Queue, Step: slices.Index(f.Debugger.runs, at), Name: s.Name, Kind: s.Control.Kind,
 		Run: f.ran, Loops: slices.Clone(f.loops)}
@@ -186,7 +181,7 @@ func (f *flow) position(at tracebuf.At) Position {
 }
 
 // runs runs a program.
-func (f *flow) runs(ctx context.Context, at tracebuf.At) error {
+func (f *follower) runs(ctx context.Context, at tracebuf.At) error {
 	f.counted++
 	if err := f.program(ctx, at, f.counted); err != nil {
 		return err
@@ -203,7 +198,7 @@ func (f *flow) runs(ctx context.Context, at tracebuf.At) error {
 }
 
 // reached tells the caller what has run.
-func (f *flow) reached() error {
+func (f *follower) reached() error {
 	if f.after == nil {
 		return nil
 	}
@@ -214,7 +209,7 @@ func (f *flow) reached() error {
 }
 
 // sent sends a reset or kernels.
-func (f *flow) sent(ctx context.Context, at tracebuf.At, commands []byte) error {
+func (f *follower) sent(ctx context.Context, at tracebuf.At, commands []byte) error {
 	if f.clears(at) {
 		f.counted = 0
 	}
@@ -229,7 +224,7 @@ func (f *flow) sent(ctx context.Context, at tracebuf.At, commands []byte) error 
 // clears reports whether a step is a reset after which no program is counted.
 func (d *Debugger) clears(at tracebuf.At) bool {
 	s, im := d.step(at), d.all[at.Part].Image
-	if s.Control.Kind != tracebuf.ControlReset {
+	if s.Control.Kind != flow.Reset {
 		return false
 	}
 	for e := range cq.All(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size]) {
@@ -242,17 +237,9 @@ func (d *Debugger) clears(at tracebuf.At) bool {
 	return false
 }
 
-// holds evaluates a condition.
-func (f *flow) holds(ctx context.Context, image int, s *tracebuf.Step, commands []byte) (b cq.Branch, holds bool, err error) {
-	c, _, err := cq.Decode(f.all[image].Image.Layout, commands)
-	if err != nil {
-		return b, false, err
-	}
-	b, ok := c.(cq.Branch)
-	if !ok {
-		return b, false, fmt.Errorf("debug: %q is no condition", s.Name)
-	}
-	switch {
+// holds evaluates the condition of a step.
+func (f *follower) holds(ctx context.Context, image, step int) (b cq.Branch, holds bool, err error) {
+	switch b = f.flow[image][step].Branch; {
 	case b.Level > 0:
 		f.word = f.loops[len(f.loops)-int(b.Level)].Iteration
 	case b.Compare != cq.Never && !b.Same:
@@ -261,7 +248,7 @@ func (f *flow) holds(ctx context.Context, image int, s *tracebuf.Step, commands 
 				return b, false, err
 			}
 		}
-		if f.word, err = f.s.Word(ctx, image, s.Offset); err != nil {
+		if f.word, err = f.s.Word(ctx, image, f.all[image].Image.Steps[step].Offset); err != nil {
 			return b, false, err
 		}
 	}
@@ -284,57 +271,17 @@ func (d *Debugger) hasControl() bool {
 // whole returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there, or if
 // a condition inside compares the iteration of a loop around it, which the device doesn't know of it alone.
 func (d *Debugger) whole(image, step int) int {
-	end := d.end(image, step)
-	im, loops := d.all[image].Image, 0
-	for i := step; i < end; i++ {
-		switch im.Steps[i].Control.Kind {
-		case tracebuf.ControlLoop:
-			loops++
-		case tracebuf.ControlEnd:
-			loops--
-		case tracebuf.ControlBranch:
-			if b, ok := branchOf(im, i); ok && int(b.Level) > loops {
-				return step
-			}
-		}
-	}
-	return end
-}
-
-// end returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there.
-func (d *Debugger) end(image, step int) int {
-	im := d.all[image].Image
-	steps := im.Steps
-	switch s := &steps[step]; s.Control.Kind {
-	case tracebuf.ControlLoop:
-		return s.Control.Target
-	case tracebuf.ControlCall:
-		return step + 1
-	case tracebuf.ControlBranch:
-		if b, ok := branchOf(im, step); !ok || b.Leave || b.Same || b.Compare == cq.Never {
+	places := d.flow[image]
+	for i := step; i < places[step].End; i++ {
+		if p := &places[i]; int(p.Branch.Level) > p.Loops-places[step].Loops {
 			return step
 		}
-		end := s.Control.Target
-		for i := step; i < end; i++ { // branches of it jump to its end, and those in loops don't leave these
-			if k := steps[i].Control.Kind; k == tracebuf.ControlBranch || k == tracebuf.ControlLoop {
-				end = max(end, steps[i].Control.Target)
-			}
-		}
-		return end
 	}
-	return step
-}
-
-// branchOf returns the command of a step that is a branch.
-func branchOf(im *tracebuf.Image, step int) (cq.Branch, bool) {
-	s := &im.Steps[step]
-	c, _, _ := cq.Decode(im.Layout, im.Bytes[s.Offset:s.Offset+s.Size])
-	b, ok := c.(cq.Branch)
-	return b, ok
+	return max(step, places[step].End)
 }
 
 // over runs a loop, a branch or a call as a whole on the device.
-func (f *flow) over(ctx context.Context, image, from, to int) error {
+func (f *follower) over(ctx context.Context, image, from, to int) error {
 	p, err := f.s.Place(ctx, []Piece{f.wholePiece(image, from, to, f.counted)})
 	if err != nil {
 		return err
@@ -356,15 +303,14 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	for i := from; i < to; i++ {
 		s := &im.Steps[i]
 		b := commands[s.Offset : s.Offset+s.Size]
-		if s.Control.Kind == tracebuf.ControlNone {
+		if s.Control.Kind == flow.None {
 			rec.Add(s.Name, s.Program, func(dst []byte) ([]byte, uint8) { return append(dst, b...), s.Variant })
 			continue
 		}
 		rec.AddControl(s.Name, s.Control, b)
 	}
 	for i := from; i < to; i++ {
-		switch c := &im.Steps[i].Control; c.Kind {
-		case tracebuf.ControlLoop, tracebuf.ControlEnd, tracebuf.ControlBranch:
+		if c := &im.Steps[i].Control; c.Jumps() {
 			rec.SetTarget(i-from, c.Target-from)
 		}
 	}
@@ -378,19 +324,19 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	im := d.all[image].Image
 	for pc := from; pc < to; pc++ {
 		switch s := &im.Steps[pc]; s.Control.Kind {
-		case tracebuf.ControlNone:
+		case flow.None:
 			counted++
-		case tracebuf.ControlReset:
+		case flow.Reset:
 			if d.clears(tracebuf.At{Part: image, Step: pc}) {
 				counted = 0
 			}
-		case tracebuf.ControlLoop:
+		case flow.Loop:
 			pc = s.Control.Target - 1 // it leaves what it began with
-		case tracebuf.ControlBranch:
-			if b, ok := branchOf(im, pc); ok && b.Compare == cq.Never {
+		case flow.Branch:
+			if d.flow[image][pc].Branch.Compare == cq.Never {
 				pc = s.Control.Target - 1
 			}
-		case tracebuf.ControlCall:
+		case flow.Call:
 			counted = d.all[d.all[image].Callees[s.Control.Callee]].Image.Counted()
 		}
 	}
@@ -438,7 +384,7 @@ func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, err
 // programs returns how many programs a path has.
 func programs(path []ranStep) (n int) {
 	for _, s := range path {
-		if s.Kind == tracebuf.ControlNone {
+		if s.Kind == flow.None {
 			n++
 		}
 	}
@@ -448,7 +394,7 @@ func programs(path []ranStep) (n int) {
 // nth returns the position of the nth program of a path, from 0.
 func nth(path []ranStep, n int) Position {
 	for _, s := range path {
-		if s.Kind == tracebuf.ControlNone {
+		if s.Kind == flow.None {
 			if n--; n < 0 {
 				return s.Position
 			}
@@ -482,7 +428,7 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
-			f := &flow{run: r, program: r.waited(r.sendProgram), into: into, after: after}
+			f := &follower{run: r, program: r.waited(r.sendProgram), into: into, after: after}
 			return f.follow(ctx)
 		}
 		return r.stepThrough(ctx, len(r.runs), func(step int) error {

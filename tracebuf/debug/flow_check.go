@@ -99,8 +99,8 @@ func (d *Debugger) ends() []int {
 }
 
 // alone runs that many programs one by one, or those before a step of the first part; 0 stands for all.
-func (c *check) alone(programs, until int) *flow {
-	f := &flow{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At,
+func (c *check) alone(programs, until int) *follower {
+	f := &follower{run: c.run, program: c.waited(func(ctx context.Context, at tracebuf.At,
 		_ int) error {
 		return c.s.Run(ctx, at.Part, at.Step)
 	}), plain: true, most: programs, until: until}
@@ -159,7 +159,7 @@ func (d *Debugger) BisectRun(ctx context.Context, prepare func(programs int) err
 		if err := prepare(0); err != nil {
 			return err
 		}
-		f := &flow{run: r, program: r.waited(r.sendProgram)}
+		f := &follower{run: r, program: r.waited(r.sendProgram)}
 		if err := f.follow(ctx); r.s.Hangs(err) {
 			at = &f.at
 			return r.s.Recover(ctx)

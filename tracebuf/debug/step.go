@@ -43,7 +43,7 @@ func (e *StepError) Unwrap() error { return e.Err }
 func (d *Debugger) Step(ctx context.Context, after func(step int) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {
-			f := &flow{run: r, program: r.waited(r.sendProgram)}
+			f := &follower{run: r, program: r.waited(r.sendProgram)}
 			if after != nil {
 				f.after = func(p Position) error { return after(p.Step) }
 			}
@@ -219,7 +219,7 @@ func (r *run) flowTimes(ctx context.Context) ([]Time, error) {
 	type stamp = func() (uint64, bool)
 	last := make([]stamp, len(r.parts))
 	var from, to []stamp
-	f := &flow{run: r, nowait: true}
+	f := &follower{run: r, nowait: true}
 	f.program = func(ctx context.Context, at tracebuf.At, n int) (err error) {
 		q := r.home(at.Part)
 		if last[q] == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
 // fileCases test files of traces with control flow, and stepping through such traces.
@@ -130,7 +130,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 		reset()
 		ran := 0
 		t.OK(tr.Debug().Follow(t.Ctx, into, func(p debug.Position) error {
-			if p.Kind == tracebuf.ControlNone {
+			if p.Kind == flow.None {
 				ran++
 			}
 			return nil

@@ -1,0 +1,95 @@
+package allocator
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Area is memory at the bottom of L1 that several users share: from a base up to the highest end that any of them needs. The
+// circular buffers of programs lie there, since programs run one after the other.
+type Area struct {
+	sync.Mutex // keeps the area as it is: while it grows or shrinks, its place is free for a moment
+
+	base uint64
+	mem  *Allocator
+	name string
+	site func() uintptr
+	ends map[uint64]int // number of users that end at each address
+	ext  Extent
+}
+
+// NewArea returns an area. name says what lies there; site returns the call that has it grow or shrink, for Request.Site.
+func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area {
+	return &Area{base: base, mem: a, name: name, site: site, ends: map[uint64]int{}}
+}
+
+// Base is where the area begins.
+func (a *Area) Base() uint64 { return a.base }
+
+// Grow adds a user who needs the area up to end.
+func (a *Area) Grow(end uint64) error {
+	a.Lock()
+	defer a.Unlock()
+	if a.ends[end]++; a.ends[end] > 1 && !a.ext.IsZero() {
+		return nil // others end there as well
+	}
+	if err := a.fitLocked(); err != nil {
+		a.removeLocked(end)
+		if again := a.fitLocked(); again != nil {
+			return again
+		}
+		return fmt.Errorf("%s need L1 up to %#x, where something else is: free it, or make them smaller: %w", a.name, end, err)
+	}
+	return nil
+}
+
+// Shrink removes a user, and returns memory that no other needs.
+func (a *Area) Shrink(end uint64) error {
+	a.Lock()
+	defer a.Unlock()
+	a.removeLocked(end)
+	if a.ends[end] > 0 && !a.ext.IsZero() {
+		return nil
+	}
+	return a.fitLocked()
+}
+
+// Move has a user that needs the area up to one end need it up to a larger one, 0 standing for nothing. It is taken before the
+// smaller one is released, so that nothing is allocated in between.
+func (a *Area) Move(from, to uint64) error {
+	if err := a.Grow(to); err != nil || from == 0 {
+		return err
+	}
+	return a.Shrink(from)
+}
+
+func (a *Area) removeLocked(end uint64) {
+	if a.ends[end]--; a.ends[end] <= 0 {
+		delete(a.ends, end)
+	}
+}
+
+// fitLocked makes the reserved extent reach up to the highest end.
+func (a *Area) fitLocked() error {
+	top := a.base
+	for end := range a.ends {
+		top = max(top, end)
+	}
+	if !a.ext.IsZero() {
+		if a.ext.End() == top {
+			return nil
+		}
+		if err := a.mem.Free(a.ext); err != nil {
+			return err
+		}
+		a.ext = Extent{}
+	}
+	if top == a.base {
+		return nil
+	}
+	perBank := top - a.base
+	var err error
+	a.ext, err = a.mem.AllocateAt(Request{Kind: L1, Size: perBank * uint64(a.mem.Config().L1Banks), PageSize: perBank, Owner: a.name,
+		Tag: "shared by all programs", Site: a.site()}, a.base)
+	return err
+}

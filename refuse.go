@@ -1,0 +1,144 @@
+package reprise
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// recording is what devices and queues know of a capture.
+type recording struct {
+	name   string
+	queues []*Queue // in the order of the call
+	begun  runner   // the Recorder of a capture that Queue.Begin started, so without a function; otherwise nil
+
+	mu    sync.Mutex  // guards what is recorded as well
+	err   error       // the first one: the capture fails with it
+	ended atomic.Bool // the function has returned, or End or Discard was called
+}
+
+// runner records what Queue.Run is given.
+type runner interface {
+	Run(x *Executable, args ...Arg) error
+}
+
+// fail makes the capture fail.
+func (c *recording) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = cmp.Or(c.err, err)
+}
+
+// captureKey is the key under which the context of a capture's function holds the *recording.
+type captureKey struct{}
+
+// CaptureError is returned for what can't be done during a capture. It names the operation, where it was called, and
+// what to do instead. Err is ErrInCapture or one of the more precise errors that wrap it, or why a program couldn't be
+// recorded.
+type CaptureError struct {
+	Trace   string // name of the trace
+	Op      string // "run program \"dense\"", "write buffer \"in\""
+	File    string // of the call; empty if it isn't on the stack of the goroutine that came to this package
+	Line    int
+	Err     error
+	Instead string // empty if nothing else would do
+}
+
+// Error implements error.
+func (e *CaptureError) Error() string {
+	at := ""
+	if e.File != "" {
+		at = fmt.Sprintf(" at %s:%d", e.File, e.Line)
+	}
+	s := fmt.Sprintf("reprise: capture %q: %s%s: %v", e.Trace, e.Op, at, e.Err)
+	if e.Instead != "" {
+		s += ": " + e.Instead
+	}
+	return s
+}
+
+// Unwrap returns why it can't be recorded.
+func (e *CaptureError) Unwrap() error { return e.Err }
+
+// captureOp is something that can't be done during a capture.
+type captureOp uint8
+
+const (
+	opWrite captureOp = iota
+	opRead
+	opQueueWait
+	opRun
+	opReplay
+	opCapture
+	opAllocate
+	opLoad
+	opLoadTrace
+	opDebug
+	opRecord
+	opWaitEvent
+	opEventWait
+)
+
+// refusals says of each operation how it is named, what the error is, and what to do instead.
+var refusals = [...]struct {
+	what    string
+	err     error
+	instead string
+}{
+	opWrite:     {"write buffer", ErrInCapture, "a trace holds programs only: write before the capture, and between replays"},
+	opRead:      {"read buffer", ErrInCapture, "nothing has run yet: read after a replay"},
+	opQueueWait: {"wait for queue", ErrInCapture, "nothing of the capture has run yet: wait before it, or after a replay"},
+	opRun:       {"run program", ErrInCapture, "it would run now instead of being recorded: use Recorder.Run"},
+	opReplay:    {"replay trace", ErrReplayInCapture, "a trace can't hold another: record its programs, or replay both in turn"},
+	opCapture:   {"capture", ErrNestedCapture, "end this capture first, or record all programs into it"},
+	opAllocate:  {"allocate buffer", ErrInCapture, "allocate it before the capture, or take it from a Pool"},
+	opLoad:      {"load program", ErrInCapture, "its kernels would have to be written: load it before the capture"},
+	opLoadTrace: {"load trace", ErrInCapture, "load it before the capture"},
+	opRecord:    {"record event", ErrInCapture, "use Recorder.Record in a capture over several queues, or record it after a replay"},
+	opWaitEvent: {"wait for event", ErrInCapture, "use Recorder.WaitEvent in a capture over several queues, or wait before a replay"},
+	opEventWait: {"wait on the host for event", ErrInCapture,
+		"nothing of the capture has run yet: do it before the capture, or after a replay"},
+	opDebug: {"debug trace", ErrInCapture, "its programs would have to run: do it before the capture"},
+}
+
+func (op captureOp) what() string { return refusals[op].what }
+
+// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is the one that a
+// capture's function was handed, or Begin has started a capture on the queue, or on any queue if q is nil. While no
+// capture is under way it costs one load.
+func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
+	if d.capturing.Load() == 0 {
+		return nil
+	}
+	c := d.captureOf(ctx, q)
+	if c == nil {
+		return nil
+	}
+	at, why := callSite(), &refusals[op]
+	err := &CaptureError{Trace: c.name, Op: why.what, File: at.File, Line: at.Line, Err: why.err, Instead: why.instead}
+	if name != "" {
+		err.Op = fmt.Sprintf("%s %q", why.what, name)
+	}
+	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of that capture.
+	if c.begun == nil || q != nil && op != opCapture {
+		c.fail(err)
+	}
+	return err
+}
+
+// captureOf returns the capture that an operation belongs to, or nil.
+func (d *Device) captureOf(ctx context.Context, q *Queue) *recording {
+	if c, ok := ctx.Value(captureKey{}).(*recording); ok && !c.ended.Load() &&
+		slices.ContainsFunc(c.queues, func(o *Queue) bool { return o.d == d }) {
+		return c
+	}
+	for _, o := range d.queues {
+		if c := o.rec.Load(); c != nil && (q == nil || q == o) {
+			return c
+		}
+	}
+	return nil
+}

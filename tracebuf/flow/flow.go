@@ -1,0 +1,55 @@
+// Package flow is the control flow of traces. It has the tree that a recorder builds ([Node]), its commands ([Encode]) and what
+// everybody else reads of them ([Read]): the check of files, the listing of a trace, the debugger.
+//
+// A trace is a list of steps. Those that run programs have the zero [Control]; the others say in theirs what they do. The
+// commands of a loop's body are the same in every iteration. So a body begins in a state that is the same each time: all
+// programs are done, no completion is counted, and the workers have the kernels that they had when the loop began.
+package flow
+
+import "fmt"
+
+// Kind is what a step does that runs no program and belongs to the control flow of its trace.
+type Kind uint8
+
+const (
+	// None is the kind of a step that runs a program, or is an edge.
+	None Kind = iota
+	// Reset waits until all programs are done, has the workers take their launch pointers back and clears the completion count,
+	// as the commands of a replay do before the trace.
+	Reset
+	// Kernels brings kernels to the workers which the body of a loop runs.
+	Kernels
+	// Loop begins a loop: Target is the step after it.
+	Loop
+	// End ends an iteration: Target is the first step of the body.
+	End
+	// Branch goes to the step Target unless a condition holds.
+	Branch
+	// Call runs another trace.
+	Call
+	// Args names words of memory that become arguments of the program in the step after it.
+	Args
+)
+
+var kindNames = [...]string{"none", "reset", "kernels", "loop", "end of loop", "branch", "call", "arguments"}
+
+// String is the kind in words.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("control(%d)", uint8(k))
+}
+
+// Control is what a step does that belongs to the control flow of its trace. Other steps have the zero Control.
+type Control struct {
+	Kind    Kind
+	Loop    int    // of a Loop, its End and its conditions: the number of the loop in the trace
+	Target  int    // step that a Loop, an End or a Branch goes to; the number of steps for the end
+	Count   uint32 // of a Loop, as recorded: iterations, or the most that there may be
+	Program int    // of a Kernels: whose kernels, as an index in Image.Programs
+	Callee  int    // of a Call: which trace, as an index in the Callees of a file's part, or of the part that was recorded
+}
+
+// Jumps reports whether the step may go on at Target.
+func (c *Control) Jumps() bool { return c.Kind == Loop || c.Kind == End || c.Kind == Branch }

@@ -1,0 +1,131 @@
+package flow
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Decode returns what a command does to the control flow inside of open loops, whose numbers are in open. For other commands it
+// is c. stepAt returns the step at an offset.
+func (c Control) Decode(p cq.PrefetchCommand, open []int, stepAt func(off uint32) int) Control {
+	switch p := p.(type) {
+	case cq.LoopBegin:
+		return Control{Kind: Loop, Loop: int(p.Loop), Count: p.Count, Target: stepAt(p.Exit)}
+	case cq.LoopEnd:
+		return Control{Kind: End, Loop: int(p.Loop), Target: stepAt(p.Body)}
+	case cq.Branch:
+		to := Control{Kind: Branch, Target: stepAt(p.Else)}
+		if n := len(open); n > 0 && p.Leave {
+			to.Loop = open[n-1]
+		}
+		return to
+	}
+	return c
+}
+
+// OpenLoops returns the numbers of the loops that are open after a command, innermost last.
+func OpenLoops(open []int, p cq.PrefetchCommand) []int {
+	switch p := p.(type) {
+	case cq.LoopBegin:
+		return append(open, int(p.Loop))
+	case cq.LoopEnd:
+		return open[:max(0, len(open)-1)]
+	}
+	return open
+}
+
+// Place is a step as the control flow sees it.
+type Place struct {
+	Branch cq.Branch // of a Branch, its command; zero if that can't be decoded
+	Depth  int       // loops and branches around it
+	Loops  int       // loops around it
+	Loop   int       // step that begins the innermost of them; -1 without one
+	// End is the step after the loop, the branch with all its bodies, or the call that begins here, and 0 if none does: jumps and the
+	// further cases of a branch begin nothing, and neither do conditions of loops.
+	End int
+}
+
+// NestError is the error of a step whose loop has no beginning or no end.
+type NestError struct {
+	Step int
+	What string
+}
+
+// Error implements error.
+func (e *NestError) Error() string { return e.What }
+
+// Read finds the loops and branches of n steps. step returns what one does, and its commands. The last place is of the end of the
+// trace. With a [*NestError] the places are those of what nests.
+func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Place, err error) {
+	places = make([]Place, n+1)
+	controls := make([]*Control, n)
+	within := func(from, to int) {
+		for i := max(0, from); i < min(to, n); i++ {
+			places[i].Depth++
+		}
+	}
+	for i := range n {
+		c, commands := step(i)
+		if controls[i] = c; c.Kind == Branch {
+			p, _, _ := cq.Decode(l, commands)
+			places[i].Branch, _ = p.(cq.Branch)
+		}
+	}
+	var open []int
+	for i := range n + 1 {
+		p := &places[i]
+		p.Loops, p.Loop = len(open), -1
+		if len(open) > 0 {
+			p.Loop = open[len(open)-1]
+		}
+		if i == n {
+			break
+		}
+		switch c := controls[i]; c.Kind {
+		case Loop:
+			open = append(open, i)
+			within(i+1, c.Target-1) // its end is as deep as its begin
+		case End:
+			if len(open) == 0 {
+				err = &NestError{i, fmt.Sprintf("step %d ends a loop, and none is open", i)}
+				continue
+			}
+			places[p.Loop].End = i + 1
+			open = open[:len(open)-1]
+		case Branch:
+			switch b := &p.Branch; {
+			case b.Leave:
+			case b.Compare == cq.Never:
+				if p.Depth--; !places[i+1].Branch.Same { // otherwise, it is followed by another case
+					within(i+1, c.Target)
+				}
+			default:
+				within(i+1, c.Target)
+				if !b.Same {
+					p.End = branchEnd(controls, i)
+				}
+			}
+		case Call:
+			p.End = i + 1
+		}
+		p.Depth = max(0, p.Depth)
+	}
+	if len(open) > 0 && err == nil {
+		last := open[len(open)-1]
+		err = &NestError{last, fmt.Sprintf("the loop that step %d begins has no end", last)}
+	}
+	return places, err
+}
+
+// branchEnd returns where the branch ends that begins with a step: branches of it jump to its end, and those in loops don't leave
+// these.
+func branchEnd(controls []*Control, step int) int {
+	end := controls[step].Target
+	for i := step; i < min(end, len(controls)); i++ {
+		if k := controls[i].Kind; k == Branch || k == Loop {
+			end = max(end, controls[i].Target)
+		}
+	}
+	return end
+}
