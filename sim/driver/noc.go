@@ -3,7 +3,6 @@ package driver
 import (
 	"syscall"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
@@ -11,12 +10,6 @@ import (
 // is 0 if the firmware did what it was asked.
 type Messenger interface {
 	Message(request [8]uint32) (answer [8]uint32)
-}
-
-// smcMessage is a message that a file has posted and not seen the answer of.
-type smcMessage struct {
-	answer [8]uint32
-	early  bool // the answer comes with the poll after the next
 }
 
 // smcMessage posts, polls or abandons the one message that a file may have under way (tenstorrent/tt-kmd#266).
@@ -85,38 +78,4 @@ func (f *file) nocAccess(arg []byte, store bool) error {
 		put(arg, &in)
 	}
 	return nil
-}
-
-// kernelAccess makes an access through the driver's own window, strictly ordered.
-func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64, store bool) (uint64, error) {
-	d.kernelWindow.Lock()
-	defer d.kernelWindow.Unlock()
-	p := d.arch.params
-	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
-	bar, off, _ := p.WindowOffset(p.BAR.KernelWindow)
-	in := addr & (class.Size - 1)
-	cfg := kabi.NOCTLBConfig{Addr: addr - in, XEnd: uint16(x), YEnd: uint16(y), NOC: noc, Ordering: uint8(chip.Strict)}
-	if err := d.configureWindow(uint32(p.BAR.KernelWindow), class.Size, &cfg); err != nil {
-		return 0, err
-	}
-	if d.faults.any.Load() && d.faults.load() {
-		return 1<<(8*width) - 1, nil
-	}
-	if store {
-		d.fn.BARStore(bar, off+in, width, v)
-		return 0, nil
-	}
-	return d.fn.BARLoad(bar, off+in, width), nil
-}
-
-// kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is dropped.
-//
-// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the kernel's memory management;
-// by then the store has arrived. Here unpinning takes no time, so the store is pushed there by a read, which doesn't
-// overtake it.
-func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
-	if d.fn != nil {
-		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)
-		_ = d.fn.ConfigRead(0)
-	}
 }
