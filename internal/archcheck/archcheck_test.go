@@ -37,7 +37,7 @@ internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/em
 internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
 internal/bench/probe       -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
-hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
+hwtest/target              -> chip kernels kernels/metal kmd kmd/remote kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
@@ -54,7 +54,7 @@ mesh                       -> reprise allocator chip kernels kmd mesh/topology d
 mesh/hosts                 -> reprise allocator mesh  # meshes on several hosts in step
 mesh/hosts/hoststest       -> mesh/hosts mesh reprise allocator chip kernels  # tests for engines
 mesh/hosts/mpi             -> mesh/hosts dispatch  # the engine of jobs that mpirun starts
-mesh/topology              -> chip kmd internal/seam internal/kabi  # which chips there are, and the driver of chips without a PCI interface
+mesh/topology              -> chip kmd kmd/remote  # which chips there are
 
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
@@ -84,6 +84,7 @@ internal/debug/stack       -> nothing  # call stacks of ELF files, registers and
 
 # The driver boundary.
 kmd                        -> chip internal/seam internal/kabi  # ioctls, windows, pinned memory
+kmd/remote                 -> chip kmd internal/seam internal/kabi  # the driver of chips without a PCI interface
 kmd/session                -> kmd internal/seam internal/kabi  # records and plays what passes that boundary
 
 # Models of a driver and of chips: below the seam.

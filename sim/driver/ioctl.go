@@ -184,3 +184,149 @@ func (f *file) setPowerState(arg []byte) error {
 	}
 	return nil
 }
+
+func (f *file) lockCtl(arg []byte) error {
+	var in kabi.LockCtlIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	if in.Index >= kabi.LockCount {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	var out kabi.LockCtlOut
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch in.Flags {
+	case kabi.LockAcquire:
+		if d.locks[in.Index] == nil {
+			d.locks[in.Index] = f
+			out.Value = 1
+		}
+	case kabi.LockAcquireBlocking:
+		if !d.cfg.Version.atLeast(2, 7) {
+			return syscall.EINVAL
+		}
+		if err := f.awaitLocked(in.Index); err != nil {
+			return err
+		}
+		out.Value = 1
+	case kabi.LockRelease:
+		if d.locks[in.Index] == f {
+			d.locks[in.Index] = nil
+			out.Value = 1
+			d.wake.Broadcast()
+		}
+	case kabi.LockTest:
+		if d.locks[in.Index] == f {
+			out.Value |= 1
+		}
+		if d.locks[in.Index] != nil {
+			out.Value |= 2
+		}
+	default:
+		return syscall.EINVAL
+	}
+	return answer(rest, in.OutputSizeBytes, &out)
+}
+
+// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away, and until the device
+// is lost for this file. d.mu is held before and after.
+func (f *file) awaitLocked(i uint8) error {
+	d := f.dev
+	signals := f.proc.signals.Load()
+	for !d.detached && d.gen == f.gen {
+		if f.killed {
+			return syscall.EINTR // the signal came before this waited
+		}
+		if d.locks[i] == nil {
+			d.locks[i] = f
+			return nil
+		}
+		d.reset.RUnlock()
+		d.wake.Wait()
+		// Retaking the reader lock while a reset waits for d.mu would be a deadlock, so in the order reset, mu.
+		d.mu.Unlock()
+		d.reset.RLock()
+		d.mu.Lock()
+		if f.proc.signals.Load() != signals {
+			return syscall.EINTR
+		}
+	}
+	return syscall.ENODEV
+}
+
+// Messenger is a Function whose management firmware has a message queue. Message answers one message; its first word
+// is 0 if the firmware did what it was asked.
+type Messenger interface {
+	Message(request [8]uint32) (answer [8]uint32)
+}
+
+// smcMessage posts, polls or abandons the one message that a file may have under way (tenstorrent/tt-kmd#266).
+func (f *file) smcMessage(arg []byte) error {
+	var in kabi.SMCMessage
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.SMCMessage]()) || in.QueueIndex != 0 || in.Reserved0 != 0 {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	m, ok := d.fn.(Messenger)
+	if !ok {
+		return syscall.EOPNOTSUPP
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch in.Flags {
+	case kabi.SMCPost:
+		if f.message != nil {
+			return syscall.EBUSY
+		}
+		f.message = &smcMessage{answer: m.Message(in.Message), early: true}
+	case kabi.SMCPoll:
+		if f.message == nil {
+			return syscall.ESRCH
+		}
+		if f.message.early {
+			f.message.early = false
+			return syscall.EAGAIN
+		}
+		in.Message = f.message.answer
+		f.message = nil
+		put(arg, &in)
+	case kabi.SMCAbandon:
+		f.message = nil
+	default:
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// nocAccess makes one access to a tile through the driver's own window, where no mapping can go away under it
+// (tenstorrent/tt-kmd#283).
+func (f *file) nocAccess(arg []byte, store bool) error {
+	var in kabi.NOCAccess
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	switch in.Width {
+	case 1, 2, 4, 8:
+	default:
+		return syscall.EINVAL
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.NOCAccess]()) || in.Flags != 0 || in.Reserved0 != [2]uint8{} || in.NOC > 1 ||
+		in.X > 63 || in.Y > 63 || in.Addr%uint64(in.Width) != 0 {
+		return syscall.EINVAL
+	}
+	v, err := f.dev.kernelAccess(uint8(in.X), uint8(in.Y), in.NOC, in.Addr, int(in.Width), in.Value, store)
+	if err != nil {
+		return err
+	}
+	if !store {
+		in.Value = v
+		put(arg, &in)
+	}
+	return nil
+}
