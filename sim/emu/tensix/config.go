@@ -1,53 +1,5 @@
 package tensix
 
-// Words of the configuration: shared by the threads, and of each thread
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/BackendConfiguration.md).
-const (
-	numConfigWords = 224
-	numThreadWords = 68
-)
-
-// configField is a field of the shared configuration, threadField one of a thread's. The tables say where they are.
-type (
-	configField uint8
-	threadField uint8
-)
-
-// bitField is where a field is: mask bits of a word from bit shift on.
-type bitField struct {
-	word, shift uint8
-	mask        uint32
-}
-
-// wordKind is where a word of the configuration is kept.
-type wordKind uint8
-
-const (
-	wordAbsent wordKind = iota
-	wordBanked          // in each bank
-	wordShared          // once
-	wordNone            // nowhere
-	wordTile            // it acts on the tile's processors
-	wordSeed            // it fills the random numbers of the vector unit
-)
-
-// configWord is what a word of the configuration takes.
-type configWord struct {
-	kind        wordKind
-	load, store bool
-	unsupported bool // a store is refused as such
-	mask        uint32
-}
-
-// threadWord is what SETC16 does to a word.
-type threadWord uint8
-
-const (
-	threadAbsent threadWord = iota
-	threadStored
-	threadUnsupported
-)
-
 // cfg returns a field of the configuration, from the bank that t uses.
 func (e *Engine) cfg(t *thread, f configField) uint32 {
 	p := &e.places[f]

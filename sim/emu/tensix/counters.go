@@ -3,43 +3,6 @@ package tensix
 // Counters: RWC of the matrix unit and ADC of unpackers and packers
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
 
-// counter is a row counter: its value, and what it returns to ("carriage return").
-type counter struct{ value, carry uint32 }
-
-// step is what an address mode does to a counter.
-type step struct {
-	by                    uint32
-	clear, carry, toCarry bool
-}
-
-// advance applies a step to a counter of a power of two of rows.
-func (c *counter) advance(s *step, rows uint32) {
-	switch {
-	case s.toCarry:
-		c.value = (c.value + s.by) & (rows - 1)
-		c.carry = c.value
-	case s.clear:
-		*c = counter{}
-	case s.carry:
-		c.carry = (c.carry + s.by) & (rows - 1)
-		c.value = c.carry
-	default:
-		c.value = (c.value + s.by) & (rows - 1)
-	}
-}
-
-// addressMode is what an instruction of the matrix or vector unit does to the counters.
-type addressMode struct {
-	a, b, d       step
-	fidelity      uint32
-	clearFidelity bool
-	bias          uint32
-	clearBias     bool
-}
-
-// numModes is how many address modes a thread has.
-const numModes = 8
-
 // mode returns address mode i, decoded once after each change.
 func (t *thread) mode(i uint32) *addressMode {
 	m := &t.modes[i]
@@ -133,40 +96,6 @@ func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
 	t.b.advance(&step{by: a.b}, srcRows)
 	t.d.advance(&step{by: a.d, carry: a.cr != 0}, dstRows)
 	return true
-}
-
-// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is read, channel 1 what is written.
-type adc struct{ channel [2]channel }
-
-type channel struct{ x, y, z, w counter }
-
-// Sets of address counters of a thread.
-const (
-	adcUnpack0 = iota
-	adcUnpack1
-	adcPack
-	numADC
-)
-
-// Sizes of the address counters, in values.
-const (
-	sizeX = 1 << 18
-	sizeY = 1 << 13
-	sizeZ = 1 << 8
-	sizeW = 1 << 8
-)
-
-// dimension returns a counter of a channel, in the order X, Y, Z, W, and its size.
-func (c *channel) dimension(i uint32) (*counter, uint32) {
-	switch i {
-	case 0:
-		return &c.x, sizeX
-	case 1:
-		return &c.y, sizeY
-	case 2:
-		return &c.z, sizeZ
-	}
-	return &c.w, sizeW
 }
 
 // adcs calls f for each set of counters that an instruction names by a mask.

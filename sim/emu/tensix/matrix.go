@@ -5,12 +5,6 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 // The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into rows of Dst
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
 
-// formats is a set of number formats.
-type formats uint16
-
-// has reports whether the set has a format, as a field of the configuration says it.
-func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
-
 // Formats that the matrix unit takes.
 const (
 	shortExponents = 1<<arith.FP16 | 1<<arith.LF8 // exponents of 5 bits; the others have 8
@@ -39,14 +33,6 @@ type operation struct {
 	rowA, rowB     uint32
 	rowD           uint32 // may be beyond the last
 	shortExponents bool   // of data in the sources
-}
-
-// mathPlan is what the matrix unit makes of the configuration, as long as that stays the same.
-type mathPlan struct {
-	bank    *[numConfigWords]uint32 // nil if there is none
-	version uint32
-	a, b    uint32 // formats
-	math    arith.Math
 }
 
 // planMath finds out what to make of the configuration. It returns false if it refuses.

@@ -9,37 +9,6 @@ import (
 // Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a quarter of one, Blackhole
 // one with four read interfaces (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
 
-const numPackers = 4
-
-// packer is what a packer carries from one PACR of a tile to the next.
-type packer struct {
-	open  bool // a tile has been begun
-	place [numPackers]packPlace
-	plan  packPlan
-}
-
-// packPlan is what PACRs make of the configuration, as long as that stays the same.
-type packPlan struct {
-	bank       *[numConfigWords]uint32 // nil if there is none
-	version    uint32
-	conversion arith.Pack
-	in, out    uint32 // formats
-	outBits    uint32
-	bfp        bool
-	rows       uint32 // of a face
-	strides    [4]uint32
-	align      uint32             // of strides
-	places     [numPackers]uint32 // in Dst, of each packer
-	sets       uint32             // of edges, by packer
-	whole      [2]bool            // the edges of a set hide nothing
-}
-
-// packPlace is where a packer goes on.
-type packPlace struct {
-	data, exponents uint32 // byte addresses in L1
-	column, row     uint32 // of the face, for its edges
-}
-
 // packing is a PACR on its way from configuration to data.
 type packing struct {
 	packPlan
@@ -558,15 +527,6 @@ func (e *Engine) packPad(from uint32) bool {
 	e.tile.Stored(from, int(n))
 	return true
 }
-
-// packMode is what a packers' address mode does to their counters.
-type packMode struct {
-	yIn, yOut, zIn, zOut step
-	restores             bool // the Y counter of channel 1
-}
-
-// numPackModes is how many address modes packers have.
-const numPackModes = 4
 
 // packMode returns address mode i of packers, decoded once after each change.
 func (t *thread) packMode(i uint32) *packMode {

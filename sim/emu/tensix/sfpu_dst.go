@@ -48,9 +48,6 @@ const (
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
-// place says where the data of the lanes stand: a row of lanes in every second column of a row of Dst.
-type place struct{ row, column uint32 }
-
 // sfpuPlace returns where an instruction that names a row of Dst reads or writes.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	if p, ok = t.lanesPlace(dst); !ok {
@@ -218,17 +215,6 @@ func (d *dst) allValid(row uint32) bool {
 
 // block returns the rows that the lanes see from a row on.
 func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
-
-// merge sets the lanes of a mask to those of values.
-func merge(l, values *lreg, mask uint32) {
-	if mask == allLanes {
-		*l = *values
-		return
-	}
-	for lane := range each(mask) {
-		l[lane] = values[lane]
-	}
-}
 
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
 	if a.dst&1 != 0 {

@@ -7,35 +7,6 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 // vector unit, or whose plan looks at what they depend on; the lane configuration, by which more of them are refused, takes all plans
 // out of use.
 
-// plan is an instruction, decoded. Its function reports whether it has done all that the instruction does; if not, it has changed
-// nothing.
-type plan struct {
-	word             uint32 // 0 if there is none
-	do               func(e *Engine, t *thread, p *plan) bool
-	dst, c, b, a     uint8 // LRegs
-	x, y, z          uint32
-	mode             uint8 // of addresses
-	negateA, negateC bool
-	k                *lreg // a constant that takes the place of b, or nil
-}
-
-// constant makes v, in all lanes, an operand.
-func (p *plan) constant(v uint32) {
-	k := broadcast(v)
-	p.k = &k
-}
-
-// second returns the constant, or else a register.
-func (p *plan) second(s *sfpu, r uint8) *lreg {
-	if p.k != nil {
-		return p.k
-	}
-	return &s.l[r&15]
-}
-
-// plans holds instructions by a hash.
-type plans [256]plan
-
 // planOf returns where an instruction's plan is, or would be.
 func (e *Engine) planOf(w uint32) *plan {
 	if e.plans == nil {

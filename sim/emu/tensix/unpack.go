@@ -5,32 +5,6 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 // Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
 
-// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such format. It goes by the low
-// bits of the format, so that formats without a name have a size too.
-func elementBits(format uint32) uint32 {
-	switch format & 3 {
-	case 0:
-		return 32
-	case 1:
-		return 16
-	case 2:
-		return 8
-	}
-	switch arith.Format(format) {
-	case arith.BFP4:
-		return 4
-	case arith.BFP2:
-		return 2
-	}
-	return 0
-}
-
-// bytesOf is the size of a datum in units of which addresses and strides are multiples.
-func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
-
-// blockFormat reports whether data of a format share exponents.
-func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
-
 // unpacking is an UNPACR on its way from configuration to data.
 type unpacking struct {
 	unit, context uint32
@@ -435,9 +409,6 @@ func (u *unpacking) end(size uint32) uint32 {
 	return min(end, size)
 }
 
-// unpackChunk is how many data are converted at once.
-const unpackChunk = srcRows * rowSize
-
 // unpackData moves the data.
 func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 	if !e.unpackLimit(u) {
@@ -488,21 +459,6 @@ func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	} else {
 		e.unpackSource(u, to, values)
 	}
-}
-
-// buffers hold data on their way through an unpacker or packer.
-type buffers struct {
-	bytes     [4*unpackChunk + 8]byte
-	exponents [unpackChunk/16 + 2]byte
-	values    [unpackChunk]uint32
-}
-
-// buffer returns the buffers.
-func (e *Engine) buffer() *buffers {
-	if e.buffers == nil {
-		e.buffers = new(buffers)
-	}
-	return e.buffers
 }
 
 // unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and come as they are.
@@ -610,19 +566,4 @@ func (e *Engine) unpacrnopOperands(a *unpacrnopArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "messages %d of stream %d: want 0", a.messages, a.stream)
 	}
 	return true
-}
-
-// fillRows clears the unpacker's bank, or fills it with what is less than all numbers.
-func (s *source) fillRows(lowest bool) {
-	const all = 0xFFFFE000
-	rows := s.change(s.unpack)
-	clear(rows[:])
-	if !lowest {
-		return
-	}
-	for i := range rows {
-		for c := range rows[i] {
-			rows[i][c] = all
-		}
-	}
 }

@@ -33,6 +33,7 @@ const headers = "../../../kernels/include/reprise"
 // sources lists what is written from what.
 var sources = []source{
 	{"instructions.txt", "instructions.go", instructions},
+	{"instructions.txt", "executors.go", executors},
 	{"instructions.txt", headers + "/tensix_instructions.h", instructionHeader},
 	{"instructions.txt", "isa/instructions.go", instructionTypes},
 	{"registers.txt", "registers.go", registers},
@@ -231,8 +232,7 @@ func (i *instruction) unused(arch int) uint32 {
 	return free
 }
 
-func instructions(lines []string) ([]byte, error) {
-	var list []*instruction
+func parseInstructions(lines []string) (list []*instruction, err error) {
 	for _, l := range lines {
 		in, err := parseInstruction(l)
 		if err != nil {
@@ -240,12 +240,25 @@ func instructions(lines []string) ([]byte, error) {
 		}
 		list = append(list, in)
 	}
+	return list, nil
+}
+
+// instructions writes what is known of instructions without an engine.
+func instructions(lines []string) ([]byte, error) {
+	list, err := parseInstructions(lines)
 	var b bytes.Buffer
 	writeOpcodes(&b, list)
 	writeSupport(&b, list)
 	writeOperands(&b, list)
+	return b.Bytes(), err
+}
+
+// executors writes which method does each instruction.
+func executors(lines []string) ([]byte, error) {
+	list, err := parseInstructions(lines)
+	var b bytes.Buffer
 	writeDispatch(&b, list)
-	return b.Bytes(), nil
+	return b.Bytes(), err
 }
 
 func writeOpcodes(b *bytes.Buffer, list []*instruction) {
@@ -304,7 +317,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 			apart = append(apart, o)
 		}
 	}
-	fmt.Fprintf(b, "\nfunc (e *Engine) decode%s(w uint32) %sArgs {\n", in.name, in.method())
+	fmt.Fprintf(b, "\nfunc (s isa) decode%s(w uint32) %sArgs {\n", in.name, in.method())
 	literal := func() string {
 		var s []string
 		for _, o := range common {
@@ -316,7 +329,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 		fmt.Fprintf(b, "return %s\n}\n", literal())
 		return
 	}
-	fmt.Fprintf(b, "a := %s\nif e.wormhole {\n", literal())
+	fmt.Fprintf(b, "a := %s\nif s.wormhole {\n", literal())
 	for arch := range 2 {
 		for _, o := range apart {
 			if !o.place[arch].none {
@@ -331,7 +344,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 }
 
 func writeDispatch(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprint(b, "\n// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
+	fmt.Fprint(b, "// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
 		"var executors = [256]func(e *Engine, t *thread, w uint32) bool{\n")
 	for _, in := range list {
 		switch {
