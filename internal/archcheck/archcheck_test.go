@@ -94,9 +94,9 @@ sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the
 sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/rv32 sim/emu/internal/translate internal/release internal/prefetch  # the emulator
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
-sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/internal/lanes  # the engines of one tile
+sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
-sim/emu/tensix/isa         -> chip  # words of their instructions and configuration, for tests
+sim/emu/tensix/isa         -> chip  # words of their instructions, and places of their configuration
 sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit
 sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes

@@ -1,5 +1,7 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+
 // Instructions and steps of units that turn banks of SrcA and SrcB over, or change them.
 
 // fillSource is fill with its refusal.
@@ -8,8 +10,8 @@ func (e *Engine) fillSource(t *thread, unit uint32) bool {
 	if !s.fill() {
 		return e.refuse(NonContractualBehavior, "the bank of %s is valid already", name)
 	}
-	if unit == 0 && t.field(thSrcASet) != 0 {
-		return e.refuse(UnimplementedFunctionality, "SRCA_SET_Base %d: want 0", t.field(thSrcASet))
+	if unit == 0 && t.field(isa.ThreadSrcASet) != 0 {
+		return e.refuse(UnimplementedFunctionality, "SRCA_SET_Base %d: want 0", t.field(isa.ThreadSrcASet))
 	}
 	return true
 }
@@ -22,7 +24,7 @@ func (e *Engine) clearValid(t *thread, mask uint32) bool {
 			continue
 		}
 		s, name := e.source(unit)
-		if t.field(thKeepSrcValid+threadField(unit)) != 0 {
+		if t.field(isa.ThreadKeepSrcValid+isa.Thread(unit)) != 0 {
 			s.matrix ^= 1
 			s.changes++
 		} else if !s.free() {

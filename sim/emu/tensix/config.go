@@ -1,18 +1,20 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+
 // cfg returns a field of the configuration, from the bank that t uses.
-func (e *Engine) cfg(t *thread, f configField) uint32 {
+func (e *Engine) cfg(t *thread, f isa.Config) uint32 {
 	p := &e.places[f]
-	return t.bank[p.word] >> p.shift & p.mask
+	return t.bank[p.Word] >> p.Shift & p.Mask
 }
 
 // on reports whether a field of the configuration is set.
-func (e *Engine) on(t *thread, f configField) bool { return e.cfg(t, f) != 0 }
+func (e *Engine) on(t *thread, f isa.Config) bool { return e.cfg(t, f) != 0 }
 
 // field returns a field of the thread's own configuration.
-func (t *thread) field(f threadField) uint32 {
+func (t *thread) field(f isa.Thread) uint32 {
 	p := &t.places[f]
-	return t.config[p.word] >> p.shift & p.mask
+	return t.config[p.Word] >> p.Shift & p.Mask
 }
 
 // words returns what the architecture's words take.
@@ -66,21 +68,21 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 
 // mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's simulator leaves out stochastic
 // rounding, whose random numbers are not specified.
-var mustBeZero = []configField{
-	cfgSrcBForced, cfgDstForced, cfgRoundFPU, cfgRoundGasket, cfgRoundPacker, cfgRoundPadding, cfgRoundGSLF, cfgRoundBFP8,
+var mustBeZero = []isa.Config{
+	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }
 
 // secondPacker are those of Blackhole's, which has one packer.
-var secondPacker = []configField{cfgPackDownMask, cfgPackDownRate, cfgPackAccumulate, cfgPackThreshold, cfgPackFP8E4, cfgPackThresholdValue}
+var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold, isa.PackFP8E4, isa.PackThresholdValue}
 
 // checkConfig refuses what nothing may set in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {
-	check := func(f configField) bool {
+	check := func(f isa.Config) bool {
 		p := &e.places[f]
-		if uint32(p.word) != word || e.config[bank][word]>>p.shift&p.mask == 0 {
+		if uint32(p.Word) != word || e.config[bank][word]>>p.Shift&p.Mask == 0 {
 			return true
 		}
-		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.mask<<p.shift, word)
+		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.Mask<<p.Shift, word)
 	}
 	if word <= 1 {
 		for _, f := range mustBeZero {
@@ -103,7 +105,7 @@ func (e *Engine) wrcfg(t *thread, a wrcfgArgs) bool {
 	if !e.configInRange(a.word) {
 		return false
 	}
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	if a.wide == 0 {
 		return e.storeConfig(bank, a.word, t.gpr[a.gpr])
 	}
@@ -122,7 +124,7 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 	if !e.configInRange(a.word) {
 		return false
 	}
-	v, ok := e.loadConfig(t.field(thStateID), a.word)
+	v, ok := e.loadConfig(t.field(isa.ThreadStateID), a.word)
 	if ok {
 		t.gpr[a.gpr] = v
 	}
@@ -157,7 +159,7 @@ func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
 
 // rmwcib changes the bits of a word that mask has.
 func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, word)
 	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
 }
@@ -173,9 +175,9 @@ func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 	if scratch == 3 {
 		scratch = uint32(t.index)
 	}
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, a.word)
-	return ok && e.storeConfig(bank, a.word, v+e.cfg(t, cfgScratch+configField(scratch)))
+	return ok && e.storeConfig(bank, a.word, v+e.cfg(t, isa.Scratch+isa.Config(scratch)))
 }
 
 func (e *Engine) setc16(t *thread, a setc16Args) bool {
@@ -193,7 +195,7 @@ func (e *Engine) setc16(t *thread, a setc16Args) bool {
 		return e.refuse(UnimplementedFunctionality, "word %d of the thread's configuration is not emulated", a.reg)
 	}
 	t.config[a.reg] = a.value
-	t.bank = &e.config[t.field(thStateID)]
+	t.bank = &e.config[t.field(isa.ThreadStateID)]
 	t.modesKnown, t.packModesKnown = 0, 0
 	return true
 }

@@ -1,5 +1,7 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+
 // Counters: RWC of the matrix unit and ADC of unpackers and packers
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
 
@@ -9,16 +11,16 @@ func (t *thread) mode(i uint32) *addressMode {
 	if t.modesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f threadField) uint32 { return t.field(f + threadField(i)) }
-	on := func(f threadField) bool { return get(f) != 0 }
+	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
+	on := func(f isa.Thread) bool { return get(f) != 0 }
 	*m = addressMode{
-		a:             step{by: get(thModeSrcAIncrement), clear: on(thModeSrcAClear), carry: on(thModeSrcACarry)},
-		b:             step{by: get(thModeSrcBIncrement), clear: on(thModeSrcBClear), carry: on(thModeSrcBCarry)},
-		d:             step{by: get(thModeDstIncrement), clear: on(thModeDstClear), carry: on(thModeDstCarry), toCarry: on(thModeDstToCarry)},
-		fidelity:      get(thModeFidelityIncrement),
-		clearFidelity: on(thModeFidelityClear),
-		bias:          get(thModeBiasIncrement),
-		clearBias:     on(thModeBiasClear),
+		a:             step{by: get(isa.ThreadModeSrcAIncrement), clear: on(isa.ThreadModeSrcAClear), carry: on(isa.ThreadModeSrcACarry)},
+		b:             step{by: get(isa.ThreadModeSrcBIncrement), clear: on(isa.ThreadModeSrcBClear), carry: on(isa.ThreadModeSrcBCarry)},
+		d:             step{by: get(isa.ThreadModeDstIncrement), clear: on(isa.ThreadModeDstClear), carry: on(isa.ThreadModeDstCarry), toCarry: on(isa.ThreadModeDstToCarry)},
+		fidelity:      get(isa.ThreadModeFidelityIncrement),
+		clearFidelity: on(isa.ThreadModeFidelityClear),
+		bias:          get(isa.ThreadModeBiasIncrement),
+		clearBias:     on(isa.ThreadModeBiasClear),
 	}
 	t.modesKnown |= 1 << i
 	return m
@@ -27,7 +29,7 @@ func (t *thread) mode(i uint32) *addressMode {
 // advance applies address mode i to the counters of the thread, and to its fidelity phase if the instruction has one.
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	if e.wormhole {
-		if t.bias != 0 || t.field(thModeBias) != 0 {
+		if t.bias != 0 || t.field(isa.ThreadModeBias) != 0 {
 			i += 4
 		}
 	} else if t.bias != 0 {
@@ -58,7 +60,7 @@ func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 
 // dstRow returns the row of Dst that an instruction with offset dst starts at.
 func (t *thread) dstRow(dst uint32) uint32 {
-	return (t.d.value + dst + t.field(thDstOffset)) & (dstRows - 1)
+	return (t.d.value + dst + t.field(isa.ThreadDstOffset)) & (dstRows - 1)
 }
 
 func (e *Engine) setrwc(t *thread, a setrwcArgs) bool {

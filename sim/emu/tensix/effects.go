@@ -62,7 +62,7 @@ func reads(w uint32) unit {
 }
 
 // readsGPR reports whether an instruction reads a GPR.
-func (s isa) readsGPR(w, gpr uint32) bool {
+func (s decoder) readsGPR(w, gpr uint32) bool {
 	switch w >> 24 {
 	case opWRCFG:
 		a := s.decodeWRCFG(w)
@@ -75,14 +75,14 @@ func (s isa) readsGPR(w, gpr uint32) bool {
 		a := s.decodeADDDMAREG(w)
 		return gpr == a.a || gpr == a.b
 	case opMULDMAREG:
-		a := s.decodeMULDMAREG(w)
+		a := s.decodeADDDMAREG(w)
 		return gpr == a.a || gpr == a.b
 	}
 	return false
 }
 
 // lateResults are the LRegs that an instruction writes in its second cycle.
-func (s isa) lateResults(w uint32) uint16 {
+func (s decoder) lateResults(w uint32) uint16 {
 	const indirect = 8 // the mode in which LReg 7 says where results go
 	switch w >> 24 {
 	case opSFPMAD, opSFPADD, opSFPMUL, opSFPMUL24:
@@ -110,7 +110,7 @@ func (s isa) lateResults(w uint32) uint16 {
 // lateReads returns the LRegs that an instruction of the vector unit reads without waiting for the one before it. On Blackhole
 // hardware waits, but does not know all that instructions read (tt-isa-documentation
 // BlackholeA0/TensixTile/TensixCoprocessor/SFPMAD.md).
-func (s isa) lateReads(w uint32) uint16 {
+func (s decoder) lateReads(w uint32) uint16 {
 	if s.wormhole {
 		return vectorReads(w)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // numThreads is how many threads an engine has: one for each T core.
@@ -28,11 +29,10 @@ type Tile interface {
 // Engine is the engines of a tile. Its methods are not safe for concurrent use.
 type Engine struct {
 	arch chip.Arch
-	isa
-	chip     arith.Arch
-	tile     Tile
-	places   *[configFields]bitField
-	encoding *[256]encoding
+	decoder
+	chip   arith.Arch
+	tile   Tile
+	places *[isa.NumConfig]isa.Field
 
 	threads [numThreads]thread
 	sync    syncUnit
@@ -81,7 +81,7 @@ type thread struct {
 	gpr    [64]uint32
 	config [numThreadWords]uint32
 	bank   *[numConfigWords]uint32 // of the configuration, that its instructions use
-	places *[threadFields]bitField
+	places *[isa.NumThread]isa.Field
 
 	a, b, d  counter // rows of SrcA, SrcB and Dst
 	fidelity uint32  // phase
@@ -98,15 +98,15 @@ type thread struct {
 
 // New returns the engine of a tile, as it is after reset.
 func New(arch chip.Arch, tile Tile) *Engine {
-	e := &Engine{isa: isa{arch == chip.Wormhole}, arch: arch, tile: tile}
+	e := &Engine{decoder: decoder{arch == chip.Wormhole}, arch: arch, tile: tile}
 	e.chip = arith.Blackhole
 	if e.wormhole {
 		e.chip = arith.Wormhole
 	}
-	i := int(e.chip) // as tables are ordered
-	e.places, e.encoding = &configFieldPlaces[i], &encodings[i]
+	var threadPlaces *[isa.NumThread]isa.Field
+	e.places, threadPlaces = isa.Fields(arch)
 	for n := range e.threads {
-		e.threads[n] = thread{e: e, index: uint8(n), bank: &e.config[0], places: &threadFieldPlaces[i]}
+		e.threads[n] = thread{e: e, index: uint8(n), bank: &e.config[0], places: threadPlaces}
 	}
 	e.dst.reset()
 	e.sfpu.reset()

@@ -1,6 +1,9 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
 
 // The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into rows of Dst
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
@@ -19,7 +22,7 @@ const (
 
 // implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the former, that of what the
 // unpacker left.
-func (e *Engine) implied(t *thread, explicit threadField, configured uint32, s *source) uint32 {
+func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *source) uint32 {
 	if e.wormhole || t.field(explicit) != 0 {
 		return configured
 	}
@@ -37,13 +40,13 @@ type operation struct {
 
 // planMath finds out what to make of the configuration. It returns false if it refuses.
 func (e *Engine) planMath(t *thread) bool {
-	if e.on(t, cfgSrcAForced) {
+	if e.on(t, isa.SrcAForced) {
 		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
 	}
-	int8 := e.on(t, cfgInt8Math)
+	int8 := e.on(t, isa.Int8Math)
 	e.mathPlan = mathPlan{
-		bank: t.bank, version: e.version, a: e.cfg(t, cfgSrcAFormat), b: e.cfg(t, cfgSrcBFormat),
-		math: arith.Math{Arch: e.chip, Int8: int8, Wide: int8 || e.on(t, cfgFp32Dst), KeepDenormalsB: e.on(t, cfgKeepDenormals)},
+		bank: t.bank, version: e.version, a: e.cfg(t, isa.SrcAFormat), b: e.cfg(t, isa.SrcBFormat),
+		math: arith.Math{Arch: e.chip, Int8: int8, Wide: int8 || e.on(t, isa.Fp32Dst), KeepDenormalsB: e.on(t, isa.KeepDenormals)},
 	}
 	return true
 }
@@ -54,13 +57,13 @@ func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
 	if (p.bank != t.bank || p.version != e.version) && !e.planMath(t) {
 		return false
 	}
-	o.a = e.implied(t, thExplicitSrcA, p.a, &e.srcA)
-	o.b = e.implied(t, thExplicitSrcB, p.b, &e.srcB)
+	o.a = e.implied(t, isa.ThreadExplicitSrcA, p.a, &e.srcA)
+	o.b = e.implied(t, isa.ThreadExplicitSrcB, p.b, &e.srcB)
 	o.math = p.math
 	o.math.A, o.math.B = arith.Format(o.a), arith.Format(o.b)
-	o.math.Phase = uint8((t.fidelity + t.field(thFidelityBase)) & 3)
+	o.math.Phase = uint8((t.fidelity + t.field(isa.ThreadFidelityBase)) & 3)
 	o.shortExponents = o.math.Int8 || formats(shortExponents).has(o.a)
-	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(thDstOffset)
+	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(isa.ThreadDstOffset)
 	return true
 }
 
@@ -175,9 +178,9 @@ const (
 	elwmul
 )
 
-func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, elwmulArgs(a), elwadd) }
+func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, a, elwadd) }
 
-func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, elwmulArgs(a), elwsub) }
+func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, a, elwsub) }
 
 // elwmul always adds to Dst.
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
@@ -270,7 +273,7 @@ func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
 	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
 		return false
-	case e.on(t, cfgInt8Math):
+	case e.on(t, isa.Int8Math):
 		return e.refuse(UnsupportedFunctionality, "maxima of integers of 8 bits")
 	}
 	var o operation

@@ -154,10 +154,12 @@ func (e *Engine) execute(t *thread, w uint32) bool {
 // decoded does an instruction after it has decoded it. It returns what execute does.
 func (e *Engine) decoded(t *thread, w uint32) bool {
 	op := w >> 24
-	switch c := &e.encoding[op]; {
-	case c.kind == executed && w&c.unused != 0:
-		return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", w&c.unused, mnemonics[op])
+	switch c := &encodings[op]; {
+	case c.blackholeOnly && e.wormhole:
 	case c.kind == executed:
+		if extra := w & c.unused[e.chip&1]; extra != 0 {
+			return e.refuse(UndefinedBehavior, "bits %#x are set, which %s doesn't have", extra, mnemonics[op])
+		}
 		if e.registers == nil && usesData(op) {
 			e.allocate()
 		}

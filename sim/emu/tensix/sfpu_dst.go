@@ -3,6 +3,7 @@ package tensix
 import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md, SFPSTORE.md).
@@ -29,10 +30,10 @@ const (
 
 // sfpuMode returns the mode that the configuration of the ALU means; of formats is the set that means bf16.
 func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
-	if e.on(t, cfgFp32SFPU) {
+	if e.on(t, isa.Fp32SFPU) {
 		return sfpuFP32, true
 	}
-	switch f := e.cfg(t, cfgSrcBFormat); {
+	switch f := e.cfg(t, isa.SrcBFormat); {
 	case formats>>f&1 != 0:
 		return sfpuBF16, true
 	case arith.Format(f) == arith.FP16:

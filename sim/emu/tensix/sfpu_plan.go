@@ -56,7 +56,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
 	},
 	opSFPSTORE: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSTORE(w)
+		a := e.decodeSFPLOAD(w)
 		p.c, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planStore
 		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
 	},
@@ -65,14 +65,14 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	},
 	opSFPADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPADD(w)
+		a := e.decodeSFPMAD(w)
 		if a.a != lregOne {
 			a.a, a.b = a.b, a.a
 		}
 		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	},
 	opSFPMUL: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMUL(w)
+		a := e.decodeSFPMAD(w)
 		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	},
 	opSFPLOADI: func(e *Engine, p *plan, w uint32) bool {
@@ -81,7 +81,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return ok && p.bits(a.lreg, a.lreg, 0, keep, v)
 	},
 	opSFPMOV: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMOV(w)
+		a := e.decodeSFPEXEXP(w)
 		return a.mod < 2 && p.bits(a.dst, a.c, allBits, 0, a.mod<<31)
 	},
 	opSFPEXEXP: func(e *Engine, p *plan, w uint32) bool {
@@ -90,7 +90,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return a.mod < 2
 	},
 	opSFPEXMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXMAN(w)
+		a := e.decodeSFPEXEXP(w)
 		return p.bits(a.dst, a.c, mantissaBits, 0, (1-a.mod)<<23)
 	},
 	opSFPSETEXP: func(e *Engine, p *plan, w uint32) bool {
@@ -103,11 +103,11 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return false
 	},
 	opSFPSETMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETMAN(w)
+		a := e.decodeSFPDIVP2(w)
 		return p.bits(a.dst, a.c, ^uint32(mantissaBits), mantissaBits*(1-a.mod), 0)
 	},
 	opSFPSETSGN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETSGN(w)
+		a := e.decodeSFPSETCC(w)
 		if a.mod == 1 {
 			return p.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
 		}
@@ -119,20 +119,20 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return p.multiplyAdd(a.dst, a.dst, 0, lregZero, 0)
 	},
 	opSFPADDI: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPADDI(w)
+		a := e.decodeSFPMULI(w)
 		p.constant(a.imm << 16)
 		return p.multiplyAdd(a.dst, lregOne, 0, a.dst, 0)
 	},
 	opSFPSHFT: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSHFT(w)
+		a := e.decodeSFPDIVP2(w)
 		p.dst, p.c, p.do = uint8(a.dst), uint8(a.c), planShift
 		if a.mod == 1 {
-			p.constant(a.distance())
+			p.constant(a.immediate())
 		}
 		return a.mod < 2
 	},
 	opSFPIADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPIADD(w)
+		a := e.decodeSFPDIVP2(w)
 		p.dst, p.c, p.x, p.do = uint8(a.dst), uint8(a.c), a.mod&2, planAdd
 		if a.mod == 5 {
 			p.constant(a.immediate())
@@ -146,7 +146,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return true
 	},
 	opSFPSWAP: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSWAP(w)
+		a := e.decodeSFPEXEXP(w)
 		greater, less := a.c, a.dst
 		if a.mod == 9 {
 			greater, less = less, greater

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an instruction and the number
@@ -184,12 +185,12 @@ func (c *sfpuCase) state() *Engine {
 		}
 		e.dst.valid[r] = s.below(3) != 0
 	}
-	set := func(f configField, v uint32) {
+	set := func(f isa.Config, v uint32) {
 		p := e.places[f]
-		e.threads[1].bank[p.word] |= v << p.shift
+		e.threads[1].bank[p.Word] |= v << p.Shift
 	}
-	set(cfgFp32SFPU, s.below(2))
-	set(cfgSrcBFormat, [...]uint32{0, 1, 5, 5, 6, 7, 9, 15, 3}[s.below(9)])
+	set(isa.Fp32SFPU, s.below(2))
+	set(isa.SrcBFormat, [...]uint32{0, 1, 5, 5, 6, 7, 9, 15, 3}[s.below(9)])
 	return e
 }
 

@@ -1,6 +1,10 @@
 package tensix
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
 
 // Hazards: what is right here, where every instruction completes at once, and wrong on silicon, where units are busy for a
 // while and don't wait for each other (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{STALLWAIT,SFPMAD,SFPLOAD}.md).
@@ -160,9 +164,9 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 	switch {
 	case u == unitVector && h.shuffles && rounds(w): // SFPSHFT2.md
 		return e.refuse(UndefinedBehavior, "the vector unit's round unit shuffles lanes for another cycle: SFPNOP must come before")
-	case op == opELWADD && e.decodeELWADD(w).accumulate != 0, op == opELWSUB && e.decodeELWSUB(w).accumulate != 0:
+	case op == opELWADD && e.decodeELWMUL(w).accumulate != 0, op == opELWSUB && e.decodeELWMUL(w).accumulate != 0:
 		// MOVA2D.md, MOVB2D.md: hardware holds back other instructions.
-		row := t.dstRow(e.decodeELWADD(w).dst) &^ 7
+		row := t.dstRow(e.decodeELWMUL(w).dst) &^ 7
 		for _, m := range h.matrix {
 			if m.moved && m.first < row+8 && row < m.end {
 				return e.refuse(UndefinedBehavior, "rows of Dst from %d on may not have been moved there: three other instructions must come before",
@@ -176,26 +180,26 @@ func (e *Engine) lateHazard(t *thread, h *hazard, w uint32, u unit) bool {
 // Fields of the configuration by who uses them: of each unpacker, of each context of each unpacker, of unpacker 0 alone, and
 // the first and last of ranges of the packers and of the matrix unit.
 var (
-	unpackerFields = []configField{
-		cfgUnpackDescriptor, cfgUnpackDescriptor1, cfgUnpackOutFormat, cfgUnpackThrottle, cfgUnpackHaloize, cfgUnpackTilize,
-		cfgUnpackSetUpdate, cfgUnpackUpsample, cfgUnpackOverrideFormat, cfgUnpackInterleave, cfgUnpackForceExponent, cfgUnpackFP8E4,
-		cfgUnpackYStride, cfgUnpackZStride, cfgUnpackWStride, cfgUnpackExponent,
+	unpackerFields = []isa.Config{
+		isa.UnpackDescriptor, isa.UnpackDescriptor1, isa.UnpackOutFormat, isa.UnpackThrottle, isa.UnpackHaloize, isa.UnpackTilize,
+		isa.UnpackSetUpdate, isa.UnpackUpsample, isa.UnpackOverrideFormat, isa.UnpackInterleave, isa.UnpackForceExponent, isa.UnpackFP8E4,
+		isa.UnpackYStride, isa.UnpackZStride, isa.UnpackWStride, isa.UnpackExponent,
 	}
-	contextFields   = []configField{cfgUnpackUncompressed, cfgUnpackBase, cfgUnpackOffset}
-	unpacker0Fields = []configField{cfgUnpackShift0, cfgUnpackShift1, cfgUnpackShift2, cfgUnpackAddDst}
-	context0Fields  = []configField{cfgUnpackDst, cfgUnpackXDim}
+	contextFields   = []isa.Config{isa.UnpackUncompressed, isa.UnpackBase, isa.UnpackOffset}
+	unpacker0Fields = []isa.Config{isa.UnpackShift0, isa.UnpackShift1, isa.UnpackShift2, isa.UnpackAddDst}
+	context0Fields  = []isa.Config{isa.UnpackDst, isa.UnpackXDim}
 )
 
 const (
-	firstPackField, lastPackField = cfgPackXStride, cfgPackDstZ + numPackers - 1
-	firstMathField, lastMathField = cfgSrcAFormatForced, cfgKeepDenormals
+	firstPackField, lastPackField = isa.PackXStride, isa.PackDstZ + numPackers - 1
+	firstMathField, lastMathField = isa.SrcAFormatForced, isa.KeepDenormals
 )
 
 // uses reports whether an instruction uses words of the configuration.
 func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
-	in := func(f configField) bool {
-		word := uint32(e.places[f].word)
-		return e.places[f].mask != 0 && r.first <= word && word < r.end
+	in := func(f isa.Config) bool {
+		word := uint32(e.places[f].Word)
+		return e.places[f].Mask != 0 && r.first <= word && word < r.end
 	}
 	switch op := w >> 24; {
 	case op == opRDCFG:
@@ -204,29 +208,29 @@ func (e *Engine) uses(t *thread, w uint32, r wordRange) bool {
 	case op == opUNPACR:
 		return e.unpackerUses(t, e.decodeUNPACR(w), in)
 	case op == opPACR:
-		for f := configField(firstPackField); f <= lastPackField; f++ {
+		for f := isa.Config(firstPackField); f <= lastPackField; f++ {
 			if in(f) {
 				return true
 			}
 		}
-		return in(cfgDstFormat) || in(cfgRelu) || in(cfgReluThreshold)
+		return in(isa.DstFormat) || in(isa.Relu) || in(isa.ReluThreshold)
 	case writesDst(w), op == opMOVD2A, op == opMOVD2B:
-		for f := configField(firstMathField); f <= lastMathField; f++ {
+		for f := isa.Config(firstMathField); f <= lastMathField; f++ {
 			if in(f) {
 				return true
 			}
 		}
 	case op == opSFPLOAD, op == opSFPSTORE, op == opSFPLOADMACRO:
-		return in(cfgFp32SFPU) || in(cfgSrcBFormat)
+		return in(isa.Fp32SFPU) || in(isa.SrcBFormat)
 	}
 	return false
 }
 
 // unpackerUses reports whether an UNPACR uses a field for which in holds. One that is refused for its context may use any.
-func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(configField) bool) bool {
-	unit, context := configField(a.unit), min(t.unpackContext(&a), zerosContext)
+func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(isa.Config) bool) bool {
+	unit, context := isa.Config(a.unit), min(t.unpackContext(&a), zerosContext)
 	index := contextIndex(a.unit, context)
-	any := func(list []configField, at configField) bool {
+	any := func(list []isa.Config, at isa.Config) bool {
 		for _, f := range list {
 			if in(f + at) {
 				return true
@@ -234,8 +238,8 @@ func (e *Engine) unpackerUses(t *thread, a unpacrArgs, in func(configField) bool
 		}
 		return false
 	}
-	return any(unpackerFields, unit) || any(contextFields, index) || in(cfgSrcUnsigned+unit) ||
-		unit == 0 && (any(unpacker0Fields, 0) || in(cfgUnpackToDstContext+index) || any(context0Fields, configField(context)))
+	return any(unpackerFields, unit) || any(contextFields, index) || in(isa.SrcUnsigned+unit) ||
+		unit == 0 && (any(unpacker0Fields, 0) || in(isa.UnpackToDstContext+index) || any(context0Fields, isa.Config(context)))
 }
 
 // done notes an instruction that has been done.

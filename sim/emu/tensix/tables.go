@@ -4,8 +4,8 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 
 // Types of the generated tables: opcodes and configuration.
 
-// isa is an architecture's instruction set. Its methods decode instructions.
-type isa struct{ wormhole bool }
+// decoder decodes an architecture's instructions.
+type decoder struct{ wormhole bool }
 
 // lastSFPU is the last opcode of the vector unit.
 const lastSFPU = 0x99
@@ -20,10 +20,12 @@ const (
 	unsupported
 )
 
-// encoding is what an architecture has at an opcode.
+// encoding is what architectures have at an opcode.
 type encoding struct {
 	kind   encodingKind
-	unused uint32 // bits that must be 0
+	unused [2]uint32 // bits that must be 0: Wormhole, Blackhole
+	// blackholeOnly: Wormhole has no such instruction.
+	blackholeOnly bool
 }
 
 // Words of the configuration: shared by the threads, and of each thread
@@ -32,18 +34,6 @@ const (
 	numConfigWords = 224
 	numThreadWords = 68
 )
-
-// configField is a field of the shared configuration, threadField one of a thread's. The tables say where they are.
-type (
-	configField uint8
-	threadField uint8
-)
-
-// bitField is where a field is: mask bits of a word from bit shift on.
-type bitField struct {
-	word, shift uint8
-	mask        uint32
-}
 
 // wordKind is where a word of the configuration is kept.
 type wordKind uint8
@@ -105,3 +95,14 @@ func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
 
 // blockFormat reports whether data of a format share exponents.
 func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
+
+// encoding returns what the architecture has at an opcode, and the bits that must be 0.
+func (s decoder) encoding(op uint32) (kind encodingKind, unused uint32) {
+	switch c := &encodings[op]; {
+	case !s.wormhole:
+		return c.kind, c.unused[1]
+	case !c.blackholeOnly:
+		return c.kind, c.unused[0]
+	}
+	return noInstruction, 0
+}
