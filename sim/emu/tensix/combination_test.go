@@ -348,7 +348,7 @@ func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String(
 // Each combination gives what it gave when the vendor's simulator executed it with the same result.
 func TestCombinations(t *testing.T) {
 	effort.Long(t)
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(2026, 0))
@@ -423,7 +423,7 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
 		t.Skip("-differ.refused is not set: it takes minutes")
 	}
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			refused, waits := 0, 0
 			rng := rand.New(rand.NewPCG(*differSeed, 2))

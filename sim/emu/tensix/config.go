@@ -73,7 +73,8 @@ var mustBeZero = []isa.Config{
 }
 
 // secondPacker are those of Blackhole's, which has one packer.
-var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold, isa.PackFP8E4, isa.PackThresholdValue}
+var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold,
+	isa.PackFP8E4, isa.PackThresholdValue}
 
 // checkConfig refuses what nothing may set in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {

@@ -481,7 +481,7 @@ func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 }
 
 func TestRandomProgramsLikeTTSim(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Parallel()
 			differ(t, arch, *differSeed, *differFor)

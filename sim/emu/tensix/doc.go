@@ -24,7 +24,8 @@
 // Behaviour follows tenstorrent/tt-isa-documentation and, where that says little, tenstorrent/ttsim 1.10.0, to which results
 // are equal bit for bit. What the architecture leaves undefined and what is not emulated is refused, with the category that
 // ttsim gives it. Of what ttsim refuses, the engine has what TT-NN's kernels use and the documentation describes:
-// SFPLOADMACRO, UNPACR with a context and counters of its own, and on Wormhole UNPACR of zeros. Every instruction completes at once, in the order of its thread; the threads take turns.
+// SFPLOADMACRO, UNPACR with a context and counters of its own, and on Wormhole UNPACR of zeros. Every instruction
+// completes at once, in the order of its thread; the threads take turns.
 package tensix
 
 //go:generate go run ./internal/tablegen

@@ -66,7 +66,7 @@ type sfpuCase struct {
 
 // sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly accepted.
 func sfpuCases() (cases []sfpuCase) {
-	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, c := range archs {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
 			if op == opSFPLOADMACRO { // ttsim doesn't have it
 				continue
@@ -269,7 +269,7 @@ func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
 }
 
 func BenchmarkSFPMAD(b *testing.B) {
-	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, c := range archs {
 		b.Run(c.String(), func(b *testing.B) {
 			e := (&sfpuCase{chip: c, word: opSFPMAD << 24, number: 3}).state()
 			e.sfpu.cc = condition{on: true, lanes: allLanes}
@@ -289,7 +289,7 @@ func BenchmarkSFPMAD(b *testing.B) {
 // SFPSHFT2 by an immediate shifts the register that the immediate's low bits name (tt-isa-documentation SFPSHFT2.md, SHFT_IMM), which
 // ttsim doesn't have.
 func TestSFPSHFT2ByImmediate(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		for _, tt := range []struct{ immediate, from, value, want uint32 }{
 			{20, 4, 0xF, 0x00F00000},
 			{5, 5, 0xF800000F, 0x000001E0},

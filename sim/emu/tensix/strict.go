@@ -122,16 +122,19 @@ func (e *Engine) hazard(t *thread, w uint32) bool {
 		h.blocked, h.waits = 0, 0
 	}
 	if s, ok := e.overwritten(t, w); ok {
-		return e.refuse(UndefinedBehavior, "the T core has stored to %v %d since it pushed this instruction, which may find the old or the new value", s.to, s.at)
+		return e.refuse(UndefinedBehavior, "the T core has stored to %v %d since it pushed this instruction, "+
+			"which may find the old or the new value", s.to, s.at)
 	}
 	switch op := w >> 24; {
 	case (op == opSEMPOST || op == opSEMGET) && h.tells(t, op) != 0:
 		return e.refuse(UndefinedBehavior, "it tells others of what %v may still be doing: STALLWAIT for that, with the sync unit blocked",
 			h.tells(t, op))
 	case h.busy&reads(w) != 0:
-		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: STALLWAIT for them, with %v blocked", u)
+		return e.refuse(UndefinedBehavior, "the T core's stores to configuration or GPRs may not have arrived: "+
+			"STALLWAIT for them, with %v blocked", u)
 	case (op == opSFPLOAD || op == opSFPLOADMACRO) && h.overlaps(t.dstRow(w&0x3FF)):
-		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
+		return e.refuse(UndefinedBehavior, "the matrix unit may not have written rows of Dst from %d on: "+
+			"three other instructions or STALLWAIT must come before", t.dstRow(w&0x3FF)&^3)
 	}
 	if late := h.results & e.lateReads(w); u == unitVector && late != 0 { // SFPMAD.md, SFPLUT.md and so on
 		return e.refuse(UndefinedBehavior, "LReg mask %#x is written one cycle late: SFPNOP must come before", late)

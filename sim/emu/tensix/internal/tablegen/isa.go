@@ -28,10 +28,26 @@ func instructionTypes(lines []string) ([]byte, error) {
 			fields[len(fields)-1] += " uint32"
 		}
 		fmt.Fprintf(&types, "%s struct{%s}\n", name, strings.Join(fields, ", "))
-		fmt.Fprintf(&methods, "\n// Encode implements [Instruction].\nfunc (i %s) Encode(a chip.Arch) (uint32, error) {\n\treturn encode(a, i, %q)\n}\n",
-			name, strings.Join(strings.Fields(l), " "))
+		fmt.Fprintf(&methods, "\n// Encode implements [Instruction].\nfunc (i %s) Encode(a chip.Arch) (uint32, error) {\n\treturn encode(a, i, `%s`)\n}\n",
+			name, wrapped(l))
 	}
 	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n%s", &types, &methods), nil
+}
+
+// wrapped returns a line with one space between its words, in lines of at most 100 characters.
+func wrapped(l string) string {
+	var b strings.Builder
+	n := 0
+	for i, w := range strings.Fields(l) {
+		if n += len(w) + 1; n > 100 {
+			b.WriteString("\n\t\t")
+			n = len(w)
+		} else if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w)
+	}
+	return b.String()
 }
 
 // fieldTypes returns constants for the fields of both kinds of configuration, and their places.
