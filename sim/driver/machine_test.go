@@ -3,8 +3,8 @@
 package driver
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
