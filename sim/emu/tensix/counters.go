@@ -131,74 +131,48 @@ func (e *Engine) setadcxx(t *thread, a setadcxxArgs) bool {
 	})
 }
 
-// pairs are the operands of the instructions that change two dimensions of both channels.
-type pairs struct {
-	mask   uint32    // of values to use
-	first  uint32    // dimension: X or Z
-	values [4]uint32 // first and second dimension of channel 0, then of channel 1
+// Dimensions that instructions on pairs of counters begin with.
+const (
+	dimensionX = 0
+	dimensionZ = 2
+)
+
+// pairs calls f for counters of two dimensions of both channels, the first and the one after it, that an instruction
+// names by a mask, and for its values.
+func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counter, v, size uint32)) bool {
+	return e.adcs(t, a.units, func(s *adc) {
+		for i, v := range [...]uint32{a.x0, a.y0, a.x1, a.y1} {
+			if a.mask>>i&1 != 0 {
+				c, size := s.channel[i/2].dimension(first + uint32(i)%2)
+				f(c, v, size)
+			}
+		}
+	})
 }
 
-// each calls f for each counter and its value.
-func (p *pairs) each(s *adc, f func(c *counter, v, size uint32)) {
-	for i, v := range p.values {
-		if p.mask>>i&1 != 0 {
-			c, size := s.channel[i/2].dimension(p.first + uint32(i)%2)
-			f(c, v, size)
-		}
-	}
+// someCounters refuses a mask that names none.
+func (e *Engine) someCounters(mask uint32) bool {
+	return mask != 0 || e.refuse(UnsupportedFunctionality, "no counters")
 }
 
 // setPairs, addPairs and returnPairs set counters, add to them, and add to what they return to.
-func (e *Engine) setPairs(t *thread, units uint32, p pairs) bool {
-	if p.mask == 0 {
-		return e.refuse(UnsupportedFunctionality, "no counters")
-	}
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { *c = counter{v, v} })
-	})
+func (e *Engine) setPairs(t *thread, first uint32, a setadcxyArgs) bool {
+	return e.someCounters(a.mask) && e.pairs(t, first, a, func(c *counter, v, _ uint32) { *c = counter{v, v} })
 }
 
-func (e *Engine) addPairs(t *thread, units uint32, p pairs) bool {
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
-	})
+func (e *Engine) addPairs(t *thread, first uint32, a incadcxyArgs) bool {
+	all := setadcxyArgs{mask: 15, x0: a.x0, y0: a.y0, x1: a.x1, y1: a.y1, units: a.units}
+	return e.pairs(t, first, all, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
 }
 
-func (e *Engine) returnPairs(t *thread, units uint32, p pairs) bool {
-	if p.mask == 0 {
-		return e.refuse(UnsupportedFunctionality, "no counters")
-	}
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
-	})
+func (e *Engine) returnPairs(t *thread, first uint32, a addrcrxyArgs) bool {
+	return e.someCounters(a.mask) &&
+		e.pairs(t, first, a, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
 }
 
-const (
-	dimensionX  = 0
-	dimensionZ  = 2
-	allCounters = 15
-)
-
-func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool {
-	return e.setPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool {
-	return e.addPairs(t, a.units, pairs{allCounters, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool {
-	return e.returnPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) setadczw(t *thread, a setadczwArgs) bool {
-	return e.setPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) incadczw(t *thread, a incadczwArgs) bool {
-	return e.addPairs(t, a.units, pairs{allCounters, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool {
-	return e.returnPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
+func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionX, a) }
+func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionX, a) }
+func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
+func (e *Engine) setadczw(t *thread, a setadczwArgs) bool { return e.setPairs(t, dimensionZ, a) }
+func (e *Engine) incadczw(t *thread, a incadczwArgs) bool { return e.addPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool { return e.returnPairs(t, dimensionZ, a) }

@@ -122,6 +122,11 @@ func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
 
 // gapool is a product with four rows of SrcB.
 func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
+	return e.poolOperands(&a) && e.product(t, a.dst, 4, a.mode, a.clear)
+}
+
+// poolOperands refuses what nothing uses of GAPOOL and GMPOOL.
+func (e *Engine) poolOperands(a *gmpoolArgs) bool {
 	switch {
 	case a.index != 0:
 		return e.refuse(UnsupportedFunctionality, "indices of maxima")
@@ -130,7 +135,7 @@ func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
 	case a.dst%4 != 0:
 		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
 	}
-	return e.product(t, a.dst, 4, a.mode, a.clear)
+	return true
 }
 
 // product adds the product of n rows of SrcB and 16 rows of SrcA to n rows of Dst.
@@ -265,12 +270,8 @@ func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	const one = 0x3F800000
 	switch {
-	case a.index != 0:
-		return e.refuse(UnsupportedFunctionality, "indices of maxima")
-	case a.mod != 1:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 1", a.mod)
-	case a.dst%4 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
+	case !e.poolOperands(&a):
+		return false
 	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
 		return false
 	case e.on(t, isa.Int8Math):

@@ -66,16 +66,10 @@ func (d *dst) datum(m fromDst, row, col uint32) uint32 {
 	}
 	v := d.read16(row, col)
 	if m.format == arith.FP16 {
-		return shortDatum(arith.DecodeDstFP16(v))
+		return arith.WidenHalf(arith.DecodeDstFP16(v))
 	}
 	return uint32(arith.DecodeDstBF16(v)) << 16
 }
-
-// shortDatum returns an fp16 as a source holds it.
-func shortDatum(v uint16) uint32 { return uint32(v)&0x8000<<16 | uint32(v)&0x7FFF<<13 }
-
-// shortValue is the reverse.
-func shortValue(v uint32) uint16 { return uint16(v>>16&0x8000 | v>>13&0x7FFF) }
 
 // multiples refuses offsets of a move that are not multiples of n.
 func (e *Engine) multiples(n, dst, src uint32) bool {
@@ -211,7 +205,7 @@ func (d *dst) move(m toDst, row uint32, data *srcRow) {
 		}
 	case m.short:
 		for c, v := range data {
-			d.write16(row, uint32(c), arith.EncodeDstFP16(shortValue(v)))
+			d.write16(row, uint32(c), arith.EncodeDstFP16(arith.NarrowHalf(v)))
 		}
 	case m.low:
 		_, low := d.row32(row)

@@ -49,6 +49,22 @@ const (
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
+// access checks what SFPLOAD and SFPSTORE have in common, resolves the mode and returns where the data are.
+func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p place, ok bool) {
+	if a.dst&1 != 0 {
+		return p, e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
+	}
+	if !e.accept(UnimplementedFunctionality, a.mod, taken) {
+		return p, false
+	}
+	if a.mod == sfpuConfigured {
+		if a.mod, ok = e.sfpuMode(t, formats); !ok {
+			return p, false
+		}
+	}
+	return e.sfpuPlace(t, a.dst)
+}
+
 // sfpuPlace returns where an instruction that names a row of Dst reads or writes.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
 	if p, ok = t.lanesPlace(dst); !ok {
@@ -218,19 +234,7 @@ func (d *dst) allValid(row uint32) bool {
 func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
 
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
-	if a.dst&1 != 0 {
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, loadModes) {
-		return false
-	}
-	ok := true
-	if a.mod == sfpuConfigured {
-		if a.mod, ok = e.sfpuMode(t, loadFormats); !ok {
-			return false
-		}
-	}
-	p, ok := e.sfpuPlace(t, a.dst)
+	p, ok := e.access(t, &a, loadModes, loadFormats)
 	if !ok {
 		return false
 	}
@@ -316,19 +320,7 @@ func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 }
 
 func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
-	if a.dst&1 != 0 {
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, storeModes) {
-		return false
-	}
-	ok := true
-	if a.mod == sfpuConfigured {
-		if a.mod, ok = e.sfpuMode(t, storeFormats); !ok {
-			return false
-		}
-	}
-	p, ok := e.sfpuPlace(t, a.dst)
+	p, ok := e.access(t, &a, storeModes, storeFormats)
 	if !ok {
 		return false
 	}

@@ -148,10 +148,7 @@ func (e *Engine) binary(dst, b, c uint32, f func(b, c uint32) uint32) {
 }
 
 func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
-	if a.mod&1 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 1) || !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
 		return false
 	}
 	mask := ^uint32(0)
@@ -176,10 +173,7 @@ func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 }
 
 func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
-	if a.mod&2 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 2) || !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
 		return false
 	}
 	if a.c != lregZero {

@@ -53,26 +53,20 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 	opSFPLOAD: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPLOAD(w)
 		p.dst, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planLoad
-		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
+		return blockModes>>a.mod&1 != 0
 	},
 	opSFPSTORE: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPLOAD(w)
 		p.c, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planStore
-		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
+		return blockModes>>a.mod&1 != 0
 	},
-	opSFPMAD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMAD(w)
-		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	},
+	opSFPMAD: planSFPMAD,
+	opSFPMUL: planSFPMAD,
 	opSFPADD: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPMAD(w)
 		if a.a != lregOne {
 			a.a, a.b = a.b, a.a
 		}
-		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	},
-	opSFPMUL: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMAD(w)
 		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	},
 	opSFPLOADI: func(e *Engine, p *plan, w uint32) bool {
@@ -163,6 +157,14 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		p.do = planNothing
 		return true
 	},
+}
+
+// blockModes are the modes that loadBlock and storeBlock have.
+const blockModes = 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32
+
+func planSFPMAD(e *Engine, p *plan, w uint32) bool {
+	a := e.decodeSFPMAD(w)
+	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
 // multiplyAdd plans a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the mode.
