@@ -37,7 +37,7 @@ func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0,
 func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
 
 func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
-	if word >= numConfigWords || !e.words()[word].load {
+	if word >= numConfigWords || e.words()[word].access&load == 0 {
 		return 0, e.refuse(UnimplementedFunctionality, "load of configuration word %d, which is not emulated", word)
 	}
 	return e.config[bank][word], true
@@ -49,9 +49,9 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	}
 	e.version++
 	switch w := &e.words()[word]; {
-	case w.unsupported:
+	case w.access&refused != 0:
 		return e.refuse(UnsupportedFunctionality, "store of %#x to configuration word %d, which is not supported", v, word)
-	case !w.store:
+	case w.access&store == 0:
 		return e.refuse(UnimplementedFunctionality, "store of %#x to configuration word %d, which is not emulated", v, word)
 	case w.kind == wordBanked:
 		e.config[bank][word] = v & w.mask
@@ -182,17 +182,15 @@ func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 }
 
 func (e *Engine) setc16(t *thread, a setc16Args) bool {
-	words, n := &threadWords[1], uint32(numThreadWords)
-	if e.wormhole {
-		words, n = &threadWords[0], 57
-	}
-	if a.reg >= n {
+	words := threadWords[e.chip&1]
+	if n := uint32(len(words)); a.reg >= n {
 		return e.refuse(UndefinedBehavior, "word %d of the thread's configuration: there are %d", a.reg, n)
 	}
 	switch words[a.reg] {
+	case threadStored:
 	case threadUnsupported:
 		return e.refuse(UnsupportedFunctionality, "word %d of the thread's configuration is not supported", a.reg)
-	case threadAbsent:
+	default:
 		return e.refuse(UnimplementedFunctionality, "word %d of the thread's configuration is not emulated", a.reg)
 	}
 	t.config[a.reg] = a.value

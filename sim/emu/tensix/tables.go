@@ -49,19 +49,24 @@ const (
 
 // configWord is what a word of the configuration takes.
 type configWord struct {
-	kind        wordKind
-	load, store bool
-	unsupported bool // a store is refused as such
-	mask        uint32
+	kind   wordKind
+	access wordAccess
+	mask   uint32
 }
 
-// threadWord is what SETC16 does to a word.
-type threadWord uint8
+// wordAccess says what may be done to a word.
+type wordAccess uint8
 
 const (
-	threadAbsent threadWord = iota
-	threadStored
-	threadUnsupported
+	load wordAccess = 1 << iota
+	store
+	refused // a store is refused as unsupported
+)
+
+// What SETC16 does to a word of a thread's configuration.
+const (
+	threadStored      = 's'
+	threadUnsupported = 'u' // others are not emulated
 )
 
 // formats is a set of number formats.

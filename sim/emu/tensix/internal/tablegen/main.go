@@ -527,20 +527,15 @@ func writeWords(b *bytes.Buffer, list []word) {
 			if w.arch != arch {
 				continue
 			}
-			fmt.Fprintf(b, "%d: {kind: word%s, mask: %#x", w.index, title(w.kind), w.mask)
+			access := map[string]string{"rw": "load | store", "r": "load", "w": "store", "unsupported": "refused"}
+			var how []string
 			for _, a := range w.access {
-				switch a {
-				case "rw":
-					fmt.Fprint(b, ", load: true, store: true")
-				case "r":
-					fmt.Fprint(b, ", load: true")
-				case "w":
-					fmt.Fprint(b, ", store: true")
-				case "unsupported":
-					fmt.Fprint(b, ", unsupported: true")
-				}
+				how = append(how, access[a])
 			}
-			fmt.Fprintln(b, "},")
+			if len(how) == 0 {
+				how = []string{"0"}
+			}
+			fmt.Fprintf(b, "%d: {word%s, %s, %#x},\n", w.index, title(w.kind), strings.Join(how, " | "), w.mask)
 		}
 		fmt.Fprintln(b, "},")
 	}
@@ -548,19 +543,16 @@ func writeWords(b *bytes.Buffer, list []word) {
 }
 
 func writeThreads(b *bytes.Buffer, sizes [2]threads) {
-	fmt.Fprint(b, "\n// threadWords says what SETC16 does to each word of a thread's configuration: Wormhole, Blackhole.\nvar threadWords = [2][numThreadWords]threadWord{\n")
+	fmt.Fprint(b, "\n// threadWords says what SETC16 does to each word of a thread's configuration: Wormhole, Blackhole.\nvar threadWords = [2]string{\n")
 	for _, t := range sizes {
-		fmt.Fprintln(b, "{")
-		for i := range t.size {
-			kind := "threadAbsent"
-			if slices.Contains(t.write, i) {
-				kind = "threadStored"
-			} else if slices.Contains(t.unsupported, i) {
-				kind = "threadUnsupported"
-			}
-			fmt.Fprintf(b, "%d: %s,\n", i, kind)
+		words := bytes.Repeat([]byte{'.'}, t.size)
+		for _, i := range t.unsupported {
+			words[i] = 'u'
 		}
-		fmt.Fprintln(b, "},")
+		for _, i := range t.write {
+			words[i] = 's'
+		}
+		fmt.Fprintf(b, "%q,\n", words)
 	}
 	fmt.Fprintln(b, "}")
 }
