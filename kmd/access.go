@@ -1,6 +1,9 @@
 package kmd
 
-import "fmt"
+import (
+	"fmt"
+	"runtime"
+)
 
 // accessError is an access that wasn't made.
 type accessError struct {
@@ -198,3 +201,12 @@ func (w *Window) span(off uint64, n int, store bool) bool {
 // Drain makes earlier stores leave the processor before all later ones. PCIe writes are posted: to know that one has
 // arrived, load from the same window after it.
 func (w *Window) Drain() { fence() }
+
+// Publish makes earlier stores to host memory visible before the next store to the window, as a doorbell needs. On amd64
+// uncached stores are never reordered with earlier stores (Intel SDM volume 3A, "Memory ordering"), so it does nothing for
+// an uncached window.
+func (w *Window) Publish() {
+	if runtime.GOARCH != "amd64" || w.caching != Uncached {
+		fence()
+	}
+}

@@ -46,7 +46,7 @@ func (d *Device) Pin(c PinConfig) (*HostMemory, error) {
 	if err != nil {
 		return nil, d.opError(fmt.Sprintf("pin %s of host memory", humanize.IBytes(uint64(max(c.Size, 0)))), err)
 	}
-	m.origin = d.origin()
+	m.origin = d.leaks.origin()
 	return m, nil
 }
 

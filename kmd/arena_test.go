@@ -49,7 +49,7 @@ func openWith(t *testing.T, m *machine, node seam.Node, opts ...kmd.Option) *kmd
 
 // Memory of Go's heap is refused, however much of it there is, and mapped memory isn't taken for it.
 func TestPinRefusesTheHeap(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	page := unix.Getpagesize()
 	for _, size := range []int{page, 1 << 20, 100 << 20} {
 		b := make([]byte, size+page)
@@ -72,7 +72,7 @@ func TestPinRefusesTheHeap(t *testing.T) {
 }
 
 func TestPinInChunks(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	var steps [][2]int
 	h, err := m.dev.Pin(kmd.PinConfig{Size: 100_000, Chunk: 30_000, Progress: func(n, total int) { steps = append(steps, [2]int{n, total}) }})
 	if err != nil {
@@ -225,7 +225,7 @@ func TestMapRealPages(t *testing.T) {
 }
 
 func TestReadOnlyPins(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	h, err := m.dev.Pin(kmd.PinConfig{Size: 4096, ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)

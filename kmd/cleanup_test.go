@@ -150,7 +150,7 @@ func TestCleanupWritesAndTheirFiles(t *testing.T) {
 
 // A device that was lost and recovered has the files of before no more, and gets new ones.
 func TestCleanupWritesAfterRecover(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	l := stores(chip.Blackhole, 3)
 	if err := m.dev.SetNOCCleanups(l...); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestCleanupWritesAfterRecover(t *testing.T) {
 
 // A file that is given up with an error is given up once.
 func TestCleanupWriteThatStays(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	refuse := false
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
 		if req == kabi.IoctlSetNOCCleanup && refuse && arg[8] == 0 { // not enabled any more
@@ -223,7 +223,7 @@ func TestCleanupWritesThatCannotBe(t *testing.T) {
 		made string
 	}{
 		{"exclusive", driver.Config{}, []kmd.Option{kmd.Exclusive()}, kmd.ErrBusy, "[0]"},
-		{"driver 2.1", driver.Config{Version: driver.Version{Major: 2, Minor: 1}}, nil, kmd.ErrDriverTooOld, "[]"},
+		{"driver 2.1", driver.Config{Version: release(1)}, nil, kmd.ErrDriverTooOld, "[]"},
 	} {
 		m := start(t, chip.Wormhole, tt.cfg, tt.opts...)
 		l := stores(chip.Wormhole, 2)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,7 +30,7 @@ type Device struct {
 	arch   chip.Arch
 	params *chip.Params
 	info   Info
-	leaks  func(Leak)
+	leaks  leakTracker
 	cache  windowCache
 
 	lost   atomic.Bool
@@ -212,8 +214,6 @@ func (d *Device) identify(ctx context.Context) error {
 	return nil
 }
 
-const vendorTenstorrent = kabi.VendorTenstorrent
-
 func (d *Device) opError(op string, err error) error { return &OpError{Op: op, Path: d.path, Err: err} }
 
 // usable reports why the device can't be used, or nil.
@@ -245,6 +245,30 @@ func (d *Device) Params() *chip.Params { return d.params }
 
 // Info returns the device's PCI identity and its driver's version.
 func (d *Device) Info() Info { return d.info }
+
+// otherHolders names for an error the other users of the device, as far as they are known.
+func (d *Device) otherHolders() string {
+	var names []string
+	for _, h := range d.sys.holdersOf(d.info.BDF()) {
+		if h.PID != os.Getpid() {
+			names = append(names, h.String())
+		} else if others := h.Files - d.Files(); others > 0 {
+			names = append(names, fmt.Sprintf("this process %s more", times(others)))
+		}
+	}
+	if len(names) == 0 {
+		return " (who has it open: /proc/driver/tenstorrent/*/pids)"
+	}
+	return " (open by " + strings.Join(names, ", ") + ")"
+}
+
+// Files returns how many files of the node this Device has open: its own, and one for each store of
+// [Device.SetNOCCleanups] after the first.
+func (d *Device) Files() int {
+	d.cleanupMu.Lock()
+	defer d.cleanupMu.Unlock()
+	return 1 + len(d.cleanups)
+}
 
 // Fault returns why the device stopped, where that is known: an emulator refused what silicon leaves undefined, or a
 // simulator ended. On silicon, and while the device runs, it is nil.
@@ -286,9 +310,6 @@ func (d *Device) alive() error {
 	}
 	return nil
 }
-
-// allOnes is what a 32-bit read returns if no device answers.
-const allOnes = 0xFFFFFFFF
 
 // nodeID reads the NoC coordinate register of the chip's own bridge, through BAR 0. It holds coordinates, so it is never
 // all ones on a chip that answers (tt-umd device/tt_device/hang_detection).
@@ -333,12 +354,12 @@ func (d *Device) Close() error {
 	d.mu.Unlock()
 	for _, w := range inOrder(windows, (*Window).ID) {
 		if !w.internal {
-			d.reportLeak(w.name, w.origin)
+			d.leaks.report(w.name, w.origin)
 		}
 		errs = append(errs, w.release())
 	}
 	for _, m := range inOrder(memory, (*HostMemory).NOCAddr) {
-		d.reportLeak(m.name, m.origin)
+		d.leaks.report(m.name, m.origin)
 		errs = append(errs, m.release())
 	}
 	d.mu.Lock()
@@ -346,7 +367,7 @@ func (d *Device) Close() error {
 	d.stale, d.mapped = nil, map[*DMABuffer]struct{}{}
 	d.mu.Unlock()
 	for m := range stale {
-		d.reportLeak(m.name, m.origin)
+		d.leaks.report(m.name, m.origin)
 		errs = append(errs, m.unmap())
 	}
 	for b := range mapped {

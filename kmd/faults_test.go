@@ -17,7 +17,7 @@ import (
 
 // A reset by another process makes mmap fail for a moment. The device isn't lost by that.
 func TestMmapWaitsForResets(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	tries := 0
 	node := changed{Node: m.node(), mmap: func(f seam.File, off uint64, n int) (seam.Mapping, error) {
 		if tries++; tries < 4 {
@@ -48,7 +48,7 @@ func TestMmapWaitsForResets(t *testing.T) {
 
 // Between a reset and its end the driver refuses work on new files too. Nothing is wrong with those.
 func TestUnfinishedResets(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	c := target{m.node()}
 	if _, err := kmd.Reset(t.Context(), c, kmd.ResetConfig{Mode: kmd.ResetUser, Force: true}); err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestHotUnplugUnderUse(t *testing.T) {
 }
 
 func TestUnknownStatesOfACard(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	end, err := m.drv.Node(0).Inject(driver.SlowReads + "=30ms")
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func (d *Device) PinHostMemory(size int) (*HostMemory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.origin = d.origin()
+	m.origin = d.leaks.origin()
 	return m, nil
 }
 

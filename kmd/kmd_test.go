@@ -151,7 +151,7 @@ func TestAssertion51_WindowAccessesAreExact(t *testing.T) {
 
 // What would be undefined on a bus never gets there, and is told.
 func TestWindowKeepsBadAccessesBack(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	for _, tt := range []struct {
 		name string
 		do   func(w *kmd.Window)
@@ -379,7 +379,7 @@ func TestMulticastReachesTheRectangleOnly(t *testing.T) {
 
 // Reading and writing everywhere takes five windows of the shared pool and no more.
 func TestScatteredAccessesKeepFewWindows(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	for i := range 100 {
 		xy := chip.XY{X: uint8(1 + i%7), Y: uint8(2 + i%10)}
 		if err := m.dev.Write(xy, uint64(i)<<21, make([]byte, 300)); err != nil {
@@ -423,7 +423,7 @@ func TestConcurrentAccessesGoWhereTheyShould(t *testing.T) {
 }
 
 func TestAccessesDoNotAllocate(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 	if err != nil {
 		t.Fatal(err)
@@ -473,7 +473,7 @@ func TestHarvesting(t *testing.T) {
 	}
 	for _, want := range []chip.Harvesting{{}, {Tensix: 1<<3 | 1<<13}, {Tensix: 1, DRAM: 1 << 4, Ethernet: 3 << 12}} {
 		t.Run("blackhole", func(t *testing.T) {
-			m := start(t, chip.Blackhole, driver.Config{})
+			m := blackhole(t)
 			if want != (chip.Harvesting{}) {
 				c, e, g := want.Telemetry()
 				m.fn.Telemetry[34], m.fn.Telemetry[35], m.fn.Telemetry[36] = c, e, g
@@ -532,3 +532,8 @@ func TestOpenErrorsSayWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+func release(minor uint8) driver.Version { return driver.Version{Major: 2, Minor: minor} }
+
+// blackhole starts a Blackhole with the usual driver.
+func blackhole(t *testing.T) *machine { t.Helper(); return start(t, chip.Blackhole, driver.Config{}) }

@@ -2,7 +2,6 @@ package kmd
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 )
@@ -16,15 +15,18 @@ type Leak struct {
 // String returns the name and the origin.
 func (l Leak) String() string { return l.Name + ", made at\n" + l.Origin }
 
-func (d *Device) reportLeak(name, origin string) {
-	if d.leaks != nil {
-		d.leaks(Leak{name, origin})
+// leakTracker is told of leaks; nil tracks none.
+type leakTracker func(Leak)
+
+func (t leakTracker) report(name, origin string) {
+	if t != nil {
+		t(Leak{name, origin})
 	}
 }
 
 // origin returns the callers of the function that calls it, if leaks are tracked.
-func (d *Device) origin() string {
-	if d.leaks == nil {
+func (t leakTracker) origin() string {
+	if t == nil {
 		return ""
 	}
 	var pcs [16]uintptr
@@ -38,6 +40,3 @@ func (d *Device) origin() string {
 		}
 	}
 }
-
-// hostPage is the host's page size in bytes: 4096, or 65536 on some arm64 kernels.
-func hostPage() uint64 { return uint64(os.Getpagesize()) }

@@ -104,7 +104,7 @@ func TestPathWithoutPermission(t *testing.T) {
 }
 
 func TestDevicesThatCannotBeDriven(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	for _, tt := range []struct {
 		name string
 		edit func(req uint32, arg []byte)
@@ -153,7 +153,7 @@ func TestDevicesThatCannotBeDriven(t *testing.T) {
 
 // Interrupted requests are made again: the driver lets signals through where it waits.
 func TestInterruptedIoctlsAreRetried(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	n := 0
 	node := changed{Node: m.node(), ioctl: func(f seam.File, req uint32, arg []byte) error {
 		if n++; n%3 != 0 {
@@ -175,7 +175,7 @@ func TestInterruptedIoctlsAreRetried(t *testing.T) {
 
 // A request that is interrupted for ever, as a damaged recording may have it, ends in an error.
 func TestInterruptedForEver(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	node := changed{Node: m.node(), ioctl: func(seam.File, uint32, []byte) error { return syscall.EINTR }}
 	_, err := kmd.Open(t.Context(), target{node})
 	if !errors.Is(err, syscall.EINTR) || !strings.Contains(err.Error(), "1000 times in a row") {
@@ -185,7 +185,7 @@ func TestInterruptedForEver(t *testing.T) {
 
 // What a signal interrupts isn't repeated once the caller's context has ended: a signal is how people end a program.
 func TestInterruptionAfterTheEnd(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	open := func(ctx context.Context, c changed) error {
 		d, err := kmd.Open(ctx, target{c})
 		if err == nil {
@@ -281,7 +281,7 @@ func TestFailedRetargetIsForgotten(t *testing.T) {
 }
 
 func TestOpenWaitsForAnExclusiveHolder(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	if err := m.dev.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -545,7 +545,7 @@ func TestAllOnesIsConfirmed(t *testing.T) {
 }
 
 func TestFaultOfTheBackEndIsTold(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	why := errors.New("NoC write of 3 bytes to a register")
 	m.fn.Break(why)
 	err := m.dev.Write32(worker(chip.Blackhole), 0, 1)
@@ -569,7 +569,7 @@ func plain(mem func(n int) ([]byte, error)) func(seam.File, uint64, int) (seam.M
 }
 
 func TestWindowOnMemory(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	// A page that can't be accessed follows the window, so that an access that is too wide at its end faults.
 	node := changed{Node: m.node(), mmap: func(_ seam.File, _ uint64, n int) (seam.Mapping, error) {
 		b, err := unix.Mmap(-1, 0, n+os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

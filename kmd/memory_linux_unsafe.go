@@ -47,8 +47,8 @@ func settle(mem []byte, page, node int) error {
 }
 
 // onHeap reports whether an address is in Go's heap: in mappings without a gap between them, one of which has this
-// goroutine's stack, which is in the heap. The runtime maps its arenas like that as long as their addresses are free, so it finds all of a usual heap, and
-// nothing that mmap was asked for without an address.
+// goroutine's stack, which is in the heap. The runtime maps its arenas like that as
+// long as their addresses are free, so it finds all of a usual heap, and nothing that mmap was asked for without an address.
 func onHeap(addr uint64) bool {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {

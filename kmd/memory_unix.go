@@ -2,7 +2,14 @@
 
 package kmd
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// hostPage is the host's page size in bytes: 4096, or 65536 on some arm64 kernels.
+func hostPage() uint64 { return uint64(os.Getpagesize()) }
 
 // mapMemory maps zeroed memory that the Go runtime doesn't manage, in pages of a size, on a memory node of the machine
 // or, if that is negative, anywhere.

@@ -45,6 +45,9 @@ func copyFrom(dst *byte, src unsafe.Pointer, n uintptr)
 // fence pushes earlier stores, those to write-combined memory too, out of the processor before later ones.
 func fence()
 
+// allOnes is what a 32-bit read returns if no device answers.
+const allOnes = 0xFFFFFFFF
+
 // deviceMemory is the start of a mapping of device memory.
 type deviceMemory struct{ base unsafe.Pointer }
 

@@ -22,7 +22,7 @@ func TestSetPower(t *testing.T) {
 	if flags, _, sent := m.drv.Node(0).Power(); flags != 0x7FF5 || sent != 1 {
 		t.Errorf("flags %#x in %d messages, want the two and all without a name", flags, sent)
 	}
-	old := start(t, chip.Blackhole, driver.Config{Version: driver.Version{Major: 2, Minor: 5}})
+	old := start(t, chip.Blackhole, driver.Config{Version: release(5)})
 	if err := old.dev.SetPower(0); !errors.Is(err, kmd.ErrDriverTooOld) {
 		t.Errorf("driver 2.5: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
 )
 
-var newest = driver.Version{Major: 2, Minor: 11}
+var newest = release(11)
 
 // What a driver has is found out by asking it, once, and not from its version.
 func TestFeaturesAreProbed(t *testing.T) {
@@ -28,8 +28,8 @@ func TestFeaturesAreProbed(t *testing.T) {
 		want []kmd.Feature
 	}{
 		{driver.Config{Version: driver.Version{Major: 2}}, nil},
-		{driver.Config{Version: driver.Version{Major: 2, Minor: 2}}, []kmd.Feature{kmd.FeatureNOCCleanup}},
-		{driver.Config{Version: driver.Version{Major: 2, Minor: 9}}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins}},
+		{driver.Config{Version: release(2)}, []kmd.Feature{kmd.FeatureNOCCleanup}},
+		{driver.Config{Version: release(9)}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins}},
 		{driver.Config{NoIOMMU: true}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureExport}},
 		{driver.Config{NoExport: true}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureReadOnlyPins}},
 		{driver.Config{Version: newest}, []kmd.Feature{kmd.FeatureNOCCleanup, kmd.FeaturePower, kmd.FeatureExport,
@@ -101,7 +101,7 @@ func TestWithoutTheFeature(t *testing.T) {
 }
 
 func TestLocks(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	other, err := kmd.Open(t.Context(), cardOf(m, 0))
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestLocks(t *testing.T) {
 
 // The store happens when the process dies, before its memory is unpinned.
 func TestNOCCleanupOfAKilledProcess(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	p := m.drv.NewProcess(77, "victim")
 	d, err := kmd.Open(t.Context(), target{p.Node(0)})
 	if err != nil {
@@ -347,7 +347,7 @@ func TestMapPeerBAR(t *testing.T) {
 }
 
 func TestExport(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	w, err := m.dev.OpenWindow(2<<20, kmd.Uncached)
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestExport(t *testing.T) {
 
 // The clock is raised while any hold of the program lasts, and not longer.
 func TestHoldPower(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	aiclk := func() bool {
 		flags, _, _ := m.drv.Node(0).Power()
 		if flags&kabi.PowerTensix == 0 || flags&kabi.PowerDRAMPHY == 0 {

@@ -42,7 +42,8 @@ func (d *Device) Mappings() ([]BARMapping, error) {
 }
 
 // MapPeerBAR makes a range of another card's BAR reachable for this one and returns its bus address. bar is 0, 2 or 4.
-// Only closing this Device undoes it. On the vendor's simulator cards can only write there: a read stops them. The error matches ErrOutOfRange for a range or a pair of cards that the driver doesn't take.
+// Only closing this Device undoes it. On the vendor's simulator cards can only write there: a read stops them.
+// The error matches ErrOutOfRange for a range or a pair of cards that the driver doesn't take.
 func (d *Device) MapPeerBAR(peer *Device, bar int, offset, length uint32) (uint64, error) {
 	addr, err := d.mapPeer(peer, bar, offset, length)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // A mapping whose pages went away raises SIGBUS, like one that the driver zapped. In a mapping of the device it is the
 // device's loss; anywhere else it goes on as the bug that it is.
 func TestSIGBUSIsTheDevicesLoss(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	var fds []int
 	node := changed{Node: m.node(), mmap: plain(func(n int) ([]byte, error) {
 		fd, err := unix.MemfdCreate("window", unix.MFD_CLOEXEC)

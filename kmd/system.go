@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/reprise-tt/reprise/internal/kabi"
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
@@ -152,7 +153,7 @@ func (s System) PCICards() []string {
 	}
 	var l []string
 	for _, e := range entries {
-		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == vendorTenstorrent {
+		if v, ok := s.hex(pciDir + "/" + e.Name() + "/vendor"); ok && v == kabi.VendorTenstorrent {
 			l = append(l, e.Name())
 		}
 	}
@@ -210,33 +211,25 @@ func (s System) holdersOf(bdf string) []Holder {
 	return s.holders(n.ordinal)
 }
 
-// otherHolders names for an error the other users of the device, as far as they are known.
-func (d *Device) otherHolders() string {
-	var names []string
-	for _, h := range d.sys.holdersOf(d.info.BDF()) {
-		if h.PID != os.Getpid() {
-			names = append(names, h.String())
-		} else if others := h.Files - d.Files(); others > 0 {
-			names = append(names, fmt.Sprintf("this process %s more", times(others)))
-		}
-	}
-	if len(names) == 0 {
-		return " (who has it open: /proc/driver/tenstorrent/*/pids)"
-	}
-	return " (open by " + strings.Join(names, ", ") + ")"
-}
-
-// Files returns how many files of the node this Device has open: its own, and one for each store of
-// [Device.SetNOCCleanups] after the first.
-func (d *Device) Files() int {
-	d.cleanupMu.Lock()
-	defer d.cleanupMu.Unlock()
-	return 1 + len(d.cleanups)
-}
-
 func times(n int) string {
 	if n == 1 {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+// Identity returns the serial number of the board at a PCI address, "" if it isn't known, and the memory node of the card,
+// negative if it isn't known. Both come from the system's files; no card is opened. [System.List] finds out more and opens
+// each card.
+func (s System) Identity(bdf string) (serial string, numaNode int) {
+	numaNode = -1
+	if n, ok := s.int(pciDir + "/" + bdf + "/numa_node"); ok {
+		numaNode = int(n)
+	}
+	if n, ok := s.find(bdf); ok {
+		if v, ok := s.read(fmt.Sprintf("%s/tenstorrent!%d/tt_serial", classDir, n.ordinal)); ok && v != "unknown" {
+			serial = v
+		}
+	}
+	return serial, numaNode
 }

@@ -136,7 +136,7 @@ func TestListTellsWhyNot(t *testing.T) {
 
 // What the driver shows no file for is asked of the card.
 func TestInspectAsksTheCard(t *testing.T) {
-	m := start(t, chip.Blackhole, driver.Config{})
+	m := blackhole(t)
 	m.fn.Telemetry = map[uint16]uint32{1: 0x40 << 4, 2: 1, 11: 50 << 16, 14: 800, 28: 0x01020304, 61: 1, 62: 2}
 	c := kmd.Inspect(t.Context(), target{m.node()})
 	if c.Problem != nil || c.AICLK.Value != 800 || c.Temperature.Value != 50 || c.Board != "p150a" || c.Firmware != "1.2.3.4" ||
@@ -207,7 +207,7 @@ func TestDiagnose(t *testing.T) {
 		{name: "all is well"},
 		{name: "no IOMMU and no huge pages", cfg: driver.Config{NoIOMMU: true},
 			want: map[string]kmd.Status{"memory": failed}, fix: map[string]string{"memory": "iommu=pt"}},
-		{name: "old driver", cfg: driver.Config{Version: driver.Version{Major: 2, Minor: 4}},
+		{name: "old driver", cfg: driver.Config{Version: release(4)},
 			want: map[string]kmd.Status{"power": warn}, fix: map[string]string{"power": "2.6.0"}},
 		{name: "windows taken", spoil: inject(driver.BusyWindows),
 			want: map[string]kmd.Status{"windows": failed, "firmware": skipped}, fix: map[string]string{"windows": "end a process"}},

@@ -113,7 +113,7 @@ func (d *Device) OpenWindow(size uint64, c Caching) (*Window, error) {
 	if err != nil {
 		return nil, d.opError(fmt.Sprintf("open %s window of %s", c, humanize.IBytes(size)), err)
 	}
-	w.origin = d.origin()
+	w.origin = d.leaks.origin()
 	return w, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
@@ -129,7 +130,7 @@ func graphJSON(g *topology.Graph) topologyJSON {
 		c := &g.Chips[i]
 		j := topologyChipJSON{Name: c.Name, PCI: c.PCI, Node: c.Node, Serial: c.Serial, ASIC: c.ASIC, Location: c.Location, Up: upLinks(g, i)}
 		// Wormhole's firmware reports a chip's place along with its identity, and one of them is at (0,0).
-		if c.Place != (topology.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
+		if c.Place != (remote.Place{}) || g.Arch == chip.Wormhole && c.ASIC != "" {
 			j.Place = &[2]int{int(c.Place.X), int(c.Place.Y)}
 		}
 		if c.Gateway != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
@@ -69,7 +70,7 @@ type farTarget struct {
 
 	mu    sync.Mutex
 	files int
-	chip  *topology.RemoteTarget
+	chip  *remote.Target
 	end   func() error
 }
 

@@ -38,7 +38,7 @@ hwtest                     -> reprise allocator chip kernels kmd hwtest/internal
 hwtest/internal/rig        -> reprise allocator chip dispatch dispatch/abi dispatch/cq kernels kernels/metal kmd hwtest/target internal/images  # what cases work with; knows none
 hwtest/internal/tensix     -> reprise allocator chip hwtest/internal/rig sim/emu/tensix/arith sim/emu/tensix/isa  # cases of the engines
 hwtest/internal/*          -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug hwtest/internal/* hwtest/target  # cases of the other layers
-hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
+hwtest/target              -> chip kernels kernels/metal kmd kmd/remote kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
@@ -55,7 +55,7 @@ mesh                       -> reprise allocator chip kernels kmd mesh/topology d
 mesh/hosts                 -> reprise allocator mesh  # meshes on several hosts in step
 mesh/hosts/hoststest       -> mesh/hosts mesh reprise allocator chip kernels  # tests for engines
 mesh/hosts/mpi             -> mesh/hosts dispatch  # the engine of jobs that mpirun starts
-mesh/topology              -> chip kmd internal/seam internal/kabi  # which chips there are, and the driver of chips without a PCI interface
+mesh/topology              -> chip kmd kmd/remote  # which chips there are
 
 # Patterns and observers on the API.
 pipeline                   -> reprise allocator dispatch  # transfers and replays that overlap
@@ -86,6 +86,7 @@ internal/debug/stack       -> nothing  # call stacks of ELF files, registers and
 
 # The driver boundary.
 kmd                        -> chip internal/seam internal/kabi  # ioctls, windows, pinned memory
+kmd/remote                 -> chip kmd internal/seam internal/kabi  # the driver of chips without a PCI interface
 kmd/session                -> kmd internal/seam internal/kabi  # records and plays what passes that boundary
 
 # Models of a driver and of chips: below the seam.
@@ -95,9 +96,9 @@ sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the
 sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/rv32 sim/emu/internal/translate internal/release internal/prefetch  # the emulator
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
-sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/internal/lanes  # the engines of one tile
+sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
 sim/emu/tensix/arith       -> nothing  # their arithmetic, the reference of kernel tests
-sim/emu/tensix/isa         -> chip  # words of their instructions and configuration, for tests
+sim/emu/tensix/isa         -> chip  # words of their instructions, and places of their configuration
 sim/emu/tensix/internal/lanes -> nothing  # inner loops of their vector unit
 sim/emu/tensix/internal/goldentest -> nothing  # what golden tests of the engines share
 sim/serve                  -> nothing  # the protocol of cards in other processes

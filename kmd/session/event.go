@@ -1,7 +1,9 @@
 package session
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strings"
 	"syscall"
 
@@ -206,4 +208,17 @@ func short(p []byte) string {
 		return fmt.Sprintf("%x... %d B", p[:shown], len(p))
 	}
 	return fmt.Sprintf("%x", p)
+}
+
+// Print writes the recording as text, one line for each event.
+func (s *Session) Print(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "%s: %d events\n", s.Target, len(s.Events))
+	for i := range s.Events {
+		fmt.Fprintf(out, "%6d  %v\n", i, &s.Events[i])
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("session: print: %w", err)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
 // finder is a search in progress.
@@ -85,7 +86,7 @@ func (f *finder) device(ctx context.Context, d *kmd.Device) (*seen, error) {
 		if top.Tile(xy).Harvested {
 			continue
 		}
-		w, err := ethernetWindow(d, xy)
+		w, err := remote.EthernetWindow(d, xy)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +150,7 @@ func (f *finder) join(i int, s *seen) {
 func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
 	c := &f.graph.Chips[i]
 	if f.graph.Arch != chip.Wormhole {
-		return nil, fmt.Errorf("%w: it has no device on this host, and only Wormhole's Ethernet firmware forwards", ErrUnreachable)
+		return nil, fmt.Errorf("%w: it has no device on this host, and only Wormhole's Ethernet firmware forwards", remote.ErrUnreachable)
 	}
 	from := *c.Gateway
 	if v, ok := f.via[from.Chip]; ok { // more than one link away: the firmware on the way forwards
@@ -158,17 +159,17 @@ func (f *finder) readRemote(ctx context.Context, i int) (*seen, error) {
 		from = e
 	}
 	if from.Chip >= len(f.devices) {
-		return nil, fmt.Errorf("%w: the chip in front of it has no device on this host", ErrUnreachable)
+		return nil, fmt.Errorf("%w: the chip in front of it has no device on this host", remote.ErrUnreachable)
 	}
 	f.via[i] = from.Chip
 	port := f.graph.Chips[from.Chip].Ports[from.Channel]
-	tun, err := OpenTunnel(f.devices[from.Chip], port.Tile, c.Place)
+	tun, err := remote.OpenTunnel(f.devices[from.Chip], port.Tile, c.Place)
 	if err != nil {
 		return nil, err
 	}
 	defer tun.Close()
 	if v, err := loadWord(f.devices[from.Chip], port.Tile, wormholeRouting); err != nil || v != 0 {
-		return nil, errors.Join(fmt.Errorf("%w: the Ethernet firmware doesn't forward", ErrUnreachable), err)
+		return nil, errors.Join(fmt.Errorf("%w: the Ethernet firmware doesn't forward", remote.ErrUnreachable), err)
 	}
 	top, err := chip.New(chip.Wormhole, chip.Harvesting{})
 	if err != nil {
@@ -198,7 +199,7 @@ func (f *finder) entry(device, to int) End {
 }
 
 func loadWord(d *kmd.Device, xy chip.XY, addr uint64) (uint32, error) {
-	w, err := ethernetWindow(d, xy)
+	w, err := remote.EthernetWindow(d, xy)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim"
@@ -47,7 +48,7 @@ func devices(t *testing.T, m *sim.Machine) []*kmd.Device {
 func ends(g *topology.Graph, m chip.Machine) []chip.Link {
 	number := func(i int) int {
 		for n, c := range m.Chips {
-			if g.Chips[i].PCI == "" && (topology.Place{X: c.X, Y: c.Y}) == g.Chips[i].Place && !c.PCI {
+			if g.Chips[i].PCI == "" && (remote.Place{X: c.X, Y: c.Y}) == g.Chips[i].Place && !c.PCI {
 				return n
 			}
 		}
@@ -115,7 +116,7 @@ func TestDiscoverNamesChips(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := g.Chips[1]; c.Name != "0000:01:00.0/eth8" || c.ASIC != "0000000100000002" || *c.Gateway != (topology.End{Chip: 0, Channel: 8}) ||
-		c.Place != (topology.Place{X: 1}) || c.Problem != nil {
+		c.Place != (remote.Place{X: 1}) || c.Problem != nil {
 		t.Errorf("%+v", c)
 	}
 	if n := g.Neighbors(1); len(n) != 1 || n[0] != 2 {
@@ -135,7 +136,7 @@ func TestDiscoverDegraded(t *testing.T) {
 		t.Errorf("%d chips and %d links are missing, want 0 and 2", c, l)
 	}
 	g = discover(t, ds[:3]...)
-	if c, _ := g.Missing(m.Spec()); c != 1 || len(g.Chips) != 4 || !errors.Is(g.Chips[3].Problem, topology.ErrUnreachable) {
+	if c, _ := g.Missing(m.Spec()); c != 1 || len(g.Chips) != 4 || !errors.Is(g.Chips[3].Problem, remote.ErrUnreachable) {
 		t.Errorf("without a card: %d chips are missing, %+v", c, g.Chips[3])
 	}
 	n300 := emulated(t, sim.N300(sim.LinkFault("link-down=0:8")))
@@ -179,9 +180,25 @@ func TestDiscoverSimulator(t *testing.T) {
 			if diff := cmp.Diff(sorted(want), ends(g, tt.spec)); diff != "" {
 				t.Errorf("links (-described +found):\n%s", diff)
 			}
-			if tt.spec.Arch == chip.Wormhole {
-				testTunnel(t, ds[0])
-			}
 		})
 	}
+}
+
+func open(t *testing.T, target kmd.Target) *kmd.Device {
+	t.Helper()
+	d, err := kmd.Open(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
+	t.Helper()
+	if m.Err() != nil {
+		t.Fatal(m.Err())
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
 // Graph is the chips of a machine and their links.
@@ -24,11 +25,11 @@ type Chip struct {
 	// Location is the number of the chip on its board, where the firmware reports it.
 	Location int
 	// Place is the chip's coordinate in Wormhole's Ethernet firmware.
-	Place Place
+	Place remote.Place
 	// Gateway is the channel of another chip that leads to a remote chip, or nil for a chip with a PCI interface.
 	Gateway *End
 	Ports   []Port // by channel
-	// Problem is why the chip's own links could not be read, or nil. It wraps ErrUnreachable, ErrNoAnswer or an error of
+	// Problem is why the chip's own links could not be read, or nil. It wraps remote.ErrUnreachable, remote.ErrNoAnswer or an error of
 	// package kmd.
 	Problem error
 }

@@ -1,51 +1,40 @@
 package topology
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 )
-
-// RemoteTarget is a Wormhole without a PCI interface, as a target for kmd.Open. Accesses go through a [Tunnel]. Its device has
-// windows, but can't pin host memory, which the chip can't reach. Command queues use the link that kmd.Device.Uplink returns.
-type RemoteTarget struct {
-	local  kmd.Target
-	name   string
-	place  Place
-	tunnel chip.XY // Ethernet tile of the local chip
-	link   kmd.Link
-}
 
 // Remote returns the target of chip i of the graph, which has no PCI interface and is accessed through a neighbour that has one.
 // local are the targets of the devices that the graph was found with, in order. Of the links to the neighbour that are up, the
-// first one carries the tunnel and the last one the command queues. The error wraps ErrUnreachable or ErrRange, or is the
+// first one carries the tunnel and the last one the command queues. The error wraps remote.ErrUnreachable or remote.ErrRange, or is the
 // chip's Problem.
-func (g *Graph) Remote(i int, local []kmd.Target) (*RemoteTarget, error) {
+func (g *Graph) Remote(i int, local []kmd.Target) (*remote.Target, error) {
 	if i < len(local) || i >= len(g.Chips) {
-		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i, ErrRange, len(g.Chips), len(local))
+		return nil, fmt.Errorf("topology: chip %d: %w: of %d chips those from %d on have no PCI interface", i,
+			remote.ErrRange, len(g.Chips), len(local))
 	}
 	c := &g.Chips[i]
-	fail := func(err error) (*RemoteTarget, error) { return nil, fmt.Errorf("topology: chip %s: %w", c.Name, err) }
+	fail := func(err error) (*remote.Target, error) { return nil, fmt.Errorf("topology: chip %s: %w", c.Name, err) }
 	switch {
 	case c.Problem != nil:
 		return fail(c.Problem)
 	case g.Arch != chip.Wormhole:
-		return fail(fmt.Errorf("%w: only Wormhole's Ethernet firmware forwards", ErrUnreachable))
+		return fail(fmt.Errorf("%w: only Wormhole's Ethernet firmware forwards", remote.ErrUnreachable))
 	}
 	links := g.linksToLocal(i, len(local))
 	if len(links) == 0 {
-		return fail(fmt.Errorf("%w: no link that is up leads to a chip with a PCI interface%s", ErrUnreachable, g.lost(i)))
+		return fail(fmt.Errorf("%w: no link that is up leads to a chip with a PCI interface%s", remote.ErrUnreachable, g.lost(i)))
 	}
 	n, last := links[0].A.Chip, links[len(links)-1]
-	return &RemoteTarget{
-		local: local[n], name: g.Chips[n].Name + "/" + c.Place.String(), place: c.Place,
-		tunnel: g.Chips[n].Ports[links[0].A.Channel].Tile,
-		link: kmd.Link{
+	return &remote.Target{
+		Local: local[n], Name: g.Chips[n].Name + "/" + c.Place.String(), Place: c.Place,
+		Tile: g.Chips[n].Ports[links[0].A.Channel].Tile,
+		Link: kmd.Link{
 			Name: g.linkName(last),
 			Near: g.Chips[n].Ports[last.A.Channel].Tile, Far: c.Ports[last.B.Channel].Tile, NearChannel: last.A.Channel,
 		},
@@ -105,31 +94,4 @@ func (g *Graph) lost(i int) string {
 		}
 	}
 	return s
-}
-
-// String returns the local chip's PCI address and the chip's place, such as "0000:01:00.0/(1,0)".
-func (t *RemoteTarget) String() string { return t.name }
-
-// Node implements kmd.Target.
-func (t *RemoteTarget) Node() seam.Node { return remoteNode{t} }
-
-type remoteNode struct{ t *RemoteTarget }
-
-func (n remoteNode) String() string { return n.t.name }
-
-// Open implements seam.Node. It opens the local chip again for itself.
-func (n remoteNode) Open(flags int) (seam.File, error) {
-	if flags&syscall.O_EXCL != 0 {
-		return nil, fmt.Errorf("%s: a chip without a PCI interface can't be opened exclusively: %w", n.t.name, syscall.EINVAL)
-	}
-	local, err := kmd.Open(context.Background(), n.t.local, kmd.WithoutWaiting())
-	if err != nil {
-		return nil, err
-	}
-	tun, err := OpenTunnel(local, n.t.tunnel, n.t.place)
-	if err != nil {
-		local.Close()
-		return nil, err
-	}
-	return &remoteFile{t: n.t, local: local, tun: tun, windows: map[uint32]*remoteWindow{}}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/mesh/topology"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -153,7 +154,7 @@ func TestFarLinkWithoutAnEnd(t *testing.T) {
 		{Name: "near", PCI: "0000:01:00.0", Ports: []topology.Port{port(0, topology.End{Chip: 1, Channel: 0})}},
 		{Name: "far", Ports: []topology.Port{port(0, topology.End{Chip: 0, Channel: 200})}},
 	}, Links: []topology.Link{{A: topology.End{Chip: 1}, B: topology.End{Channel: 200}, State: topology.Up}}}
-	if _, err := g.Remote(1, []kmd.Target{sim.Wormhole()}); !errors.Is(err, topology.ErrUnreachable) {
+	if _, err := g.Remote(1, []kmd.Target{sim.Wormhole()}); !errors.Is(err, remote.ErrUnreachable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -194,7 +195,7 @@ func TestFarLinks(t *testing.T) {
 		for i := range g.Links { // they go down after the search
 			g.Links[i].State = topology.Down
 		}
-		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, topology.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {
+		if _, err := g.Remote(1, []kmd.Target{m.Card(0)}); !errors.Is(err, remote.ErrUnreachable) || !strings.Contains(err.Error(), "eth8 - ") {
 			t.Errorf("%s: without a link: %v", tt.name, err)
 		}
 	}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd/remote"
 )
 
 // Words of an Ethernet tile's L1 that its firmware keeps (tt-umd device/topology/topology_discovery_wormhole.cpp and
 // topology_discovery_blackhole.cpp; tt-metal hw/inc/internal/tt-1xx/blackhole/eth_fw_api.h; ttsim src/tile.cpp).
 const (
 	wormholeRouting = 0x104C      // 1: the firmware doesn't forward
-	wormholeTrained = 0x1104      // 0 training, 1 trained, 3 not connected; others are failures
 	wormholeHere    = 0x1108      // place of the chip: x in 23:16, y in 31:24
 	wormholeThere   = 0x1124      // place of the chip at the other end: x in 21:16, y in 27:22
 	wormholeResults = 0x1EC0      // words 64 and 65 board and chip, 72 and 73 the same of the other end, 76 its channel
@@ -19,8 +19,6 @@ const (
 	blackholeRemote = 0x7CFE0     // the same of the other end
 )
 
-const wormholeIsUp = 1 // at wormholeTrained
-
 // tile is what the firmware of an Ethernet tile reports.
 type tile struct {
 	xy    chip.XY
@@ -28,7 +26,7 @@ type tile struct {
 	named bool // the firmware identifies both ends
 
 	own, peer              asicID
-	ownPlace, peerPlace    Place
+	ownPlace, peerPlace    remote.Place
 	peerChannel            int
 	peerSerial             string
 	location, peerLocation int
@@ -48,7 +46,7 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 		return v
 	}
 	if a == chip.Wormhole {
-		switch word(wormholeTrained) {
+		switch word(remote.LinkState) {
 		case 0:
 			t.state = Training
 		case 1:
@@ -62,8 +60,8 @@ func readTile(a chip.Arch, load func(addr uint64) (uint32, error)) (t tile, err 
 		t.peer = asicID{word(wormholeResults + 4*72), word(wormholeResults + 4*73)}
 		t.peerChannel = int(word(wormholeResults+4*76) & 0xFF)
 		here, there := word(wormholeHere), word(wormholeThere)
-		t.ownPlace = Place{uint8(here >> 16), uint8(here >> 24)}
-		t.peerPlace = Place{uint8(there >> 16 & 63), uint8(there >> 22 & 63)}
+		t.ownPlace = remote.Place{X: uint8(here >> 16), Y: uint8(here >> 24)}
+		t.peerPlace = remote.Place{X: uint8(there >> 16 & 63), Y: uint8(there >> 22 & 63)}
 		t.peerSerial = fmt.Sprintf("%08X", t.peer[0])
 		t.named = t.state != Training && (t.own != asicID{} || t.peer != asicID{})
 		return t, err

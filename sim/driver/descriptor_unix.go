@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"errors"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -54,4 +55,13 @@ func closedBy(keep int) bool {
 	p := []unix.PollFd{{Fd: int32(keep), Events: unix.POLLIN}}
 	n, err := unix.Poll(p, 0)
 	return err == nil && n == 1 && p[0].Revents&unix.POLLHUP != 0
+}
+
+// errno unwraps the errno of an error that a Function or an operating system gave.
+func errno(err error) error {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no
+	}
+	return syscall.EINVAL
 }

@@ -1,11 +1,11 @@
 package driver
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
@@ -35,12 +35,12 @@ type device struct {
 	needsInit bool // between a reset and POST_RESET
 	detached  bool
 	tlbs      [kabi.MaxInboundTLBs]bool
-	iatu      [kabi.MaxIATURegions]iatuRegion
+	iatu      iatu
 	locks     [kabi.LockCount]*file
 	power     kabi.PowerState
 	powerSent int
 	barSize   [6]uint64
-	exports   []*export
+	exports   exports
 
 	// forPeers is fn for other cards, which must not wait for mu: its holder may be waiting for them.
 	forPeers atomic.Pointer[Function]
@@ -68,8 +68,9 @@ func newDevice(drv *Driver, ordinal int, bdf uint16) *device {
 	d.wake = sync.NewCond(&d.mu)
 	d.node.dev = d
 	d.dma.limit = d.arch.dmaLimit
-	for i := range d.iatu {
-		d.iatu[i].free = true
+	d.iatu.arch = d.arch
+	for i := range d.iatu.regions {
+		d.iatu.regions[i].free = true
 	}
 	d.tlbs[p.BAR.KernelWindow] = true
 	return d
@@ -91,7 +92,7 @@ func (d *device) attach(fn Function) {
 func (d *device) open(by *Process, flags int) (*file, error) {
 	excl := flags&syscall.O_EXCL != 0 && d.cfg.Version.atLeast(2, 10)
 	nonblock := flags&syscall.O_NONBLOCK != 0
-	f := &file{dev: d, proc: by, refs: 1, tlbs: map[uint32]int{}, bufs: map[uint8]*dmaBuffer{}}
+	f := &file{dev: d, proc: by, refs: 1, tlbs: map[uint32]int{}, fileMemory: fileMemory{bufs: map[uint8]*reach{}}}
 	f.power.Validity = kabi.PowerValidity(kabi.PowerFlagCount, 0)
 	aware := flags&syscall.O_APPEND != 0
 	if !aware {
@@ -134,6 +135,14 @@ func (d *device) open(by *Process, flags int) (*file, error) {
 	return f, nil
 }
 
+// unplugLaterLocked takes the device out if that is asked for and it is open.
+func (d *device) unplugLaterLocked() {
+	if u := &d.faults; u.unplugAfter > 0 && u.unplug == nil && len(d.files) > 0 {
+		// No caller is left to be told how the chip has ended.
+		u.unplug = time.AfterFunc(u.unplugAfter, func() { _ = d.remove() })
+	}
+}
+
 // aggregatePowerLocked ors the flags and takes the largest settings of all live files. A flag that a file doesn't declare
 // counts as on (tt-kmd chardev.c).
 func (d *device) aggregatePowerLocked() {
@@ -169,9 +178,9 @@ func (d *device) remove() error {
 	d.fn = nil
 	d.forPeers.Store(nil)
 	for f := range d.files {
-		f.releasePagesLocked()
+		d.releasePagesLocked(&f.fileMemory)
 	}
-	d.revokeExportsLocked()
+	d.exports.revoke()
 	d.wake.Broadcast()
 	d.mu.Unlock()
 	d.reset.Unlock()
@@ -204,7 +213,7 @@ func (d *device) release(f *file) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.releasePagesLocked()
+	d.releasePagesLocked(&f.fileMemory)
 	f.dropDescriptorLocked()
 	for i, holder := range d.locks {
 		if holder == f {
@@ -237,13 +246,4 @@ func (d *device) isDetached() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.detached
-}
-
-// errno unwraps the errno of an error that a Function or an operating system gave.
-func errno(err error) error {
-	var no syscall.Errno
-	if errors.As(err, &no) {
-		return no
-	}
-	return syscall.EINVAL
 }

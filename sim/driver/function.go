@@ -13,6 +13,8 @@
 // of a peer are refused with a DMAError.
 package driver
 
+import "fmt"
+
 // Function is a Tenstorrent chip as its host sees it: a PCI function with configuration space, memory behind BARs 0,
 // 2 and 4, and accesses of its own to host memory. Methods may be called from any goroutine.
 type Function interface {
@@ -77,4 +79,21 @@ type ResetAsker interface {
 	// OnResetAsked says what the firmware calls then. It is called from any goroutine, in the middle of an access to the
 	// function: it must not access the function, and return at once. Without it the message has no effect.
 	OnResetAsked(ask func())
+}
+
+// DMAError is an access of a device to host memory that its IOMMU refused.
+type DMAError struct {
+	Bus   uint64
+	Size  int
+	Write bool
+	Why   string
+}
+
+// Error implements error.
+func (e *DMAError) Error() string {
+	what := "read"
+	if e.Write {
+		what = "write"
+	}
+	return fmt.Sprintf("driver: device %s of %d bytes at bus address %#x: %s", what, e.Size, e.Bus, e.Why)
 }

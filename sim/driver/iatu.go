@@ -5,7 +5,16 @@ import (
 	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
 )
+
+// iatu holds the outbound regions of a card, which lead the aperture that its NoC reaches to bus
+// addresses. Its methods write the registers of the function that they are given; with nil they
+// leave hardware alone. device.mu guards the regions.
+type iatu struct {
+	arch    *arch
+	regions [kabi.MaxIATURegions]iatuRegion
+}
 
 // iatuRegion is an outbound region: offsets base to limit of the aperture that the NoC reaches lead to bus addresses
 // from target on.
@@ -37,34 +46,34 @@ const (
 
 const noRegion = -1
 
-// mapOutboundLocked takes a range of the aperture, first fit from the bottom or from the top, and an outbound region that
+// mapOutbound takes a range of the aperture, first fit from the bottom or from the top, and an outbound region that
 // leads it to a bus address (tt-kmd memory.c, setup_noc_dma).
-func (d *device) mapOutboundLocked(topDown bool, size, target uint64) (region int, noc uint64, err error) {
-	base, ok := d.findAperture(topDown, size)
+func (t *iatu) mapOutbound(fn Function, topDown bool, size, target uint64) (region int, noc uint64, err error) {
+	base, ok := t.findAperture(topDown, size)
 	if !ok {
 		return noRegion, 0, syscall.ENOMEM
 	}
-	region = slices.IndexFunc(d.iatu[:], func(r iatuRegion) bool { return r.free })
+	region = slices.IndexFunc(t.regions[:], func(r iatuRegion) bool { return r.free })
 	if region < 0 {
 		return noRegion, 0, syscall.ENOSPC
 	}
 	r := iatuRegion{base: base, limit: base + size - 1, target: target}
-	if d.arch.regionTB && size > iatuBlackholeRegion {
+	if t.arch.regionTB && size > iatuBlackholeRegion {
 		return noRegion, 0, syscall.EINVAL
 	}
-	d.iatu[region] = r
-	d.programRegion(region, r)
-	return region, d.arch.params.PCI.NOCBase + base, nil
+	t.regions[region] = r
+	t.program(fn, region, r)
+	return region, t.arch.params.PCI.NOCBase + base, nil
 }
 
 // findAperture finds a gap of size bytes between the live regions.
-func (d *device) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
-	limit := d.arch.nocLimit
+func (t *iatu) findAperture(topDown bool, size uint64) (base uint64, ok bool) {
+	limit := t.arch.nocLimit
 	if size == 0 || size-1 > limit {
 		return 0, false
 	}
 	var used []iatuRegion
-	for _, r := range d.iatu {
+	for _, r := range t.regions {
 		if !r.free {
 			used = append(used, r)
 		}
@@ -95,30 +104,23 @@ func (d *device) findAperture(topDown bool, size uint64) (base uint64, ok bool) 
 	return end - size, end >= size
 }
 
-// unmapOutboundLocked disables a region in hardware and releases it.
-func (d *device) unmapOutboundLocked(region *int) {
+// unmapOutbound disables a region in hardware and gives it back.
+func (t *iatu) unmapOutbound(fn Function, region *int) {
 	if *region == noRegion {
 		return
 	}
-	if !d.detached && d.fn != nil {
-		d.programRegion(*region, iatuRegion{})
+	if fn != nil {
+		t.program(fn, *region, iatuRegion{})
 	}
-	d.dropRegion(region)
+	t.regions[*region] = iatuRegion{free: true}
+	*region = noRegion
 }
 
-// dropRegion gives a region back without touching hardware.
-func (d *device) dropRegion(region *int) {
-	if *region != noRegion {
-		d.iatu[*region] = iatuRegion{free: true}
-		*region = noRegion
-	}
-}
-
-// programRegion writes a region's registers in the driver's order. A limit of zero disables it.
-func (d *device) programRegion(i int, r iatuRegion) {
-	p := d.arch.params
+// program writes a region's registers in the driver's order. A limit of zero disables it.
+func (t *iatu) program(fn Function, i int, r iatuRegion) {
+	p := t.arch.params
 	at := uint64(p.PCI.IATUBase) + uint64(i)*uint64(p.PCI.IATUStride)
-	write := func(reg uint64, v uint64) { d.fn.BARStore(2, at+reg, 4, v&0xFFFFFFFF) }
+	write := func(reg uint64, v uint64) { fn.BARStore(2, at+reg, 4, v&0xFFFFFFFF) }
 	write(iatuBaseLow, r.base)
 	write(iatuBaseHigh, r.base>>32)
 	write(iatuTargetLow, r.target)

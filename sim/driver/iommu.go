@@ -26,9 +26,10 @@ type busRange struct {
 
 // peerBAR is a range of another card's BAR.
 type peerBAR struct {
-	dev *device
-	bar int
-	off uint64
+	name string                    // of the card
+	fn   *atomic.Pointer[Function] // nil once the card is gone
+	bar  int
+	off  uint64
 }
 
 var _ PeerDMA = (*iommu)(nil)
@@ -158,19 +159,62 @@ func (m *iommu) access(bus uint64, p []byte, write bool) (*peerBAR, uint64, erro
 	return nil, 0, r.mem.read(bus-r.bus, p)
 }
 
-// DMAError is an access of a device to host memory that its IOMMU refused.
-type DMAError struct {
-	Bus   uint64
-	Size  int
-	Write bool
-	Why   string
+// function returns the peer's function, or nil and the error of an access to a peer that is gone.
+func (b *peerBAR) function(bus uint64, n int, write bool) (Function, error) {
+	if fn := b.fn.Load(); fn != nil {
+		return *fn, nil
+	}
+	return nil, &DMAError{Bus: bus, Size: n, Write: write, Why: fmt.Sprintf("the peer %s is gone", b.name)}
 }
 
-// Error implements error.
-func (e *DMAError) Error() string {
-	what := "read"
-	if e.Write {
-		what = "write"
+// write is a write of a card to its peer's BAR, which is posted.
+func (b *peerBAR) write(from *iommu, bus, off uint64, p []byte) error {
+	fn, err := b.function(bus, len(p), true)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("driver: device %s of %d bytes at bus address %#x: %s", what, e.Size, e.Bus, e.Why)
+	if to, ok := fn.(Peer); ok {
+		n := int64(len(p))
+		from.posted.Add(n)
+		to.PeerWrite(b.bar, off, p, func() { from.posted.Add(-n) })
+	} else {
+		fn.BARWrite(b.bar, off, p)
+	}
+	return nil
 }
+
+// read is a read by a card that waits for the answer. That of a Peer may take until the card is done with what it is doing.
+func (b *peerBAR) read(bus, off uint64, p []byte) error {
+	fn, err := b.function(bus, len(p), false)
+	if err != nil {
+		return err
+	}
+	if _, ok := fn.(Peer); ok {
+		return &DMAError{Bus: bus, Size: len(p), Why: fmt.Sprintf("it leads to BAR %d of %s, whose answer the device "+
+			"can't stand still for, since the peer may be waiting for it: let the peer write instead", b.bar, b.name)}
+	}
+	fn.BARRead(b.bar, off, p)
+	return nil
+}
+
+// ReadPeer implements PeerDMA.
+func (m *iommu) ReadPeer(bus uint64, n int, done func(p []byte)) bool {
+	m.mu.RLock()
+	r := m.findLocked(bus, uint64(n))
+	if r == nil || r.peer == nil {
+		m.mu.RUnlock()
+		return false
+	}
+	peer, off := r.peer, r.peer.off+bus-r.bus
+	m.mu.RUnlock()
+	fn, err := peer.function(bus, n, false)
+	to, ok := fn.(Peer)
+	if err != nil || !ok {
+		return false
+	}
+	to.PeerRead(peer.bar, off, n, done)
+	return true
+}
+
+// Posted implements PeerDMA.
+func (m *iommu) Posted() int64 { return m.posted.Load() }

@@ -4,6 +4,7 @@ package driver
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -44,10 +45,7 @@ func TestAssertion07_DeviceInfoEqualsSysfs(t *testing.T) {
 		i := kabi.GetDeviceInfo{In: kabi.GetDeviceInfoIn{OutputSizeBytes: 20}}
 		want(t, "ioctl", f.Ioctl(kabi.IoctlGetDeviceInfo, kabi.Bytes(&i)), nil)
 		dir := "sys/bus/pci/devices/0000:01:00.0/"
-		hex := func(v uint16) string {
-			const d = "0123456789abcdef"
-			return "0x" + string([]byte{d[v>>12], d[v>>8&15], d[v>>4&15], d[v&15]})
-		}
+		hex := func(v uint16) string { return fmt.Sprintf("%#04x", v) }
 		got := []string{r.file(dir + "vendor"), r.file(dir + "device"), r.file(dir + "subsystem_vendor"), r.file(dir + "subsystem_device")}
 		w := []string{hex(i.Out.VendorID), hex(i.Out.DeviceID), hex(i.Out.SubsystemVendorID), hex(i.Out.SubsystemID)}
 		if d := cmp.Diff(w, got); d != "" {
@@ -384,7 +382,7 @@ func TestSensorFiles(t *testing.T) {
 		class + "tt_eth_fw_ver": {"6.7.291", none}, class + "tt_m3bl_fw_ver": {"1.2.3.4", none}, class + "tt_arc_fw_ver": {"2.3.4.5", none},
 		class + "tt_ttflash_ver": {"3.1.2.0", none}, class + "tt_therm_trip_count": {none, "2"},
 	} {
-		for i, a := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for i, a := range archs {
 			r := newRig(t, a)
 			r.fn.setTelemetry(tags)
 			if _, err := fs.Stat(r.drv.FS(), name); w[i] == none {

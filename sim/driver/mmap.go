@@ -9,17 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/seam"
 )
 
-// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them from the ioctls.
-const (
-	offsetStep  = 1 << 36 // resources 0, 1, 2, each uncached and write-combined, in the order of kabi's mapping ids
-	offsetTLBUC = 6 * offsetStep
-	offsetTLBWC = 7 * offsetStep
-	bufferStep  = 1 << 32
-)
-
-// bufferBase is the offset of DMA buffer 0: 2^32 pages less 256 buffers.
-func bufferBase() uint64 { return (pageSize() - kabi.MaxDMABufs) << 32 }
-
 // barMap is a mapping of a range of a BAR. It implements seam.MMIO. Accesses outside it or after a zap raise SIGBUS,
 // as they do on a real mapping.
 type barMap struct {
@@ -163,7 +152,7 @@ func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
 		return f.mapWindowLocked((offset-offsetTLBUC)%offsetStep, n)
 	case offset < offsetTLBUC:
 		bar := int(offset / (2 * offsetStep) * 2)
-		in, size := offset%offsetStep, d.barLen(bar)
+		in, size := offset%offsetStep, d.barSize[bar]
 		if in > size || n > size-in {
 			return seam.Mapping{}, syscall.EINVAL
 		}
@@ -183,7 +172,7 @@ func (f *file) mapWindowLocked(off, n uint64) (seam.Mapping, error) {
 	if _, owned := f.tlbs[id]; !owned {
 		return seam.Mapping{}, syscall.EPERM
 	}
-	if start+n > d.barLen(bar) {
+	if start+n > d.barSize[bar] {
 		return seam.Mapping{}, syscall.ENXIO
 	}
 	f.tlbs[id]++

@@ -15,3 +15,12 @@ func holdPages(va, size uint64) hostPages { return hostPages{addr: va, size: siz
 
 // newMemoryFile returns no file: the memory is this process's alone.
 func newMemoryFile(uint64) (fd, flags int) { return -1, unix.MAP_ANON | unix.MAP_PRIVATE }
+
+// faultPage maps a page that may not be read.
+func faultPage() []byte {
+	b, err := unix.Mmap(-1, 0, int(pageSize()), unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return nil
+	}
+	return b
+}

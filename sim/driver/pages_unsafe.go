@@ -2,6 +2,7 @@ package driver
 
 import (
 	"encoding/binary"
+	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
@@ -85,3 +86,14 @@ func (h *hostPages) offsetOf(mem []byte) (off uint64, in bool) {
 	a := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem))))
 	return a - h.addr, a >= h.addr && a-h.addr < h.size
 }
+
+// drop gives up the pages.
+func (h *hostPages) drop() {
+	if h.unmap != nil {
+		h.unmap()
+		h.unmap = nil
+	}
+}
+
+// pageSize is that of the host in bytes.
+func pageSize() uint64 { return uint64(os.Getpagesize()) }

@@ -6,21 +6,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// pin is a pinned range of the caller's memory.
-type pin struct {
-	va, size uint64
-	bus      uint64
-	region   int
-	mem      hostPages
-}
-
-// dmaBuffer is memory of the driver that the device reaches.
-type dmaBuffer struct {
-	bus    uint64
-	region int
-	mem    hostPages
-}
-
 func (f *file) pinPages(arg []byte) error {
 	var in kabi.PinPagesIn
 	rest, ok := take(arg, &in)
@@ -59,26 +44,14 @@ func (f *file) pinPages(arg []byte) error {
 			return syscall.EINVAL // discontiguous
 		}
 	}
-	p := &pin{va: in.VirtualAddress, size: in.Size, region: noRegion}
-	p.mem = holdPages(in.VirtualAddress, in.Size)
-	bus, ok := d.dma.add(p.mem, p.size, readOnly)
-	if !ok {
-		p.mem.drop()
-		return syscall.ENOMEM
+	topDown := in.Flags&kabi.PinPagesNOCTopDown != 0
+	r, noc, err := d.reachLocked(holdPages(in.VirtualAddress, in.Size), readOnly,
+		topDown || in.Flags&kabi.PinPagesNOCDMA != 0, topDown)
+	if err != nil {
+		return err
 	}
-	p.bus = bus
-	out := kabi.PinPagesOutExtended{PhysicalAddress: bus}
-	if in.Flags&(kabi.PinPagesNOCDMA|kabi.PinPagesNOCTopDown) != 0 {
-		region, noc, err := d.mapOutboundLocked(in.Flags&kabi.PinPagesNOCTopDown != 0, in.Size, bus)
-		if err != nil {
-			d.dma.remove(bus)
-			p.mem.drop()
-			return err
-		}
-		p.region, out.NOCAddress = region, noc
-	}
-	f.pins = append(f.pins, p)
-	return answer(rest, in.OutputSizeBytes, &out)
+	f.pins = append(f.pins, &pin{r, in.VirtualAddress, in.Size})
+	return answer(rest, in.OutputSizeBytes, &kabi.PinPagesOutExtended{PhysicalAddress: r.bus, NOCAddress: noc})
 }
 
 func (f *file) unpinPages(arg []byte) error {
@@ -109,13 +82,6 @@ func (f *file) unpinPages(arg []byte) error {
 	return syscall.EINVAL
 }
 
-// unpinLocked ends a pin: the outbound region first, then the bus address, then the pages.
-func (d *device) unpinLocked(p *pin) {
-	d.unmapOutboundLocked(&p.region)
-	d.dma.remove(p.bus)
-	p.mem.drop()
-}
-
 func (f *file) allocateDMABuf(arg []byte) error {
 	var in kabi.AllocateDMABufIn
 	rest, ok := take(arg, &in)
@@ -135,51 +101,61 @@ func (f *file) allocateDMABuf(arg []byte) error {
 	if err != nil {
 		return errno(err)
 	}
-	b := &dmaBuffer{region: noRegion, mem: mem}
-	if b.bus, ok = d.dma.add(mem, mem.size, false); !ok {
-		mem.drop()
-		return syscall.ENOMEM
+	b, noc, err := d.reachLocked(mem, false, in.Flags&kabi.AllocateDMABufNOCDMA != 0, true)
+	if err != nil {
+		return err
 	}
-	out := kabi.AllocateDMABufOut{
+	f.bufs[in.BufIndex] = &b
+	put(rest, &kabi.AllocateDMABufOut{
 		PhysicalAddress: b.bus,
 		MappingOffset:   bufferBase() + uint64(in.BufIndex)*bufferStep,
 		Size:            in.RequestedSize,
-	}
-	if in.Flags&kabi.AllocateDMABufNOCDMA != 0 {
-		if b.region, out.NOCAddress, err = d.mapOutboundLocked(true, mem.size, b.bus); err != nil {
-			d.dma.remove(b.bus)
-			mem.drop()
-			return err
-		}
-	}
-	f.bufs[in.BufIndex] = b
-	put(rest, &out)
+		NOCAddress:      noc,
+	})
 	return nil
 }
 
-// releasePagesLocked ends what a file pinned and allocated.
-func (f *file) releasePagesLocked() {
+// mapPeerBar gives a range of another card's BAR a bus address of this card's (tt-kmd memory.c, ioctl_map_peer_bar).
+func (f *file) mapPeerBar(arg []byte) error {
+	var in kabi.MapPeerBarIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	const resources = 17 // PCI_NUM_RESOURCES of a kernel with SR-IOV
+	if in.Flags != 0 || in.PeerBarIndex >= resources || in.PeerBarLength == 0 {
+		return syscall.EINVAL
+	}
+	if !isDescriptor(int(int32(in.PeerFD))) {
+		return syscall.EBADF
+	}
 	d := f.dev
-	for _, b := range f.bufs {
-		d.dma.remove(b.bus)
-		d.unmapOutboundLocked(&b.region)
-		b.mem.drop()
+	d.drv.filesMu.Lock()
+	peer := d.drv.files[int(in.PeerFD)]
+	d.drv.filesMu.Unlock()
+	if peer == nil || peer.dev == d || peer.dev.arch.params.Arch != d.arch.params.Arch {
+		return syscall.EINVAL
 	}
-	clear(f.bufs)
-	for _, p := range f.pins {
-		d.unpinLocked(p)
+	size := uint64(0)
+	if in.PeerBarIndex < uint32(len(peer.dev.barSize)) {
+		peer.dev.mu.Lock()
+		size = peer.dev.barSize[int(in.PeerBarIndex)]
+		peer.dev.mu.Unlock()
 	}
-	f.pins = nil
-	for _, bus := range f.peers {
-		d.dma.remove(bus)
+	if uint64(in.PeerBarOffset) >= size || uint64(in.PeerBarLength) > size-uint64(in.PeerBarOffset) {
+		return syscall.EINVAL
 	}
-	f.peers = nil
-}
-
-// drop gives up the pages.
-func (h *hostPages) drop() {
-	if h.unmap != nil {
-		h.unmap()
-		h.unmap = nil
+	if len(rest) < kabi.Size[kabi.MapPeerBarOut]() {
+		return syscall.EFAULT
 	}
+	bus, ok := d.dma.insert(busRange{size: uint64(in.PeerBarLength),
+		peer: &peerBAR{peer.dev.name, &peer.dev.forPeers, int(in.PeerBarIndex), uint64(in.PeerBarOffset)}})
+	if !ok {
+		return syscall.ENOMEM
+	}
+	d.mu.Lock()
+	f.peers = append(f.peers, bus)
+	d.mu.Unlock()
+	put(rest, &kabi.MapPeerBarOut{DMAAddress: bus})
+	return nil
 }

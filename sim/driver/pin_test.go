@@ -178,15 +178,15 @@ func TestAssertion28_NoRoom(t *testing.T) {
 	d := newRig(t, chip.Wormhole).drv.devices[0]
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, _, err := d.mapOutboundLocked(false, 0xFFFE0000, 0); err != nil {
+	if _, _, err := d.iatu.mapOutbound(d.fn, false, 0xFFFE0000, 0); err != nil {
 		t.Fatalf("all of it: %v", err)
 	}
-	_, _, err := d.mapOutboundLocked(true, 4096, 0)
+	_, _, err := d.iatu.mapOutbound(d.fn, true, 4096, 0)
 	want(t, "one page more", err, syscall.ENOMEM)
 	b := newRig(t, chip.Blackhole).drv.devices[0]
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, _, err = b.mapOutboundLocked(false, 1<<40+4096, 0)
+	_, _, err = b.iatu.mapOutbound(b.fn, false, 1<<40+4096, 0)
 	want(t, "more than a Blackhole region", err, syscall.EINVAL)
 }
 
@@ -201,21 +201,21 @@ func TestApertureInvariants(t *testing.T) {
 		d := drv.devices[0]
 		limit := d.arch.nocLimit
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
-			i := rapid.IntRange(0, len(d.iatu)-1).Draw(t, "region")
-			if !d.iatu[i].free && rapid.Bool().Draw(t, "unmap") {
-				d.unmapOutboundLocked(&i)
+			i := rapid.IntRange(0, len(d.iatu.regions)-1).Draw(t, "region")
+			if !d.iatu.regions[i].free && rapid.Bool().Draw(t, "unmap") {
+				d.iatu.unmapOutbound(d.fn, &i)
 				continue
 			}
 			size := rapid.SampledFrom([]uint64{4096, 1 << 20, 1 << 30, 0x7FFF0000}).Draw(t, "size")
-			region, noc, err := d.mapOutboundLocked(rapid.Bool().Draw(t, "top down"), size, 0)
+			region, noc, err := d.iatu.mapOutbound(d.fn, rapid.Bool().Draw(t, "top down"), size, 0)
 			if err != nil {
 				continue
 			}
-			r := d.iatu[region]
+			r := d.iatu.regions[region]
 			if noc-d.arch.params.PCI.NOCBase != r.base || r.limit-r.base+1 != size || r.limit > limit {
 				t.Fatalf("region %+v for %#x", r, size)
 			}
-			for j, o := range d.iatu {
+			for j, o := range d.iatu.regions {
 				if j != region && !o.free && o.base <= r.limit && r.base <= o.limit {
 					t.Fatalf("%+v overlaps %+v", r, o)
 				}

@@ -116,18 +116,6 @@ func (p *Process) Kill() error {
 	return errors.Join(errs...)
 }
 
-// exitRank says when a file's last reference goes at the end of its process: with the mappings, with the descriptors, or
-// last.
-func (f *file) exitRank() int {
-	switch {
-	case f.last:
-		return 2
-	case f.fd >= 0:
-		return 1
-	}
-	return 0
-}
-
 // take takes the process's files out of its hands, and returns those to release. A request that is under way
 // releases its file when it ends.
 func (p *Process) take() (files []*file) {

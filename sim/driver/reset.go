@@ -24,7 +24,7 @@ func (f *file) resetDevice(arg []byte) error {
 	case kabi.ResetPCIeLink, kabi.ResetConfigWrite, kabi.ResetUser, kabi.ResetASIC, kabi.ResetASICDMC:
 		// No card may be doing peer-to-peer transfers into a chip that is reset (tt-kmd chardev.c).
 		d.mu.Lock()
-		live := d.anyExport()
+		live := len(d.exports.live()) > 0
 		d.mu.Unlock()
 		if live {
 			return syscall.EBUSY
@@ -126,9 +126,9 @@ func (d *device) reclaim(f *file) {
 	}
 	clear(f.tlbs)
 	for _, p := range f.pins {
-		d.dropRegion(&p.region)
+		d.iatu.unmapOutbound(nil, &p.region)
 	}
 	for _, b := range f.bufs {
-		d.dropRegion(&b.region)
+		d.iatu.unmapOutbound(nil, &b.region)
 	}
 }

@@ -7,97 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/internal/kabi"
 )
 
-// arch holds the driver's constants for an architecture next to the chip's.
-type arch struct {
-	params   *chip.Params
-	counts   []int  // usable windows by class
-	dmaLimit uint64 // highest bus address of a mapping
-	nocLimit uint64 // highest offset in the aperture that the NoC reaches
-	regionTB bool   // an outbound region is at most 1 TiB
-}
-
-func archOf(p *chip.Params) *arch {
-	a := &arch{params: p}
-	for _, w := range p.Windows {
-		n := w.Count
-		if w.BAR == 4 {
-			n = min(n, int(p.PCI.BARSize[4]/w.Size)) // tt-kmd blackhole.c, blackhole_init
-		}
-		a.counts = append(a.counts, n)
-	}
-	switch p.Arch {
-	case chip.Wormhole:
-		a.dmaLimit = 1<<32 - 1
-		a.nocLimit = p.PCI.NOCSize - 1
-	case chip.Blackhole:
-		a.dmaLimit = 1<<58 - 1
-		a.nocLimit = p.PCI.NOCSize - 1
-		a.regionTB = true
-	}
-	return a
-}
-
-// windowByOffset finds the window that starts at an mmap offset inside the TLB range: BAR 0 windows at their BAR
-// offset, BAR 4 windows after the size of BAR 0.
-func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, bar int, start uint64, ok bool) {
-	bar0 := a.params.PCI.BARSize[0]
-	bar = 0
-	if off >= bar0 {
-		bar, off = 4, off-bar0
-	}
-	for i, w := range a.params.Windows {
-		if w.BAR != bar || off < w.Offset || (off-w.Offset)%w.Size != 0 {
-			continue
-		}
-		if n := (off - w.Offset) / w.Size; n < uint64(a.counts[i]) {
-			return uint32(w.First) + uint32(n), w, bar, off, true
-		}
-	}
-	return 0, chip.WindowClass{}, 0, 0, false
-}
-
-// packWindow lays a configuration out as the driver does: values are cut to the register's fields, nothing is refused
-// for what it means, and Wormhole's layout has no static virtual channel
-// (tt-kmd wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
-func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
-	put := func(first uint, width uint, v uint64) {
-		v &= 1<<width - 1
-		if first < 64 {
-			lo |= v << first
-		}
-		if first+width > 64 {
-			if first < 64 {
-				hi |= v >> (64 - first)
-			} else {
-				hi |= v << (first - 64)
-			}
-		}
-	}
-	shift := uint(0)
-	for 1<<shift != size {
-		shift++
-	}
-	n, nocBits := 36-shift, uint(1)
-	if a == chip.Blackhole {
-		n, nocBits = 64-shift, 2
-	}
-	put(0, n, c.Addr>>shift)
-	put(n, 6, uint64(c.XEnd))
-	put(n+6, 6, uint64(c.YEnd))
-	put(n+12, 6, uint64(c.XStart))
-	put(n+18, 6, uint64(c.YStart))
-	n += 24
-	put(n, nocBits, uint64(c.NOC))
-	n += nocBits
-	put(n, 1, uint64(c.Mcast))
-	put(n+1, 2, uint64(c.Ordering))
-	put(n+3, 1, uint64(c.Linked))
-	if a == chip.Blackhole {
-		put(n+4, 1, uint64(c.StaticVC))
-	}
-	return lo, hi
-}
-
 // configureWindow programs the registers of a window: one 8-byte store on Wormhole, three 4-byte stores on Blackhole,
 // whose registers are only 4-byte aligned.
 func (d *device) configureWindow(id uint32, size uint64, c *kabi.NOCTLBConfig) error {
@@ -137,82 +46,36 @@ func (d *device) noteStore(off uint64, n uint64) {
 	}
 }
 
-func (f *file) allocateTLB(arg []byte) error {
-	var in kabi.AllocateTLBIn
-	rest, ok := take(arg, &in)
-	if !ok || len(rest) < kabi.Size[kabi.AllocateTLBOut]() {
-		return syscall.EFAULT
-	}
-	d := f.dev
+// kernelAccess makes an access through the driver's own window, strictly ordered.
+func (d *device) kernelAccess(x, y, noc uint8, addr uint64, width int, v uint64, store bool) (uint64, error) {
+	d.kernelWindow.Lock()
+	defer d.kernelWindow.Unlock()
 	p := d.arch.params
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.faults.windowsTakenLocked(d, in.Size) {
-		return syscall.ENOMEM
+	class, _ := p.WindowClassOf(p.BAR.KernelWindow)
+	bar, off, _ := p.WindowOffset(p.BAR.KernelWindow)
+	in := addr & (class.Size - 1)
+	cfg := kabi.NOCTLBConfig{Addr: addr - in, XEnd: uint16(x), YEnd: uint16(y), NOC: noc, Ordering: uint8(chip.Strict)}
+	if err := d.configureWindow(uint32(p.BAR.KernelWindow), class.Size, &cfg); err != nil {
+		return 0, err
 	}
-	n := 0
-	for i, w := range p.Windows {
-		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
-			n = d.arch.counts[i]
-			for id := w.First; id < w.First+n; id++ {
-				if !d.tlbs[id] && !d.exportedLocked(uint32(id)) {
-					d.tlbs[id] = true
-					f.tlbs[uint32(id)] = 0
-					off := w.Offset + uint64(id-w.First)*w.Size
-					if w.BAR == 4 {
-						off += p.PCI.BARSize[0]
-					}
-					out := kabi.AllocateTLBOut{ID: uint32(id), MmapOffsetUC: offsetTLBUC + off, MmapOffsetWC: offsetTLBWC + off}
-					put(rest, &out)
-					return nil
-				}
-			}
-			break
-		}
+	if d.faults.any.Load() && d.faults.load() {
+		return 1<<(8*width) - 1, nil
 	}
-	if n == 0 {
-		return syscall.EINVAL
+	if store {
+		d.fn.BARStore(bar, off+in, width, v)
+		return 0, nil
 	}
-	return syscall.ENOMEM
+	return d.fn.BARLoad(bar, off+in, width), nil
 }
 
-func (f *file) freeTLB(arg []byte) error {
-	var in kabi.FreeTLBIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
+// kernelWrite32 is the cleanup write at the end of a file. One that hardware can't express is dropped.
+//
+// The driver posts it and goes on to unpin memory, for which it waits for the IOMMU and the kernel's memory management;
+// by then the store has arrived. Here unpinning takes no time, so the store is pushed there by a read, which doesn't
+// overtake it.
+func (d *device) kernelWrite32(x, y, noc uint8, addr uint64, v uint32) {
+	if d.fn != nil {
+		_, _ = d.kernelAccess(x, y, noc, addr, 4, uint64(v), true)
+		_ = d.fn.ConfigRead(0)
 	}
-	if in.ID >= kabi.MaxInboundTLBs {
-		return syscall.EINVAL
-	}
-	d := f.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	maps, owned := f.tlbs[in.ID]
-	switch {
-	case !owned:
-		return syscall.EPERM
-	case maps > 0:
-		return syscall.EBUSY
-	}
-	delete(f.tlbs, in.ID)
-	d.tlbs[in.ID] = false
-	return nil
-}
-
-func (f *file) configureTLB(arg []byte) error {
-	var in kabi.ConfigureTLBIn
-	if _, ok := take(arg, &in); !ok {
-		return syscall.EFAULT
-	}
-	if in.ID >= kabi.MaxInboundTLBs {
-		return syscall.EINVAL
-	}
-	d := f.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, owned := f.tlbs[in.ID]; !owned {
-		return syscall.EPERM
-	}
-	class, _ := d.arch.params.WindowClassOf(int(in.ID))
-	return d.configureWindow(in.ID, class.Size, &in.Config)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 func unpackCombinations(e *Engine) (list []combination) {
@@ -168,40 +169,40 @@ func (p packs) combination() combination {
 
 func (p packs) run(d *director) bool {
 	g := &d.generator
-	d.want(cfgPackRead32, uint32(b2i(p.wide)))
-	d.want(cfgPackReadUnsigned, uint32(b2i(p.unsigned)))
-	d.want(cfgPackReadRaw, uint32(b2i(p.raw)))
-	d.want(cfgPackRound10, uint32(b2i(p.round)))
-	d.want(cfgDstFormat, p.in)
-	d.want(cfgPackFP8E4, uint32(b2i(!p.exp5)))
-	d.want(cfgRelu, p.relu)
-	d.want(cfgReluThreshold, g.rng.Uint32()&0x7FFF)
+	d.want(isa.PackRead32, uint32(b2i(p.wide)))
+	d.want(isa.PackReadUnsigned, uint32(b2i(p.unsigned)))
+	d.want(isa.PackReadRaw, uint32(b2i(p.raw)))
+	d.want(isa.PackRound10, uint32(b2i(p.round)))
+	d.want(isa.DstFormat, p.in)
+	d.want(isa.PackFP8E4, uint32(b2i(!p.exp5)))
+	d.want(isa.Relu, p.relu)
+	d.want(isa.ReluThreshold, g.rng.Uint32()&0x7FFF)
 	rows := pick(g, uint32(16), 16, 4)
 	base := uint32(dataBase+dataSize/2)/16 + d.slot*d.slotSize()
 	d.slot++
-	packers := configField(1)
+	packers := isa.Config(1)
 	if d.e.wormhole {
 		packers = numPackers
 	}
 	for i := range packers {
-		d.want(cfgPackInFormat+i, p.in)
-		d.want(cfgPackOutFormat+i, p.out)
-		d.want(cfgPackRows+i, rows)
-		d.want(cfgPackAccumulate+i, uint32(b2i(p.accumulate)))
-		d.want(cfgPackExponents+i, uint32(g.rng.IntN(5)))
-		d.want(cfgPackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
-		d.want(cfgPackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
+		d.want(isa.PackInFormat+i, p.in)
+		d.want(isa.PackOutFormat+i, p.out)
+		d.want(isa.PackRows+i, rows)
+		d.want(isa.PackAccumulate+i, uint32(b2i(p.accumulate)))
+		d.want(isa.PackExponents+i, uint32(g.rng.IntN(5)))
+		d.want(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(16)))
+		d.want(isa.PackDst+i, d.rowOfDst(srcRows)+uint32(i)*16)
 	}
 	size := max(bytesOf(elementBits(p.in)), 1)
-	d.want(cfgPackXStride, 0)
-	d.want(cfgPackYStride, 16*size)
-	d.want(cfgPackZStride, 256*size)
-	d.want(cfgPackWStride, 1024*size)
-	d.want(cfgEdgeMask, p.mask)
-	d.want(cfgEdgeMask+1, 0xFFFF)
-	d.want(cfgEdgeRowSet, 0)
-	d.want(cfgDstSwizzle, uint32(b2i(p.strided)))
-	d.want(cfgDstRemap, uint32(b2i(p.strided)))
+	d.want(isa.PackXStride, 0)
+	d.want(isa.PackYStride, 16*size)
+	d.want(isa.PackZStride, 256*size)
+	d.want(isa.PackWStride, 1024*size)
+	d.want(isa.EdgeMask, p.mask)
+	d.want(isa.EdgeMask+1, 0xFFFF)
+	d.want(isa.EdgeRowSet, 0)
+	d.want(isa.DstSwizzle, uint32(b2i(p.strided)))
+	d.want(isa.DstRemap, uint32(b2i(p.strided)))
 	n := uint32(16)
 	w := opPACR<<24 | 1 | p.units<<8 | uint32(b2i(p.strided))<<17
 	if d.e.wormhole {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // product is formats and modes of an instruction that computes rows of Dst from rows of the sources.
@@ -37,9 +38,9 @@ func (p product) run(d *director) bool {
 	d.load(0, p.a, p.int8, false)
 	d.load(1, p.b, p.int8, p.op == opGMPOOL)
 	d.formats(p.a, p.b, !p.implied)
-	d.want(cfgInt8Math, uint32(b2i(p.int8)))
-	d.want(cfgFp32Dst, uint32(b2i(p.wide)))
-	d.want(cfgKeepDenormals, uint32(b2i(p.keepsDenormals)))
+	d.want(isa.Int8Math, uint32(b2i(p.int8)))
+	d.want(isa.Fp32Dst, uint32(b2i(p.wide)))
+	d.want(isa.KeepDenormals, uint32(b2i(p.keepsDenormals)))
 	d.firstRows()
 	d.phase(p.phase)
 	w := p.op<<24 | p.mod<<19 | uint32(b2i(p.accumulate))<<21 | d.rowOfResult(8, p.wide || p.int8)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // moves is formats and modes of an instruction that moves rows between the sources and Dst.
@@ -70,13 +71,13 @@ func (m moves) run(d *director) bool {
 	d.load(1, m.a, false, false)
 	d.formats(m.a, m.b, !m.implied)
 	if m.forced {
-		d.want(cfgSrcAFormat, uint32(m.a)^1)
-		d.want(cfgSrcAFormatForced, uint32(m.a))
-		d.want(cfgSrcAForced, 1)
+		d.want(isa.SrcAFormat, uint32(m.a)^1)
+		d.want(isa.SrcAFormatForced, uint32(m.a))
+		d.want(isa.SrcAForced, 1)
 	}
-	d.want(cfgInt8Math, 0)
-	d.want(cfgFp32Dst, uint32(b2i(m.wide)))
-	d.want(cfgKeepDenormals, uint32(b2i(m.keepsDenormals)))
+	d.want(isa.Int8Math, 0)
+	d.want(isa.Fp32Dst, uint32(b2i(m.wide)))
+	d.want(isa.KeepDenormals, uint32(b2i(m.keepsDenormals)))
 	d.firstRows()
 	at := 12
 	if m.op == opMOVB2D {

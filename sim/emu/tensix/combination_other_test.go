@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // field is a field of an instruction, and the values that it is tried with.
@@ -90,7 +91,7 @@ func otherCombinations(e *Engine) []combination {
 	add(opMULDMAREG<<24|22<<12|21<<6|20, below(23, 2))
 	add(opDMANOP << 24)
 	add(opGATESRCRST<<24, below(0, 4))
-	word := uint32(e.places[cfgReluThreshold].word)
+	word := uint32(e.places[isa.ReluThreshold].Word)
 	if e.wormhole {
 		add(opREG2FLOP<<24|20, field{6, []uint32{0, 20, 40}}, below(16, 256))
 	} else {
@@ -166,11 +167,11 @@ func clearCombinations(e *Engine) (list []combination) {
 				d.fillDst(block)
 			}
 			d.firstRows()
-			d.want(cfgFp32Dst, uint32(b2i(wide)))
-			d.want(cfgInt8Math, uint32(b2i(int8)))
-			d.want(cfgZeroAbsolute, uint32(b2i(absolute)))
+			d.want(isa.Fp32Dst, uint32(b2i(wide)))
+			d.want(isa.Int8Math, uint32(b2i(int8)))
+			d.want(isa.ZeroAbsolute, uint32(b2i(absolute)))
 			if upper {
-				d.wantThread(thDstOffset, 512)
+				d.wantThread(isa.ThreadDstOffset, 512)
 			}
 		}
 		how := fmt.Sprintf(", 32 bits %v, int8 %v, absolute %v, upper half %v", wide, int8, absolute, upper)

@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // combination is formats and modes with which an instruction may be executed, and a program that does it.
@@ -86,7 +87,7 @@ func direct(r *rig) *director {
 	d := &director{generator: generator{rig: r}}
 	d.thread = d.rng.IntN(numThreads)
 	d.core = pick(&d.generator, 0, d.thread+1)
-	d.wantThread(thStateID, uint32(d.rng.IntN(2)))
+	d.wantThread(isa.ThreadStateID, uint32(d.rng.IntN(2)))
 	for block := range uint32(dstRows / 2 / srcRows) {
 		d.fillDst(block)
 	}
@@ -112,17 +113,17 @@ func (d *director) take(w uint32) bool {
 }
 
 // want sets a field of the configuration, if the architecture has it.
-func (d *director) want(f configField, v uint32) {
+func (d *director) want(f isa.Config, v uint32) {
 	p := d.e.places[f]
-	if v &= p.mask; d.bad == nil && d.e.cfg(&d.e.threads[d.thread], f) != v && !d.configure(f, v) {
+	if v &= p.Mask; d.bad == nil && d.e.cfg(&d.e.threads[d.thread], f) != v && !d.configure(f, v) {
 		d.bad = fmt.Errorf("field %d of the configuration, %#x: %v", f, v, d.why)
 	}
 }
 
 // wantThread sets a field of the thread's configuration, if the architecture has it.
-func (d *director) wantThread(f threadField, v uint32) {
+func (d *director) wantThread(f isa.Thread, v uint32) {
 	t := &d.e.threads[d.thread]
-	if v &= t.places[f].mask; d.bad == nil && t.field(f) != v && !d.setThread(f, v) {
+	if v &= t.places[f].Mask; d.bad == nil && t.field(f) != v && !d.setThread(f, v) {
 		d.bad = fmt.Errorf("field %d of the thread's configuration, %#x: %v", f, v, d.why)
 	}
 }
@@ -146,37 +147,37 @@ type unpack struct {
 
 // unpack returns the instruction that unpacks so, after it has configured the unpacker.
 func (d *director) unpack(u unpack) uint32 {
-	unit, context := configField(u.unit), configField(u.context)
+	unit, context := isa.Config(u.unit), isa.Config(u.context)
 	for s, _ := d.e.source(u.unit); s.matrixValid() && d.bad == nil; {
 		d.must(opCLEARDVALID<<24 | 1<<(22+u.unit))
 	}
-	d.want(cfgUnpackDescriptor+unit, 256<<16|0x10|uint32(u.in))
-	d.want(cfgUnpackDescriptor1+unit, 4<<16|1)
-	d.want(cfgUnpackOutFormat+unit, uint32(u.out))
-	d.want(cfgUnpackThrottle+unit, u.throttle)
-	d.want(cfgUnpackOwnThrottle, 1)
-	d.want(cfgUnpackUncompressed+2*unit+context, 1)
-	d.want(cfgUnpackOffset+2*unit+context, 0)
+	d.want(isa.UnpackDescriptor+unit, 256<<16|0x10|uint32(u.in))
+	d.want(isa.UnpackDescriptor1+unit, 4<<16|1)
+	d.want(isa.UnpackOutFormat+unit, uint32(u.out))
+	d.want(isa.UnpackThrottle+unit, u.throttle)
+	d.want(isa.UnpackOwnThrottle, 1)
+	d.want(isa.UnpackUncompressed+2*unit+context, 1)
+	d.want(isa.UnpackOffset+2*unit+context, 0)
 	if u.base == 0 {
 		u.base = dataBase + 16*uint32(d.rng.IntN(0x80))
 	}
-	d.want(cfgUnpackBase+2*unit+context, u.base/16-1)
+	d.want(isa.UnpackBase+2*unit+context, u.base/16-1)
 	if u.unit == 0 {
-		d.want(cfgUnpackToDstContext+context, uint32(b2i(u.toDst)))
-		d.want(cfgUnpackXDim+context, 256)
-		d.want(cfgUnpackDst+context, firstRows+rowSize*u.dst)
+		d.want(isa.UnpackToDstContext+context, uint32(b2i(u.toDst)))
+		d.want(isa.UnpackXDim+context, 256)
+		d.want(isa.UnpackDst+context, firstRows+rowSize*u.dst)
 	}
-	d.wantThread(thSrcASetByAddress, uint32(b2i(!u.toDst)))
-	d.want(cfgUnpackYStride+unit, 64)
-	d.want(cfgUnpackZStride+unit, 1024)
-	d.want(cfgUnpackHaloize+unit, uint32(b2i(u.haloize)))
-	d.want(cfgUnpackTilize+unit, uint32(b2i(u.tilize)))
-	d.want(cfgUnpackShift0+unit, uint32(4*b2i(u.tilize)))
-	d.want(cfgUnpackForceExponent+unit, uint32(b2i(u.forced)))
-	d.want(cfgUnpackExponent+unit, u.exponent)
-	d.want(cfgUnpackFP8E4+unit, uint32(b2i(u.exp4)))
-	d.want(cfgSrcUnsigned+unit, uint32(b2i(u.unsigned)))
-	d.wantThread(thUnpackContext+threadField(unit), u.context)
+	d.wantThread(isa.ThreadSrcASetByAddress, uint32(b2i(!u.toDst)))
+	d.want(isa.UnpackYStride+unit, 64)
+	d.want(isa.UnpackZStride+unit, 1024)
+	d.want(isa.UnpackHaloize+unit, uint32(b2i(u.haloize)))
+	d.want(isa.UnpackTilize+unit, uint32(b2i(u.tilize)))
+	d.want(isa.UnpackShift0+unit, uint32(4*b2i(u.tilize)))
+	d.want(isa.UnpackForceExponent+unit, uint32(b2i(u.forced)))
+	d.want(isa.UnpackExponent+unit, u.exponent)
+	d.want(isa.UnpackFP8E4+unit, uint32(b2i(u.exp4)))
+	d.want(isa.SrcUnsigned+unit, uint32(b2i(u.unsigned)))
+	d.wantThread(isa.ThreadUnpackContext+isa.Thread(unit), u.context)
 	d.must(opSETADCXX<<24 | 1<<(21+u.unit) | (rowSize*u.rows-1)<<10)
 	d.must(opSETADCXY<<24 | 1<<(21+u.unit) | 0xB)
 	d.must(opSETADCZW<<24 | 1<<(21+u.unit) | 0xF)
@@ -213,29 +214,29 @@ func (d *director) load(unit uint32, f arith.Format, int8, ones bool) {
 
 // formats sets the formats of the sources: on Blackhole, unless explicit, those of what the unpackers have left are used.
 func (d *director) formats(a, b arith.Format, explicit bool) {
-	d.want(cfgSrcAForced, 0)
-	d.want(cfgSrcAFormat, uint32(a))
-	d.want(cfgSrcBFormat, uint32(b))
-	d.wantThread(thExplicitSrcA, uint32(b2i(explicit)))
-	d.wantThread(thExplicitSrcB, uint32(b2i(explicit)))
+	d.want(isa.SrcAForced, 0)
+	d.want(isa.SrcAFormat, uint32(a))
+	d.want(isa.SrcBFormat, uint32(b))
+	d.wantThread(isa.ThreadExplicitSrcA, uint32(b2i(explicit)))
+	d.wantThread(isa.ThreadExplicitSrcB, uint32(b2i(explicit)))
 }
 
 // firstRows sets the counters of rows, offsets and the phase to 0.
 func (d *director) firstRows() {
-	d.wantThread(thDstOffset, 0)
-	d.wantThread(thFidelityBase, 0)
+	d.wantThread(isa.ThreadDstOffset, 0)
+	d.wantThread(isa.ThreadFidelityBase, 0)
 	d.must(opSETRWC<<24 | 15)
 }
 
 // phase sets the fidelity phase. Blackhole has no field for it: the address mode of a ZEROACC of rows without a result counts it up.
 func (d *director) phase(n uint32) {
 	if d.e.wormhole || n == 0 {
-		d.wantThread(thFidelityBase, n)
+		d.wantThread(isa.ThreadFidelityBase, n)
 		return
 	}
 	const mode, rows = 1, 16
-	d.wantThread(thModeFidelityIncrement+mode, n)
-	d.want(cfgZeroAbsolute, 0)
+	d.wantThread(isa.ThreadModeFidelityIncrement+mode, n)
+	d.want(isa.ZeroAbsolute, 0)
 	d.must(opZEROACC<<24 | clear16<<19 | mode<<14 | d.rowOfResult(8, false)/rows)
 }
 
@@ -243,7 +244,7 @@ func (d *director) phase(n uint32) {
 func (d *director) showSource(unit, rows uint32) {
 	d.firstRows()
 	d.formats(arith.TF32, arith.TF32, true)
-	d.want(cfgKeepDenormals, 1)
+	d.want(isa.KeepDenormals, 1)
 	to := d.rowOfResult(rows, true)
 	if unit == 0 {
 		for i := uint32(0); i < rows; i += 8 {
@@ -347,7 +348,7 @@ func combinationsFile(arch chip.Arch) string { return "testdata/" + arch.String(
 // Each combination gives what it gave when the vendor's simulator executed it with the same result.
 func TestCombinations(t *testing.T) {
 	effort.Long(t)
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(2026, 0))
@@ -422,7 +423,7 @@ func TestRefusedCombinationsLikeTTSim(t *testing.T) {
 	if !*differRefused {
 		t.Skip("-differ.refused is not set: it takes minutes")
 	}
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			refused, waits := 0, 0
 			rng := rand.New(rand.NewPCG(*differSeed, 2))

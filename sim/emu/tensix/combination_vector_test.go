@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 const (
@@ -14,7 +15,8 @@ const (
 
 func vectorCombinations(e *Engine) (list []combination) {
 	for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
-		if e.encoding[op].kind != executed {
+		kind, unused := e.encoding(op)
+		if kind != executed {
 			continue
 		}
 		at := 0
@@ -25,7 +27,7 @@ func vectorCombinations(e *Engine) (list []combination) {
 		for mode := range uint32(vectorModes) {
 			fixed := uint32(15) << at
 			w := op<<24 | mode<<at
-			if e.encoding[op].unused>>at&15 == 15 { // it has none
+			if unused>>at&15 == 15 { // it has none
 				if mode != 0 {
 					continue
 				}
@@ -66,8 +68,8 @@ func storedVectors(w, fixed, mode uint32) (list []combination) {
 		c := vector(w, fixed, fmt.Sprintf(", 32 bits %v, SrcB %v", wide, named(format)))
 		run := c.run
 		c.run = func(d *director) bool {
-			d.want(cfgFp32SFPU, uint32(b2i(wide)))
-			d.want(cfgSrcBFormat, uint32(format))
+			d.want(isa.Fp32SFPU, uint32(b2i(wide)))
+			d.want(isa.SrcBFormat, uint32(format))
 			return run(d)
 		}
 		list = append(list, c)
@@ -106,7 +108,8 @@ func (d *director) vector(w, fixed uint32) bool {
 	}
 	taken := false
 	for i := range vectorTries {
-		v := d.vectorOperands(op) &^ fixed &^ d.e.encoding[op].unused
+		_, unused := d.e.encoding(op)
+		v := d.vectorOperands(op) &^ fixed &^ unused
 		if i == vectorTries-1 {
 			v = 0
 		}

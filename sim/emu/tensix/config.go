@@ -1,66 +1,20 @@
 package tensix
 
-// Words of the configuration: shared by the threads, and of each thread
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/BackendConfiguration.md).
-const (
-	numConfigWords = 224
-	numThreadWords = 68
-)
-
-// configField is a field of the shared configuration, threadField one of a thread's. The tables say where they are.
-type (
-	configField uint8
-	threadField uint8
-)
-
-// bitField is where a field is: mask bits of a word from bit shift on.
-type bitField struct {
-	word, shift uint8
-	mask        uint32
-}
-
-// wordKind is where a word of the configuration is kept.
-type wordKind uint8
-
-const (
-	wordAbsent wordKind = iota
-	wordBanked          // in each bank
-	wordShared          // once
-	wordNone            // nowhere
-	wordTile            // it acts on the tile's processors
-	wordSeed            // it fills the random numbers of the vector unit
-)
-
-// configWord is what a word of the configuration takes.
-type configWord struct {
-	kind        wordKind
-	load, store bool
-	unsupported bool // a store is refused as such
-	mask        uint32
-}
-
-// threadWord is what SETC16 does to a word.
-type threadWord uint8
-
-const (
-	threadAbsent threadWord = iota
-	threadStored
-	threadUnsupported
-)
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 
 // cfg returns a field of the configuration, from the bank that t uses.
-func (e *Engine) cfg(t *thread, f configField) uint32 {
+func (e *Engine) cfg(t *thread, f isa.Config) uint32 {
 	p := &e.places[f]
-	return t.bank[p.word] >> p.shift & p.mask
+	return t.bank[p.Word] >> p.Shift & p.Mask
 }
 
 // on reports whether a field of the configuration is set.
-func (e *Engine) on(t *thread, f configField) bool { return e.cfg(t, f) != 0 }
+func (e *Engine) on(t *thread, f isa.Config) bool { return e.cfg(t, f) != 0 }
 
 // field returns a field of the thread's own configuration.
-func (t *thread) field(f threadField) uint32 {
+func (t *thread) field(f isa.Thread) uint32 {
 	p := &t.places[f]
-	return t.config[p.word] >> p.shift & p.mask
+	return t.config[p.Word] >> p.Shift & p.Mask
 }
 
 // words returns what the architecture's words take.
@@ -83,7 +37,7 @@ func (e *Engine) LoadConfig(word uint32) (uint32, bool) { return e.loadConfig(0,
 func (e *Engine) StoreConfig(word, v uint32) bool { return e.storeConfig(0, word, v) }
 
 func (e *Engine) loadConfig(bank, word uint32) (uint32, bool) {
-	if word >= numConfigWords || !e.words()[word].load {
+	if word >= numConfigWords || e.words()[word].access&load == 0 {
 		return 0, e.refuse(UnimplementedFunctionality, "load of configuration word %d, which is not emulated", word)
 	}
 	return e.config[bank][word], true
@@ -95,9 +49,9 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 	}
 	e.version++
 	switch w := &e.words()[word]; {
-	case w.unsupported:
+	case w.access&refused != 0:
 		return e.refuse(UnsupportedFunctionality, "store of %#x to configuration word %d, which is not supported", v, word)
-	case !w.store:
+	case w.access&store == 0:
 		return e.refuse(UnimplementedFunctionality, "store of %#x to configuration word %d, which is not emulated", v, word)
 	case w.kind == wordBanked:
 		e.config[bank][word] = v & w.mask
@@ -114,21 +68,22 @@ func (e *Engine) storeConfig(bank, word, v uint32) bool {
 
 // mustBeZero lists the fields that nothing may set, which keeps the units simple. The vendor's simulator leaves out stochastic
 // rounding, whose random numbers are not specified.
-var mustBeZero = []configField{
-	cfgSrcBForced, cfgDstForced, cfgRoundFPU, cfgRoundGasket, cfgRoundPacker, cfgRoundPadding, cfgRoundGSLF, cfgRoundBFP8,
+var mustBeZero = []isa.Config{
+	isa.SrcBForced, isa.DstForced, isa.RoundFPU, isa.RoundGasket, isa.RoundPacker, isa.RoundPadding, isa.RoundGSLF, isa.RoundBFP8,
 }
 
 // secondPacker are those of Blackhole's, which has one packer.
-var secondPacker = []configField{cfgPackDownMask, cfgPackDownRate, cfgPackAccumulate, cfgPackThreshold, cfgPackFP8E4, cfgPackThresholdValue}
+var secondPacker = []isa.Config{isa.PackDownMask, isa.PackDownRate, isa.PackAccumulate, isa.PackThreshold,
+	isa.PackFP8E4, isa.PackThresholdValue}
 
 // checkConfig refuses what nothing may set in a word that was just stored.
 func (e *Engine) checkConfig(bank, word uint32) bool {
-	check := func(f configField) bool {
+	check := func(f isa.Config) bool {
 		p := &e.places[f]
-		if uint32(p.word) != word || e.config[bank][word]>>p.shift&p.mask == 0 {
+		if uint32(p.Word) != word || e.config[bank][word]>>p.Shift&p.Mask == 0 {
 			return true
 		}
-		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.mask<<p.shift, word)
+		return e.refuse(UnsupportedFunctionality, "bits %#x of configuration word %d are not supported", p.Mask<<p.Shift, word)
 	}
 	if word <= 1 {
 		for _, f := range mustBeZero {
@@ -151,7 +106,7 @@ func (e *Engine) wrcfg(t *thread, a wrcfgArgs) bool {
 	if !e.configInRange(a.word) {
 		return false
 	}
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	if a.wide == 0 {
 		return e.storeConfig(bank, a.word, t.gpr[a.gpr])
 	}
@@ -170,7 +125,7 @@ func (e *Engine) rdcfg(t *thread, a rdcfgArgs) bool {
 	if !e.configInRange(a.word) {
 		return false
 	}
-	v, ok := e.loadConfig(t.field(thStateID), a.word)
+	v, ok := e.loadConfig(t.field(isa.ThreadStateID), a.word)
 	if ok {
 		t.gpr[a.gpr] = v
 	}
@@ -205,7 +160,7 @@ func (e *Engine) rmwcib3(t *thread, a rmwcib3Args) bool {
 
 // rmwcib changes the bits of a word that mask has.
 func (e *Engine) rmwcib(t *thread, word, data, mask uint32) bool {
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, word)
 	return ok && e.storeConfig(bank, word, v&^mask|data&mask)
 }
@@ -221,27 +176,25 @@ func (e *Engine) cfgshiftmask(t *thread, a cfgshiftmaskArgs) bool {
 	if scratch == 3 {
 		scratch = uint32(t.index)
 	}
-	bank := t.field(thStateID)
+	bank := t.field(isa.ThreadStateID)
 	v, ok := e.loadConfig(bank, a.word)
-	return ok && e.storeConfig(bank, a.word, v+e.cfg(t, cfgScratch+configField(scratch)))
+	return ok && e.storeConfig(bank, a.word, v+e.cfg(t, isa.Scratch+isa.Config(scratch)))
 }
 
 func (e *Engine) setc16(t *thread, a setc16Args) bool {
-	words, n := &threadWords[1], uint32(numThreadWords)
-	if e.wormhole {
-		words, n = &threadWords[0], 57
-	}
-	if a.reg >= n {
+	words := threadWords[e.chip&1]
+	if n := uint32(len(words)); a.reg >= n {
 		return e.refuse(UndefinedBehavior, "word %d of the thread's configuration: there are %d", a.reg, n)
 	}
 	switch words[a.reg] {
+	case threadStored:
 	case threadUnsupported:
 		return e.refuse(UnsupportedFunctionality, "word %d of the thread's configuration is not supported", a.reg)
-	case threadAbsent:
+	default:
 		return e.refuse(UnimplementedFunctionality, "word %d of the thread's configuration is not emulated", a.reg)
 	}
 	t.config[a.reg] = a.value
-	t.bank = &e.config[t.field(thStateID)]
+	t.bank = &e.config[t.field(isa.ThreadStateID)]
 	t.modesKnown, t.packModesKnown = 0, 0
 	return true
 }

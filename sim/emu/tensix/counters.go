@@ -1,44 +1,9 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+
 // Counters: RWC of the matrix unit and ADC of unpackers and packers
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{RWCs,ADCs}.md).
-
-// counter is a row counter: its value, and what it returns to ("carriage return").
-type counter struct{ value, carry uint32 }
-
-// step is what an address mode does to a counter.
-type step struct {
-	by                    uint32
-	clear, carry, toCarry bool
-}
-
-// advance applies a step to a counter of a power of two of rows.
-func (c *counter) advance(s *step, rows uint32) {
-	switch {
-	case s.toCarry:
-		c.value = (c.value + s.by) & (rows - 1)
-		c.carry = c.value
-	case s.clear:
-		*c = counter{}
-	case s.carry:
-		c.carry = (c.carry + s.by) & (rows - 1)
-		c.value = c.carry
-	default:
-		c.value = (c.value + s.by) & (rows - 1)
-	}
-}
-
-// addressMode is what an instruction of the matrix or vector unit does to the counters.
-type addressMode struct {
-	a, b, d       step
-	fidelity      uint32
-	clearFidelity bool
-	bias          uint32
-	clearBias     bool
-}
-
-// numModes is how many address modes a thread has.
-const numModes = 8
 
 // mode returns address mode i, decoded once after each change.
 func (t *thread) mode(i uint32) *addressMode {
@@ -46,16 +11,16 @@ func (t *thread) mode(i uint32) *addressMode {
 	if t.modesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f threadField) uint32 { return t.field(f + threadField(i)) }
-	on := func(f threadField) bool { return get(f) != 0 }
+	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
+	on := func(f isa.Thread) bool { return get(f) != 0 }
 	*m = addressMode{
-		a:             step{by: get(thModeSrcAIncrement), clear: on(thModeSrcAClear), carry: on(thModeSrcACarry)},
-		b:             step{by: get(thModeSrcBIncrement), clear: on(thModeSrcBClear), carry: on(thModeSrcBCarry)},
-		d:             step{by: get(thModeDstIncrement), clear: on(thModeDstClear), carry: on(thModeDstCarry), toCarry: on(thModeDstToCarry)},
-		fidelity:      get(thModeFidelityIncrement),
-		clearFidelity: on(thModeFidelityClear),
-		bias:          get(thModeBiasIncrement),
-		clearBias:     on(thModeBiasClear),
+		a:             step{by: get(isa.ThreadModeSrcAIncrement), clear: on(isa.ThreadModeSrcAClear), carry: on(isa.ThreadModeSrcACarry)},
+		b:             step{by: get(isa.ThreadModeSrcBIncrement), clear: on(isa.ThreadModeSrcBClear), carry: on(isa.ThreadModeSrcBCarry)},
+		d:             step{by: get(isa.ThreadModeDstIncrement), clear: on(isa.ThreadModeDstClear), carry: on(isa.ThreadModeDstCarry), toCarry: on(isa.ThreadModeDstToCarry)},
+		fidelity:      get(isa.ThreadModeFidelityIncrement),
+		clearFidelity: on(isa.ThreadModeFidelityClear),
+		bias:          get(isa.ThreadModeBiasIncrement),
+		clearBias:     on(isa.ThreadModeBiasClear),
 	}
 	t.modesKnown |= 1 << i
 	return m
@@ -64,7 +29,7 @@ func (t *thread) mode(i uint32) *addressMode {
 // advance applies address mode i to the counters of the thread, and to its fidelity phase if the instruction has one.
 func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 	if e.wormhole {
-		if t.bias != 0 || t.field(thModeBias) != 0 {
+		if t.bias != 0 || t.field(isa.ThreadModeBias) != 0 {
 			i += 4
 		}
 	} else if t.bias != 0 {
@@ -95,7 +60,7 @@ func (e *Engine) advance(t *thread, i uint32, fidelity bool) bool {
 
 // dstRow returns the row of Dst that an instruction with offset dst starts at.
 func (t *thread) dstRow(dst uint32) uint32 {
-	return (t.d.value + dst + t.field(thDstOffset)) & (dstRows - 1)
+	return (t.d.value + dst + t.field(isa.ThreadDstOffset)) & (dstRows - 1)
 }
 
 func (e *Engine) setrwc(t *thread, a setrwcArgs) bool {
@@ -135,40 +100,6 @@ func (e *Engine) incrwc(t *thread, a incrwcArgs) bool {
 	return true
 }
 
-// adc is a set of address counters: of an unpacker or of the packers. Channel 0 counts what is read, channel 1 what is written.
-type adc struct{ channel [2]channel }
-
-type channel struct{ x, y, z, w counter }
-
-// Sets of address counters of a thread.
-const (
-	adcUnpack0 = iota
-	adcUnpack1
-	adcPack
-	numADC
-)
-
-// Sizes of the address counters, in values.
-const (
-	sizeX = 1 << 18
-	sizeY = 1 << 13
-	sizeZ = 1 << 8
-	sizeW = 1 << 8
-)
-
-// dimension returns a counter of a channel, in the order X, Y, Z, W, and its size.
-func (c *channel) dimension(i uint32) (*counter, uint32) {
-	switch i {
-	case 0:
-		return &c.x, sizeX
-	case 1:
-		return &c.y, sizeY
-	case 2:
-		return &c.z, sizeZ
-	}
-	return &c.w, sizeW
-}
-
 // adcs calls f for each set of counters that an instruction names by a mask.
 func (e *Engine) adcs(t *thread, mask uint32, f func(*adc)) bool {
 	if mask == 0 {
@@ -200,74 +131,48 @@ func (e *Engine) setadcxx(t *thread, a setadcxxArgs) bool {
 	})
 }
 
-// pairs are the operands of the instructions that change two dimensions of both channels.
-type pairs struct {
-	mask   uint32    // of values to use
-	first  uint32    // dimension: X or Z
-	values [4]uint32 // first and second dimension of channel 0, then of channel 1
+// Dimensions that instructions on pairs of counters begin with.
+const (
+	dimensionX = 0
+	dimensionZ = 2
+)
+
+// pairs calls f for counters of two dimensions of both channels, the first and the one after it, that an instruction
+// names by a mask, and for its values.
+func (e *Engine) pairs(t *thread, first uint32, a setadcxyArgs, f func(c *counter, v, size uint32)) bool {
+	return e.adcs(t, a.units, func(s *adc) {
+		for i, v := range [...]uint32{a.x0, a.y0, a.x1, a.y1} {
+			if a.mask>>i&1 != 0 {
+				c, size := s.channel[i/2].dimension(first + uint32(i)%2)
+				f(c, v, size)
+			}
+		}
+	})
 }
 
-// each calls f for each counter and its value.
-func (p *pairs) each(s *adc, f func(c *counter, v, size uint32)) {
-	for i, v := range p.values {
-		if p.mask>>i&1 != 0 {
-			c, size := s.channel[i/2].dimension(p.first + uint32(i)%2)
-			f(c, v, size)
-		}
-	}
+// someCounters refuses a mask that names none.
+func (e *Engine) someCounters(mask uint32) bool {
+	return mask != 0 || e.refuse(UnsupportedFunctionality, "no counters")
 }
 
 // setPairs, addPairs and returnPairs set counters, add to them, and add to what they return to.
-func (e *Engine) setPairs(t *thread, units uint32, p pairs) bool {
-	if p.mask == 0 {
-		return e.refuse(UnsupportedFunctionality, "no counters")
-	}
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { *c = counter{v, v} })
-	})
+func (e *Engine) setPairs(t *thread, first uint32, a setadcxyArgs) bool {
+	return e.someCounters(a.mask) && e.pairs(t, first, a, func(c *counter, v, _ uint32) { *c = counter{v, v} })
 }
 
-func (e *Engine) addPairs(t *thread, units uint32, p pairs) bool {
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
-	})
+func (e *Engine) addPairs(t *thread, first uint32, a incadcxyArgs) bool {
+	all := setadcxyArgs{mask: 15, x0: a.x0, y0: a.y0, x1: a.x1, y1: a.y1, units: a.units}
+	return e.pairs(t, first, all, func(c *counter, v, size uint32) { c.value = (c.value + v) & (size - 1) })
 }
 
-func (e *Engine) returnPairs(t *thread, units uint32, p pairs) bool {
-	if p.mask == 0 {
-		return e.refuse(UnsupportedFunctionality, "no counters")
-	}
-	return e.adcs(t, units, func(s *adc) {
-		p.each(s, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
-	})
+func (e *Engine) returnPairs(t *thread, first uint32, a addrcrxyArgs) bool {
+	return e.someCounters(a.mask) &&
+		e.pairs(t, first, a, func(c *counter, v, size uint32) { c.advance(&step{by: v, carry: true}, size) })
 }
 
-const (
-	dimensionX  = 0
-	dimensionZ  = 2
-	allCounters = 15
-)
-
-func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool {
-	return e.setPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool {
-	return e.addPairs(t, a.units, pairs{allCounters, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool {
-	return e.returnPairs(t, a.units, pairs{a.mask, dimensionX, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) setadczw(t *thread, a setadczwArgs) bool {
-	return e.setPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) incadczw(t *thread, a incadczwArgs) bool {
-	return e.addPairs(t, a.units, pairs{allCounters, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
-
-func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool {
-	return e.returnPairs(t, a.units, pairs{a.mask, dimensionZ, [4]uint32{a.x0, a.y0, a.x1, a.y1}})
-}
+func (e *Engine) setadcxy(t *thread, a setadcxyArgs) bool { return e.setPairs(t, dimensionX, a) }
+func (e *Engine) incadcxy(t *thread, a incadcxyArgs) bool { return e.addPairs(t, dimensionX, a) }
+func (e *Engine) addrcrxy(t *thread, a addrcrxyArgs) bool { return e.returnPairs(t, dimensionX, a) }
+func (e *Engine) setadczw(t *thread, a setadczwArgs) bool { return e.setPairs(t, dimensionZ, a) }
+func (e *Engine) incadczw(t *thread, a incadczwArgs) bool { return e.addPairs(t, dimensionZ, a) }
+func (e *Engine) addrcrzw(t *thread, a addrcrzwArgs) bool { return e.returnPairs(t, dimensionZ, a) }

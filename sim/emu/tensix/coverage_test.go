@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // coverage counts which combinations of formats and modes compared programs have used.
@@ -16,13 +17,13 @@ func (r *rig) use(n int, w uint32) string {
 	t, e := &r.e.threads[n], r.e
 	switch op := w >> 24; op {
 	case opPACR:
-		return packUse(e.on(t, cfgPackRead32), e.cfg(t, cfgPackInFormat), e.cfg(t, cfgPackOutFormat), e.cfg(t, cfgRelu),
-			e.on(t, cfgPackAccumulate))
+		return packUse(e.on(t, isa.PackRead32), e.cfg(t, isa.PackInFormat), e.cfg(t, isa.PackOutFormat), e.cfg(t, isa.Relu),
+			e.on(t, isa.PackAccumulate))
 	case opUNPACR:
-		unit := configField(w >> 23 & 1)
-		toDst := unit == 0 && e.on(t, cfgUnpackToDstContext+configField(t.field(thUnpackContext)&1))
-		return unpackUse(uint32(unit), toDst, e.cfg(t, cfgUnpackDescriptor+unit)&15, e.cfg(t, cfgUnpackOutFormat+unit),
-			e.on(t, cfgUnpackHaloize+unit), e.on(t, cfgUnpackTilize+unit))
+		unit := isa.Config(w >> 23 & 1)
+		toDst := unit == 0 && e.on(t, isa.UnpackToDstContext+isa.Config(t.field(isa.ThreadUnpackContext)&1))
+		return unpackUse(uint32(unit), toDst, e.cfg(t, isa.UnpackDescriptor+unit)&15, e.cfg(t, isa.UnpackOutFormat+unit),
+			e.on(t, isa.UnpackHaloize+unit), e.on(t, isa.UnpackTilize+unit))
 	case opMVMUL, opGAPOOL, opELWADD, opELWSUB, opELWMUL, opGMPOOL:
 		var o operation
 		if e.begin(t, &o, 0) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
@@ -262,33 +263,33 @@ func (r *rig) push(w uint32) access {
 }
 
 // configure sets a field of the bank that the thread of the scene uses: the first by a store, the second by way of a GPR.
-func (r *rig) configure(f configField, v uint32) bool {
+func (r *rig) configure(f isa.Config, v uint32) bool {
 	const gpr = 60
 	p := r.e.places[f]
-	if p.mask == 0 {
+	if p.Mask == 0 {
 		return false
 	}
-	bank := r.e.threads[r.thread].field(thStateID)
-	w := r.e.config[bank][p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
+	bank := r.e.threads[r.thread].field(isa.ThreadStateID)
+	w := r.e.config[bank][p.Word]&^(p.Mask<<p.Shift) | v&p.Mask<<p.Shift
 	if bank == 0 {
-		return r.try(access{configWindow + 4*uint32(p.word), w, r.core})
+		return r.try(access{configWindow + 4*uint32(p.Word), w, r.core})
 	}
 	half := func(i uint32) uint32 {
 		v := w >> (16 * i) & 0xFFFF
 		return opSETDMAREG<<24 | v>>14<<22 | v&0x3FFF<<8 | 2*gpr + i
 	}
-	return r.try(r.push(half(0)), r.push(half(1)), r.push(opWRCFG<<24|gpr<<16|uint32(p.word)))
+	return r.try(r.push(half(0)), r.push(half(1)), r.push(opWRCFG<<24|gpr<<16|uint32(p.Word)))
 }
 
 // setThread is the access that sets a field of the thread's configuration.
-func (r *rig) setThread(f threadField, v uint32) bool {
+func (r *rig) setThread(f isa.Thread, v uint32) bool {
 	t := &r.e.threads[r.thread]
 	p := t.places[f]
-	if p.mask == 0 {
+	if p.Mask == 0 {
 		return false
 	}
-	w := t.config[p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
-	return r.try(r.push(opSETC16<<24 | uint32(p.word)<<16 | w&0xFFFF))
+	w := t.config[p.Word]&^(p.Mask<<p.Shift) | v&p.Mask<<p.Shift
+	return r.try(r.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF))
 }
 
 // fillData is the address of an access that fills the data of L1 with random numbers from a seed.
@@ -480,7 +481,7 @@ func (r *rig) refusedAlike(o *oracle, a access, why *Refusal) error {
 }
 
 func TestRandomProgramsLikeTTSim(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			t.Parallel()
 			differ(t, arch, *differSeed, *differFor)
@@ -638,8 +639,8 @@ func (r *rig) state(a access) string {
 	r.e.begin(t, &op, 0)
 	s := fmt.Sprintf("math %+v\nrows a %d b %d d %d\npack in %v out %v wide %d round %d relu %d acc %d open %v", op.math, op.rowA,
 		op.rowB, op.rowD,
-		arith.Format(r.e.cfg(t, cfgPackInFormat)), arith.Format(r.e.cfg(t, cfgPackOutFormat)), r.e.cfg(t, cfgPackRead32),
-		r.e.cfg(t, cfgPackRound10), r.e.cfg(t, cfgRelu), r.e.cfg(t, cfgPackAccumulate), r.e.packer.open)
+		arith.Format(r.e.cfg(t, isa.PackInFormat)), arith.Format(r.e.cfg(t, isa.PackOutFormat)), r.e.cfg(t, isa.PackRead32),
+		r.e.cfg(t, isa.PackRound10), r.e.cfg(t, isa.Relu), r.e.cfg(t, isa.PackAccumulate), r.e.packer.open)
 	if op.rowA < srcRows && op.rowB < srcRows {
 		s += fmt.Sprintf("\nSrcA %#x\nSrcB %#x\nDst valid %v", r.e.srcA.bank()[op.rowA], r.e.srcB.bank()[op.rowB], r.e.dst.valid[op.rowD%dstRows])
 	}

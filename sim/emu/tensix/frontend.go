@@ -4,39 +4,6 @@ package tensix
 // REPLAY expander into sequences that it has recorded (tt-isa-documentation
 // WormholeB0/TensixTile/TensixCoprocessor/{MOPExpander,REPLAY}.md).
 
-const (
-	queueSize  = 512 // of which one place stays empty
-	queueHigh  = 52  // a core's .ttinsn waits while more than these are in the queue
-	replaySize = 32
-	mopWords   = 9
-	nop        = opNOP << 24
-)
-
-// queue holds the instructions of a thread that are still to be executed.
-type queue struct {
-	words [queueSize]uint32
-	first uint32
-	n     uint32
-}
-
-func (q *queue) peek() uint32 { return q.words[q.first] }
-
-func (q *queue) pop() {
-	q.first = (q.first + 1) % queueSize
-	q.n--
-}
-
-// frontEnd is the state of a thread's expanders.
-type frontEnd struct {
-	mop      [mopWords]uint32
-	maskHigh uint32 // high half of the MOP's mask
-
-	replay    [replaySize]uint32
-	recordAt  uint32
-	recording uint32 // instructions still to be recorded
-	run       bool   // executes them too
-}
-
 // Expands reports whether an instruction that a core pushes may become many.
 func Expands(w uint32) bool { return w>>24 == opMOP || w>>24 == opREPLAY }
 

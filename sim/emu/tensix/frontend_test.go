@@ -14,7 +14,7 @@ func queued(t *testing.T, mop [mopWords]uint32, list ...uint32) []uint32 {
 	for i, w := range mop {
 		e.StoreMOP(0, i, w)
 	}
-	for _, w := range append([]uint32{opSEMWAIT<<24 | 1<<2 | whileZero}, list...) {
+	for _, w := range append(prog{opSEMWAIT<<24 | 1<<2 | whileZero}, list...) {
 		if !e.Push(0, w, true) {
 			t.Fatal(e.Fault())
 		}
@@ -39,11 +39,11 @@ func TestMOPExpandsToItsLoops(t *testing.T) {
 		list []uint32
 		want []uint32
 	}{
-		{"one instruction, in the last round another", [9]uint32{2, 3, nop, nop, nop, op(5), nop, op(7), op(8)}, []uint32{loops}, []uint32{5, 5, 8, 5, 5, 7}},
-		{"two instructions by turns", [9]uint32{1, 2, op(2), op(3), op(4), op(5), op(6), op(7), op(8)}, []uint32{loops}, []uint32{2, 5, 6, 5, 7, 3, 4}},
-		{"mask", [9]uint32{0, 0, 0, op(3), 0, 0, 0, op(7), 0}, []uint32{masked | 3<<16 | 5}, []uint32{7, 3, 7, 3}},
-		{"mask with SrcB and halo", [9]uint32{0, 3, op(2), op(3), op(4), op(5), op(6), op(7), op(8)}, []uint32{masked | 1<<16 | 1}, []uint32{7, 8, 3, 4, 5, 6, 2}},
-		{"high half of the mask", [9]uint32{0, 0, 0, nop, 0, 0, 0, op(7), 0}, []uint32{opMOP_CFG<<24 | 1, masked | 16<<16}, []uint32{7}},
+		{"one instruction, in the last round another", [9]uint32{2, 3, nop, nop, nop, op(5), nop, op(7), op(8)}, prog{loops}, prog{5, 5, 8, 5, 5, 7}},
+		{"two instructions by turns", [9]uint32{1, 2, op(2), op(3), op(4), op(5), op(6), op(7), op(8)}, prog{loops}, prog{2, 5, 6, 5, 7, 3, 4}},
+		{"mask", [9]uint32{0, 0, 0, op(3), 0, 0, 0, op(7), 0}, prog{masked | 3<<16 | 5}, prog{7, 3, 7, 3}},
+		{"mask with SrcB and halo", [9]uint32{0, 3, op(2), op(3), op(4), op(5), op(6), op(7), op(8)}, prog{masked | 1<<16 | 1}, prog{7, 8, 3, 4, 5, 6, 2}},
+		{"high half of the mask", [9]uint32{0, 0, 0, nop, 0, 0, 0, op(7), 0}, prog{opMOP_CFG<<24 | 1, masked | 16<<16}, prog{7}},
 	} {
 		if diff := cmp.Diff(tt.want, queued(t, tt.mop, tt.list...)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
@@ -59,10 +59,10 @@ func TestREPLAYRecordsAndPlaysAgain(t *testing.T) {
 		list []uint32
 		want []uint32
 	}{
-		{"recorded alone", []uint32{replay(0, 2, record), op(1), op(2), op(3)}, []uint32{3}},
-		{"recorded and executed", []uint32{replay(0, 2, record|run), op(1), op(2), op(3)}, []uint32{1, 2, 3}},
-		{"played", []uint32{replay(0, 2, record), op(1), op(2), replay(0, 2, 0), replay(1, 1, 0)}, []uint32{1, 2, 2}},
-		{"around the end of the buffer", []uint32{replay(31, 2, record), op(1), op(2), replay(31, 2, 0), replay(0, 1, 0)}, []uint32{1, 2, 2}},
+		{"recorded alone", prog{replay(0, 2, record), op(1), op(2), op(3)}, prog{3}},
+		{"recorded and executed", prog{replay(0, 2, record|run), op(1), op(2), op(3)}, prog{1, 2, 3}},
+		{"played", prog{replay(0, 2, record), op(1), op(2), replay(0, 2, 0), replay(1, 1, 0)}, prog{1, 2, 2}},
+		{"around the end of the buffer", prog{replay(31, 2, record), op(1), op(2), replay(31, 2, 0), replay(0, 1, 0)}, prog{1, 2, 2}},
 	} {
 		if diff := cmp.Diff(tt.want, queued(t, [mopWords]uint32{}, tt.list...)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // generator makes random programs that are mostly legal: scenes that configure a unit as kernels do, with some of it changed at
@@ -67,13 +68,13 @@ func (g *generator) sparse() uint32 {
 
 // randomConfig sets a random field of the configuration to a random value.
 func (g *generator) randomConfig() access {
-	p := g.e.places[g.rng.IntN(configFields)]
-	w := g.e.config[0][p.word]
-	v := g.sparse() & p.mask
+	p := g.e.places[g.rng.IntN(isa.NumConfig)]
+	w := g.e.config[0][p.Word]
+	v := g.sparse() & p.Mask
 	if g.chance(2) {
 		v &= 3
 	}
-	return access{configWindow + 4*uint32(p.word), w&^(p.mask<<p.shift) | v<<p.shift, g.core}
+	return access{configWindow + 4*uint32(p.Word), w&^(p.Mask<<p.Shift) | v<<p.Shift, g.core}
 }
 
 // randomRegister sets a GPR or a word of the MOP's configuration, or changes a semaphore, if the scene's core is the thread's own.
@@ -115,9 +116,9 @@ func (g *generator) loop() access {
 // randomThread sets a random field of the thread's configuration.
 func (g *generator) randomThread() access {
 	t := &g.e.threads[g.thread]
-	p := t.places[1+g.rng.IntN(threadFields-1)] // not the bank
-	w := t.config[p.word]&^(p.mask<<p.shift) | g.sparse()&p.mask<<p.shift
-	return g.push(opSETC16<<24 | uint32(p.word)<<16 | w&0xFFFF)
+	p := t.places[1+g.rng.IntN(isa.NumThread-1)] // not the bank
+	w := t.config[p.Word]&^(p.Mask<<p.Shift) | g.sparse()&p.Mask<<p.Shift
+	return g.push(opSETC16<<24 | uint32(p.Word)<<16 | w&0xFFFF)
 }
 
 // scene configures all units and chooses what is executed.
@@ -125,7 +126,7 @@ func (g *generator) scene() {
 	g.left = 100 + g.rng.IntN(800)
 	g.thread = g.rng.IntN(numThreads)
 	g.core = pick(g, 0, g.thread+1)
-	g.setThread(thStateID, uint32(b2i(g.chance(6))))
+	g.setThread(isa.ThreadStateID, uint32(b2i(g.chance(6))))
 	g.unpackers()
 	g.matrix()
 	g.packers()
@@ -147,7 +148,7 @@ func (g *generator) tile() {
 		g.try(g.push(opUNPACR<<24 | 1 | 1<<7 | 1<<6 | unit<<23))
 	}
 	if g.chance(3) { // GMPOOL wants ones
-		g.configure(cfgUnpackBase+2, g.ones()/16-1)
+		g.configure(isa.UnpackBase+2, g.ones()/16-1)
 	}
 	if g.chance(4) {
 		g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
@@ -157,7 +158,7 @@ func (g *generator) tile() {
 
 // ones returns where L1 has ones in the format that unpacker 1 reads.
 func (g *generator) ones() uint32 {
-	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], cfgUnpackDescriptor+1) & 15))
+	return onesOf(arith.Format(g.e.cfg(&g.e.threads[g.thread], isa.UnpackDescriptor+1) & 15))
 }
 
 // Formats of data, by what the vendor's simulator unpacks and computes with.
@@ -173,7 +174,7 @@ func (g *generator) unpackers() {
 	}
 	toDst := g.chance(6)
 	for unit, f := range []arith.Format{f, forB} {
-		u := configField(unit)
+		u := isa.Config(unit)
 		in := f
 		if f == arith.TF32 || f == arith.FP32 || (f == arith.FP16 || f == arith.BF16) && g.chance(5) {
 			in = arith.FP32
@@ -189,51 +190,51 @@ func (g *generator) unpackers() {
 				out = arith.TF32
 			}
 		}
-		g.configure(cfgUnpackDescriptor+u, 256<<16|0x10|uint32(in))
-		g.configure(cfgUnpackDescriptor1+u, 4<<16|1)
-		g.configure(cfgUnpackOutFormat+u, uint32(out))
-		g.configure(cfgUnpackThrottle+u, uint32(g.rng.IntN(3)))
-		for c := range configField(2) {
-			g.configure(cfgUnpackUncompressed+2*u+c, 1)
-			g.configure(cfgUnpackToDstContext+2*u+c, uint32(b2i(toDst && unit == 0)))
-			g.configure(cfgUnpackBase+2*u+c, dataBase/16-1+uint32(g.rng.IntN(0x80)))
-			g.configure(cfgUnpackOffset+2*u+c, uint32(g.rng.IntN(8)))
+		g.configure(isa.UnpackDescriptor+u, 256<<16|0x10|uint32(in))
+		g.configure(isa.UnpackDescriptor1+u, 4<<16|1)
+		g.configure(isa.UnpackOutFormat+u, uint32(out))
+		g.configure(isa.UnpackThrottle+u, uint32(g.rng.IntN(3)))
+		for c := range isa.Config(2) {
+			g.configure(isa.UnpackUncompressed+2*u+c, 1)
+			g.configure(isa.UnpackToDstContext+2*u+c, uint32(b2i(toDst && unit == 0)))
+			g.configure(isa.UnpackBase+2*u+c, dataBase/16-1+uint32(g.rng.IntN(0x80)))
+			g.configure(isa.UnpackOffset+2*u+c, uint32(g.rng.IntN(8)))
 			if unit == 0 {
-				g.configure(cfgUnpackXDim+c, 256)
-				g.configure(cfgUnpackDst+c, 64+16*uint32(g.rng.IntN(4)*b2i(g.chance(3))))
+				g.configure(isa.UnpackXDim+c, 256)
+				g.configure(isa.UnpackDst+c, 64+16*uint32(g.rng.IntN(4)*b2i(g.chance(3))))
 			}
 		}
-		g.configure(cfgUnpackAddDst, uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackAddDst, uint32(g.rng.IntN(2)))
 		size := uint32(2)
 		if out == arith.FP32 || out == arith.TF32 || out == arith.INT32 {
 			size = 4
 		}
-		g.configure(cfgUnpackYStride+u, 16*size*uint32(g.rng.IntN(2)))
-		g.configure(cfgUnpackZStride+u, 256*size)
-		g.configure(cfgUnpackHaloize+u, uint32(b2i(unit == 0 && !toDst && g.chance(5))))
-		g.configure(cfgUnpackTilize+u, uint32(b2i(unit == 0 && g.chance(6))))
-		g.configure(cfgUnpackForceExponent+u, uint32(b2i(g.chance(5))))
-		g.configure(cfgUnpackExponent+u, g.rng.Uint32())
-		g.configure(cfgUnpackFP8E4+u, uint32(g.rng.IntN(2)))
-		g.configure(cfgSrcUnsigned+u, uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackYStride+u, 16*size*uint32(g.rng.IntN(2)))
+		g.configure(isa.UnpackZStride+u, 256*size)
+		g.configure(isa.UnpackHaloize+u, uint32(b2i(unit == 0 && !toDst && g.chance(5))))
+		g.configure(isa.UnpackTilize+u, uint32(b2i(unit == 0 && g.chance(6))))
+		g.configure(isa.UnpackForceExponent+u, uint32(b2i(g.chance(5))))
+		g.configure(isa.UnpackExponent+u, g.rng.Uint32())
+		g.configure(isa.UnpackFP8E4+u, uint32(g.rng.IntN(2)))
+		g.configure(isa.SrcUnsigned+u, uint32(g.rng.IntN(2)))
 		shift := uint32(0)
-		if g.e.cfg(&g.e.threads[g.thread], cfgUnpackTilize+u) != 0 {
+		if g.e.cfg(&g.e.threads[g.thread], isa.UnpackTilize+u) != 0 {
 			shift = 4 // 64 bytes
 		}
-		g.configure(cfgUnpackShift0+u, shift)
-		g.configure(cfgUnpackShift1+u, 0)
+		g.configure(isa.UnpackShift0+u, shift)
+		g.configure(isa.UnpackShift1+u, 0)
 	}
-	g.configure(cfgUnpackOwnThrottle, uint32(g.rng.IntN(2)))
-	g.setThread(thSrcASetByAddress, uint32(b2i(!toDst)))
-	g.setThread(thUnpackContext, uint32(b2i(g.chance(4))))
-	g.setThread(thUnpackContext+1, uint32(b2i(g.chance(4))))
+	g.configure(isa.UnpackOwnThrottle, uint32(g.rng.IntN(2)))
+	g.setThread(isa.ThreadSrcASetByAddress, uint32(b2i(!toDst)))
+	g.setThread(isa.ThreadUnpackContext, uint32(b2i(g.chance(4))))
+	g.setThread(isa.ThreadUnpackContext+1, uint32(b2i(g.chance(4))))
 	rows := pick(g, 1, 8, 16, 32, 64, 64)
 	g.try(g.push(opSETADCXX<<24 | 3<<21 | uint32(16*rows-1)<<10))
 	g.try(g.push(opSETADCXY<<24 | 3<<21 | 0xB))
 	g.try(g.push(opSETADCZW<<24 | 3<<21 | 0xF))
-	g.configure(cfgSrcAFormat, uint32(f))
-	g.configure(cfgSrcBFormat, uint32(forB))
-	g.configure(cfgInt8Math, uint32(b2i(f == arith.INT8)))
+	g.configure(isa.SrcAFormat, uint32(f))
+	g.configure(isa.SrcBFormat, uint32(forB))
+	g.configure(isa.Int8Math, uint32(b2i(f == arith.INT8)))
 }
 
 func b2i(b bool) int {
@@ -244,25 +245,25 @@ func b2i(b bool) int {
 }
 
 func (g *generator) matrix() {
-	g.configure(cfgFp32Dst, uint32(g.rng.IntN(2)))
-	g.configure(cfgFp32SFPU, uint32(g.rng.IntN(2)))
-	g.configure(cfgKeepDenormals, uint32(b2i(g.chance(6))))
-	g.setThread(thDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
-	g.setThread(thFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.configure(isa.Fp32Dst, uint32(g.rng.IntN(2)))
+	g.configure(isa.Fp32SFPU, uint32(g.rng.IntN(2)))
+	g.configure(isa.KeepDenormals, uint32(b2i(g.chance(6))))
+	g.setThread(isa.ThreadDstOffset, pick(g, uint32(0), 0, 64, 512, uint32(g.rng.IntN(64))*16))
+	g.setThread(isa.ThreadFidelityBase, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
 	g.sources()
-	g.setThread(thKeepSrcValid, uint32(b2i(g.chance(8))))
-	g.setThread(thKeepSrcValid+1, uint32(b2i(g.chance(8))))
+	g.setThread(isa.ThreadKeepSrcValid, uint32(b2i(g.chance(8))))
+	g.setThread(isa.ThreadKeepSrcValid+1, uint32(b2i(g.chance(8))))
 	g.try(g.push(opSETRWC<<24 | 15))
 }
 
 // sources chooses the formats of the sources: often others than the unpackers', of which Blackhole must be told.
 func (g *generator) sources() {
 	explicit := g.chance(2)
-	g.setThread(thExplicitSrcA, uint32(b2i(explicit)))
-	g.setThread(thExplicitSrcB, uint32(b2i(explicit)))
-	if explicit && !g.e.on(&g.e.threads[g.thread], cfgInt8Math) {
-		g.configure(cfgSrcAFormat, uint32(pick(g, elementwiseFormats...)))
-		g.configure(cfgSrcBFormat, uint32(pick(g, slices.Concat(elementwiseFormats, []arith.Format{arith.INT16, arith.INT32})...)))
+	g.setThread(isa.ThreadExplicitSrcA, uint32(b2i(explicit)))
+	g.setThread(isa.ThreadExplicitSrcB, uint32(b2i(explicit)))
+	if explicit && !g.e.on(&g.e.threads[g.thread], isa.Int8Math) {
+		g.configure(isa.SrcAFormat, uint32(pick(g, elementwiseFormats...)))
+		g.configure(isa.SrcBFormat, uint32(pick(g, slices.Concat(elementwiseFormats, []arith.Format{arith.INT16, arith.INT32})...)))
 	}
 }
 
@@ -272,9 +273,9 @@ var elementwiseFormats = []arith.Format{arith.FP32, arith.TF32, arith.BF16, arit
 // modes sets all address modes, each word of the thread's configuration once.
 func (g *generator) modes() {
 	words := map[uint8]uint32{}
-	set := func(f threadField, v uint32) {
-		if p := g.e.threads[g.thread].places[f]; p.mask != 0 {
-			words[p.word] = words[p.word]&^(p.mask<<p.shift) | v&p.mask<<p.shift
+	set := func(f isa.Thread, v uint32) {
+		if p := g.e.threads[g.thread].places[f]; p.Mask != 0 {
+			words[p.Word] = words[p.Word]&^(p.Mask<<p.Shift) | v&p.Mask<<p.Shift
 		}
 	}
 	g.matrixModes(set)
@@ -286,16 +287,16 @@ func (g *generator) modes() {
 
 // everyPhase makes products and pools of each phase of the formats of the sources, which are rare otherwise.
 func (g *generator) everyPhase() {
-	p := g.e.threads[g.thread].places[thModeFidelityIncrement]
-	for i := range threadField(numModes) {
-		for _, f := range []threadField{thModeSrcAIncrement, thModeDstIncrement, thModeBiasIncrement} { // their words have all of a mode
-			if g.e.threads[g.thread].places[f+i].mask != 0 {
+	p := g.e.threads[g.thread].places[isa.ThreadModeFidelityIncrement]
+	for i := range isa.Thread(numModes) {
+		for _, f := range []isa.Thread{isa.ThreadModeSrcAIncrement, isa.ThreadModeDstIncrement, isa.ThreadModeBiasIncrement} { // their words have all of a mode
+			if g.e.threads[g.thread].places[f+i].Mask != 0 {
 				g.setThread(f+i, 0)
 			}
 		}
 	}
-	g.try(g.push(opSETC16<<24 | uint32(p.word)<<16 | 1<<p.shift))
-	g.configure(cfgUnpackBase+2, pick(g, g.ones(), g.ones(), dataBase)/16-1)
+	g.try(g.push(opSETC16<<24 | uint32(p.Word)<<16 | 1<<p.Shift))
+	g.configure(isa.UnpackBase+2, pick(g, g.ones(), g.ones(), dataBase)/16-1)
 	for _, w := range []uint32{opMVMUL << 24, opELWMUL << 24, opGAPOOL<<24 | 1<<19, opGMPOOL<<24 | 1<<19} {
 		g.tile()
 		for range 4 {
@@ -304,35 +305,35 @@ func (g *generator) everyPhase() {
 	}
 }
 
-func (g *generator) matrixModes(set func(threadField, uint32)) {
-	for i := range threadField(numModes) {
+func (g *generator) matrixModes(set func(isa.Thread, uint32)) {
+	for i := range isa.Thread(numModes) {
 		ab := pick(g, uint32(0), 8, 16, 4)
-		set(thModeSrcAIncrement+i, ab)
-		set(thModeSrcBIncrement+i, pick(g, ab, 8, 0))
-		for _, f := range []threadField{thModeSrcACarry, thModeSrcAClear, thModeSrcBCarry, thModeSrcBClear, thModeDstCarry, thModeDstClear} {
+		set(isa.ThreadModeSrcAIncrement+i, ab)
+		set(isa.ThreadModeSrcBIncrement+i, pick(g, ab, 8, 0))
+		for _, f := range []isa.Thread{isa.ThreadModeSrcACarry, isa.ThreadModeSrcAClear, isa.ThreadModeSrcBCarry, isa.ThreadModeSrcBClear, isa.ThreadModeDstCarry, isa.ThreadModeDstClear} {
 			set(f+i, uint32(b2i(g.chance(6))))
 		}
-		set(thModeDstToCarry+i, uint32(b2i(g.chance(12))))
-		set(thModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
-		set(thModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
-		set(thModeFidelityClear+i, uint32(b2i(g.chance(4))))
-		set(thModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
-		set(thModeBiasClear+i, 0)
+		set(isa.ThreadModeDstToCarry+i, uint32(b2i(g.chance(12))))
+		set(isa.ThreadModeDstIncrement+i, pick(g, uint32(0), 8, 8, 4, 2, 16, 64, 1016))
+		set(isa.ThreadModeFidelityIncrement+i, uint32(g.rng.IntN(3)*b2i(g.chance(3))))
+		set(isa.ThreadModeFidelityClear+i, uint32(b2i(g.chance(4))))
+		set(isa.ThreadModeBiasIncrement+i, uint32(b2i(g.chance(12) && g.e.wormhole)))
+		set(isa.ThreadModeBiasClear+i, 0)
 	}
 }
 
-func (g *generator) packModes(set func(threadField, uint32)) {
-	for i := range threadField(4) {
-		set(thPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
-		set(thPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
-		set(thPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
-		set(thPackModeYDstIncrement+i, 0)
-		set(thPackModeYDstCarry+i, 0)
-		set(thPackModeYDstClear+i, uint32(b2i(g.chance(3))))
-		set(thPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
-		set(thPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
-		set(thPackModeZDstIncrement+i, 0)
-		set(thPackModeZDstClear+i, uint32(b2i(g.chance(2))))
+func (g *generator) packModes(set func(isa.Thread, uint32)) {
+	for i := range isa.Thread(4) {
+		set(isa.ThreadPackModeYSrcIncrement+i, uint32(g.rng.IntN(5)))
+		set(isa.ThreadPackModeYSrcCarry+i, uint32(b2i(g.chance(5))))
+		set(isa.ThreadPackModeYSrcClear+i, uint32(b2i(g.chance(5))))
+		set(isa.ThreadPackModeYDstIncrement+i, 0)
+		set(isa.ThreadPackModeYDstCarry+i, 0)
+		set(isa.ThreadPackModeYDstClear+i, uint32(b2i(g.chance(3))))
+		set(isa.ThreadPackModeZSrcIncrement+i, uint32(b2i(g.chance(4))))
+		set(isa.ThreadPackModeZSrcClear+i, uint32(b2i(g.chance(4))))
+		set(isa.ThreadPackModeZDstIncrement+i, 0)
+		set(isa.ThreadPackModeZDstClear+i, uint32(b2i(g.chance(2))))
 	}
 }
 
@@ -348,40 +349,40 @@ func (g *generator) packPair() (wide uint32, in, out uint32) {
 
 func (g *generator) packers() {
 	wide, in, out := g.packPair()
-	g.configure(cfgPackRead32, wide)
-	g.configure(cfgPackReadUnsigned, uint32(g.rng.IntN(2)))
-	g.configure(cfgPackReadRaw, uint32(b2i(g.chance(8))))
+	g.configure(isa.PackRead32, wide)
+	g.configure(isa.PackReadUnsigned, uint32(g.rng.IntN(2)))
+	g.configure(isa.PackReadRaw, uint32(b2i(g.chance(8))))
 	round := arith.Format(in) == arith.FP16 && (wide == 1 || arith.Format(out) == arith.LF8 && g.chance(2))
-	g.configure(cfgPackRound10, uint32(b2i(round)))
-	g.configure(cfgDstFormat, in)
+	g.configure(isa.PackRound10, uint32(b2i(round)))
+	g.configure(isa.DstFormat, in)
 	rows := pick(g, uint32(16), 16, 4, uint32(1+g.rng.IntN(16)))
 	accumulate := uint32(b2i(g.chance(4)))
 	base := uint32(dataBase+dataSize/2) / 16
-	for i := range configField(numPackers) {
-		g.configure(cfgPackInFormat+i, in)
-		g.configure(cfgPackOutFormat+i, out)
-		g.configure(cfgPackRows+i, rows)
-		g.configure(cfgPackAccumulate+i, accumulate)
-		g.configure(cfgPackExponents+i, uint32(g.rng.IntN(5)))
-		g.configure(cfgPackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
-		g.configure(cfgPackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(uint32(b2i(!g.chance(3)))*15))
+	for i := range isa.Config(numPackers) {
+		g.configure(isa.PackInFormat+i, in)
+		g.configure(isa.PackOutFormat+i, out)
+		g.configure(isa.PackRows+i, rows)
+		g.configure(isa.PackAccumulate+i, accumulate)
+		g.configure(isa.PackExponents+i, uint32(g.rng.IntN(5)))
+		g.configure(isa.PackOut+i, base+uint32(i)*0x100-1+uint32(g.rng.IntN(64)))
+		g.configure(isa.PackDst+i, pick(g, uint32(0), 16*uint32(i), 64, 512)&^(uint32(b2i(!g.chance(3)))*15))
 	}
-	g.configure(cfgPackFP8E4, uint32(b2i(!g.chance(4))))
+	g.configure(isa.PackFP8E4, uint32(b2i(!g.chance(4))))
 	size := bytesOf(elementBits(in))
-	g.configure(cfgPackYStride, 16*size)
-	g.configure(cfgPackZStride, 256*size)
-	g.configure(cfgPackWStride, 1024*size)
-	g.configure(cfgRelu, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
-	g.configure(cfgReluThreshold, g.rng.Uint32()&0x7FFF)
-	g.configure(cfgEdgeMask, pick(g, uint32(0xFFFF), 0xFFFF, 1, 0))
-	g.configure(cfgEdgeMask+1, pick(g, uint32(0xFFFF), 1, 0))
-	for i := range configField(32) {
-		g.configure(cfgRowSets+i, uint32(b2i(g.chance(4))))
+	g.configure(isa.PackYStride, 16*size)
+	g.configure(isa.PackZStride, 256*size)
+	g.configure(isa.PackWStride, 1024*size)
+	g.configure(isa.Relu, uint32(g.rng.IntN(4)*b2i(g.chance(2))))
+	g.configure(isa.ReluThreshold, g.rng.Uint32()&0x7FFF)
+	g.configure(isa.EdgeMask, pick(g, uint32(0xFFFF), 0xFFFF, 1, 0))
+	g.configure(isa.EdgeMask+1, pick(g, uint32(0xFFFF), 1, 0))
+	for i := range isa.Config(32) {
+		g.configure(isa.RowSets+i, uint32(b2i(g.chance(4))))
 	}
-	g.configure(cfgEdgeRowSet, pick(g, uint32(0), 0, 0x55, 1, 4))
-	g.configure(cfgDstSwizzle, uint32(g.rng.IntN(2)))
-	g.configure(cfgDstRemap, g.e.cfg(&g.e.threads[0], cfgDstSwizzle))
-	g.configure(cfgZeroAbsolute, uint32(g.rng.IntN(2)))
+	g.configure(isa.EdgeRowSet, pick(g, uint32(0), 0, 0x55, 1, 4))
+	g.configure(isa.DstSwizzle, uint32(g.rng.IntN(2)))
+	g.configure(isa.DstRemap, g.e.cfg(&g.e.threads[0], isa.DstSwizzle))
+	g.configure(isa.ZeroAbsolute, uint32(g.rng.IntN(2)))
 	n := pick(g, uint32(16), 16, 64, 256, 8)
 	if !g.e.wormhole {
 		n = pick(g, uint32(16), 16, 16, 8)
@@ -447,7 +448,7 @@ func (g *generator) vector() uint32 {
 func (g *generator) anyOpcode() uint32 {
 	for {
 		op := uint32(g.rng.IntN(256))
-		if g.e.encoding[op].kind == executed || g.chance(400) && op > 4 {
+		if kind, _ := g.e.encoding(op); kind == executed || g.chance(400) && op > 4 {
 			return g.fields(op)
 		}
 	}
@@ -455,7 +456,7 @@ func (g *generator) anyOpcode() uint32 {
 
 // fields fills an opcode's fields.
 func (g *generator) fields(op uint32) uint32 {
-	unused := g.e.encoding[op].unused
+	_, unused := g.e.encoding(op)
 	v := g.sparse()
 	if g.chance(500) {
 		unused = 0

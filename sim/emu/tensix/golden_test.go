@@ -31,7 +31,7 @@ const (
 )
 
 func TestGoldenPrograms(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		t.Run(arch.String(), func(t *testing.T) {
 			if *updateGolden {
 				writeGolden(t, arch)

@@ -284,319 +284,174 @@ var mnemonics = [256]string{
 	opCFGSHIFTMASK:  "CFGSHIFTMASK",
 }
 
-// encodings says, by opcode, what each architecture has: Wormhole, Blackhole.
-var encodings = [2][256]encoding{
-	{
-		opMOP:           {kind: front},
-		opNOP:           {kind: front},
-		opMOP_CFG:       {kind: front},
-		opREPLAY:        {kind: front},
-		opMOVD2A:        {kind: executed, unused: 0x4c00},
-		opMOVDBGA2D:     {kind: unsupported},
-		opMOVD2B:        {kind: executed, unused: 0x4c00},
-		opMOVB2A:        {kind: executed, unused: 0x804fc0},
-		opZEROACC:       {kind: executed, unused: 0xc67c00},
-		opZEROSRC:       {kind: executed, unused: 0xffffe0},
-		opMOVA2D:        {kind: executed, unused: 0x4c00},
-		opMOVB2D:        {kind: executed, unused: 0xc00},
-		opTRNSPSRCA:     {kind: unsupported},
-		opRAREB:         {kind: unsupported},
-		opTRNSPSRCB:     {kind: executed, unused: 0xffffff},
-		opSHIFTXA:       {kind: unsupported},
-		opSHIFTXB:       {kind: unsupported},
-		opSETASHRMH0:    {kind: unsupported},
-		opSETASHRMH1:    {kind: unsupported},
-		opSETASHRMV:     {kind: unsupported},
-		opSETPKEDGOF:    {kind: unsupported},
-		opSETASHRMH:     {kind: unsupported},
-		opCLREXPHIST:    {kind: unsupported},
-		opCONV3S1:       {kind: unsupported},
-		opCONV3S2:       {kind: unsupported},
-		opMPOOL3S1:      {kind: unsupported},
-		opAPOOL3S1:      {kind: unsupported},
-		opMVMUL:         {kind: executed, unused: 0x367c00},
-		opELWMUL:        {kind: executed, unused: 0x67c00},
-		opELWADD:        {kind: executed, unused: 0x67c00},
-		opDOTPV:         {kind: unsupported},
-		opELWSUB:        {kind: executed, unused: 0x67c00},
-		opMPOOL3S2:      {kind: unsupported},
-		opAPOOL3S2:      {kind: unsupported},
-		opGMPOOL:        {kind: executed, unused: 0x363c00},
-		opGAPOOL:        {kind: executed, unused: 0x363c00},
-		opGATESRCRST:    {kind: executed, unused: 0xfffffc},
-		opCLEARDVALID:   {kind: executed, unused: 0x3ffffc},
-		opSETRWC:        {kind: executed, unused: 0x30},
-		opINCRWC:        {kind: executed, unused: 0xe0003f},
-		opSETIBRWC:      {kind: unsupported},
-		opMFCONV3S1:     {kind: unsupported},
-		opXMOV:          {kind: unsupported},
-		opPACR:          {kind: executed, unused: 0xfe606c},
-		opUNPACR:        {kind: executed, unused: 0x4000},
-		opUNPACR_NOP:    {kind: executed, unused: 0x7fffe0},
-		opRSTDMA:        {kind: unsupported},
-		opSETDMAREG:     {kind: executed, unused: 0x0},
-		opFLUSHDMA:      {kind: unsupported},
-		opREG2FLOP:      {kind: executed, unused: 0xe000},
-		opLOADIND:       {kind: unsupported},
-		opPACR_SETREG:   {kind: unsupported},
-		opTBUFCMD:       {kind: unsupported},
-		opSETADC:        {kind: executed, unused: 0x0},
-		opSETADCXY:      {kind: executed, unused: 0x1c0030},
-		opINCADCXY:      {kind: executed, unused: 0x1c003f},
-		opADDRCRXY:      {kind: executed, unused: 0x1c0030},
-		opSETADCZW:      {kind: executed, unused: 0x1c0030},
-		opINCADCZW:      {kind: executed, unused: 0x1c003f},
-		opADDRCRZW:      {kind: executed, unused: 0x1c0030},
-		opSETDVALID:     {kind: executed, unused: 0xfffffc},
-		opADDDMAREG:     {kind: executed, unused: 0x7c0000},
-		opSUBDMAREG:     {kind: unsupported},
-		opMULDMAREG:     {kind: executed, unused: 0x7c0000},
-		opBITWOPDMAREG:  {kind: unsupported},
-		opSHIFTDMAREG:   {kind: unsupported},
-		opCMPDMAREG:     {kind: unsupported},
-		opSETADCXX:      {kind: executed, unused: 0x100000},
-		opDMANOP:        {kind: executed, unused: 0xffffff},
-		opATINCGET:      {kind: unsupported},
-		opATINCGETPTR:   {kind: unsupported},
-		opATSWAP:        {kind: unsupported},
-		opATCAS:         {kind: unsupported},
-		opSTOREIND:      {kind: unsupported},
-		opSTOREREG:      {kind: executed, unused: 0x0},
-		opLOADREG:       {kind: unsupported},
-		opSFPLOAD:       {kind: executed, unused: 0x3c00},
-		opSFPLOADI:      {kind: executed, unused: 0x0},
-		opSFPSTORE:      {kind: executed, unused: 0x3c00},
-		opSFPLUT:        {kind: executed, unused: 0xffff},
-		opSFPMULI:       {kind: executed, unused: 0x0},
-		opSFPADDI:       {kind: executed, unused: 0x0},
-		opSFPDIVP2:      {kind: executed, unused: 0x0},
-		opSFPEXEXP:      {kind: executed, unused: 0xfff000},
-		opSFPEXMAN:      {kind: executed, unused: 0xfff000},
-		opSFPIADD:       {kind: executed, unused: 0x0},
-		opSFPSHFT:       {kind: executed, unused: 0x0},
-		opSFPSETCC:      {kind: executed, unused: 0xffe000},
-		opSFPMOV:        {kind: executed, unused: 0xfff000},
-		opSFPABS:        {kind: executed, unused: 0xfff000},
-		opSFPAND:        {kind: executed, unused: 0xff0000},
-		opSFPOR:         {kind: executed, unused: 0xff0000},
-		opSFPNOT:        {kind: executed, unused: 0xfff00f},
-		opSFPLZ:         {kind: executed, unused: 0xfff000},
-		opSFPSETEXP:     {kind: executed, unused: 0xf00000},
-		opSFPSETMAN:     {kind: executed, unused: 0x0},
-		opSFPMAD:        {kind: executed, unused: 0xf00000},
-		opSFPADD:        {kind: executed, unused: 0xf00000},
-		opSFPMUL:        {kind: executed, unused: 0xf00000},
-		opSFPPUSHC:      {kind: executed, unused: 0xffff00},
-		opSFPPOPC:       {kind: executed, unused: 0xffff00},
-		opSFPSETSGN:     {kind: executed, unused: 0xffe000},
-		opSFPENCC:       {kind: executed, unused: 0xffcf00},
-		opSFPCOMPC:      {kind: executed, unused: 0xffff0f},
-		opSFPTRANSP:     {kind: executed, unused: 0xffff0f},
-		opSFPXOR:        {kind: executed, unused: 0xfff00f},
-		opSFP_STOCH_RND: {kind: executed, unused: 0xc00000},
-		opSFPNOP:        {kind: executed, unused: 0xffffff},
-		opSFPCAST:       {kind: executed, unused: 0xfff000},
-		opSFPCONFIG:     {kind: executed, unused: 0x0},
-		opSFPSWAP:       {kind: executed, unused: 0xfff000},
-		opSFPLOADMACRO:  {kind: executed, unused: 0x3c00},
-		opSFPSHFT2:      {kind: executed, unused: 0x0},
-		opSFPLUTFP32:    {kind: executed, unused: 0xffff00},
-		opATGETM:        {kind: executed, unused: 0xff0000},
-		opATRELM:        {kind: executed, unused: 0xff0000},
-		opSTALLWAIT:     {kind: executed, unused: 0x0},
-		opSEMINIT:       {kind: executed, unused: 0xfc03},
-		opSEMPOST:       {kind: executed, unused: 0xfffc03},
-		opSEMGET:        {kind: executed, unused: 0xfffc03},
-		opSEMWAIT:       {kind: executed, unused: 0x7c00},
-		opWRCFG:         {kind: executed, unused: 0xc07800},
-		opRDCFG:         {kind: executed, unused: 0xc0f800},
-		opSETC16:        {kind: executed, unused: 0x0},
-		opRMWCIB0:       {kind: executed, unused: 0x0},
-		opRMWCIB1:       {kind: executed, unused: 0x0},
-		opRMWCIB2:       {kind: executed, unused: 0x0},
-		opRMWCIB3:       {kind: executed, unused: 0x0},
-	},
-	{
-		opMOP:           {kind: front},
-		opNOP:           {kind: front},
-		opMOP_CFG:       {kind: front},
-		opREPLAY:        {kind: front},
-		opRESOURCEDECL:  {kind: unsupported},
-		opMOVD2A:        {kind: executed, unused: 0xc00},
-		opMOVDBGA2D:     {kind: unsupported},
-		opMOVD2B:        {kind: executed, unused: 0xc00},
-		opMOVB2A:        {kind: executed, unused: 0x800fc0},
-		opMOVDBGB2D:     {kind: unsupported},
-		opZEROACC:       {kind: executed, unused: 0xe03c00},
-		opZEROSRC:       {kind: executed, unused: 0xffffe0},
-		opMOVA2D:        {kind: executed, unused: 0xc00},
-		opMOVB2D:        {kind: executed, unused: 0x400},
-		opTRNSPSRCA:     {kind: unsupported},
-		opRAREB:         {kind: unsupported},
-		opTRNSPSRCB:     {kind: executed, unused: 0xffffff},
-		opSHIFTXA:       {kind: unsupported},
-		opSHIFTXB:       {kind: unsupported},
-		opSETASHRMH0:    {kind: unsupported},
-		opSETASHRMH1:    {kind: unsupported},
-		opSETASHRMV:     {kind: unsupported},
-		opSETPKEDGOF:    {kind: unsupported},
-		opSETASHRMH:     {kind: unsupported},
-		opCLREXPHIST:    {kind: unsupported},
-		opCONV3S1:       {kind: unsupported},
-		opCONV3S2:       {kind: unsupported},
-		opMPOOL3S1:      {kind: unsupported},
-		opAPOOL3S1:      {kind: unsupported},
-		opMVMUL:         {kind: executed, unused: 0x363c00},
-		opELWMUL:        {kind: executed, unused: 0x63c00},
-		opELWADD:        {kind: executed, unused: 0x63c00},
-		opDOTPV:         {kind: unsupported},
-		opELWSUB:        {kind: executed, unused: 0x63c00},
-		opMPOOL3S2:      {kind: unsupported},
-		opAPOOL3S2:      {kind: unsupported},
-		opGMPOOL:        {kind: executed, unused: 0x343c00},
-		opGAPOOL:        {kind: executed, unused: 0x343c00},
-		opGATESRCRST:    {kind: executed, unused: 0xfffffc},
-		opCLEARDVALID:   {kind: executed, unused: 0x3ffffc},
-		opSETRWC:        {kind: executed, unused: 0x30},
-		opINCRWC:        {kind: executed, unused: 0xe0003f},
-		opSETIBRWC:      {kind: unsupported},
-		opMFCONV3S1:     {kind: unsupported},
-		opXMOV:          {kind: unsupported},
-		opPACR:          {kind: executed, unused: 0x800060},
-		opUNPACR:        {kind: executed, unused: 0x4000},
-		opUNPACR_NOP:    {kind: executed, unused: 0x408e00},
-		opRSTDMA:        {kind: unsupported},
-		opSETDMAREG:     {kind: executed, unused: 0x0},
-		opFLUSHDMA:      {kind: unsupported},
-		opREG2FLOP:      {kind: executed, unused: 0xe000},
-		opLOADIND:       {kind: unsupported},
-		opPACR_SETREG:   {kind: unsupported},
-		opTBUFCMD:       {kind: unsupported},
-		opSETADC:        {kind: executed, unused: 0x0},
-		opSETADCXY:      {kind: executed, unused: 0x1c0030},
-		opINCADCXY:      {kind: executed, unused: 0x1c003f},
-		opADDRCRXY:      {kind: executed, unused: 0x1c0030},
-		opSETADCZW:      {kind: executed, unused: 0x1c0030},
-		opINCADCZW:      {kind: executed, unused: 0x1c003f},
-		opADDRCRZW:      {kind: executed, unused: 0x1c0030},
-		opSETDVALID:     {kind: executed, unused: 0xfffffc},
-		opADDDMAREG:     {kind: executed, unused: 0x7c0000},
-		opSUBDMAREG:     {kind: unsupported},
-		opMULDMAREG:     {kind: executed, unused: 0x7c0000},
-		opBITWOPDMAREG:  {kind: unsupported},
-		opSHIFTDMAREG:   {kind: unsupported},
-		opCMPDMAREG:     {kind: unsupported},
-		opSETADCXX:      {kind: executed, unused: 0x100000},
-		opDMANOP:        {kind: executed, unused: 0xffffff},
-		opATINCGET:      {kind: unsupported},
-		opATINCGETPTR:   {kind: unsupported},
-		opATSWAP:        {kind: unsupported},
-		opATCAS:         {kind: unsupported},
-		opSTOREIND:      {kind: unsupported},
-		opSTOREREG:      {kind: executed, unused: 0x0},
-		opLOADREG:       {kind: unsupported},
-		opSFPLOAD:       {kind: executed, unused: 0x1c00},
-		opSFPLOADI:      {kind: executed, unused: 0x0},
-		opSFPSTORE:      {kind: executed, unused: 0x1c00},
-		opSFPLUT:        {kind: executed, unused: 0xffff},
-		opSFPMULI:       {kind: executed, unused: 0x0},
-		opSFPADDI:       {kind: executed, unused: 0x0},
-		opSFPDIVP2:      {kind: executed, unused: 0x0},
-		opSFPEXEXP:      {kind: executed, unused: 0xfff000},
-		opSFPEXMAN:      {kind: executed, unused: 0xfff000},
-		opSFPIADD:       {kind: executed, unused: 0x0},
-		opSFPSHFT:       {kind: executed, unused: 0x0},
-		opSFPSETCC:      {kind: executed, unused: 0xffe000},
-		opSFPMOV:        {kind: executed, unused: 0xfff000},
-		opSFPABS:        {kind: executed, unused: 0xfff000},
-		opSFPAND:        {kind: executed, unused: 0xff0000},
-		opSFPOR:         {kind: executed, unused: 0xff0000},
-		opSFPNOT:        {kind: executed, unused: 0xfff00f},
-		opSFPLZ:         {kind: executed, unused: 0xfff000},
-		opSFPSETEXP:     {kind: executed, unused: 0xf00000},
-		opSFPSETMAN:     {kind: executed, unused: 0x0},
-		opSFPMAD:        {kind: executed, unused: 0xf00000},
-		opSFPADD:        {kind: executed, unused: 0xf00000},
-		opSFPMUL:        {kind: executed, unused: 0xf00000},
-		opSFPPUSHC:      {kind: executed, unused: 0xffff00},
-		opSFPPOPC:       {kind: executed, unused: 0xffff00},
-		opSFPSETSGN:     {kind: executed, unused: 0xffe000},
-		opSFPENCC:       {kind: executed, unused: 0xffcf00},
-		opSFPCOMPC:      {kind: executed, unused: 0xffff0f},
-		opSFPTRANSP:     {kind: executed, unused: 0xffff0f},
-		opSFPXOR:        {kind: executed, unused: 0xfff00f},
-		opSFP_STOCH_RND: {kind: executed, unused: 0x800000},
-		opSFPNOP:        {kind: executed, unused: 0xffffff},
-		opSFPCAST:       {kind: executed, unused: 0xfff000},
-		opSFPCONFIG:     {kind: executed, unused: 0x0},
-		opSFPSWAP:       {kind: executed, unused: 0xfff000},
-		opSFPLOADMACRO:  {kind: executed, unused: 0x1c00},
-		opSFPSHFT2:      {kind: executed, unused: 0x0},
-		opSFPLUTFP32:    {kind: executed, unused: 0xffff00},
-		opSFPLE:         {kind: executed, unused: 0xfff000},
-		opSFPGT:         {kind: executed, unused: 0xfff000},
-		opSFPMUL24:      {kind: executed, unused: 0xf00000},
-		opSFPARECIP:     {kind: executed, unused: 0xff0000},
-		opATGETM:        {kind: executed, unused: 0xff0000},
-		opATRELM:        {kind: executed, unused: 0xff0000},
-		opSTALLWAIT:     {kind: executed, unused: 0x7000},
-		opSEMINIT:       {kind: executed, unused: 0xfc03},
-		opSEMPOST:       {kind: executed, unused: 0xfffc03},
-		opSEMGET:        {kind: executed, unused: 0xfffc03},
-		opSEMWAIT:       {kind: executed, unused: 0x7c00},
-		opSTREAMWAIT:    {kind: unsupported},
-		opWRCFG:         {kind: executed, unused: 0xc07800},
-		opRDCFG:         {kind: executed, unused: 0xc0f800},
-		opSETC16:        {kind: executed, unused: 0x0},
-		opRMWCIB0:       {kind: executed, unused: 0x0},
-		opRMWCIB1:       {kind: executed, unused: 0x0},
-		opRMWCIB2:       {kind: executed, unused: 0x0},
-		opRMWCIB3:       {kind: executed, unused: 0x0},
-		opSTREAMWRCFG:   {kind: unsupported},
-		opCFGSHIFTMASK:  {kind: executed, unused: 0x0},
-	},
+// encodings says, by opcode, what the architectures have.
+var encodings = [256]encoding{
+	opMOP:           {kind: front},
+	opNOP:           {kind: front},
+	opMOP_CFG:       {kind: front},
+	opREPLAY:        {kind: front},
+	opRESOURCEDECL:  {kind: unsupported, blackholeOnly: true},
+	opMOVD2A:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
+	opMOVDBGA2D:     {kind: unsupported},
+	opMOVD2B:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
+	opMOVB2A:        {kind: executed, unused: [2]uint32{0x804fc0, 0x800fc0}},
+	opMOVDBGB2D:     {kind: unsupported, blackholeOnly: true},
+	opZEROACC:       {kind: executed, unused: [2]uint32{0xc67c00, 0xe03c00}},
+	opZEROSRC:       {kind: executed, unused: [2]uint32{0xffffe0, 0xffffe0}},
+	opMOVA2D:        {kind: executed, unused: [2]uint32{0x4c00, 0xc00}},
+	opMOVB2D:        {kind: executed, unused: [2]uint32{0xc00, 0x400}},
+	opTRNSPSRCA:     {kind: unsupported},
+	opRAREB:         {kind: unsupported},
+	opTRNSPSRCB:     {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
+	opSHIFTXA:       {kind: unsupported},
+	opSHIFTXB:       {kind: unsupported},
+	opSETASHRMH0:    {kind: unsupported},
+	opSETASHRMH1:    {kind: unsupported},
+	opSETASHRMV:     {kind: unsupported},
+	opSETPKEDGOF:    {kind: unsupported},
+	opSETASHRMH:     {kind: unsupported},
+	opCLREXPHIST:    {kind: unsupported},
+	opCONV3S1:       {kind: unsupported},
+	opCONV3S2:       {kind: unsupported},
+	opMPOOL3S1:      {kind: unsupported},
+	opAPOOL3S1:      {kind: unsupported},
+	opMVMUL:         {kind: executed, unused: [2]uint32{0x367c00, 0x363c00}},
+	opELWMUL:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
+	opELWADD:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
+	opDOTPV:         {kind: unsupported},
+	opELWSUB:        {kind: executed, unused: [2]uint32{0x67c00, 0x63c00}},
+	opMPOOL3S2:      {kind: unsupported},
+	opAPOOL3S2:      {kind: unsupported},
+	opGMPOOL:        {kind: executed, unused: [2]uint32{0x363c00, 0x343c00}},
+	opGAPOOL:        {kind: executed, unused: [2]uint32{0x363c00, 0x343c00}},
+	opGATESRCRST:    {kind: executed, unused: [2]uint32{0xfffffc, 0xfffffc}},
+	opCLEARDVALID:   {kind: executed, unused: [2]uint32{0x3ffffc, 0x3ffffc}},
+	opSETRWC:        {kind: executed, unused: [2]uint32{0x30, 0x30}},
+	opINCRWC:        {kind: executed, unused: [2]uint32{0xe0003f, 0xe0003f}},
+	opSETIBRWC:      {kind: unsupported},
+	opMFCONV3S1:     {kind: unsupported},
+	opXMOV:          {kind: unsupported},
+	opPACR:          {kind: executed, unused: [2]uint32{0xfe606c, 0x800060}},
+	opUNPACR:        {kind: executed, unused: [2]uint32{0x4000, 0x4000}},
+	opUNPACR_NOP:    {kind: executed, unused: [2]uint32{0x7fffe0, 0x408e00}},
+	opRSTDMA:        {kind: unsupported},
+	opSETDMAREG:     {kind: executed},
+	opFLUSHDMA:      {kind: unsupported},
+	opREG2FLOP:      {kind: executed, unused: [2]uint32{0xe000, 0xe000}},
+	opLOADIND:       {kind: unsupported},
+	opPACR_SETREG:   {kind: unsupported},
+	opTBUFCMD:       {kind: unsupported},
+	opSETADC:        {kind: executed},
+	opSETADCXY:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
+	opINCADCXY:      {kind: executed, unused: [2]uint32{0x1c003f, 0x1c003f}},
+	opADDRCRXY:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
+	opSETADCZW:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
+	opINCADCZW:      {kind: executed, unused: [2]uint32{0x1c003f, 0x1c003f}},
+	opADDRCRZW:      {kind: executed, unused: [2]uint32{0x1c0030, 0x1c0030}},
+	opSETDVALID:     {kind: executed, unused: [2]uint32{0xfffffc, 0xfffffc}},
+	opADDDMAREG:     {kind: executed, unused: [2]uint32{0x7c0000, 0x7c0000}},
+	opSUBDMAREG:     {kind: unsupported},
+	opMULDMAREG:     {kind: executed, unused: [2]uint32{0x7c0000, 0x7c0000}},
+	opBITWOPDMAREG:  {kind: unsupported},
+	opSHIFTDMAREG:   {kind: unsupported},
+	opCMPDMAREG:     {kind: unsupported},
+	opSETADCXX:      {kind: executed, unused: [2]uint32{0x100000, 0x100000}},
+	opDMANOP:        {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
+	opATINCGET:      {kind: unsupported},
+	opATINCGETPTR:   {kind: unsupported},
+	opATSWAP:        {kind: unsupported},
+	opATCAS:         {kind: unsupported},
+	opSTOREIND:      {kind: unsupported},
+	opSTOREREG:      {kind: executed},
+	opLOADREG:       {kind: unsupported},
+	opSFPLOAD:       {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
+	opSFPLOADI:      {kind: executed},
+	opSFPSTORE:      {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
+	opSFPLUT:        {kind: executed, unused: [2]uint32{0xffff, 0xffff}},
+	opSFPMULI:       {kind: executed},
+	opSFPADDI:       {kind: executed},
+	opSFPDIVP2:      {kind: executed},
+	opSFPEXEXP:      {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPEXMAN:      {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPIADD:       {kind: executed},
+	opSFPSHFT:       {kind: executed},
+	opSFPSETCC:      {kind: executed, unused: [2]uint32{0xffe000, 0xffe000}},
+	opSFPMOV:        {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPABS:        {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPAND:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
+	opSFPOR:         {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
+	opSFPNOT:        {kind: executed, unused: [2]uint32{0xfff00f, 0xfff00f}},
+	opSFPLZ:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPSETEXP:     {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
+	opSFPSETMAN:     {kind: executed},
+	opSFPMAD:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
+	opSFPADD:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
+	opSFPMUL:        {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}},
+	opSFPPUSHC:      {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
+	opSFPPOPC:       {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
+	opSFPSETSGN:     {kind: executed, unused: [2]uint32{0xffe000, 0xffe000}},
+	opSFPENCC:       {kind: executed, unused: [2]uint32{0xffcf00, 0xffcf00}},
+	opSFPCOMPC:      {kind: executed, unused: [2]uint32{0xffff0f, 0xffff0f}},
+	opSFPTRANSP:     {kind: executed, unused: [2]uint32{0xffff0f, 0xffff0f}},
+	opSFPXOR:        {kind: executed, unused: [2]uint32{0xfff00f, 0xfff00f}},
+	opSFP_STOCH_RND: {kind: executed, unused: [2]uint32{0xc00000, 0x800000}},
+	opSFPNOP:        {kind: executed, unused: [2]uint32{0xffffff, 0xffffff}},
+	opSFPCAST:       {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPCONFIG:     {kind: executed},
+	opSFPSWAP:       {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}},
+	opSFPLOADMACRO:  {kind: executed, unused: [2]uint32{0x3c00, 0x1c00}},
+	opSFPSHFT2:      {kind: executed},
+	opSFPLUTFP32:    {kind: executed, unused: [2]uint32{0xffff00, 0xffff00}},
+	opSFPLE:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}, blackholeOnly: true},
+	opSFPGT:         {kind: executed, unused: [2]uint32{0xfff000, 0xfff000}, blackholeOnly: true},
+	opSFPMUL24:      {kind: executed, unused: [2]uint32{0xf00000, 0xf00000}, blackholeOnly: true},
+	opSFPARECIP:     {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}, blackholeOnly: true},
+	opATGETM:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
+	opATRELM:        {kind: executed, unused: [2]uint32{0xff0000, 0xff0000}},
+	opSTALLWAIT:     {kind: executed, unused: [2]uint32{0x0, 0x7000}},
+	opSEMINIT:       {kind: executed, unused: [2]uint32{0xfc03, 0xfc03}},
+	opSEMPOST:       {kind: executed, unused: [2]uint32{0xfffc03, 0xfffc03}},
+	opSEMGET:        {kind: executed, unused: [2]uint32{0xfffc03, 0xfffc03}},
+	opSEMWAIT:       {kind: executed, unused: [2]uint32{0x7c00, 0x7c00}},
+	opSTREAMWAIT:    {kind: unsupported, blackholeOnly: true},
+	opWRCFG:         {kind: executed, unused: [2]uint32{0xc07800, 0xc07800}},
+	opRDCFG:         {kind: executed, unused: [2]uint32{0xc0f800, 0xc0f800}},
+	opSETC16:        {kind: executed},
+	opRMWCIB0:       {kind: executed},
+	opRMWCIB1:       {kind: executed},
+	opRMWCIB2:       {kind: executed},
+	opRMWCIB3:       {kind: executed},
+	opSTREAMWRCFG:   {kind: unsupported, blackholeOnly: true},
+	opCFGSHIFTMASK:  {kind: executed, blackholeOnly: true},
 }
 
 // mopArgs are the fields of MOP.
 type mopArgs struct{ kind, count, mask uint32 }
 
-func (e *Engine) decodeMOP(w uint32) mopArgs {
+func (s decoder) decodeMOP(w uint32) mopArgs {
 	return mopArgs{kind: w >> 23 & 0x1, count: w >> 16 & 0x7f, mask: w & 0xffff}
 }
 
 // mopcfgArgs are the fields of MOP_CFG.
 type mopcfgArgs struct{ mask uint32 }
 
-func (e *Engine) decodeMOP_CFG(w uint32) mopcfgArgs {
+func (s decoder) decodeMOP_CFG(w uint32) mopcfgArgs {
 	return mopcfgArgs{mask: w & 0xffff}
 }
 
 // replayArgs are the fields of REPLAY.
 type replayArgs struct{ record, run, length, start uint32 }
 
-func (e *Engine) decodeREPLAY(w uint32) replayArgs {
+func (s decoder) decodeREPLAY(w uint32) replayArgs {
 	return replayArgs{record: w & 0x1, run: w >> 1 & 0x1, length: w >> 4 & 0x3ff, start: w >> 14 & 0x3ff}
 }
 
 // movd2aArgs are the fields of MOVD2A.
 type movd2aArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
-func (e *Engine) decodeMOVD2A(w uint32) movd2aArgs {
+func (s decoder) decodeMOVD2A(w uint32) movd2aArgs {
 	a := movd2aArgs{dst: w & 0x3ff, mod: w >> 12 & 0x3, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if e.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
-}
-
-// movd2bArgs are the fields of MOVD2B.
-type movd2bArgs struct{ dst, mod, mode, src, lo32 uint32 }
-
-func (e *Engine) decodeMOVD2B(w uint32) movd2bArgs {
-	a := movd2bArgs{dst: w & 0x3ff, mod: w >> 12 & 0x3, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 	} else {
 		a.mode = w >> 14 & 0x7
@@ -607,9 +462,9 @@ func (e *Engine) decodeMOVD2B(w uint32) movd2bArgs {
 // movb2aArgs are the fields of MOVB2A.
 type movb2aArgs struct{ srcb, mod, mode, srca uint32 }
 
-func (e *Engine) decodeMOVB2A(w uint32) movb2aArgs {
+func (s decoder) decodeMOVB2A(w uint32) movb2aArgs {
 	a := movb2aArgs{srcb: w & 0x3f, mod: w >> 12 & 0x3, srca: w >> 17 & 0x3f}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 	} else {
 		a.mode = w >> 14 & 0x7
@@ -620,9 +475,9 @@ func (e *Engine) decodeMOVB2A(w uint32) movb2aArgs {
 // zeroaccArgs are the fields of ZEROACC.
 type zeroaccArgs struct{ dst, mode, clear, revive, wide uint32 }
 
-func (e *Engine) decodeZEROACC(w uint32) zeroaccArgs {
+func (s decoder) decodeZEROACC(w uint32) zeroaccArgs {
 	a := zeroaccArgs{dst: w & 0x3ff}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 		a.clear = w >> 19 & 0x7
 	} else {
@@ -637,29 +492,16 @@ func (e *Engine) decodeZEROACC(w uint32) zeroaccArgs {
 // zerosrcArgs are the fields of ZEROSRC.
 type zerosrcArgs struct{ sources, both, write, value uint32 }
 
-func (e *Engine) decodeZEROSRC(w uint32) zerosrcArgs {
+func (s decoder) decodeZEROSRC(w uint32) zerosrcArgs {
 	return zerosrcArgs{sources: w & 0x3, both: w >> 2 & 0x1, write: w >> 3 & 0x1, value: w >> 4 & 0x1}
-}
-
-// mova2dArgs are the fields of MOVA2D.
-type mova2dArgs struct{ dst, mod, mode, src, lo32 uint32 }
-
-func (e *Engine) decodeMOVA2D(w uint32) mova2dArgs {
-	a := mova2dArgs{dst: w & 0x3ff, mod: w >> 12 & 0x3, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if e.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
 }
 
 // movb2dArgs are the fields of MOVB2D.
 type movb2dArgs struct{ dst, mod, mode, src, lo32 uint32 }
 
-func (e *Engine) decodeMOVB2D(w uint32) movb2dArgs {
+func (s decoder) decodeMOVB2D(w uint32) movb2dArgs {
 	a := movb2dArgs{dst: w & 0x3ff, src: w >> 17 & 0x3f, lo32: w >> 23 & 0x1}
-	if e.wormhole {
+	if s.wormhole {
 		a.mod = w >> 12 & 0x7
 		a.mode = w >> 15 & 0x3
 	} else {
@@ -672,9 +514,9 @@ func (e *Engine) decodeMOVB2D(w uint32) movb2dArgs {
 // mvmulArgs are the fields of MVMUL.
 type mvmulArgs struct{ dst, mode, mod, clear uint32 }
 
-func (e *Engine) decodeMVMUL(w uint32) mvmulArgs {
+func (s decoder) decodeMVMUL(w uint32) mvmulArgs {
 	a := mvmulArgs{dst: w & 0x3ff, mod: w >> 19 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 	} else {
 		a.mode = w >> 14 & 0x7
@@ -685,35 +527,9 @@ func (e *Engine) decodeMVMUL(w uint32) mvmulArgs {
 // elwmulArgs are the fields of ELWMUL.
 type elwmulArgs struct{ dst, mode, mod, accumulate, clear uint32 }
 
-func (e *Engine) decodeELWMUL(w uint32) elwmulArgs {
+func (s decoder) decodeELWMUL(w uint32) elwmulArgs {
 	a := elwmulArgs{dst: w & 0x3ff, mod: w >> 19 & 0x3, accumulate: w >> 21 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
-}
-
-// elwaddArgs are the fields of ELWADD.
-type elwaddArgs struct{ dst, mode, mod, accumulate, clear uint32 }
-
-func (e *Engine) decodeELWADD(w uint32) elwaddArgs {
-	a := elwaddArgs{dst: w & 0x3ff, mod: w >> 19 & 0x3, accumulate: w >> 21 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 14 & 0x7
-	}
-	return a
-}
-
-// elwsubArgs are the fields of ELWSUB.
-type elwsubArgs struct{ dst, mode, mod, accumulate, clear uint32 }
-
-func (e *Engine) decodeELWSUB(w uint32) elwsubArgs {
-	a := elwsubArgs{dst: w & 0x3ff, mod: w >> 19 & 0x3, accumulate: w >> 21 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 	} else {
 		a.mode = w >> 14 & 0x7
@@ -724,22 +540,9 @@ func (e *Engine) decodeELWSUB(w uint32) elwsubArgs {
 // gmpoolArgs are the fields of GMPOOL.
 type gmpoolArgs struct{ dst, index, mode, mod, clear uint32 }
 
-func (e *Engine) decodeGMPOOL(w uint32) gmpoolArgs {
+func (s decoder) decodeGMPOOL(w uint32) gmpoolArgs {
 	a := gmpoolArgs{dst: w & 0x3ff, index: w >> 14 & 0x1, mod: w >> 19 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
-		a.mode = w >> 15 & 0x3
-	} else {
-		a.mode = w >> 15 & 0x7
-	}
-	return a
-}
-
-// gapoolArgs are the fields of GAPOOL.
-type gapoolArgs struct{ dst, index, mode, mod, clear uint32 }
-
-func (e *Engine) decodeGAPOOL(w uint32) gapoolArgs {
-	a := gapoolArgs{dst: w & 0x3ff, index: w >> 14 & 0x1, mod: w >> 19 & 0x1, clear: w >> 22 & 0x3}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 15 & 0x3
 	} else {
 		a.mode = w >> 15 & 0x7
@@ -750,37 +553,37 @@ func (e *Engine) decodeGAPOOL(w uint32) gapoolArgs {
 // gatesrcrstArgs are the fields of GATESRCRST.
 type gatesrcrstArgs struct{ a, b uint32 }
 
-func (e *Engine) decodeGATESRCRST(w uint32) gatesrcrstArgs {
+func (s decoder) decodeGATESRCRST(w uint32) gatesrcrstArgs {
 	return gatesrcrstArgs{a: w & 0x1, b: w >> 1 & 0x1}
 }
 
 // cleardvalidArgs are the fields of CLEARDVALID.
 type cleardvalidArgs struct{ reset, sources uint32 }
 
-func (e *Engine) decodeCLEARDVALID(w uint32) cleardvalidArgs {
+func (s decoder) decodeCLEARDVALID(w uint32) cleardvalidArgs {
 	return cleardvalidArgs{reset: w & 0x3, sources: w >> 22 & 0x3}
 }
 
 // setrwcArgs are the fields of SETRWC.
 type setrwcArgs struct{ mask, a, b, d, cr, clear uint32 }
 
-func (e *Engine) decodeSETRWC(w uint32) setrwcArgs {
+func (s decoder) decodeSETRWC(w uint32) setrwcArgs {
 	return setrwcArgs{mask: w & 0xf, a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0xf, clear: w >> 22 & 0x3}
 }
 
 // incrwcArgs are the fields of INCRWC.
 type incrwcArgs struct{ a, b, d, cr uint32 }
 
-func (e *Engine) decodeINCRWC(w uint32) incrwcArgs {
+func (s decoder) decodeINCRWC(w uint32) incrwcArgs {
 	return incrwcArgs{a: w >> 6 & 0xf, b: w >> 10 & 0xf, d: w >> 14 & 0xf, cr: w >> 18 & 0x7}
 }
 
 // pacrArgs are the fields of PACR.
 type pacrArgs struct{ last, flush, concat, override, packers, zero, mode, context, interfaces, counters, strided, pad, config uint32 }
 
-func (e *Engine) decodePACR(w uint32) pacrArgs {
+func (s decoder) decodePACR(w uint32) pacrArgs {
 	a := pacrArgs{last: w & 0x1, flush: w >> 1 & 0x1, concat: w >> 4 & 0x1, override: w >> 7 & 0x1, zero: w >> 12 & 0x1, mode: w >> 15 & 0x3}
-	if e.wormhole {
+	if s.wormhole {
 		a.packers = w >> 8 & 0xf
 	} else {
 		a.context = w >> 2 & 0x3
@@ -796,9 +599,9 @@ func (e *Engine) decodePACR(w uint32) pacrArgs {
 // unpacrArgs are the fields of UNPACR.
 type unpacrArgs struct{ last, flush, search, autoIncrement, zero, rareb, valid, override, counters, context, contextIncrement, mode, unit, broadcast uint32 }
 
-func (e *Engine) decodeUNPACR(w uint32) unpacrArgs {
+func (s decoder) decodeUNPACR(w uint32) unpacrArgs {
 	a := unpacrArgs{last: w & 0x1, flush: w >> 1 & 0x1, search: w >> 2 & 0x1, autoIncrement: w >> 3 & 0x1, zero: w >> 4 & 0x1, valid: w >> 6 & 0x1, override: w >> 7 & 0x1, counters: w >> 8 & 0x3, context: w >> 10 & 0x7, contextIncrement: w >> 13 & 0x1, mode: w >> 15 & 0xff, unit: w >> 23 & 0x1}
-	if e.wormhole {
+	if s.wormhole {
 		a.rareb = w >> 5 & 0x1
 	} else {
 		a.broadcast = w >> 5 & 0x1
@@ -809,9 +612,9 @@ func (e *Engine) decodeUNPACR(w uint32) unpacrArgs {
 // unpacrnopArgs are the fields of UNPACR_NOP.
 type unpacrnopArgs struct{ op, unit, pop, fill, banks, waitUnpack, ones, valid, messages, stream uint32 }
 
-func (e *Engine) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
+func (s decoder) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
 	a := unpacrnopArgs{unit: w >> 23 & 0x1}
-	if e.wormhole {
+	if s.wormhole {
 		a.op = w & 0x1f
 	} else {
 		a.pop = w & 0x3
@@ -829,107 +632,72 @@ func (e *Engine) decodeUNPACR_NOP(w uint32) unpacrnopArgs {
 // setdmaregArgs are the fields of SETDMAREG.
 type setdmaregArgs struct{ half, signals, low, high uint32 }
 
-func (e *Engine) decodeSETDMAREG(w uint32) setdmaregArgs {
+func (s decoder) decodeSETDMAREG(w uint32) setdmaregArgs {
 	return setdmaregArgs{half: w & 0x7f, signals: w >> 7 & 0x1, low: w >> 8 & 0x3fff, high: w >> 22 & 0x3}
 }
 
 // reg2flopArgs are the fields of REG2FLOP.
 type reg2flopArgs struct{ gpr, flop, context, offset, target, size uint32 }
 
-func (e *Engine) decodeREG2FLOP(w uint32) reg2flopArgs {
+func (s decoder) decodeREG2FLOP(w uint32) reg2flopArgs {
 	return reg2flopArgs{gpr: w & 0x3f, flop: w >> 6 & 0x7f, context: w >> 16 & 0x3, offset: w >> 18 & 0x3, target: w >> 20 & 0x3, size: w >> 22 & 0x3}
 }
 
 // setadcArgs are the fields of SETADC.
 type setadcArgs struct{ value, dimension, channel, units uint32 }
 
-func (e *Engine) decodeSETADC(w uint32) setadcArgs {
+func (s decoder) decodeSETADC(w uint32) setadcArgs {
 	return setadcArgs{value: w & 0x3ffff, dimension: w >> 18 & 0x3, channel: w >> 20 & 0x1, units: w >> 21 & 0x7}
 }
 
 // setadcxyArgs are the fields of SETADCXY.
 type setadcxyArgs struct{ mask, x0, y0, x1, y1, units uint32 }
 
-func (e *Engine) decodeSETADCXY(w uint32) setadcxyArgs {
+func (s decoder) decodeSETADCXY(w uint32) setadcxyArgs {
 	return setadcxyArgs{mask: w & 0xf, x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
 }
 
 // incadcxyArgs are the fields of INCADCXY.
 type incadcxyArgs struct{ x0, y0, x1, y1, units uint32 }
 
-func (e *Engine) decodeINCADCXY(w uint32) incadcxyArgs {
+func (s decoder) decodeINCADCXY(w uint32) incadcxyArgs {
 	return incadcxyArgs{x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
-}
-
-// addrcrxyArgs are the fields of ADDRCRXY.
-type addrcrxyArgs struct{ mask, x0, y0, x1, y1, units uint32 }
-
-func (e *Engine) decodeADDRCRXY(w uint32) addrcrxyArgs {
-	return addrcrxyArgs{mask: w & 0xf, x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
-}
-
-// setadczwArgs are the fields of SETADCZW.
-type setadczwArgs struct{ mask, x0, y0, x1, y1, units uint32 }
-
-func (e *Engine) decodeSETADCZW(w uint32) setadczwArgs {
-	return setadczwArgs{mask: w & 0xf, x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
-}
-
-// incadczwArgs are the fields of INCADCZW.
-type incadczwArgs struct{ x0, y0, x1, y1, units uint32 }
-
-func (e *Engine) decodeINCADCZW(w uint32) incadczwArgs {
-	return incadczwArgs{x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
-}
-
-// addrcrzwArgs are the fields of ADDRCRZW.
-type addrcrzwArgs struct{ mask, x0, y0, x1, y1, units uint32 }
-
-func (e *Engine) decodeADDRCRZW(w uint32) addrcrzwArgs {
-	return addrcrzwArgs{mask: w & 0xf, x0: w >> 6 & 0x7, y0: w >> 9 & 0x7, x1: w >> 12 & 0x7, y1: w >> 15 & 0x7, units: w >> 21 & 0x7}
 }
 
 // setdvalidArgs are the fields of SETDVALID.
 type setdvalidArgs struct{ sources uint32 }
 
-func (e *Engine) decodeSETDVALID(w uint32) setdvalidArgs {
+func (s decoder) decodeSETDVALID(w uint32) setdvalidArgs {
 	return setdvalidArgs{sources: w & 0x3}
 }
 
 // adddmaregArgs are the fields of ADDDMAREG.
 type adddmaregArgs struct{ a, b, dst, constant uint32 }
 
-func (e *Engine) decodeADDDMAREG(w uint32) adddmaregArgs {
+func (s decoder) decodeADDDMAREG(w uint32) adddmaregArgs {
 	return adddmaregArgs{a: w & 0x3f, b: w >> 6 & 0x3f, dst: w >> 12 & 0x3f, constant: w >> 23 & 0x1}
-}
-
-// muldmaregArgs are the fields of MULDMAREG.
-type muldmaregArgs struct{ a, b, dst, constant uint32 }
-
-func (e *Engine) decodeMULDMAREG(w uint32) muldmaregArgs {
-	return muldmaregArgs{a: w & 0x3f, b: w >> 6 & 0x3f, dst: w >> 12 & 0x3f, constant: w >> 23 & 0x1}
 }
 
 // setadcxxArgs are the fields of SETADCXX.
 type setadcxxArgs struct{ start, end, units uint32 }
 
-func (e *Engine) decodeSETADCXX(w uint32) setadcxxArgs {
+func (s decoder) decodeSETADCXX(w uint32) setadcxxArgs {
 	return setadcxxArgs{start: w & 0x3ff, end: w >> 10 & 0x3ff, units: w >> 21 & 0x7}
 }
 
 // storeregArgs are the fields of STOREREG.
 type storeregArgs struct{ addr, gpr uint32 }
 
-func (e *Engine) decodeSTOREREG(w uint32) storeregArgs {
+func (s decoder) decodeSTOREREG(w uint32) storeregArgs {
 	return storeregArgs{addr: w & 0x3ffff, gpr: w >> 18 & 0x3f}
 }
 
 // sfploadArgs are the fields of SFPLOAD.
 type sfploadArgs struct{ dst, mode, mod, lreg uint32 }
 
-func (e *Engine) decodeSFPLOAD(w uint32) sfploadArgs {
+func (s decoder) decodeSFPLOAD(w uint32) sfploadArgs {
 	a := sfploadArgs{dst: w & 0x3ff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-	if e.wormhole {
+	if s.wormhole {
 		a.mode = w >> 14 & 0x3
 	} else {
 		a.mode = w >> 13 & 0x7
@@ -940,218 +708,100 @@ func (e *Engine) decodeSFPLOAD(w uint32) sfploadArgs {
 // sfploadiArgs are the fields of SFPLOADI.
 type sfploadiArgs struct{ imm, mod, lreg uint32 }
 
-func (e *Engine) decodeSFPLOADI(w uint32) sfploadiArgs {
+func (s decoder) decodeSFPLOADI(w uint32) sfploadiArgs {
 	return sfploadiArgs{imm: w & 0xffff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-}
-
-// sfpstoreArgs are the fields of SFPSTORE.
-type sfpstoreArgs struct{ dst, mode, mod, lreg uint32 }
-
-func (e *Engine) decodeSFPSTORE(w uint32) sfpstoreArgs {
-	a := sfpstoreArgs{dst: w & 0x3ff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-	if e.wormhole {
-		a.mode = w >> 14 & 0x3
-	} else {
-		a.mode = w >> 13 & 0x7
-	}
-	return a
 }
 
 // sfplutArgs are the fields of SFPLUT.
 type sfplutArgs struct{ mod, lreg uint32 }
 
-func (e *Engine) decodeSFPLUT(w uint32) sfplutArgs {
+func (s decoder) decodeSFPLUT(w uint32) sfplutArgs {
 	return sfplutArgs{mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
 }
 
 // sfpmuliArgs are the fields of SFPMULI.
 type sfpmuliArgs struct{ mod, dst, imm uint32 }
 
-func (e *Engine) decodeSFPMULI(w uint32) sfpmuliArgs {
+func (s decoder) decodeSFPMULI(w uint32) sfpmuliArgs {
 	return sfpmuliArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 8 & 0xffff}
-}
-
-// sfpaddiArgs are the fields of SFPADDI.
-type sfpaddiArgs struct{ mod, dst, imm uint32 }
-
-func (e *Engine) decodeSFPADDI(w uint32) sfpaddiArgs {
-	return sfpaddiArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 8 & 0xffff}
 }
 
 // sfpdivp2Args are the fields of SFPDIVP2.
 type sfpdivp2Args struct{ mod, dst, c, imm uint32 }
 
-func (e *Engine) decodeSFPDIVP2(w uint32) sfpdivp2Args {
+func (s decoder) decodeSFPDIVP2(w uint32) sfpdivp2Args {
 	return sfpdivp2Args{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
 }
 
 // sfpexexpArgs are the fields of SFPEXEXP.
 type sfpexexpArgs struct{ mod, dst, c uint32 }
 
-func (e *Engine) decodeSFPEXEXP(w uint32) sfpexexpArgs {
+func (s decoder) decodeSFPEXEXP(w uint32) sfpexexpArgs {
 	return sfpexexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpexmanArgs are the fields of SFPEXMAN.
-type sfpexmanArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPEXMAN(w uint32) sfpexmanArgs {
-	return sfpexmanArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpiaddArgs are the fields of SFPIADD.
-type sfpiaddArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPIADD(w uint32) sfpiaddArgs {
-	return sfpiaddArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
-}
-
-// sfpshftArgs are the fields of SFPSHFT.
-type sfpshftArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPSHFT(w uint32) sfpshftArgs {
-	return sfpshftArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
 }
 
 // sfpsetccArgs are the fields of SFPSETCC.
 type sfpsetccArgs struct{ mod, dst, c, imm uint32 }
 
-func (e *Engine) decodeSFPSETCC(w uint32) sfpsetccArgs {
+func (s decoder) decodeSFPSETCC(w uint32) sfpsetccArgs {
 	return sfpsetccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0x1}
-}
-
-// sfpmovArgs are the fields of SFPMOV.
-type sfpmovArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPMOV(w uint32) sfpmovArgs {
-	return sfpmovArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpabsArgs are the fields of SFPABS.
-type sfpabsArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPABS(w uint32) sfpabsArgs {
-	return sfpabsArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
 }
 
 // sfpandArgs are the fields of SFPAND.
 type sfpandArgs struct{ mod, dst, c, imm uint32 }
 
-func (e *Engine) decodeSFPAND(w uint32) sfpandArgs {
+func (s decoder) decodeSFPAND(w uint32) sfpandArgs {
 	return sfpandArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xf}
-}
-
-// sfporArgs are the fields of SFPOR.
-type sfporArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPOR(w uint32) sfporArgs {
-	return sfporArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xf}
 }
 
 // sfpnotArgs are the fields of SFPNOT.
 type sfpnotArgs struct{ dst, c uint32 }
 
-func (e *Engine) decodeSFPNOT(w uint32) sfpnotArgs {
+func (s decoder) decodeSFPNOT(w uint32) sfpnotArgs {
 	return sfpnotArgs{dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfplzArgs are the fields of SFPLZ.
-type sfplzArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPLZ(w uint32) sfplzArgs {
-	return sfplzArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
 }
 
 // sfpsetexpArgs are the fields of SFPSETEXP.
 type sfpsetexpArgs struct{ mod, dst, c, imm uint32 }
 
-func (e *Engine) decodeSFPSETEXP(w uint32) sfpsetexpArgs {
+func (s decoder) decodeSFPSETEXP(w uint32) sfpsetexpArgs {
 	return sfpsetexpArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xff}
-}
-
-// sfpsetmanArgs are the fields of SFPSETMAN.
-type sfpsetmanArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPSETMAN(w uint32) sfpsetmanArgs {
-	return sfpsetmanArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
 }
 
 // sfpmadArgs are the fields of SFPMAD.
 type sfpmadArgs struct{ mod, dst, c, b, a uint32 }
 
-func (e *Engine) decodeSFPMAD(w uint32) sfpmadArgs {
+func (s decoder) decodeSFPMAD(w uint32) sfpmadArgs {
 	return sfpmadArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
-}
-
-// sfpaddArgs are the fields of SFPADD.
-type sfpaddArgs struct{ mod, dst, c, b, a uint32 }
-
-func (e *Engine) decodeSFPADD(w uint32) sfpaddArgs {
-	return sfpaddArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
-}
-
-// sfpmulArgs are the fields of SFPMUL.
-type sfpmulArgs struct{ mod, dst, c, b, a uint32 }
-
-func (e *Engine) decodeSFPMUL(w uint32) sfpmulArgs {
-	return sfpmulArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
 }
 
 // sfppushcArgs are the fields of SFPPUSHC.
 type sfppushcArgs struct{ mod, dst uint32 }
 
-func (e *Engine) decodeSFPPUSHC(w uint32) sfppushcArgs {
+func (s decoder) decodeSFPPUSHC(w uint32) sfppushcArgs {
 	return sfppushcArgs{mod: w & 0xf, dst: w >> 4 & 0xf}
-}
-
-// sfppopcArgs are the fields of SFPPOPC.
-type sfppopcArgs struct{ mod, dst uint32 }
-
-func (e *Engine) decodeSFPPOPC(w uint32) sfppopcArgs {
-	return sfppopcArgs{mod: w & 0xf, dst: w >> 4 & 0xf}
-}
-
-// sfpsetsgnArgs are the fields of SFPSETSGN.
-type sfpsetsgnArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPSETSGN(w uint32) sfpsetsgnArgs {
-	return sfpsetsgnArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0x1}
 }
 
 // sfpenccArgs are the fields of SFPENCC.
 type sfpenccArgs struct{ mod, dst, imm uint32 }
 
-func (e *Engine) decodeSFPENCC(w uint32) sfpenccArgs {
+func (s decoder) decodeSFPENCC(w uint32) sfpenccArgs {
 	return sfpenccArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 12 & 0x3}
 }
 
 // sfpcompcArgs are the fields of SFPCOMPC.
 type sfpcompcArgs struct{ dst uint32 }
 
-func (e *Engine) decodeSFPCOMPC(w uint32) sfpcompcArgs {
+func (s decoder) decodeSFPCOMPC(w uint32) sfpcompcArgs {
 	return sfpcompcArgs{dst: w >> 4 & 0xf}
-}
-
-// sfptranspArgs are the fields of SFPTRANSP.
-type sfptranspArgs struct{ dst uint32 }
-
-func (e *Engine) decodeSFPTRANSP(w uint32) sfptranspArgs {
-	return sfptranspArgs{dst: w >> 4 & 0xf}
-}
-
-// sfpxorArgs are the fields of SFPXOR.
-type sfpxorArgs struct{ dst, c uint32 }
-
-func (e *Engine) decodeSFPXOR(w uint32) sfpxorArgs {
-	return sfpxorArgs{dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
 }
 
 // sfpstochrndArgs are the fields of SFP_STOCH_RND.
 type sfpstochrndArgs struct{ mod, dst, c, b, imm, round uint32 }
 
-func (e *Engine) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
+func (s decoder) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
 	a := sfpstochrndArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, imm: w >> 16 & 0x1f}
-	if e.wormhole {
+	if s.wormhole {
 		a.round = w >> 21 & 0x1
 	} else {
 		a.round = w >> 21 & 0x3
@@ -1159,102 +809,19 @@ func (e *Engine) decodeSFP_STOCH_RND(w uint32) sfpstochrndArgs {
 	return a
 }
 
-// sfpcastArgs are the fields of SFPCAST.
-type sfpcastArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPCAST(w uint32) sfpcastArgs {
-	return sfpcastArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpconfigArgs are the fields of SFPCONFIG.
-type sfpconfigArgs struct{ mod, dst, imm uint32 }
-
-func (e *Engine) decodeSFPCONFIG(w uint32) sfpconfigArgs {
-	return sfpconfigArgs{mod: w & 0xf, dst: w >> 4 & 0xf, imm: w >> 8 & 0xffff}
-}
-
-// sfpswapArgs are the fields of SFPSWAP.
-type sfpswapArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPSWAP(w uint32) sfpswapArgs {
-	return sfpswapArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfploadmacroArgs are the fields of SFPLOADMACRO.
-type sfploadmacroArgs struct{ dst, mode, mod, lreg uint32 }
-
-func (e *Engine) decodeSFPLOADMACRO(w uint32) sfploadmacroArgs {
-	a := sfploadmacroArgs{dst: w & 0x3ff, mod: w >> 16 & 0xf, lreg: w >> 20 & 0xf}
-	if e.wormhole {
-		a.mode = w >> 14 & 0x3
-	} else {
-		a.mode = w >> 13 & 0x7
-	}
-	return a
-}
-
-// sfpshft2Args are the fields of SFPSHFT2.
-type sfpshft2Args struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPSHFT2(w uint32) sfpshft2Args {
-	return sfpshft2Args{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xfff}
-}
-
-// sfplutfp32Args are the fields of SFPLUTFP32.
-type sfplutfp32Args struct{ mod, dst uint32 }
-
-func (e *Engine) decodeSFPLUTFP32(w uint32) sfplutfp32Args {
-	return sfplutfp32Args{mod: w & 0xf, dst: w >> 4 & 0xf}
-}
-
-// sfpleArgs are the fields of SFPLE.
-type sfpleArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPLE(w uint32) sfpleArgs {
-	return sfpleArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpgtArgs are the fields of SFPGT.
-type sfpgtArgs struct{ mod, dst, c uint32 }
-
-func (e *Engine) decodeSFPGT(w uint32) sfpgtArgs {
-	return sfpgtArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf}
-}
-
-// sfpmul24Args are the fields of SFPMUL24.
-type sfpmul24Args struct{ mod, dst, c, b, a uint32 }
-
-func (e *Engine) decodeSFPMUL24(w uint32) sfpmul24Args {
-	return sfpmul24Args{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, b: w >> 12 & 0xf, a: w >> 16 & 0xf}
-}
-
-// sfparecipArgs are the fields of SFPARECIP.
-type sfparecipArgs struct{ mod, dst, c, imm uint32 }
-
-func (e *Engine) decodeSFPARECIP(w uint32) sfparecipArgs {
-	return sfparecipArgs{mod: w & 0xf, dst: w >> 4 & 0xf, c: w >> 8 & 0xf, imm: w >> 12 & 0xf}
-}
-
 // atgetmArgs are the fields of ATGETM.
 type atgetmArgs struct{ mutex uint32 }
 
-func (e *Engine) decodeATGETM(w uint32) atgetmArgs {
+func (s decoder) decodeATGETM(w uint32) atgetmArgs {
 	return atgetmArgs{mutex: w & 0xffff}
-}
-
-// atrelmArgs are the fields of ATRELM.
-type atrelmArgs struct{ mutex uint32 }
-
-func (e *Engine) decodeATRELM(w uint32) atrelmArgs {
-	return atrelmArgs{mutex: w & 0xffff}
 }
 
 // stallwaitArgs are the fields of STALLWAIT.
 type stallwaitArgs struct{ wait, block uint32 }
 
-func (e *Engine) decodeSTALLWAIT(w uint32) stallwaitArgs {
+func (s decoder) decodeSTALLWAIT(w uint32) stallwaitArgs {
 	a := stallwaitArgs{block: w >> 15 & 0x1ff}
-	if e.wormhole {
+	if s.wormhole {
 		a.wait = w & 0x7fff
 	} else {
 		a.wait = w & 0xfff
@@ -1265,180 +832,100 @@ func (e *Engine) decodeSTALLWAIT(w uint32) stallwaitArgs {
 // seminitArgs are the fields of SEMINIT.
 type seminitArgs struct{ semaphores, value, max uint32 }
 
-func (e *Engine) decodeSEMINIT(w uint32) seminitArgs {
+func (s decoder) decodeSEMINIT(w uint32) seminitArgs {
 	return seminitArgs{semaphores: w >> 2 & 0xff, value: w >> 16 & 0xf, max: w >> 20 & 0xf}
 }
 
 // sempostArgs are the fields of SEMPOST.
 type sempostArgs struct{ semaphores uint32 }
 
-func (e *Engine) decodeSEMPOST(w uint32) sempostArgs {
+func (s decoder) decodeSEMPOST(w uint32) sempostArgs {
 	return sempostArgs{semaphores: w >> 2 & 0xff}
-}
-
-// semgetArgs are the fields of SEMGET.
-type semgetArgs struct{ semaphores uint32 }
-
-func (e *Engine) decodeSEMGET(w uint32) semgetArgs {
-	return semgetArgs{semaphores: w >> 2 & 0xff}
 }
 
 // semwaitArgs are the fields of SEMWAIT.
 type semwaitArgs struct{ condition, semaphores, block uint32 }
 
-func (e *Engine) decodeSEMWAIT(w uint32) semwaitArgs {
+func (s decoder) decodeSEMWAIT(w uint32) semwaitArgs {
 	return semwaitArgs{condition: w & 0x3, semaphores: w >> 2 & 0xff, block: w >> 15 & 0x1ff}
 }
 
 // wrcfgArgs are the fields of WRCFG.
 type wrcfgArgs struct{ word, wide, gpr uint32 }
 
-func (e *Engine) decodeWRCFG(w uint32) wrcfgArgs {
+func (s decoder) decodeWRCFG(w uint32) wrcfgArgs {
 	return wrcfgArgs{word: w & 0x7ff, wide: w >> 15 & 0x1, gpr: w >> 16 & 0x3f}
 }
 
 // rdcfgArgs are the fields of RDCFG.
 type rdcfgArgs struct{ word, gpr uint32 }
 
-func (e *Engine) decodeRDCFG(w uint32) rdcfgArgs {
+func (s decoder) decodeRDCFG(w uint32) rdcfgArgs {
 	return rdcfgArgs{word: w & 0x7ff, gpr: w >> 16 & 0x3f}
 }
 
 // setc16Args are the fields of SETC16.
 type setc16Args struct{ value, reg uint32 }
 
-func (e *Engine) decodeSETC16(w uint32) setc16Args {
+func (s decoder) decodeSETC16(w uint32) setc16Args {
 	return setc16Args{value: w & 0xffff, reg: w >> 16 & 0xff}
 }
 
 // rmwcib0Args are the fields of RMWCIB0.
 type rmwcib0Args struct{ word, data, mask uint32 }
 
-func (e *Engine) decodeRMWCIB0(w uint32) rmwcib0Args {
+func (s decoder) decodeRMWCIB0(w uint32) rmwcib0Args {
 	return rmwcib0Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
-}
-
-// rmwcib1Args are the fields of RMWCIB1.
-type rmwcib1Args struct{ word, data, mask uint32 }
-
-func (e *Engine) decodeRMWCIB1(w uint32) rmwcib1Args {
-	return rmwcib1Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
-}
-
-// rmwcib2Args are the fields of RMWCIB2.
-type rmwcib2Args struct{ word, data, mask uint32 }
-
-func (e *Engine) decodeRMWCIB2(w uint32) rmwcib2Args {
-	return rmwcib2Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
-}
-
-// rmwcib3Args are the fields of RMWCIB3.
-type rmwcib3Args struct{ word, data, mask uint32 }
-
-func (e *Engine) decodeRMWCIB3(w uint32) rmwcib3Args {
-	return rmwcib3Args{word: w & 0xff, data: w >> 8 & 0xff, mask: w >> 16 & 0xff}
 }
 
 // cfgshiftmaskArgs are the fields of CFGSHIFTMASK.
 type cfgshiftmaskArgs struct{ word, scratch, rotate, width, operation, keep uint32 }
 
-func (e *Engine) decodeCFGSHIFTMASK(w uint32) cfgshiftmaskArgs {
+func (s decoder) decodeCFGSHIFTMASK(w uint32) cfgshiftmaskArgs {
 	return cfgshiftmaskArgs{word: w & 0xff, scratch: w >> 8 & 0x3, rotate: w >> 10 & 0x1f, width: w >> 15 & 0x1f, operation: w >> 20 & 0x7, keep: w >> 23 & 0x1}
 }
 
-// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.
-var executors = [256]func(e *Engine, t *thread, w uint32) bool{
-	opMOVD2A:        func(e *Engine, t *thread, w uint32) bool { return e.movd2a(t, e.decodeMOVD2A(w)) },
-	opMOVD2B:        func(e *Engine, t *thread, w uint32) bool { return e.movd2b(t, e.decodeMOVD2B(w)) },
-	opMOVB2A:        func(e *Engine, t *thread, w uint32) bool { return e.movb2a(t, e.decodeMOVB2A(w)) },
-	opZEROACC:       func(e *Engine, t *thread, w uint32) bool { return e.zeroacc(t, e.decodeZEROACC(w)) },
-	opZEROSRC:       func(e *Engine, t *thread, w uint32) bool { return e.zerosrc(t, e.decodeZEROSRC(w)) },
-	opMOVA2D:        func(e *Engine, t *thread, w uint32) bool { return e.mova2d(t, e.decodeMOVA2D(w)) },
-	opMOVB2D:        func(e *Engine, t *thread, w uint32) bool { return e.movb2d(t, e.decodeMOVB2D(w)) },
-	opTRNSPSRCB:     func(e *Engine, t *thread, w uint32) bool { return e.trnspsrcb(t) },
-	opMVMUL:         func(e *Engine, t *thread, w uint32) bool { return e.mvmul(t, e.decodeMVMUL(w)) },
-	opELWMUL:        func(e *Engine, t *thread, w uint32) bool { return e.elwmul(t, e.decodeELWMUL(w)) },
-	opELWADD:        func(e *Engine, t *thread, w uint32) bool { return e.elwadd(t, e.decodeELWADD(w)) },
-	opELWSUB:        func(e *Engine, t *thread, w uint32) bool { return e.elwsub(t, e.decodeELWSUB(w)) },
-	opGMPOOL:        func(e *Engine, t *thread, w uint32) bool { return e.gmpool(t, e.decodeGMPOOL(w)) },
-	opGAPOOL:        func(e *Engine, t *thread, w uint32) bool { return e.gapool(t, e.decodeGAPOOL(w)) },
-	opGATESRCRST:    func(e *Engine, t *thread, w uint32) bool { return e.gatesrcrst(t, e.decodeGATESRCRST(w)) },
-	opCLEARDVALID:   func(e *Engine, t *thread, w uint32) bool { return e.cleardvalid(t, e.decodeCLEARDVALID(w)) },
-	opSETRWC:        func(e *Engine, t *thread, w uint32) bool { return e.setrwc(t, e.decodeSETRWC(w)) },
-	opINCRWC:        func(e *Engine, t *thread, w uint32) bool { return e.incrwc(t, e.decodeINCRWC(w)) },
-	opPACR:          func(e *Engine, t *thread, w uint32) bool { return e.pacr(t, e.decodePACR(w)) },
-	opUNPACR:        func(e *Engine, t *thread, w uint32) bool { return e.unpacr(t, e.decodeUNPACR(w)) },
-	opUNPACR_NOP:    func(e *Engine, t *thread, w uint32) bool { return e.unpacrnop(t, e.decodeUNPACR_NOP(w)) },
-	opSETDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.setdmareg(t, e.decodeSETDMAREG(w)) },
-	opREG2FLOP:      func(e *Engine, t *thread, w uint32) bool { return e.reg2flop(t, e.decodeREG2FLOP(w)) },
-	opSETADC:        func(e *Engine, t *thread, w uint32) bool { return e.setadc(t, e.decodeSETADC(w)) },
-	opSETADCXY:      func(e *Engine, t *thread, w uint32) bool { return e.setadcxy(t, e.decodeSETADCXY(w)) },
-	opINCADCXY:      func(e *Engine, t *thread, w uint32) bool { return e.incadcxy(t, e.decodeINCADCXY(w)) },
-	opADDRCRXY:      func(e *Engine, t *thread, w uint32) bool { return e.addrcrxy(t, e.decodeADDRCRXY(w)) },
-	opSETADCZW:      func(e *Engine, t *thread, w uint32) bool { return e.setadczw(t, e.decodeSETADCZW(w)) },
-	opINCADCZW:      func(e *Engine, t *thread, w uint32) bool { return e.incadczw(t, e.decodeINCADCZW(w)) },
-	opADDRCRZW:      func(e *Engine, t *thread, w uint32) bool { return e.addrcrzw(t, e.decodeADDRCRZW(w)) },
-	opSETDVALID:     func(e *Engine, t *thread, w uint32) bool { return e.setdvalid(t, e.decodeSETDVALID(w)) },
-	opADDDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.adddmareg(t, e.decodeADDDMAREG(w)) },
-	opMULDMAREG:     func(e *Engine, t *thread, w uint32) bool { return e.muldmareg(t, e.decodeMULDMAREG(w)) },
-	opSETADCXX:      func(e *Engine, t *thread, w uint32) bool { return e.setadcxx(t, e.decodeSETADCXX(w)) },
-	opDMANOP:        func(e *Engine, t *thread, w uint32) bool { return e.dmanop(t) },
-	opSTOREREG:      func(e *Engine, t *thread, w uint32) bool { return e.storereg(t, e.decodeSTOREREG(w)) },
-	opSFPLOAD:       func(e *Engine, t *thread, w uint32) bool { return e.sfpload(t, e.decodeSFPLOAD(w)) },
-	opSFPLOADI:      func(e *Engine, t *thread, w uint32) bool { return e.sfploadi(t, e.decodeSFPLOADI(w)) },
-	opSFPSTORE:      func(e *Engine, t *thread, w uint32) bool { return e.sfpstore(t, e.decodeSFPSTORE(w)) },
-	opSFPLUT:        func(e *Engine, t *thread, w uint32) bool { return e.sfplut(t, e.decodeSFPLUT(w)) },
-	opSFPMULI:       func(e *Engine, t *thread, w uint32) bool { return e.sfpmuli(t, e.decodeSFPMULI(w)) },
-	opSFPADDI:       func(e *Engine, t *thread, w uint32) bool { return e.sfpaddi(t, e.decodeSFPADDI(w)) },
-	opSFPDIVP2:      func(e *Engine, t *thread, w uint32) bool { return e.sfpdivp2(t, e.decodeSFPDIVP2(w)) },
-	opSFPEXEXP:      func(e *Engine, t *thread, w uint32) bool { return e.sfpexexp(t, e.decodeSFPEXEXP(w)) },
-	opSFPEXMAN:      func(e *Engine, t *thread, w uint32) bool { return e.sfpexman(t, e.decodeSFPEXMAN(w)) },
-	opSFPIADD:       func(e *Engine, t *thread, w uint32) bool { return e.sfpiadd(t, e.decodeSFPIADD(w)) },
-	opSFPSHFT:       func(e *Engine, t *thread, w uint32) bool { return e.sfpshft(t, e.decodeSFPSHFT(w)) },
-	opSFPSETCC:      func(e *Engine, t *thread, w uint32) bool { return e.sfpsetcc(t, e.decodeSFPSETCC(w)) },
-	opSFPMOV:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmov(t, e.decodeSFPMOV(w)) },
-	opSFPABS:        func(e *Engine, t *thread, w uint32) bool { return e.sfpabs(t, e.decodeSFPABS(w)) },
-	opSFPAND:        func(e *Engine, t *thread, w uint32) bool { return e.sfpand(t, e.decodeSFPAND(w)) },
-	opSFPOR:         func(e *Engine, t *thread, w uint32) bool { return e.sfpor(t, e.decodeSFPOR(w)) },
-	opSFPNOT:        func(e *Engine, t *thread, w uint32) bool { return e.sfpnot(t, e.decodeSFPNOT(w)) },
-	opSFPLZ:         func(e *Engine, t *thread, w uint32) bool { return e.sfplz(t, e.decodeSFPLZ(w)) },
-	opSFPSETEXP:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetexp(t, e.decodeSFPSETEXP(w)) },
-	opSFPSETMAN:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetman(t, e.decodeSFPSETMAN(w)) },
-	opSFPMAD:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmad(t, e.decodeSFPMAD(w)) },
-	opSFPADD:        func(e *Engine, t *thread, w uint32) bool { return e.sfpadd(t, e.decodeSFPADD(w)) },
-	opSFPMUL:        func(e *Engine, t *thread, w uint32) bool { return e.sfpmul(t, e.decodeSFPMUL(w)) },
-	opSFPPUSHC:      func(e *Engine, t *thread, w uint32) bool { return e.sfppushc(t, e.decodeSFPPUSHC(w)) },
-	opSFPPOPC:       func(e *Engine, t *thread, w uint32) bool { return e.sfppopc(t, e.decodeSFPPOPC(w)) },
-	opSFPSETSGN:     func(e *Engine, t *thread, w uint32) bool { return e.sfpsetsgn(t, e.decodeSFPSETSGN(w)) },
-	opSFPENCC:       func(e *Engine, t *thread, w uint32) bool { return e.sfpencc(t, e.decodeSFPENCC(w)) },
-	opSFPCOMPC:      func(e *Engine, t *thread, w uint32) bool { return e.sfpcompc(t, e.decodeSFPCOMPC(w)) },
-	opSFPTRANSP:     func(e *Engine, t *thread, w uint32) bool { return e.sfptransp(t, e.decodeSFPTRANSP(w)) },
-	opSFPXOR:        func(e *Engine, t *thread, w uint32) bool { return e.sfpxor(t, e.decodeSFPXOR(w)) },
-	opSFP_STOCH_RND: func(e *Engine, t *thread, w uint32) bool { return e.sfpstochrnd(t, e.decodeSFP_STOCH_RND(w)) },
-	opSFPNOP:        func(e *Engine, t *thread, w uint32) bool { return e.sfpnop(t) },
-	opSFPCAST:       func(e *Engine, t *thread, w uint32) bool { return e.sfpcast(t, e.decodeSFPCAST(w)) },
-	opSFPCONFIG:     func(e *Engine, t *thread, w uint32) bool { return e.sfpconfig(t, e.decodeSFPCONFIG(w)) },
-	opSFPSWAP:       func(e *Engine, t *thread, w uint32) bool { return e.sfpswap(t, e.decodeSFPSWAP(w)) },
-	opSFPLOADMACRO:  func(e *Engine, t *thread, w uint32) bool { return e.sfploadmacro(t, e.decodeSFPLOADMACRO(w)) },
-	opSFPSHFT2:      func(e *Engine, t *thread, w uint32) bool { return e.sfpshft2(t, e.decodeSFPSHFT2(w)) },
-	opSFPLUTFP32:    func(e *Engine, t *thread, w uint32) bool { return e.sfplutfp32(t, e.decodeSFPLUTFP32(w)) },
-	opSFPLE:         func(e *Engine, t *thread, w uint32) bool { return e.sfple(t, e.decodeSFPLE(w)) },
-	opSFPGT:         func(e *Engine, t *thread, w uint32) bool { return e.sfpgt(t, e.decodeSFPGT(w)) },
-	opSFPMUL24:      func(e *Engine, t *thread, w uint32) bool { return e.sfpmul24(t, e.decodeSFPMUL24(w)) },
-	opSFPARECIP:     func(e *Engine, t *thread, w uint32) bool { return e.sfparecip(t, e.decodeSFPARECIP(w)) },
-	opATGETM:        func(e *Engine, t *thread, w uint32) bool { return e.atgetm(t, e.decodeATGETM(w)) },
-	opATRELM:        func(e *Engine, t *thread, w uint32) bool { return e.atrelm(t, e.decodeATRELM(w)) },
-	opSTALLWAIT:     func(e *Engine, t *thread, w uint32) bool { return e.stallwait(t, e.decodeSTALLWAIT(w)) },
-	opSEMINIT:       func(e *Engine, t *thread, w uint32) bool { return e.seminit(t, e.decodeSEMINIT(w)) },
-	opSEMPOST:       func(e *Engine, t *thread, w uint32) bool { return e.sempost(t, e.decodeSEMPOST(w)) },
-	opSEMGET:        func(e *Engine, t *thread, w uint32) bool { return e.semget(t, e.decodeSEMGET(w)) },
-	opSEMWAIT:       func(e *Engine, t *thread, w uint32) bool { return e.semwait(t, e.decodeSEMWAIT(w)) },
-	opWRCFG:         func(e *Engine, t *thread, w uint32) bool { return e.wrcfg(t, e.decodeWRCFG(w)) },
-	opRDCFG:         func(e *Engine, t *thread, w uint32) bool { return e.rdcfg(t, e.decodeRDCFG(w)) },
-	opSETC16:        func(e *Engine, t *thread, w uint32) bool { return e.setc16(t, e.decodeSETC16(w)) },
-	opRMWCIB0:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib0(t, e.decodeRMWCIB0(w)) },
-	opRMWCIB1:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib1(t, e.decodeRMWCIB1(w)) },
-	opRMWCIB2:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib2(t, e.decodeRMWCIB2(w)) },
-	opRMWCIB3:       func(e *Engine, t *thread, w uint32) bool { return e.rmwcib3(t, e.decodeRMWCIB3(w)) },
-	opCFGSHIFTMASK:  func(e *Engine, t *thread, w uint32) bool { return e.cfgshiftmask(t, e.decodeCFGSHIFTMASK(w)) },
-}
+// Fields of instructions that have those of another one.
+type (
+	movd2bArgs       = movd2aArgs
+	mova2dArgs       = movd2aArgs
+	elwaddArgs       = elwmulArgs
+	elwsubArgs       = elwmulArgs
+	gapoolArgs       = gmpoolArgs
+	addrcrxyArgs     = setadcxyArgs
+	setadczwArgs     = setadcxyArgs
+	incadczwArgs     = incadcxyArgs
+	addrcrzwArgs     = setadcxyArgs
+	muldmaregArgs    = adddmaregArgs
+	sfpstoreArgs     = sfploadArgs
+	sfpaddiArgs      = sfpmuliArgs
+	sfpexmanArgs     = sfpexexpArgs
+	sfpiaddArgs      = sfpdivp2Args
+	sfpshftArgs      = sfpdivp2Args
+	sfpmovArgs       = sfpexexpArgs
+	sfpabsArgs       = sfpexexpArgs
+	sfporArgs        = sfpandArgs
+	sfplzArgs        = sfpexexpArgs
+	sfpsetmanArgs    = sfpdivp2Args
+	sfpaddArgs       = sfpmadArgs
+	sfpmulArgs       = sfpmadArgs
+	sfppopcArgs      = sfppushcArgs
+	sfpsetsgnArgs    = sfpsetccArgs
+	sfptranspArgs    = sfpcompcArgs
+	sfpxorArgs       = sfpnotArgs
+	sfpcastArgs      = sfpexexpArgs
+	sfpconfigArgs    = sfpmuliArgs
+	sfpswapArgs      = sfpexexpArgs
+	sfploadmacroArgs = sfploadArgs
+	sfpshft2Args     = sfpdivp2Args
+	sfplutfp32Args   = sfppushcArgs
+	sfpleArgs        = sfpexexpArgs
+	sfpgtArgs        = sfpexexpArgs
+	sfpmul24Args     = sfpmadArgs
+	sfparecipArgs    = sfpandArgs
+	atrelmArgs       = atgetmArgs
+	semgetArgs       = sempostArgs
+	rmwcib1Args      = rmwcib0Args
+	rmwcib2Args      = rmwcib0Args
+	rmwcib3Args      = rmwcib0Args
+)

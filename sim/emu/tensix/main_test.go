@@ -3,7 +3,11 @@ package tensix
 import (
 	"testing"
 
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 func TestMain(m *testing.M) { ttsimtest.Main(m) }
+
+// archs are the architectures.
+var archs = []chip.Arch{chip.Wormhole, chip.Blackhole}

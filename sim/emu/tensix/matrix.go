@@ -1,15 +1,12 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
 
 // The matrix unit, FPU: products, elementwise operations and pooling of rows of SrcA and SrcB into rows of Dst
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/{MatrixUnit,MVMUL,ELWMUL,ELWADD,ELWSUB,GAPOOL,GMPOOL}.md).
-
-// formats is a set of number formats.
-type formats uint16
-
-// has reports whether the set has a format, as a field of the configuration says it.
-func (s formats) has(f uint32) bool { return s>>f&1 != 0 }
 
 // Formats that the matrix unit takes.
 const (
@@ -25,7 +22,7 @@ const (
 
 // implied returns a format: that of the configuration, or on Blackhole, unless the thread wants the former, that of what the
 // unpacker left.
-func (e *Engine) implied(t *thread, explicit threadField, configured uint32, s *source) uint32 {
+func (e *Engine) implied(t *thread, explicit isa.Thread, configured uint32, s *source) uint32 {
 	if e.wormhole || t.field(explicit) != 0 {
 		return configured
 	}
@@ -41,23 +38,15 @@ type operation struct {
 	shortExponents bool   // of data in the sources
 }
 
-// mathPlan is what the matrix unit makes of the configuration, as long as that stays the same.
-type mathPlan struct {
-	bank    *[numConfigWords]uint32 // nil if there is none
-	version uint32
-	a, b    uint32 // formats
-	math    arith.Math
-}
-
 // planMath finds out what to make of the configuration. It returns false if it refuses.
 func (e *Engine) planMath(t *thread) bool {
-	if e.on(t, cfgSrcAForced) {
+	if e.on(t, isa.SrcAForced) {
 		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
 	}
-	int8 := e.on(t, cfgInt8Math)
+	int8 := e.on(t, isa.Int8Math)
 	e.mathPlan = mathPlan{
-		bank: t.bank, version: e.version, a: e.cfg(t, cfgSrcAFormat), b: e.cfg(t, cfgSrcBFormat),
-		math: arith.Math{Arch: e.chip, Int8: int8, Wide: int8 || e.on(t, cfgFp32Dst), KeepDenormalsB: e.on(t, cfgKeepDenormals)},
+		bank: t.bank, version: e.version, a: e.cfg(t, isa.SrcAFormat), b: e.cfg(t, isa.SrcBFormat),
+		math: arith.Math{Arch: e.chip, Int8: int8, Wide: int8 || e.on(t, isa.Fp32Dst), KeepDenormalsB: e.on(t, isa.KeepDenormals)},
 	}
 	return true
 }
@@ -68,13 +57,13 @@ func (e *Engine) begin(t *thread, o *operation, dst uint32) bool {
 	if (p.bank != t.bank || p.version != e.version) && !e.planMath(t) {
 		return false
 	}
-	o.a = e.implied(t, thExplicitSrcA, p.a, &e.srcA)
-	o.b = e.implied(t, thExplicitSrcB, p.b, &e.srcB)
+	o.a = e.implied(t, isa.ThreadExplicitSrcA, p.a, &e.srcA)
+	o.b = e.implied(t, isa.ThreadExplicitSrcB, p.b, &e.srcB)
 	o.math = p.math
 	o.math.A, o.math.B = arith.Format(o.a), arith.Format(o.b)
-	o.math.Phase = uint8((t.fidelity + t.field(thFidelityBase)) & 3)
+	o.math.Phase = uint8((t.fidelity + t.field(isa.ThreadFidelityBase)) & 3)
 	o.shortExponents = o.math.Int8 || formats(shortExponents).has(o.a)
-	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(thDstOffset)
+	o.rowA, o.rowB, o.rowD = t.a.value, t.b.value, t.d.value+dst+t.field(isa.ThreadDstOffset)
 	return true
 }
 
@@ -133,6 +122,11 @@ func (e *Engine) mvmul(t *thread, a mvmulArgs) bool {
 
 // gapool is a product with four rows of SrcB.
 func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
+	return e.poolOperands(&a) && e.product(t, a.dst, 4, a.mode, a.clear)
+}
+
+// poolOperands refuses what nothing uses of GAPOOL and GMPOOL.
+func (e *Engine) poolOperands(a *gmpoolArgs) bool {
 	switch {
 	case a.index != 0:
 		return e.refuse(UnsupportedFunctionality, "indices of maxima")
@@ -141,7 +135,7 @@ func (e *Engine) gapool(t *thread, a gapoolArgs) bool {
 	case a.dst%4 != 0:
 		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
 	}
-	return e.product(t, a.dst, 4, a.mode, a.clear)
+	return true
 }
 
 // product adds the product of n rows of SrcB and 16 rows of SrcA to n rows of Dst.
@@ -189,9 +183,9 @@ const (
 	elwmul
 )
 
-func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, elwmulArgs(a), elwadd) }
+func (e *Engine) elwadd(t *thread, a elwaddArgs) bool { return e.elementwise(t, a, elwadd) }
 
-func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, elwmulArgs(a), elwsub) }
+func (e *Engine) elwsub(t *thread, a elwsubArgs) bool { return e.elementwise(t, a, elwsub) }
 
 // elwmul always adds to Dst.
 func (e *Engine) elwmul(t *thread, a elwmulArgs) bool { return e.elementwise(t, a, elwmul) }
@@ -276,15 +270,11 @@ func repeated(rows []srcRow, mod uint32) (same [8]srcRow) {
 func (e *Engine) gmpool(t *thread, a gmpoolArgs) bool {
 	const one = 0x3F800000
 	switch {
-	case a.index != 0:
-		return e.refuse(UnsupportedFunctionality, "indices of maxima")
-	case a.mod != 1:
-		return e.refuse(UnsupportedFunctionality, "modifier %d: want 1", a.mod)
-	case a.dst%4 != 0:
-		return e.refuse(UnsupportedFunctionality, "row %d: want a multiple of 4", a.dst)
+	case !e.poolOperands(&a):
+		return false
 	case !e.srcA.matrixValid() || !e.srcB.matrixValid():
 		return false
-	case e.on(t, cfgInt8Math):
+	case e.on(t, isa.Int8Math):
 		return e.refuse(UnsupportedFunctionality, "maxima of integers of 8 bits")
 	}
 	var o operation

@@ -3,6 +3,7 @@ package tensix
 import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // Moves between SrcA, SrcB and Dst, and the clearing of Dst
@@ -18,14 +19,14 @@ const (
 
 // formatA returns the configured format of SrcA, or the one that overrides it.
 func (e *Engine) formatA(t *thread) uint32 {
-	if e.on(t, cfgSrcAForced) {
-		return e.cfg(t, cfgSrcAFormatForced)
+	if e.on(t, isa.SrcAForced) {
+		return e.cfg(t, isa.SrcAFormatForced)
 	}
-	return e.cfg(t, cfgSrcAFormat)
+	return e.cfg(t, isa.SrcAFormat)
 }
 
 // wideDst reports whether Dst has data of 32 bits.
-func (e *Engine) wideDst(t *thread) bool { return e.on(t, cfgFp32Dst) || e.on(t, cfgInt8Math) }
+func (e *Engine) wideDst(t *thread) bool { return e.on(t, isa.Fp32Dst) || e.on(t, isa.Int8Math) }
 
 // fromDst is how data of Dst become data of a source.
 type fromDst struct {
@@ -65,16 +66,10 @@ func (d *dst) datum(m fromDst, row, col uint32) uint32 {
 	}
 	v := d.read16(row, col)
 	if m.format == arith.FP16 {
-		return shortDatum(arith.DecodeDstFP16(v))
+		return arith.WidenHalf(arith.DecodeDstFP16(v))
 	}
 	return uint32(arith.DecodeDstBF16(v)) << 16
 }
-
-// shortDatum returns an fp16 as a source holds it.
-func shortDatum(v uint16) uint32 { return uint32(v)&0x8000<<16 | uint32(v)&0x7FFF<<13 }
-
-// shortValue is the reverse.
-func shortValue(v uint32) uint16 { return uint16(v>>16&0x8000 | v>>13&0x7FFF) }
 
 // multiples refuses offsets of a move that are not multiples of n.
 func (e *Engine) multiples(n, dst, src uint32) bool {
@@ -90,10 +85,10 @@ func (e *Engine) movd2a(t *thread, a movd2aArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "modifier %d: want 2, four rows", a.mod)
 	case !e.multiples(4, a.dst, a.src):
 		return false
-	case e.on(t, cfgSrcAForced):
+	case e.on(t, isa.SrcAForced):
 		return e.refuse(UnsupportedFunctionality, "a format of SrcA that overrides the configured one")
 	}
-	format := e.implied(t, thExplicitSrcA, e.cfg(t, cfgSrcAFormat), &e.srcA)
+	format := e.implied(t, isa.ThreadExplicitSrcA, e.cfg(t, isa.SrcAFormat), &e.srcA)
 	if !fromDstToA.has(format) {
 		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
 	}
@@ -119,7 +114,7 @@ func (e *Engine) movd2b(t *thread, a movd2bArgs) bool {
 	if !e.multiples(4, a.dst, a.src) {
 		return false
 	}
-	format := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcB)
+	format := e.implied(t, isa.ThreadExplicitSrcA, e.formatA(t), &e.srcB)
 	if !fromDstToB.has(format) {
 		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
 	}
@@ -165,7 +160,7 @@ func (e *Engine) movb2a(t *thread, a movb2aArgs) bool {
 	if to%4 != 0 || to >= srcRows || from%4 != 0 || from >= srcRows {
 		return e.refuse(UnsupportedFunctionality, "rows %d of SrcB and %d of SrcA: want multiples of 4 below %d", from, to, srcRows)
 	}
-	keep := e.on(t, cfgKeepDenormals)
+	keep := e.on(t, isa.KeepDenormals)
 	rows := e.srcA.change(e.srcA.matrix)
 	for i := range uint32(4) {
 		for c, v := range e.srcB.bank()[from+i] {
@@ -210,7 +205,7 @@ func (d *dst) move(m toDst, row uint32, data *srcRow) {
 		}
 	case m.short:
 		for c, v := range data {
-			d.write16(row, uint32(c), arith.EncodeDstFP16(shortValue(v)))
+			d.write16(row, uint32(c), arith.EncodeDstFP16(arith.NarrowHalf(v)))
 		}
 	case m.low:
 		_, low := d.row32(row)
@@ -233,7 +228,7 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 	case !e.srcA.matrixValid():
 		return false
 	}
-	format := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcA)
+	format := e.implied(t, isa.ThreadExplicitSrcA, e.formatA(t), &e.srcA)
 	if !longFromA.has(format) && !formats(shortExponents).has(format) {
 		return e.refuse(UnimplementedFunctionality, "format %v", arith.Format(format))
 	}
@@ -245,7 +240,7 @@ func (e *Engine) mova2d(t *thread, a mova2dArgs) bool {
 	if !e.toDst(m) {
 		return false
 	}
-	keep := e.on(t, cfgKeepDenormals)
+	keep := e.on(t, isa.KeepDenormals)
 	if m.format != arith.TF32 && !m.short && !m.low { // the usual one
 		for i := range uint32(8) {
 			lanes.EncodeRow(&e.dst.rows[row+i], &e.srcA.bank()[src+i], !keep)
@@ -279,8 +274,8 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	case !e.srcB.matrixValid():
 		return false
 	}
-	formatA := e.implied(t, thExplicitSrcA, e.formatA(t), &e.srcB)
-	formatB := arith.Format(e.implied(t, thExplicitSrcB, e.cfg(t, cfgSrcBFormat), &e.srcB))
+	formatA := e.implied(t, isa.ThreadExplicitSrcA, e.formatA(t), &e.srcB)
+	formatB := arith.Format(e.implied(t, isa.ThreadExplicitSrcB, e.cfg(t, isa.SrcBFormat), &e.srcB))
 	m := toDst{arith.Format(formatA), formatA == uint32(arith.FP16), a.lo32 != 0}
 	if !longFromB.has(formatA) && !m.short {
 		return e.refuse(UnimplementedFunctionality, "format %v", m.format)
@@ -297,7 +292,7 @@ func (e *Engine) movb2d(t *thread, a movb2dArgs) bool {
 	if !e.toDst(m) {
 		return false
 	}
-	keep := e.on(t, cfgKeepDenormals)
+	keep := e.on(t, isa.KeepDenormals)
 	for i := range n {
 		from := &e.srcB.bank()[src]
 		if a.mod&moveSame == 0 {
@@ -343,7 +338,7 @@ func (e *Engine) zeroacc(t *thread, a zeroaccArgs) bool {
 	if a.revive != 0 && what != clear16Wide {
 		return e.refuse(UndefinedBehavior, "clearing of zero flags in mode %d", what)
 	}
-	offset := t.field(thDstOffset) + t.d.value
+	offset := t.field(isa.ThreadDstOffset) + t.d.value
 	ok := false
 	switch {
 	case what == clearRow:
@@ -374,9 +369,9 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 	switch {
 	case row >= dstRows:
 		return e.refuse(UnimplementedFunctionality, "row %d of Dst", row)
-	case e.on(t, cfgInt8Math):
+	case e.on(t, isa.Int8Math):
 		return e.refuse(UnimplementedFunctionality, "one row, for integers of 8 bits")
-	case e.on(t, cfgFp32Dst):
+	case e.on(t, isa.Fp32Dst):
 		row = wideRow(row)
 	}
 	e.dst.undefine(row, 1)
@@ -385,7 +380,7 @@ func (e *Engine) clearRow(t *thread, row uint32) bool {
 
 // clearRows clears the 16 rows number i, which on Blackhole are counted from the half of Dst that the thread works on.
 func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
-	if !e.wormhole && !e.on(t, cfgZeroAbsolute) && offset&512 != 0 {
+	if !e.wormhole && !e.on(t, isa.ZeroAbsolute) && offset&512 != 0 {
 		i += 32
 	}
 	if i >= dstRows/16 {
@@ -397,7 +392,7 @@ func (e *Engine) clearRows(t *thread, i, offset uint32) bool {
 
 // clearRowsWide clears the 16 rows number i of 32-bit data, or makes them valid again: a workaround of a hardware bug.
 func (e *Engine) clearRowsWide(t *thread, i, offset uint32, revive bool) bool {
-	if !e.on(t, cfgZeroAbsolute) && offset&768 != 0 {
+	if !e.on(t, isa.ZeroAbsolute) && offset&768 != 0 {
 		i += 16
 	}
 	if i >= dstRows/32 {

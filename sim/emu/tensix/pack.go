@@ -4,41 +4,11 @@ import (
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // Packers take data from Dst to L1: Wormhole has four, which work side by side on a tile each or a quarter of one, Blackhole
 // one with four read interfaces (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Packers/README.md).
-
-const numPackers = 4
-
-// packer is what a packer carries from one PACR of a tile to the next.
-type packer struct {
-	open  bool // a tile has been begun
-	place [numPackers]packPlace
-	plan  packPlan
-}
-
-// packPlan is what PACRs make of the configuration, as long as that stays the same.
-type packPlan struct {
-	bank       *[numConfigWords]uint32 // nil if there is none
-	version    uint32
-	conversion arith.Pack
-	in, out    uint32 // formats
-	outBits    uint32
-	bfp        bool
-	rows       uint32 // of a face
-	strides    [4]uint32
-	align      uint32             // of strides
-	places     [numPackers]uint32 // in Dst, of each packer
-	sets       uint32             // of edges, by packer
-	whole      [2]bool            // the edges of a set hide nothing
-}
-
-// packPlace is where a packer goes on.
-type packPlace struct {
-	data, exponents uint32 // byte addresses in L1
-	column, row     uint32 // of the face, for its edges
-}
 
 // packing is a PACR on its way from configuration to data.
 type packing struct {
@@ -75,17 +45,17 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 	if !e.packFeatures(t) || !e.packFormats(t, p) {
 		return false
 	}
-	p.bank, p.version, p.rows = t.bank, e.version, e.cfg(t, cfgPackRows)
+	p.bank, p.version, p.rows = t.bank, e.version, e.cfg(t, isa.PackRows)
 	p.align = bytesOf(elementBits(p.in))
-	for i, f := range []configField{cfgPackXStride, cfgPackYStride, cfgPackZStride, cfgPackWStride} {
+	for i, f := range []isa.Config{isa.PackXStride, isa.PackYStride, isa.PackZStride, isa.PackWStride} {
 		if p.strides[i] = e.cfg(t, f); p.strides[i]%p.align != 0 {
 			return e.refuse(UndefinedBehavior, "stride %d of data of %d bytes", p.strides[i], p.align)
 		}
 	}
 	for i := range p.places {
-		p.places[i] = e.cfg(t, cfgPackDst+configField(i))
+		p.places[i] = e.cfg(t, isa.PackDst+isa.Config(i))
 	}
-	p.sets = e.cfg(t, cfgEdgeRowSet)
+	p.sets = e.cfg(t, isa.EdgeRowSet)
 	for set := range p.whole {
 		p.whole[set] = e.edgesHideNothing(t, uint32(set), p.rows)
 	}
@@ -95,12 +65,12 @@ func (e *Engine) planPack(t *thread, p *packing) bool {
 
 // edgesHideNothing reports whether a set of edges keeps all data of a face of so many rows.
 func (e *Engine) edgesHideNothing(t *thread, set, rows uint32) bool {
-	if e.on(t, cfgEdgeMode) {
+	if e.on(t, isa.EdgeMode) {
 		return false
 	}
 	for row := range rows {
-		which := e.cfg(t, cfgRowSets+configField(16*set+row))
-		if which > 1 || e.cfg(t, cfgEdgeMask+configField(which)) != 0xFFFF {
+		which := e.cfg(t, isa.RowSets+isa.Config(16*set+row))
+		if which > 1 || e.cfg(t, isa.EdgeMask+isa.Config(which)) != 0xFFFF {
 			return false
 		}
 	}
@@ -135,7 +105,7 @@ func (e *Engine) pacrOperands(t *thread, p *packing) bool {
 		return e.refuse(UnimplementedFunctionality, "zeros instead of data")
 	case a.counters != 0 || a.pad != 0 || a.config != 0:
 		return e.refuse(MissingSpecification, "context of counters %d, padding of rows %d, context %d: want 0", a.counters, a.pad, a.config)
-	case a.strided != 0 && !(e.on(t, cfgDstSwizzle) && e.on(t, cfgDstRemap)):
+	case a.strided != 0 && !(e.on(t, isa.DstSwizzle) && e.on(t, isa.DstRemap)):
 		return e.refuse(UnimplementedFunctionality, "strided reads of a Dst whose addresses are not swizzled and remapped")
 	}
 	p.packers = 1
@@ -147,40 +117,40 @@ func (e *Engine) pacrOperands(t *thread, p *packing) bool {
 
 // unusedOfPackers lists fields that must be 0 for each packer, and those of one architecture.
 var (
-	unusedOfPackers = []configField{
-		cfgPackRowStarts, cfgPackNoExponents, cfgPackOutFIFO, cfgPackAddOffset, cfgPackSubHeader, cfgPackSource,
-		cfgPackThreshold, cfgPackDownMask, cfgPackDownRate, cfgPackTransposed, cfgPackDstZ,
+	unusedOfPackers = []isa.Config{
+		isa.PackRowStarts, isa.PackNoExponents, isa.PackOutFIFO, isa.PackAddOffset, isa.PackSubHeader, isa.PackSource,
+		isa.PackThreshold, isa.PackDownMask, isa.PackDownRate, isa.PackTransposed, isa.PackDstZ,
 	}
-	unusedOfWormhole  = []configField{cfgPackForceRows, cfgPackCounterContext, cfgPackReadMode}
-	unusedOfBlackhole = []configField{cfgPackAddHeader, cfgPackAutoLast, cfgPackStartInterface}
+	unusedOfWormhole  = []isa.Config{isa.PackForceRows, isa.PackCounterContext, isa.PackReadMode}
+	unusedOfBlackhole = []isa.Config{isa.PackAddHeader, isa.PackAutoLast, isa.PackStartInterface}
 )
 
 // sameOfPackers lists those that must be the same for all packers.
-var sameOfPackers = []configField{cfgPackRows, cfgPackInFormat, cfgPackOutFormat}
+var sameOfPackers = []isa.Config{isa.PackRows, isa.PackInFormat, isa.PackOutFormat}
 
 // packFeatures refuses what packers are not used for.
 func (e *Engine) packFeatures(t *thread) bool {
-	n := configField(1)
+	n := isa.Config(1)
 	also := unusedOfBlackhole
 	if e.wormhole {
 		n, also = numPackers, unusedOfWormhole
 	}
 	for i := range n {
-		for _, list := range [][]configField{unusedOfPackers, also} {
+		for _, list := range [][]isa.Config{unusedOfPackers, also} {
 			for _, f := range list {
 				if e.on(t, f+i) {
-					return e.refuse(UnsupportedFunctionality, "bits of configuration word %d of packer %d are not supported", e.places[f+i].word, i)
+					return e.refuse(UnsupportedFunctionality, "bits of configuration word %d of packer %d are not supported", e.places[f+i].Word, i)
 				}
 			}
 		}
 		for _, f := range sameOfPackers {
 			if e.cfg(t, f+i) != e.cfg(t, f) {
-				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].word,
-					e.places[f+i].word, i)
+				return e.refuse(UnsupportedFunctionality, "configuration words %d and %d differ for packers 0 and %d", e.places[f].Word,
+					e.places[f+i].Word, i)
 			}
 		}
 	}
-	if rows := e.cfg(t, cfgPackRows); rows < 1 || rows > 16 {
+	if rows := e.cfg(t, isa.PackRows); rows < 1 || rows > 16 {
 		return e.refuse(UnsupportedFunctionality, "faces of %d rows: want 1 to 16", rows)
 	}
 	return true
@@ -223,15 +193,15 @@ func (e *Engine) packable(wide bool, in, out uint32) bool {
 
 // packFormats finds formats and refuses those that don't go together.
 func (e *Engine) packFormats(t *thread, p *packing) bool {
-	p.in, p.out = e.cfg(t, cfgPackInFormat), e.cfg(t, cfgPackOutFormat)
-	if mid := e.cfg(t, cfgDstFormat); mid != p.in {
+	p.in, p.out = e.cfg(t, isa.PackInFormat), e.cfg(t, isa.PackOutFormat)
+	if mid := e.cfg(t, isa.DstFormat); mid != p.in {
 		return e.refuse(UndefinedBehavior, "Dst of %v for packers that read %v", arith.Format(mid), arith.Format(p.in))
 	}
-	in, out, wide := arith.Format(p.in), arith.Format(p.out), e.on(t, cfgPackRead32)
+	in, out, wide := arith.Format(p.in), arith.Format(p.out), e.on(t, isa.PackRead32)
 	if !e.packable(wide, p.in, p.out) {
 		return e.refuse(UnimplementedFunctionality, "%v as %v (32 bits: %v)", in, out, wide)
 	}
-	round := e.on(t, cfgPackRound10)
+	round := e.on(t, isa.PackRound10)
 	switch {
 	case in == arith.FP16 && wide:
 		if !round {
@@ -243,10 +213,10 @@ func (e *Engine) packFormats(t *thread, p *packing) bool {
 	p.outBits, p.bfp = elementBits(p.out), blockFormat(p.out)
 	p.conversion = arith.Pack{
 		Mid: in, Out: out, Wide: wide, Round10: round,
-		Unsigned:   e.on(t, cfgPackReadUnsigned),
-		Relu:       arith.Relu(e.cfg(t, cfgRelu)),
-		Threshold:  uint16(e.cfg(t, cfgReluThreshold)),
-		Accumulate: e.on(t, cfgPackAccumulate),
+		Unsigned:   e.on(t, isa.PackReadUnsigned),
+		Relu:       arith.Relu(e.cfg(t, isa.Relu)),
+		Threshold:  uint16(e.cfg(t, isa.ReluThreshold)),
+		Accumulate: e.on(t, isa.PackAccumulate),
 	}
 	return true
 }
@@ -274,8 +244,8 @@ func (e *Engine) packAccumulation(t *thread, p *packing) bool {
 	if !e.wormhole {
 		return true
 	}
-	for i := range configField(numPackers) {
-		if e.on(t, cfgPackAccumulate+i) != p.conversion.Accumulate {
+	for i := range isa.Config(numPackers) {
+		if e.on(t, isa.PackAccumulate+i) != p.conversion.Accumulate {
 			return e.refuse(UnsupportedFunctionality, "accumulation by some packers")
 		}
 	}
@@ -335,21 +305,21 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 	switch {
 	case out.z.value != 0 || out.w.value != 0:
 		return e.refuse(UnimplementedFunctionality, "Z and W counters %d, %d of channel 1", out.z.value, out.w.value)
-	case e.on(t, cfgPackOutBase):
-		return e.refuse(UnimplementedFunctionality, "PCK0_ADDR_BASE_REG_1_Base %#x", e.cfg(t, cfgPackOutBase))
+	case e.on(t, isa.PackOutBase):
+		return e.refuse(UnimplementedFunctionality, "PCK0_ADDR_BASE_REG_1_Base %#x", e.cfg(t, isa.PackOutBase))
 	case e.wormhole && out.y.value != 0:
 		return e.refuse(UnimplementedFunctionality, "Y counter %d of channel 1", out.y.value)
 	}
 	// Addresses are in units of 16 bytes, less one. The later packers' may be relative to the first one's.
 	const relative = 1 << 31
-	addr := e.cfg(t, cfgPackOut+configField(i)) + 1
-	if base := e.cfg(t, cfgPackOut) + 1; e.wormhole && i > 0 && base&relative != 0 {
+	addr := e.cfg(t, isa.PackOut+isa.Config(i)) + 1
+	if base := e.cfg(t, isa.PackOut) + 1; e.wormhole && i > 0 && base&relative != 0 {
 		addr += base
 	}
-	addr += out.y.value * e.cfg(t, cfgPackOutYStride) >> 4
+	addr += out.y.value * e.cfg(t, isa.PackOutYStride) >> 4
 	*at = packPlace{exponents: addr << 4}
 	if p.outBits <= 8 {
-		addr += e.cfg(t, cfgPackExponents+configField(i))
+		addr += e.cfg(t, isa.PackExponents+isa.Config(i))
 	}
 	at.data = addr << 4
 	return true
@@ -360,15 +330,15 @@ func (e *Engine) packBegin(t *thread, p *packing, at *packPlace, i uint32) bool 
 func (e *Engine) edge(t *thread, p *packing, at *packPlace, set, n uint32) (uint32, bool) {
 	keep := uint32(0)
 	for i := uint32(0); i < n; {
-		which := e.cfg(t, cfgRowSets+configField(16*set+at.row%16))
+		which := e.cfg(t, isa.RowSets+isa.Config(16*set+at.row%16))
 		if which > 1 {
 			return 0, e.refuse(UnimplementedFunctionality, "edge mask %d: want 0 or 1", which)
 		}
-		mask := e.cfg(t, cfgEdgeMask+configField(which))
+		mask := e.cfg(t, isa.EdgeMask+isa.Config(which))
 		switch {
 		case mask > 1 && mask != 0xFFFF:
 			return 0, e.refuse(UntestedFunctionality, "edge mask %#x: only 0, 1 and 0xFFFF have been validated", mask)
-		case e.on(t, cfgEdgeMode):
+		case e.on(t, isa.EdgeMode):
 			return 0, e.refuse(UnimplementedFunctionality, "edges filled with the least number")
 		}
 		run := min(n-i, rowSize-at.column)
@@ -405,7 +375,7 @@ func (e *Engine) packCheck(t *thread, p *packing) bool {
 		relus formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.BFP8A | 1<<arith.BF16 | 1<<arith.BFP8 | 1<<arith.INT32
 	)
 	strided := p.args.strided != 0 && p.args.interfaces != 0 && p.args.interfaces != 1 && p.args.interfaces != 3
-	isRaw := e.on(t, cfgPackReadRaw) && raw&format != 0
+	isRaw := e.on(t, isa.PackReadRaw) && raw&format != 0
 	if c.Mid == arith.FP16 && (c.Wide || c.Round10) { // Blackhole
 		isRaw = false
 	}
@@ -422,7 +392,7 @@ func (e *Engine) packCheck(t *thread, p *packing) bool {
 		return e.refuse(UnimplementedFunctionality, "ReLU of %v", c.Mid)
 	case c.Relu > arith.ReluZero && c.Mid == arith.INT32:
 		return e.refuse(UnimplementedFunctionality, "ReLU mode %d of %v", c.Relu, c.Mid)
-	case c.Mid == arith.FP16 && c.Out == arith.LF8 && !e.on(t, cfgPackFP8E4):
+	case c.Mid == arith.FP16 && c.Out == arith.LF8 && !e.on(t, isa.PackFP8E4):
 		return e.refuse(UnimplementedFunctionality, "%v with exponents of 5 bits", c.Out)
 	}
 	p.checked = true
@@ -559,29 +529,20 @@ func (e *Engine) packPad(from uint32) bool {
 	return true
 }
 
-// packMode is what a packers' address mode does to their counters.
-type packMode struct {
-	yIn, yOut, zIn, zOut step
-	restores             bool // the Y counter of channel 1
-}
-
-// numPackModes is how many address modes packers have.
-const numPackModes = 4
-
 // packMode returns address mode i of packers, decoded once after each change.
 func (t *thread) packMode(i uint32) *packMode {
 	m := &t.packModes[i]
 	if t.packModesKnown>>i&1 != 0 {
 		return m
 	}
-	get := func(f threadField) uint32 { return t.field(f + threadField(i)) }
-	on := func(f threadField) bool { return get(f) != 0 }
+	get := func(f isa.Thread) uint32 { return t.field(f + isa.Thread(i)) }
+	on := func(f isa.Thread) bool { return get(f) != 0 }
 	*m = packMode{
-		yIn:      step{by: get(thPackModeYSrcIncrement), clear: on(thPackModeYSrcClear), carry: on(thPackModeYSrcCarry)},
-		yOut:     step{by: get(thPackModeYDstIncrement), clear: on(thPackModeYDstClear)},
-		zIn:      step{by: get(thPackModeZSrcIncrement), clear: on(thPackModeZSrcClear)},
-		zOut:     step{by: get(thPackModeZDstIncrement), clear: on(thPackModeZDstClear)},
-		restores: on(thPackModeYDstCarry),
+		yIn:      step{by: get(isa.ThreadPackModeYSrcIncrement), clear: on(isa.ThreadPackModeYSrcClear), carry: on(isa.ThreadPackModeYSrcCarry)},
+		yOut:     step{by: get(isa.ThreadPackModeYDstIncrement), clear: on(isa.ThreadPackModeYDstClear)},
+		zIn:      step{by: get(isa.ThreadPackModeZSrcIncrement), clear: on(isa.ThreadPackModeZSrcClear)},
+		zOut:     step{by: get(isa.ThreadPackModeZDstIncrement), clear: on(isa.ThreadPackModeZDstClear)},
+		restores: on(isa.ThreadPackModeYDstCarry),
 	}
 	t.packModesKnown |= 1 << i
 	return m

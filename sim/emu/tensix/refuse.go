@@ -25,27 +25,19 @@ const (
 	MissingSpecification
 )
 
+var categories = [...]string{
+	UndefinedBehavior: "UndefinedBehavior", NonContractualBehavior: "NonContractualBehavior",
+	UnpredictableValueUsed: "UnpredictableValueUsed", UntestedFunctionality: "UntestedFunctionality",
+	UnimplementedFunctionality: "UnimplementedFunctionality", UnsupportedFunctionality: "UnsupportedFunctionality",
+	ConfigurationError: "ConfigurationError", MissingSpecification: "MissingSpecification",
+}
+
 // String returns the name of the category.
 func (c Category) String() string {
-	switch c {
-	case UndefinedBehavior:
-		return "UndefinedBehavior"
-	case NonContractualBehavior:
-		return "NonContractualBehavior"
-	case UnpredictableValueUsed:
-		return "UnpredictableValueUsed"
-	case UntestedFunctionality:
-		return "UntestedFunctionality"
-	case UnimplementedFunctionality:
-		return "UnimplementedFunctionality"
-	case UnsupportedFunctionality:
-		return "UnsupportedFunctionality"
-	case ConfigurationError:
-		return "ConfigurationError"
-	case MissingSpecification:
-		return "MissingSpecification"
+	if c == 0 || int(c) >= len(categories) {
+		return fmt.Sprintf("Category(%d)", uint8(c))
 	}
-	return fmt.Sprintf("Category(%d)", uint8(c))
+	return categories[c]
 }
 
 // Refusal is why an engine stopped.

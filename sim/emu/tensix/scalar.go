@@ -1,5 +1,7 @@
 package tensix
 
+import "github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+
 // The scalar unit, ThCon: general-purpose registers of each thread
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/ScalarUnit.md).
 
@@ -58,7 +60,7 @@ func (e *Engine) reg2flop(t *thread, a reg2flopArgs) bool {
 	case a.size != 1 && a.size != 2:
 		return e.refuse(UnsupportedFunctionality, "size %d: want 1 or 2", a.size)
 	}
-	return e.storeConfig(t.field(thStateID), a.flop+firstFlop, t.gpr[a.gpr])
+	return e.storeConfig(t.field(isa.ThreadStateID), a.flop+firstFlop, t.gpr[a.gpr])
 }
 
 // storereg stores to a register of the tile. Streams are all it may reach: anything else might push instructions.

@@ -124,86 +124,146 @@ func each(mask uint32) iter.Seq[int] {
 // set makes the condition of the lanes of mask what the bits of lanes say.
 func (c *condition) set(mask, lanes uint32) { c.lanes = c.lanes&^mask | lanes&mask }
 
-// destination refuses registers that an instruction can't write.
-func (e *Engine) destination(dst uint32) bool {
-	if dst >= writable {
-		return e.refuse(UnsupportedFunctionality, "writes LReg %d, only 0 to 7 are writable", dst)
+// merge sets the lanes of a mask to those of values.
+func merge(l, values *lreg, mask uint32) {
+	if mask == allLanes {
+		*l = *values
+		return
 	}
-	return true
+	for lane := range each(mask) {
+		l[lane] = values[lane]
+	}
 }
 
-// zero refuses a field that must be 0.
-func (e *Engine) zero(field string, v uint32) bool {
-	if v != 0 {
-		return e.refuse(UnsupportedFunctionality, "%s is %d, only 0 is accepted", field, v)
-	}
-	return true
+// What the vector unit keeps beside its registers: instructions that are scheduled, and decoded ones.
+
+// subUnit is a part of the vector unit.
+type subUnit uint8
+
+const (
+	simpleUnit subUnit = iota
+	madUnit
+	roundUnit
+	storeUnit
+	loadUnit
+
+	macroUnits = 4 // the sub-units for which instructions are scheduled
+)
+
+// lregStaging is a register that only scheduled instructions reach.
+const lregStaging = 16
+
+// delays is how many cycles an instruction can be scheduled ahead.
+const delays = 8
+
+// scheduled is an instruction that waits for its cycle.
+type scheduled struct {
+	word           uint32 // 0 if there is none
+	b, c, d        uint8  // LRegs VB, VC and VD
+	mode           uint8  // of SFPSTORE
+	at             place  // of SFPSTORE
+	byInstructions bool   // the delay counts instructions of the vector unit, not cycles
 }
 
-// accept refuses, with a category, modes that aren't in a set.
-func (e *Engine) accept(cat Category, mode uint32, set modeSet) bool {
-	if set>>mode&1 == 0 {
-		return e.refuse(cat, "mode %d", mode)
-	}
-	return true
+// place says where the data of the lanes stand: a row of lanes in every second column of a row of Dst.
+type place struct{ row, column uint32 }
+
+// write is what an instruction writes to lanes of a register.
+type write struct {
+	lreg   uint8
+	lanes  uint32
+	values lreg
 }
 
-// modeSet is a set of an instruction's modes, a bit each.
-type modeSet uint32
+// macros is what the vector unit keeps while instructions are scheduled.
+type macros struct {
+	thread  *thread
+	slots   [macroUnits][delays]scheduled // by what is left of the delay
+	staging lreg                          // LReg 16
 
-// modes returns the set of some modes.
-func modes(list ...uint32) (s modeSet) {
-	for _, m := range list {
-		s |= 1 << m
-	}
-	return s
+	before  [16]lreg // the registers at the start of a cycle
+	writes  []write  // results of this cycle
+	late    []write  // results that appear a cycle later
+	lateSet uint16   // LRegs that the last instruction, not a scheduled one, writes late
+	swaps   bool     // it is an SFPSWAP
 }
 
-// upTo returns the set of the modes from 0 to last.
-func upTo(last uint32) modeSet { return 2<<last - 1 }
-
-// sfpuTemplate takes instructions whose destination says that they are recorded as templates instead of executed, and
-// refuses what no instruction of the vector unit may do in its present configuration.
-func (e *Engine) sfpuTemplate(w uint32) (taken bool) {
-	s := &e.sfpu
-	op, dst := w>>24, w>>4&0xF
-	switch {
-	case op <= opSFPLUT:
-		dst = w >> 20 & 0xF
-		if dst >= 16-templates {
-			return e.refuse(UnsupportedFunctionality, "LReg %d: templates are recorded by instructions that compute", dst)
+// countsInstructions reports whether delays count instructions.
+func (m *macros) countsInstructions() bool {
+	for u := range m.slots {
+		for d := range m.slots[u] {
+			if i := &m.slots[u][d]; i.word != 0 && i.byInstructions {
+				return true
+			}
 		}
-	case e.recordable(op) && dst >= 16-templates:
-		if m := s.enabled(); m != allLanes {
-			return e.refuse(UnsupportedFunctionality, "a template is recorded with lanes %#08x enabled, not all", m)
-		}
-		s.templates[dst-(16-templates)] = w
-		return true
-	}
-	if s.laneConfig&laneDestIndex != 0 && corruptible(op) && dst >= 4 && dst < writable {
-		return e.refuse(UnsupportedFunctionality, "LReg %d gets an undefined value while LReg 4 to 7 are an index (erratum TEN-2932)", dst)
 	}
 	return false
 }
 
-// recordable reports whether an instruction that names LReg 12 to 15 as destination is recorded.
-func (e *Engine) recordable(op uint32) bool {
-	switch {
-	case op == opSFPCONFIG || op == opSFPLOADMACRO:
-		return false
-	case e.wormhole:
-		return op <= opSFPLUTFP32
+// due returns what is executed in a cycle in which the vector unit gets an instruction or not, and lets other delays go on. It
+// reports whether anything is left.
+func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
+	counts := instruction || !m.countsInstructions()
+	for u := range m.slots {
+		slots := &m.slots[u]
+		list[u], slots[0] = slots[0], scheduled{}
+		if counts {
+			copy(slots[:], slots[1:])
+			slots[delays-1] = scheduled{}
+		}
+		for d := range slots {
+			more = more || slots[d].word != 0
+		}
 	}
-	return op <= opSFPARECIP
+	return list, more
 }
 
-// corruptible reports whether erratum TEN-2932 corrupts the results of an instruction.
-func corruptible(op uint32) bool {
-	switch op {
-	case opSFPLOAD, opSFPLOADI, opSFPSTORE, opSFPCONFIG, opSFPSWAP, opSFPLOADMACRO:
-		return false
+// wrote notes a result.
+func (m *macros) wrote(w write, late bool) {
+	if late {
+		m.late = append(m.late, w)
+	} else {
+		m.writes = append(m.writes, w)
 	}
-	return true
 }
 
-func (e *Engine) sfpnop(t *thread) bool { return true }
+// apply writes results.
+func (m *macros) apply(s *sfpu, list []write) {
+	for i := range list {
+		w := &list[i]
+		to := &m.staging
+		if w.lreg < lregStaging {
+			to = &s.l[w.lreg]
+		}
+		merge(to, &w.values, w.lanes)
+	}
+}
+
+// plan is an instruction, decoded. Its function reports whether it has done all that the instruction does; if not, it has changed
+// nothing.
+type plan struct {
+	word             uint32 // 0 if there is none
+	do               func(e *Engine, t *thread, p *plan) bool
+	dst, c, b, a     uint8 // LRegs
+	x, y, z          uint32
+	mode             uint8 // of addresses
+	negateA, negateC bool
+	k                *lreg // a constant that takes the place of b, or nil
+}
+
+// constant makes v, in all lanes, an operand.
+func (p *plan) constant(v uint32) {
+	k := broadcast(v)
+	p.k = &k
+}
+
+// second returns the constant, or else a register.
+func (p *plan) second(s *sfpu, r uint8) *lreg {
+	if p.k != nil {
+		return p.k
+	}
+	return &s.l[r&15]
+}
+
+// plans holds instructions by a hash.
+type plans [256]plan

@@ -53,7 +53,7 @@ func exponential(arch chip.Arch) (words []uint32) {
 
 // BenchmarkExponential is a tile's exponential, by a recorded sequence.
 func BenchmarkExponential(b *testing.B) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		b.Run(arch.String(), func(b *testing.B) {
 			e := vectorEngine(arch)
 			for r, v := range map[int]uint32{12: 0x3FB8AA3B, 13: 0x42FE0000, 14: 0x437F0000, 4: 0x3EE61789, 5: 0x3EF7B9E8, 6: 0xBC4806A5,

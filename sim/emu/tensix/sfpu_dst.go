@@ -3,6 +3,7 @@ package tensix
 import (
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // Modes of SFPLOAD and SFPSTORE: how a datum stands in Dst (tt-isa-documentation SFPLOAD.md, SFPSTORE.md).
@@ -29,10 +30,10 @@ const (
 
 // sfpuMode returns the mode that the configuration of the ALU means; of formats is the set that means bf16.
 func (e *Engine) sfpuMode(t *thread, formats modeSet) (mode uint32, ok bool) {
-	if e.on(t, cfgFp32SFPU) {
+	if e.on(t, isa.Fp32SFPU) {
 		return sfpuFP32, true
 	}
-	switch f := e.cfg(t, cfgSrcBFormat); {
+	switch f := e.cfg(t, isa.SrcBFormat); {
 	case formats>>f&1 != 0:
 		return sfpuBF16, true
 	case arith.Format(f) == arith.FP16:
@@ -48,8 +49,21 @@ const (
 	storeFormats         = loadFormats | 1<<arith.BFP2
 )
 
-// place says where the data of the lanes stand: a row of lanes in every second column of a row of Dst.
-type place struct{ row, column uint32 }
+// access checks what SFPLOAD and SFPSTORE have in common, resolves the mode and returns where the data are.
+func (e *Engine) access(t *thread, a *sfploadArgs, taken, formats modeSet) (p place, ok bool) {
+	if a.dst&1 != 0 {
+		return p, e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
+	}
+	if !e.accept(UnimplementedFunctionality, a.mod, taken) {
+		return p, false
+	}
+	if a.mod == sfpuConfigured {
+		if a.mod, ok = e.sfpuMode(t, formats); !ok {
+			return p, false
+		}
+	}
+	return e.sfpuPlace(t, a.dst)
+}
 
 // sfpuPlace returns where an instruction that names a row of Dst reads or writes.
 func (e *Engine) sfpuPlace(t *thread, dst uint32) (p place, ok bool) {
@@ -219,31 +233,8 @@ func (d *dst) allValid(row uint32) bool {
 // block returns the rows that the lanes see from a row on.
 func (d *dst) block(row uint32) *lanes.Block { return (*lanes.Block)(d.rows[row:]) }
 
-// merge sets the lanes of a mask to those of values.
-func merge(l, values *lreg, mask uint32) {
-	if mask == allLanes {
-		*l = *values
-		return
-	}
-	for lane := range each(mask) {
-		l[lane] = values[lane]
-	}
-}
-
 func (e *Engine) sfpload(t *thread, a sfploadArgs) bool {
-	if a.dst&1 != 0 {
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, loadModes) {
-		return false
-	}
-	ok := true
-	if a.mod == sfpuConfigured {
-		if a.mod, ok = e.sfpuMode(t, loadFormats); !ok {
-			return false
-		}
-	}
-	p, ok := e.sfpuPlace(t, a.dst)
+	p, ok := e.access(t, &a, loadModes, loadFormats)
 	if !ok {
 		return false
 	}
@@ -329,19 +320,7 @@ func (a *sfploadiArgs) bits() (keep, v uint32, ok bool) {
 }
 
 func (e *Engine) sfpstore(t *thread, a sfpstoreArgs) bool {
-	if a.dst&1 != 0 {
-		return e.refuse(UnimplementedFunctionality, "row %d of Dst, which is odd", a.dst)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, storeModes) {
-		return false
-	}
-	ok := true
-	if a.mod == sfpuConfigured {
-		if a.mod, ok = e.sfpuMode(t, storeFormats); !ok {
-			return false
-		}
-	}
-	p, ok := e.sfpuPlace(t, a.dst)
+	p, ok := e.access(t, &a, storeModes, storeFormats)
 	if !ok {
 		return false
 	}

@@ -15,13 +15,10 @@ const (
 
 // signs accepts the mode of a multiplication or addition, which on Blackhole flips the signs of operands.
 func (e *Engine) signs(mode, last uint32) bool {
-	switch {
-	case !e.wormhole:
+	if !e.wormhole {
 		return e.accept(UnsupportedFunctionality, mode, upTo(last))
-	case mode&3 != 0:
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", mode)
 	}
-	return e.zero("the mode", mode)
+	return e.withoutBits(mode, 3) && e.zero("the mode", mode)
 }
 
 func (e *Engine) sfpmad(t *thread, a sfpmadArgs) bool {
@@ -173,16 +170,13 @@ func (e *Engine) bits(dst, c, keep, own, flip uint32) {
 	lanes.Bits(&s.l[dst], &s.l[c], keep, own, flip, s.enabled())
 }
 
-// reserved refuses modes with bits that mean nothing.
-func (e *Engine) reserved(mode uint32, set modeSet) bool {
-	if set>>mode&1 == 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", mode)
-	}
-	return true
+// withoutBits refuses modes with bits that mean nothing.
+func (e *Engine) withoutBits(mode, reserved uint32) bool {
+	return mode&reserved == 0 || e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", mode)
 }
 
 func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
-	if !e.reserved(a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
 	if a.imm > 0x7F && a.imm < 0xF80 {
@@ -206,10 +200,7 @@ func (e *Engine) sfpdivp2(t *thread, a sfpdivp2Args) bool {
 }
 
 func (e *Engine) sfpexexp(t *thread, a sfpexexpArgs) bool {
-	if a.mod&4 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 10)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 10)) || !e.destination(a.dst) {
 		return false
 	}
 	s := &e.sfpu
@@ -233,7 +224,7 @@ func (a *sfpexexpArgs) bias() uint32 {
 }
 
 func (e *Engine) sfpexman(t *thread, a sfpexmanArgs) bool {
-	if !e.reserved(a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
 	hidden := uint32(0x800000)
@@ -277,7 +268,7 @@ func (e *Engine) sfpsetman(t *thread, a sfpsetmanArgs) bool {
 }
 
 func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
-	if !e.reserved(a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
 	if a.mod == 1 {
@@ -292,7 +283,7 @@ func (e *Engine) sfpsetsgn(t *thread, a sfpsetsgnArgs) bool {
 }
 
 func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
-	if !e.reserved(a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
 	if a.mod == 0 {

@@ -29,10 +29,7 @@ func (e *Engine) sfpiadd(t *thread, a sfpiaddArgs) bool {
 }
 
 // immediate returns the operand of 12 bits, with its sign.
-func (a *sfpiaddArgs) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
-
-// distance returns the operand of 12 bits, with its sign.
-func (a *sfpshftArgs) distance() uint32 { return uint32(int32(a.imm<<20) >> 20) }
+func (a *sfpdivp2Args) immediate() uint32 { return uint32(int32(a.imm<<20) >> 20) }
 
 func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 	set := modes(0, 1)
@@ -53,7 +50,7 @@ func (e *Engine) sfpshft(t *thread, a sfpshftArgs) bool {
 		from = by
 	}
 	if byImmediate {
-		by = s.constant(a.distance())
+		by = s.constant(a.immediate())
 	}
 	lanes.Shift(ld, from, by, arithmetic, s.enabled())
 	return true
@@ -73,7 +70,7 @@ func (e *Engine) sfpshft2(t *thread, a sfpshft2Args) bool {
 	by := &s.l[a.c]
 	switch {
 	case a.mod == 6: // the immediate also names what is shifted, by its low bits (tt-isa-documentation SFPSHFT2.md)
-		by = s.constant(uint32(int32(a.imm<<20) >> 20))
+		by = s.constant(a.immediate())
 	case a.mod != 5:
 		return e.zero("the immediate", a.imm) && e.shiftLanes(a.dst, a.c, a.mod == 3)
 	case a.imm >= 16:
@@ -151,10 +148,7 @@ func (e *Engine) binary(dst, b, c uint32, f func(b, c uint32) uint32) {
 }
 
 func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
-	if a.mod&1 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 1) || !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
 		return false
 	}
 	mask := ^uint32(0)
@@ -179,10 +173,7 @@ func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 }
 
 func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
-	if a.mod&2 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 2) || !e.accept(UnsupportedFunctionality, a.mod, upTo(1)) || !e.destination(a.dst) {
 		return false
 	}
 	if a.c != lregZero {

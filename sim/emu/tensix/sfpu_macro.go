@@ -8,54 +8,6 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 // what takes two cycles writes its results after the next. A thread issues an instruction in each cycle: hardware may need more
 // cycles, and software that depends on that is wrong.
 
-// subUnit is a part of the vector unit.
-type subUnit uint8
-
-const (
-	simpleUnit subUnit = iota
-	madUnit
-	roundUnit
-	storeUnit
-	loadUnit
-
-	macroUnits = 4 // the sub-units for which instructions are scheduled
-)
-
-// lregStaging is a register that only scheduled instructions reach.
-const lregStaging = 16
-
-// delays is how many cycles an instruction can be scheduled ahead.
-const delays = 8
-
-// scheduled is an instruction that waits for its cycle.
-type scheduled struct {
-	word           uint32 // 0 if there is none
-	b, c, d        uint8  // LRegs VB, VC and VD
-	mode           uint8  // of SFPSTORE
-	at             place  // of SFPSTORE
-	byInstructions bool   // the delay counts instructions of the vector unit, not cycles
-}
-
-// write is what an instruction writes to lanes of a register.
-type write struct {
-	lreg   uint8
-	lanes  uint32
-	values lreg
-}
-
-// macros is what the vector unit keeps while instructions are scheduled.
-type macros struct {
-	thread  *thread
-	slots   [macroUnits][delays]scheduled // by what is left of the delay
-	staging lreg                          // LReg 16
-
-	before  [16]lreg // the registers at the start of a cycle
-	writes  []write  // results of this cycle
-	late    []write  // results that appear a cycle later
-	lateSet uint16   // LRegs that the last instruction, not a scheduled one, writes late
-	swaps   bool     // it is an SFPSWAP
-}
-
 // sfploadmacro loads a register and schedules instructions.
 func (e *Engine) sfploadmacro(t *thread, a sfploadmacroArgs) bool {
 	s := &e.sfpu
@@ -172,7 +124,7 @@ func subUnitOf(w uint32) subUnit {
 // SFPSWAP, and on Blackhole what reads a result that comes late.
 func (e *Engine) macroVector(t *thread, w uint32) bool {
 	m := e.sfpu.macros
-	waits := m.swaps && w>>24 != opSFPNOP || !e.wormhole && seenReads(e, w)&m.lateSet != 0
+	waits := m.swaps && w>>24 != opSFPNOP || !e.wormhole && seenReads(w)&m.lateSet != 0
 	if waits && !e.cycle(t, 0) {
 		return false
 	}
@@ -183,14 +135,14 @@ func (e *Engine) macroVector(t *thread, w uint32) bool {
 }
 
 // seenReads are the LRegs of which Blackhole knows that an instruction reads them.
-func seenReads(e *Engine, w uint32) uint16 {
+func seenReads(w uint32) uint16 {
 	switch op := w >> 24; {
 	case op == opSFPSHFT && w&4 != 0, op == opSFPARECIP:
 		return 1 << (w >> 8 & 15)
 	case op == opSFPMUL24:
 		return 1<<(w>>8&15) | 1<<(w>>12&15) | 1<<(w>>16&15)
 	}
-	return vectorReads(e, w) &^ unseenReads(w)
+	return vectorReads(w) &^ unseenReads(w)
 }
 
 // macroOther lets cycles pass for an instruction that isn't of the vector unit: one, or as many as scheduled instructions count
@@ -206,36 +158,6 @@ func (e *Engine) macroOther(t *thread, w uint32) bool {
 		}
 	}
 	return true
-}
-
-// countsInstructions reports whether delays count instructions.
-func (m *macros) countsInstructions() bool {
-	for u := range m.slots {
-		for d := range m.slots[u] {
-			if i := &m.slots[u][d]; i.word != 0 && i.byInstructions {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// due returns what is executed in a cycle in which the vector unit gets an instruction or not, and lets other delays go on. It
-// reports whether anything is left.
-func (m *macros) due(instruction bool) (list [macroUnits]scheduled, more bool) {
-	counts := instruction || !m.countsInstructions()
-	for u := range m.slots {
-		slots := &m.slots[u]
-		list[u], slots[0] = slots[0], scheduled{}
-		if counts {
-			copy(slots[:], slots[1:])
-			slots[delays-1] = scheduled{}
-		}
-		for d := range slots {
-			more = more || slots[d].word != 0
-		}
-	}
-	return list, more
 }
 
 // cycle lets the vector unit execute what is scheduled for a cycle, and an instruction unless that is 0.
@@ -317,27 +239,6 @@ func (m *macros) collect(e *Engine, w uint32) {
 			}
 		}
 		m.wrote(write{uint8(r), changed, s.l[r]}, m.swaps || m.lateSet>>r&1 != 0)
-	}
-}
-
-// wrote notes a result.
-func (m *macros) wrote(w write, late bool) {
-	if late {
-		m.late = append(m.late, w)
-	} else {
-		m.writes = append(m.writes, w)
-	}
-}
-
-// apply writes results.
-func (m *macros) apply(s *sfpu, list []write) {
-	for i := range list {
-		w := &list[i]
-		to := &m.staging
-		if w.lreg < lregStaging {
-			to = &s.l[w.lreg]
-		}
-		merge(to, &w.values, w.lanes)
 	}
 }
 

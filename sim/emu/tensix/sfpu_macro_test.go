@@ -33,124 +33,134 @@ const (
 
 // macroState is what a program has left: registers that don't hold what they held before, and stored data, by SFPSTORE's address.
 type macroState struct {
-	L   map[int]uint32
-	Dst map[uint32]uint32
+	L   lregs
+	Dst stored
 }
+
+type (
+	prog   = []uint32
+	lregs  = map[int]uint32
+	stored = map[uint32]uint32
+)
+
+// simpleOnly is a sequence of one instruction, of the simple sub-unit, in the next cycle.
+var simpleOnly = prog{sequence(template0, 0, 0, 0)}
 
 // macroPrograms are programs of macros. LReg n holds n, and so does the data in Dst at address 16n. Macros and stores have data of
 // 32 bits.
 var macroPrograms = []struct {
 	name      string
-	templates []uint32
-	sequences []uint32
-	options   uint32
-	list      []uint32
+	templates prog
+	sequences prog
+	options   uint32 // of macros
+	cycles    bool   // delays count cycles, not instructions
+	list      prog
 	want      macroState
 	blackhole bool // only there
 }{
-	{name: "each sub-unit in its cycle", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0, 0, 0, aStore|after(1))}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 0, 16), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: ^uint32(1)}, Dst: map[uint32]uint32{16: ^uint32(1)}}},
-	{name: "an instruction that isn't in time", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0, 0, 0, aStore|after(1))}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 0, 16), sfpNop},
-		want: macroState{L: map[int]uint32{0: ^uint32(1)}}},
-	{name: "the high half of the registers", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 6, 16), sfpNop},
-		want: macroState{L: map[int]uint32{6: ^uint32(1)}}},
-	{name: "the fourth sequence", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{0, 0, 0, sequence(template0, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(3, 1, 32), sfpNop},
-		want: macroState{L: map[int]uint32{1: ^uint32(2)}}},
-	{name: "registers are read as they were before the cycle", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77, opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 3<<4},
-		want: macroState{L: map[int]uint32{2: ^uint32(1), 3: 0}}},
-	{name: "a store of what the same cycle overwrites", sequences: []uint32{sequence(0, 0, 0, aStore)}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77},
-		want: macroState{L: map[int]uint32{2: 77}}}, // Dst gets what it has
-	{name: "the staging register", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0|toStaging, 0, 0, aStore|toStaging|after(1))}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 0, 16), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 1}, Dst: map[uint32]uint32{16: ^uint32(1)}}},
-	{name: "a store of a register of its own", templates: []uint32{opSFPSTORE<<24 | 5<<20},
-		sequences: []uint32{sequence(0, 0, 0, template0|asB)}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 0, 16), sfpNop},
-		want: macroState{L: map[int]uint32{0: 1}, Dst: map[uint32]uint32{16: 5}}},
-	{name: "a store in the mode of the load", sequences: []uint32{sequence(0, 0, 0, aStore)}, options: countInstructions | 1<<4,
-		templates: nil, list: []uint32{loadMacro(0, 0, 16), sfpNop}, want: macroState{L: map[int]uint32{0: 1}}},
-	{name: "the loaded register as VB", templates: []uint32{opSFPIADD<<24 | 4 | 12<<4 | 5<<8},
-		sequences: []uint32{sequence(template0|asB, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop},
-		want: macroState{L: map[int]uint32{0: 3 + 5}}},
-	{name: "a shift by an immediate", templates: []uint32{opSFPSHFT2<<24 | 6 | 12<<4 | 4<<12},
-		sequences: []uint32{sequence(0, 0, template0|asB, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop},
-		want: macroState{L: map[int]uint32{0: 3 << 4}}},
-	{name: "a shift by a register", templates: []uint32{opSFPSHFT2<<24 | 5 | 12<<4 | 4<<8},
-		sequences: []uint32{sequence(0, 0, template0|asB, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop},
-		want: macroState{L: map[int]uint32{0: 3 << 4}}},
-	{name: "a product comes two cycles later", templates: []uint32{opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 12<<4},
-		sequences: []uint32{sequence(0, template0|asB, 0, 0), sequence(aNop|after(7), 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(1, 7, 112), loadMacro(0, 0, 48), sfpMove(0, 1), sfpMove(0, 2), sfpMove(0, 3), sfpNop, sfpNop, sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 0, 1: 3, 2: 3, 3: 0}}},
-	{name: "LReg 7 says which register is multiplied", templates: []uint32{opSFPMAD<<24 | 4 | 10<<12 | 9<<8 | 12<<4},
-		sequences: []uint32{sequence(0, template0, 0, 0)}, options: countInstructions,
-		list: []uint32{opSFPLOADI<<24 | 2<<16 | 7<<20 | 11, loadMacro(0, 0, 0), sfpNop, sfpNop}, // -1 * 1 + 0
-		want: macroState{L: map[int]uint32{0: 0xBF800000, 7: 11}}},
-	{name: "LReg 7 says where the sum goes", templates: []uint32{opSFPMAD<<24 | 8 | 9<<16 | 9<<12 | 12<<4},
-		sequences: []uint32{sequence(0, template0, 0, 0)}, options: countInstructions, blackhole: true,
-		list: []uint32{opSFPLOADI<<24 | 0<<16 | 0x3F80, opSFPSTORE<<24 | 4<<16 | 16, opSFPLOADI<<24 | 2<<16 | 7<<20 | 5, loadMacro(0, 0, 16),
+	{name: "each sub-unit in its cycle", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
+		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
+		want: macroState{L: lregs{0: ^uint32(1)}, Dst: stored{16: ^uint32(1)}}},
+	{name: "an instruction that isn't in time", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(template0, 0, 0, aStore|after(1))}, options: store32,
+		list: prog{loadMacro(0, 0, 16), sfpNop},
+		want: macroState{L: lregs{0: ^uint32(1)}}},
+	{name: "the high half of the registers", templates: prog{sfpNotTo(12)},
+		sequences: simpleOnly,
+		list:      prog{loadMacro(0, 6, 16), sfpNop},
+		want:      macroState{L: lregs{6: ^uint32(1)}}},
+	{name: "the fourth sequence", templates: prog{sfpNotTo(12)},
+		sequences: prog{0, 0, 0, sequence(template0, 0, 0, 0)},
+		list:      prog{loadMacro(3, 1, 32), sfpNop},
+		want:      macroState{L: lregs{1: ^uint32(2)}}},
+	{name: "registers are read as they were before the cycle", templates: prog{sfpNotTo(12)},
+		sequences: simpleOnly,
+		list:      prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77, opSFPMAD<<24 | 10<<16 | 9<<12 | 9<<8 | 3<<4},
+		want:      macroState{L: lregs{2: ^uint32(1), 3: 0}}},
+	{name: "a store of what the same cycle overwrites", sequences: prog{sequence(0, 0, 0, aStore)}, options: store32,
+		list: prog{loadMacro(0, 2, 16), opSFPLOADI<<24 | 2<<16 | 2<<20 | 77},
+		want: macroState{L: lregs{2: 77}}}, // Dst gets what it has
+	{name: "the staging register", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(template0|toStaging, 0, 0, aStore|toStaging|after(1))}, options: store32,
+		list: prog{loadMacro(0, 0, 16), sfpNop, sfpNop},
+		want: macroState{L: lregs{0: 1}, Dst: stored{16: ^uint32(1)}}},
+	{name: "a store of a register of its own", templates: prog{opSFPSTORE<<24 | 5<<20},
+		sequences: prog{sequence(0, 0, 0, template0|asB)}, options: store32,
+		list: prog{loadMacro(0, 0, 16), sfpNop},
+		want: macroState{L: lregs{0: 1}, Dst: stored{16: 5}}},
+	{name: "a store in the mode of the load", sequences: prog{sequence(0, 0, 0, aStore)}, options: 1 << 4,
+		templates: nil, list: prog{loadMacro(0, 0, 16), sfpNop}, want: macroState{L: lregs{0: 1}}},
+	{name: "the loaded register as VB", templates: prog{opSFPIADD<<24 | 4 | 12<<4 | 5<<8},
+		sequences: prog{sequence(template0|asB, 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 48), sfpNop},
+		want:      macroState{L: lregs{0: 3 + 5}}},
+	{name: "a shift by an immediate", templates: prog{opSFPSHFT2<<24 | 6 | 12<<4 | 4<<12},
+		sequences: prog{sequence(0, 0, template0|asB, 0)},
+		list:      prog{loadMacro(0, 0, 48), sfpNop},
+		want:      macroState{L: lregs{0: 3 << 4}}},
+	{name: "a shift by a register", templates: prog{opSFPSHFT2<<24 | 5 | 12<<4 | 4<<8},
+		sequences: prog{sequence(0, 0, template0|asB, 0)},
+		list:      prog{loadMacro(0, 0, 48), sfpNop},
+		want:      macroState{L: lregs{0: 3 << 4}}},
+	{name: "a product comes two cycles later", templates: prog{opSFPMAD<<24 | 10<<16 | 10<<12 | 9<<8 | 12<<4},
+		sequences: prog{sequence(0, template0|asB, 0, 0), sequence(aNop|after(7), 0, 0, 0)},
+		list:      prog{loadMacro(1, 7, 112), loadMacro(0, 0, 48), sfpMove(0, 1), sfpMove(0, 2), sfpMove(0, 3), sfpNop, sfpNop, sfpNop, sfpNop},
+		want:      macroState{L: lregs{0: 0, 1: 3, 2: 3, 3: 0}}},
+	{name: "LReg 7 says which register is multiplied", templates: prog{opSFPMAD<<24 | 4 | 10<<12 | 9<<8 | 12<<4},
+		sequences: prog{sequence(0, template0, 0, 0)},
+		list:      prog{opSFPLOADI<<24 | 2<<16 | 7<<20 | 11, loadMacro(0, 0, 0), sfpNop, sfpNop}, // -1 * 1 + 0
+		want:      macroState{L: lregs{0: 0xBF800000, 7: 11}}},
+	{name: "LReg 7 says where the sum goes", templates: prog{opSFPMAD<<24 | 8 | 9<<16 | 9<<12 | 12<<4},
+		sequences: prog{sequence(0, template0, 0, 0)}, blackhole: true,
+		list: prog{opSFPLOADI<<24 | 0<<16 | 0x3F80, opSFPSTORE<<24 | 4<<16 | 16, opSFPLOADI<<24 | 2<<16 | 7<<20 | 5, loadMacro(0, 0, 16),
 			sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 0x3F800000, 5: 0x3F800000, 7: 5}, Dst: map[uint32]uint32{16: 0x3F800000}}},
-	{name: "the greater number", templates: []uint32{opSFPSWAP<<24 | 9 | 12<<4 | 5<<8},
-		sequences: []uint32{sequence(template0|asB, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 5, 5: 3}}},
-	{name: "the greater number by a mode without a name", templates: []uint32{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
-		sequences: []uint32{sequence(template0|asB, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 3}}},
-	{name: "both numbers to one register: VC's stays", templates: []uint32{opSFPSWAP<<24 | 1 | 12<<4},
-		sequences: []uint32{sequence(template0, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 48), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 0x3B000000}}}, // of LReg 12
-	{name: "a condition ends in the cycle after it was set", templates: []uint32{opSFPSETCC<<24 | 6 | 12<<4, opSFPENCC<<24 | 13<<4},
-		sequences: []uint32{sequence(template0, 0, 0, 0), sequence(template1, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpMove(5, 2), sfpMove(6, 3)}, // LReg 0 isn't 0: no lane moves 5
-		want: macroState{L: map[int]uint32{0: 1, 1: 2, 3: 6}}},
-	{name: "a scheduled instruction replaces another one", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), opSFPIADD<<24 | 5 | 3<<4 | 3<<8 | 100<<12, sfpNop},
-		want: macroState{L: map[int]uint32{0: ^uint32(1)}}},
-	{name: "the last one scheduled for a cycle is executed", templates: []uint32{sfpNotTo(12), opSFPMOV<<24 | 13<<4 | 1},
-		sequences: []uint32{sequence(template0|after(1), 0, 0, 0), sequence(template1, 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop, sfpNop},
-		want: macroState{L: map[int]uint32{0: 1, 1: 0x80000002}}},
-	{name: "a sequence without an instruction drops none", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0|after(1), 0, 0, 0), 0}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop},
-		want: macroState{L: map[int]uint32{0: ^uint32(1), 1: 2}}},
-	{name: "what a sub-unit doesn't have keeps it busy", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(0, template0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), opSFPMAD<<24 | 9<<16 | 9<<12 | 9<<8 | 3<<4},
-		want: macroState{L: map[int]uint32{0: 1}}},
-	{name: "delays in instructions of the vector unit", templates: []uint32{sfpNotTo(12)},
-		sequences: []uint32{sequence(template0|after(1), 0, 0, 0)}, options: countInstructions,
-		list: []uint32{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24, opINCRWC << 24},
-		want: macroState{L: map[int]uint32{0: 1}}},
-	{name: "delays in cycles", templates: []uint32{sfpNotTo(12)}, sequences: []uint32{sequence(template0|after(1), 0, 0, 0)},
-		list: []uint32{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24},
-		want: macroState{L: map[int]uint32{0: ^uint32(1)}}},
-	{name: "an instruction of the sync unit lets cycles pass", templates: []uint32{sfpNotTo(12)}, sequences: []uint32{sequence(template0|after(7), 0, 0, 0)},
-		list: []uint32{loadMacro(0, 0, 16), semInit1},
-		want: macroState{L: map[int]uint32{0: ^uint32(1)}}},
-	{name: "a store goes to where the macro loaded from", sequences: []uint32{sequence(0, 0, 0, aStore|after(1))}, options: countInstructions | store32,
-		list: []uint32{loadMacro(0, 0, 16), opINCRWC<<24 | 4<<14, opSFPLOADI<<24 | 2<<16 | 77, sfpNop, opSETRWC<<24 | 4},
-		want: macroState{L: map[int]uint32{0: 77}, Dst: map[uint32]uint32{16: 77}}},
+		want: macroState{L: lregs{0: 0x3F800000, 5: 0x3F800000, 7: 5}, Dst: stored{16: 0x3F800000}}},
+	{name: "the greater number", templates: prog{opSFPSWAP<<24 | 9 | 12<<4 | 5<<8},
+		sequences: prog{sequence(template0|asB, 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
+		want:      macroState{L: lregs{0: 5, 5: 3}}},
+	{name: "the greater number by a mode without a name", templates: prog{opSFPSWAP<<24 | 15 | 12<<4 | 9<<8},
+		sequences: prog{sequence(template0|asB, 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
+		want:      macroState{L: lregs{0: 3}}},
+	{name: "both numbers to one register: VC's stays", templates: prog{opSFPSWAP<<24 | 1 | 12<<4},
+		sequences: simpleOnly,
+		list:      prog{loadMacro(0, 0, 48), sfpNop, sfpNop},
+		want:      macroState{L: lregs{0: 0x3B000000}}}, // of LReg 12
+	{name: "a condition ends in the cycle after it was set", templates: prog{opSFPSETCC<<24 | 6 | 12<<4, opSFPENCC<<24 | 13<<4},
+		sequences: prog{sequence(template0, 0, 0, 0), sequence(template1, 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpMove(5, 2), sfpMove(6, 3)}, // LReg 0 isn't 0: no lane moves 5
+		want:      macroState{L: lregs{0: 1, 1: 2, 3: 6}}},
+	{name: "a scheduled instruction replaces another one", templates: prog{sfpNotTo(12)},
+		sequences: simpleOnly,
+		list:      prog{loadMacro(0, 0, 16), opSFPIADD<<24 | 5 | 3<<4 | 3<<8 | 100<<12, sfpNop},
+		want:      macroState{L: lregs{0: ^uint32(1)}}},
+	{name: "the last one scheduled for a cycle is executed", templates: prog{sfpNotTo(12), opSFPMOV<<24 | 13<<4 | 1},
+		sequences: prog{sequence(template0|after(1), 0, 0, 0), sequence(template1, 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop, sfpNop},
+		want:      macroState{L: lregs{0: 1, 1: 0x80000002}}},
+	{name: "a sequence without an instruction drops none", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(template0|after(1), 0, 0, 0), 0},
+		list:      prog{loadMacro(0, 0, 16), loadMacro(1, 1, 32), sfpNop},
+		want:      macroState{L: lregs{0: ^uint32(1), 1: 2}}},
+	{name: "what a sub-unit doesn't have keeps it busy", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(0, template0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 16), opSFPMAD<<24 | 9<<16 | 9<<12 | 9<<8 | 3<<4},
+		want:      macroState{L: lregs{0: 1}}},
+	{name: "delays in instructions of the vector unit", templates: prog{sfpNotTo(12)},
+		sequences: prog{sequence(template0|after(1), 0, 0, 0)},
+		list:      prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24, opINCRWC << 24},
+		want:      macroState{L: lregs{0: 1}}},
+	{name: "delays in cycles", cycles: true, templates: prog{sfpNotTo(12)}, sequences: prog{sequence(template0|after(1), 0, 0, 0)},
+		list: prog{loadMacro(0, 0, 16), opINCRWC << 24, opINCRWC << 24},
+		want: macroState{L: lregs{0: ^uint32(1)}}},
+	{name: "an instruction of the sync unit lets cycles pass", cycles: true, templates: prog{sfpNotTo(12)}, sequences: prog{sequence(template0|after(7), 0, 0, 0)},
+		list: prog{loadMacro(0, 0, 16), semInit1},
+		want: macroState{L: lregs{0: ^uint32(1)}}},
+	{name: "a store goes to where the macro loaded from", sequences: prog{sequence(0, 0, 0, aStore|after(1))}, options: store32,
+		list: prog{loadMacro(0, 0, 16), opINCRWC<<24 | 4<<14, opSFPLOADI<<24 | 2<<16 | 77, sfpNop, opSETRWC<<24 | 4},
+		want: macroState{L: lregs{0: 77}, Dst: stored{16: 77}}},
 }
 
 // loadMacro is the SFPLOADMACRO of data of 32 bits at an address, with one of the sequences.
@@ -189,19 +199,22 @@ func macroEngine(t *testing.T, arch chip.Arch, templates, sequences []uint32, op
 }
 
 func TestProgramsOfMacros(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		for _, tt := range macroPrograms {
 			if tt.blackhole && arch != chip.Blackhole {
 				continue
 			}
 			t.Run(arch.String()+"/"+tt.name, func(t *testing.T) {
+				if !tt.cycles {
+					tt.options |= countInstructions
+				}
 				e := macroEngine(t, arch, tt.templates, tt.sequences, tt.options)
 				for _, w := range tt.list {
 					if e.PushRun(1, w, true); e.fault != nil {
 						t.Fatal(e.fault)
 					}
 				}
-				got := macroState{map[int]uint32{}, map[uint32]uint32{}}
+				got := macroState{lregs{}, stored{}}
 				for n := range writable {
 					if v := e.sfpu.l[n][0]; v != uint32(n) {
 						got.L[n] = v
@@ -222,7 +235,7 @@ func TestProgramsOfMacros(t *testing.T) {
 					}
 				}
 				if want.Dst == nil {
-					want.Dst = map[uint32]uint32{}
+					want.Dst = stored{}
 				}
 				if d := cmp.Diff(want, got); d != "" {
 					t.Errorf("-want +got:\n%s", d)

@@ -8,10 +8,7 @@ import (
 // Instructions that move registers, and SFPCONFIG.
 
 func (e *Engine) sfpmov(t *thread, a sfpmovArgs) bool {
-	if a.mod&4 != 0 {
-		return e.refuse(NonContractualBehavior, "mode %d has a reserved bit set", a.mod)
-	}
-	if !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 8)) || !e.destination(a.dst) {
+	if !e.withoutBits(a.mod, 4) || !e.accept(UnimplementedFunctionality, a.mod, modes(0, 1, 2, 8)) || !e.destination(a.dst) {
 		return false
 	}
 	s := &e.sfpu

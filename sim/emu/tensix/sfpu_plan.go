@@ -7,35 +7,6 @@ import "github.com/reprise-tt/reprise/sim/emu/tensix/internal/lanes"
 // vector unit, or whose plan looks at what they depend on; the lane configuration, by which more of them are refused, takes all plans
 // out of use.
 
-// plan is an instruction, decoded. Its function reports whether it has done all that the instruction does; if not, it has changed
-// nothing.
-type plan struct {
-	word             uint32 // 0 if there is none
-	do               func(e *Engine, t *thread, p *plan) bool
-	dst, c, b, a     uint8 // LRegs
-	x, y, z          uint32
-	mode             uint8 // of addresses
-	negateA, negateC bool
-	k                *lreg // a constant that takes the place of b, or nil
-}
-
-// constant makes v, in all lanes, an operand.
-func (p *plan) constant(v uint32) {
-	k := broadcast(v)
-	p.k = &k
-}
-
-// second returns the constant, or else a register.
-func (p *plan) second(s *sfpu, r uint8) *lreg {
-	if p.k != nil {
-		return p.k
-	}
-	return &s.l[r&15]
-}
-
-// plans holds instructions by a hash.
-type plans [256]plan
-
 // planOf returns where an instruction's plan is, or would be.
 func (e *Engine) planOf(w uint32) *plan {
 	if e.plans == nil {
@@ -82,26 +53,20 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 	opSFPLOAD: func(e *Engine, p *plan, w uint32) bool {
 		a := e.decodeSFPLOAD(w)
 		p.dst, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planLoad
-		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
+		return blockModes>>a.mod&1 != 0
 	},
 	opSFPSTORE: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSTORE(w)
+		a := e.decodeSFPLOAD(w)
 		p.c, p.x, p.y, p.mode, p.do = uint8(a.lreg), a.dst, a.mod, uint8(a.mode), planStore
-		return a.mod == sfpuBF16 || a.mod == sfpuFP32 || a.mod == sfpuInt32
+		return blockModes>>a.mod&1 != 0
 	},
-	opSFPMAD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMAD(w)
-		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	},
+	opSFPMAD: planSFPMAD,
+	opSFPMUL: planSFPMAD,
 	opSFPADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPADD(w)
+		a := e.decodeSFPMAD(w)
 		if a.a != lregOne {
 			a.a, a.b = a.b, a.a
 		}
-		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
-	},
-	opSFPMUL: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMUL(w)
 		return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 	},
 	opSFPLOADI: func(e *Engine, p *plan, w uint32) bool {
@@ -110,7 +75,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return ok && p.bits(a.lreg, a.lreg, 0, keep, v)
 	},
 	opSFPMOV: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPMOV(w)
+		a := e.decodeSFPEXEXP(w)
 		return a.mod < 2 && p.bits(a.dst, a.c, allBits, 0, a.mod<<31)
 	},
 	opSFPEXEXP: func(e *Engine, p *plan, w uint32) bool {
@@ -119,7 +84,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return a.mod < 2
 	},
 	opSFPEXMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPEXMAN(w)
+		a := e.decodeSFPEXEXP(w)
 		return p.bits(a.dst, a.c, mantissaBits, 0, (1-a.mod)<<23)
 	},
 	opSFPSETEXP: func(e *Engine, p *plan, w uint32) bool {
@@ -132,11 +97,11 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return false
 	},
 	opSFPSETMAN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETMAN(w)
+		a := e.decodeSFPDIVP2(w)
 		return p.bits(a.dst, a.c, ^uint32(mantissaBits), mantissaBits*(1-a.mod), 0)
 	},
 	opSFPSETSGN: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSETSGN(w)
+		a := e.decodeSFPSETCC(w)
 		if a.mod == 1 {
 			return p.bits(a.dst, a.c, ^uint32(signBit), 0, a.imm<<31)
 		}
@@ -148,20 +113,20 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return p.multiplyAdd(a.dst, a.dst, 0, lregZero, 0)
 	},
 	opSFPADDI: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPADDI(w)
+		a := e.decodeSFPMULI(w)
 		p.constant(a.imm << 16)
 		return p.multiplyAdd(a.dst, lregOne, 0, a.dst, 0)
 	},
 	opSFPSHFT: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSHFT(w)
+		a := e.decodeSFPDIVP2(w)
 		p.dst, p.c, p.do = uint8(a.dst), uint8(a.c), planShift
 		if a.mod == 1 {
-			p.constant(a.distance())
+			p.constant(a.immediate())
 		}
 		return a.mod < 2
 	},
 	opSFPIADD: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPIADD(w)
+		a := e.decodeSFPDIVP2(w)
 		p.dst, p.c, p.x, p.do = uint8(a.dst), uint8(a.c), a.mod&2, planAdd
 		if a.mod == 5 {
 			p.constant(a.immediate())
@@ -175,7 +140,7 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		return true
 	},
 	opSFPSWAP: func(e *Engine, p *plan, w uint32) bool {
-		a := e.decodeSFPSWAP(w)
+		a := e.decodeSFPEXEXP(w)
 		greater, less := a.c, a.dst
 		if a.mod == 9 {
 			greater, less = less, greater
@@ -192,6 +157,14 @@ var planners = [256]func(e *Engine, p *plan, w uint32) bool{
 		p.do = planNothing
 		return true
 	},
+}
+
+// blockModes are the modes that loadBlock and storeBlock have.
+const blockModes = 1<<sfpuBF16 | 1<<sfpuFP32 | 1<<sfpuInt32
+
+func planSFPMAD(e *Engine, p *plan, w uint32) bool {
+	a := e.decodeSFPMAD(w)
+	return p.multiplyAdd(a.dst, a.a, a.b, a.c, a.mod)
 }
 
 // multiplyAdd plans a times b plus c, with the signs of a and c flipped by bits 0 and 1 of the mode.

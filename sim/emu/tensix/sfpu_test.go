@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/internal/goldentest"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // The golden cases of testdata/sfpu.txt were compared with ttsim 1.10.0. A line has the chip, an instruction and the number
@@ -65,7 +66,7 @@ type sfpuCase struct {
 
 // sfpuCases returns the golden cases: of each instruction all modes, with fields that are mostly accepted.
 func sfpuCases() (cases []sfpuCase) {
-	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, c := range archs {
 		for op := uint32(opSFPLOAD); op <= lastSFPU; op++ {
 			if op == opSFPLOADMACRO { // ttsim doesn't have it
 				continue
@@ -184,12 +185,12 @@ func (c *sfpuCase) state() *Engine {
 		}
 		e.dst.valid[r] = s.below(3) != 0
 	}
-	set := func(f configField, v uint32) {
+	set := func(f isa.Config, v uint32) {
 		p := e.places[f]
-		e.threads[1].bank[p.word] |= v << p.shift
+		e.threads[1].bank[p.Word] |= v << p.Shift
 	}
-	set(cfgFp32SFPU, s.below(2))
-	set(cfgSrcBFormat, [...]uint32{0, 1, 5, 5, 6, 7, 9, 15, 3}[s.below(9)])
+	set(isa.Fp32SFPU, s.below(2))
+	set(isa.SrcBFormat, [...]uint32{0, 1, 5, 5, 6, 7, 9, 15, 3}[s.below(9)])
 	return e
 }
 
@@ -268,7 +269,7 @@ func TestRandomNumbersFollowFromTheSeed(t *testing.T) {
 }
 
 func BenchmarkSFPMAD(b *testing.B) {
-	for _, c := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, c := range archs {
 		b.Run(c.String(), func(b *testing.B) {
 			e := (&sfpuCase{chip: c, word: opSFPMAD << 24, number: 3}).state()
 			e.sfpu.cc = condition{on: true, lanes: allLanes}
@@ -288,7 +289,7 @@ func BenchmarkSFPMAD(b *testing.B) {
 // SFPSHFT2 by an immediate shifts the register that the immediate's low bits name (tt-isa-documentation SFPSHFT2.md, SHFT_IMM), which
 // ttsim doesn't have.
 func TestSFPSHFT2ByImmediate(t *testing.T) {
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		for _, tt := range []struct{ immediate, from, value, want uint32 }{
 			{20, 4, 0xF, 0x00F00000},
 			{5, 5, 0xF800000F, 0x000001E0},

@@ -34,10 +34,12 @@ func run(e *Engine, list ...uint32) *Refusal {
 	return e.Fault()
 }
 
+func storeConfig(e *Engine) { e.StoredTo(1, Configuration, 0) }
+
 func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 	waitMath := map[chip.Arch]uint32{chip.Wormhole: 0x80, chip.Blackhole: 0x10}
 	waitStores := map[chip.Arch]uint32{chip.Wormhole: 0x2000, chip.Blackhole: 0x400}
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		for _, tt := range []struct {
 			name     string
 			before   func(e *Engine)
@@ -45,17 +47,17 @@ func TestHazardsAreRefusedOnlyWhereAskedFor(t *testing.T) {
 			want     string // part of the refusal, if there is one
 			wormhole bool   // only there
 		}{
-			{name: "a post while the matrix unit may work", list: []uint32{semInit1, zeroAll, semPost1}, want: "matrix unit"},
-			{name: "a post after a wait for it", list: []uint32{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
-			{name: "a wait that blocks another unit", list: []uint32{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
-			{name: "a post after the core has waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: []uint32{semPost1}},
-			{name: "configuration that a core has just stored", before: func(e *Engine) { e.StoredTo(1, Configuration, 0) }, list: []uint32{readConfig}, want: "stores to configuration"},
-			{name: "configuration that has been waited for", before: func(e *Engine) { e.StoredTo(1, Configuration, 0) }, list: []uint32{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
-			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: []uint32{readConfig}},
-			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration, 0) }, list: []uint32{readConfig}},
-			{name: "a result used at once", list: []uint32{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
-			{name: "a result used after SFPNOP", list: []uint32{sfpMad, sfpNop, sfpMov}},
-			{name: "another register used at once", list: []uint32{sfpMad, sfpMovElse}},
+			{name: "a post while the matrix unit may work", list: prog{semInit1, zeroAll, semPost1}, want: "matrix unit"},
+			{name: "a post after a wait for it", list: prog{semInit1, zeroAll, stallSync | waitMath[arch], semPost1}},
+			{name: "a wait that blocks another unit", list: prog{semInit1, zeroAll, opSTALLWAIT<<24 | 4<<15 | waitMath[arch], semPost1}, want: "matrix unit"},
+			{name: "a post after the core has waited for everything", before: func(e *Engine) { run(e, semInit1, zeroAll); e.Synced(1) }, list: prog{semPost1}},
+			{name: "configuration that a core has just stored", before: storeConfig, list: prog{readConfig}, want: "stores to configuration"},
+			{name: "configuration that has been waited for", before: storeConfig, list: prog{opSTALLWAIT<<24 | 0x80<<15 | waitStores[arch], readConfig}},
+			{name: "configuration that has been read back", before: func(e *Engine) { e.StoredTo(1, Configuration, 0); e.Arrived(1, Configuration) }, list: prog{readConfig}},
+			{name: "another thread's stores", before: func(e *Engine) { e.StoredTo(2, Configuration, 0) }, list: prog{readConfig}},
+			{name: "a result used at once", list: prog{sfpMad, sfpMov}, want: "one cycle late", wormhole: true},
+			{name: "a result used after SFPNOP", list: prog{sfpMad, sfpNop, sfpMov}},
+			{name: "another register used at once", list: prog{sfpMad, sfpMovElse}},
 		} {
 			e := New(arch, newTestTile(arch))
 			if tt.before != nil {
@@ -92,7 +94,7 @@ func TestStoresAfterPushes(t *testing.T) {
 		early, late = "since it pushed this instruction", "may not have arrived"
 		readGPR     = opADDDMAREG << 24
 	)
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		for _, c := range []struct {
 			name   string
 			to     Place
@@ -157,46 +159,46 @@ func TestLateHazardsOfWormhole(t *testing.T) {
 		list []uint32
 		want string // part of the refusal, if there is one; on Blackhole there is none but of single words of WRCFG
 	}{
-		{"a rotation and the same register", []uint32{rotate | reg(1, 1), rotate | reg(1, 2)}, "one cycle late"},
-		{"rotations of two registers in turn, as LLK has them", []uint32{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
-		{"rotations and sums of floats, as LLK has them", []uint32{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
-		{"a rotation and an instruction of the round unit", []uint32{rotate | reg(1, 1), iadd | reg(5, 4)}, "round unit"},
-		{"a rotation and a shift of another register", []uint32{rotate | reg(1, 1), opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, "round unit"},
-		{"a shift that doesn't read a late result", []uint32{sfpMad, opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, ""},
-		{"a late result as distance", []uint32{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, "one cycle late"},
-		{"configuration read right after WRCFG", []uint32{wrcfg | 64, readConfig | 64}, "configuration words 64 to 64"},
-		{"another word", []uint32{wrcfg | 64, readConfig | 65}, ""},
-		{"four words", []uint32{wrcfg | 1<<15 | 24, readConfig | 27}, "configuration words 24 to 27"},
-		{"the word after a NOP", []uint32{wrcfg | 64, nop, readConfig | 64}, ""},
-		{"the word after a NOP of another unit", []uint32{wrcfg | 64, nopAny, readConfig | 64}, ""},
-		{"unpacking from an address that WRCFG has just written", []uint32{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
-		{"unpacking from an address that no unpacker uses", []uint32{wrcfg, opUNPACR<<24 | 0xC1}, ""},
-		{"rows that were moved, and a sum that accumulates", []uint32{moveRow, acc}, "may not have been moved"},
-		{"the same three instructions later", []uint32{moveRow, nopAny, nopAny, nopAny, acc}, ""},
-		{"a sum that doesn't", []uint32{moveRow, sum}, ""},
-		{"rows that are undefined", []uint32{zero16, sfpLoad0}, "undefined since ZEROACC"},
-		{"rows that are not", []uint32{zero16, sfpLoad0 | 16}, ""},
-		{"the other columns of rows that SFPSTORE has written", []uint32{zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
-		{"the columns that it has written", []uint32{zero16, sfpStore0, sfpLoad0}, ""},
-		{"both, when both are written", []uint32{zero16, sfpStore0, sfpStore0 | 2, sfpLoad0 | 2, sfpLoad0}, ""},
-		{"both, of rows that were defined", []uint32{sfpStore0, sfpLoad0 | 2}, ""},
-		{"a sum onto such rows", []uint32{zero16, sfpStore0, acc}, "undefined since ZEROACC"},
-		{"a sum in place of such rows", []uint32{zero16, sfpStore0, sum, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"a product onto such rows", []uint32{zero16, sfpStore0, opELWMUL << 24}, "undefined since ZEROACC"},
-		{"rows that are moved there instead", []uint32{zero16, sfpStore0, moveRow, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"such rows, undefined again", []uint32{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
-		{"a product of matrices onto such rows", []uint32{zero16, sfpStore0, opMVMUL << 24}, "undefined since ZEROACC"},
-		{"pooling onto such rows", []uint32{zero16, sfpStore0, opGAPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a maximum with such rows", []uint32{zero16, sfpStore0, opGMPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcA", []uint32{zero16, sfpStore0, opMOVD2A<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of such rows to SrcB", []uint32{zero16, sfpStore0, opMOVD2B<<24 | 2<<12}, "undefined since ZEROACC"},
-		{"a move of one such row to SrcB", []uint32{zero16, sfpStore0, opMOVD2B << 24}, "undefined since ZEROACC"},
-		{"a move of undefined rows, which read as zeros", []uint32{zero16, opMOVD2A<<24 | 2<<12, opMOVD2B<<24 | 2<<12}, ""},
-		{"a move of rows both of whose columns are written", []uint32{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | 2<<12}, ""},
-		{"a product onto such rows, undefined again", []uint32{zero16, sfpStore0, zero16, opMVMUL << 24, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
-		{"a maximum with such rows, undefined again", []uint32{zero16, sfpStore0, zero16, opGMPOOL<<24 | 1<<19, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
+		{"a rotation and the same register", prog{rotate | reg(1, 1), rotate | reg(1, 2)}, "one cycle late"},
+		{"rotations of two registers in turn, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), rotate | reg(1, 1), rotate | reg(5, 5), sfpNop, iadd | reg(1, 0), iadd | reg(5, 4)}, ""},
+		{"rotations and sums of floats, as LLK has them", prog{rotate | reg(1, 1), rotate | reg(5, 5), add | reg(1, 0), add | 4<<16 | reg(5, 4)}, ""},
+		{"a rotation and an instruction of the round unit", prog{rotate | reg(1, 1), iadd | reg(5, 4)}, "round unit"},
+		{"a rotation and a shift of another register", prog{rotate | reg(1, 1), opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, "round unit"},
+		{"a shift that doesn't read a late result", prog{sfpMad, opSFPSHFT2<<24 | 3<<12 | reg(2, 4) | 5}, ""},
+		{"a late result as distance", prog{sfpMad, opSFPSHFT2<<24 | 2<<12 | reg(1, 4) | 5}, "one cycle late"},
+		{"configuration read right after WRCFG", prog{wrcfg | 64, readConfig | 64}, "configuration words 64 to 64"},
+		{"another word", prog{wrcfg | 64, readConfig | 65}, ""},
+		{"four words", prog{wrcfg | 1<<15 | 24, readConfig | 27}, "configuration words 24 to 27"},
+		{"the word after a NOP", prog{wrcfg | 64, nop, readConfig | 64}, ""},
+		{"the word after a NOP of another unit", prog{wrcfg | 64, nopAny, readConfig | 64}, ""},
+		{"unpacking from an address that WRCFG has just written", prog{wrcfg | 64, opUNPACR<<24 | 0xC1}, "configuration words 64"},
+		{"unpacking from an address that no unpacker uses", prog{wrcfg, opUNPACR<<24 | 0xC1}, ""},
+		{"rows that were moved, and a sum that accumulates", prog{moveRow, acc}, "may not have been moved"},
+		{"the same three instructions later", prog{moveRow, nopAny, nopAny, nopAny, acc}, ""},
+		{"a sum that doesn't", prog{moveRow, sum}, ""},
+		{"rows that are undefined", prog{zero16, sfpLoad0}, "undefined since ZEROACC"},
+		{"rows that are not", prog{zero16, sfpLoad0 | 16}, ""},
+		{"the other columns of rows that SFPSTORE has written", prog{zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
+		{"the columns that it has written", prog{zero16, sfpStore0, sfpLoad0}, ""},
+		{"both, when both are written", prog{zero16, sfpStore0, sfpStore0 | 2, sfpLoad0 | 2, sfpLoad0}, ""},
+		{"both, of rows that were defined", prog{sfpStore0, sfpLoad0 | 2}, ""},
+		{"a sum onto such rows", prog{zero16, sfpStore0, acc}, "undefined since ZEROACC"},
+		{"a sum in place of such rows", prog{zero16, sfpStore0, sum, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
+		{"a product onto such rows", prog{zero16, sfpStore0, opELWMUL << 24}, "undefined since ZEROACC"},
+		{"rows that are moved there instead", prog{zero16, sfpStore0, moveRow, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
+		{"such rows, undefined again", prog{zero16, sfpStore0, zero16, sfpStore0, sfpLoad0 | 2}, "undefined since ZEROACC"},
+		{"a product of matrices onto such rows", prog{zero16, sfpStore0, opMVMUL << 24}, "undefined since ZEROACC"},
+		{"pooling onto such rows", prog{zero16, sfpStore0, opGAPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
+		{"a maximum with such rows", prog{zero16, sfpStore0, opGMPOOL<<24 | 1<<19}, "undefined since ZEROACC"},
+		{"a move of such rows to SrcA", prog{zero16, sfpStore0, opMOVD2A<<24 | 2<<12}, "undefined since ZEROACC"},
+		{"a move of such rows to SrcB", prog{zero16, sfpStore0, opMOVD2B<<24 | 2<<12}, "undefined since ZEROACC"},
+		{"a move of one such row to SrcB", prog{zero16, sfpStore0, opMOVD2B << 24}, "undefined since ZEROACC"},
+		{"a move of undefined rows, which read as zeros", prog{zero16, opMOVD2A<<24 | 2<<12, opMOVD2B<<24 | 2<<12}, ""},
+		{"a move of rows both of whose columns are written", prog{zero16, sfpStore0, sfpStore0 | 2, opMOVD2A<<24 | 2<<12}, ""},
+		{"a product onto such rows, undefined again", prog{zero16, sfpStore0, zero16, opMVMUL << 24, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
+		{"a maximum with such rows, undefined again", prog{zero16, sfpStore0, zero16, opGMPOOL<<24 | 1<<19, nopAny, nopAny, nopAny, sfpLoad0 | 2}, ""},
 	} {
-		for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+		for _, arch := range archs {
 			e := New(arch, newTestTile(arch))
 			e.allocate()
 			e.RefuseHazards()
@@ -228,10 +230,10 @@ func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
 		list []uint32
 		ok   bool
 	}{
-		{[]uint32{zeroAll, store}, false},
-		{[]uint32{zeroAll, store, store | 2}, true},
-		{[]uint32{store}, true},
-		{[]uint32{zeroAll}, true},
+		{prog{zeroAll, store}, false},
+		{prog{zeroAll, store, store | 2}, true},
+		{prog{store}, true},
+		{prog{zeroAll}, true},
 	} {
 		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
 		e.RefuseHazards()
@@ -249,7 +251,7 @@ func TestPackersMustNotReadWhatSFPSTOREHasLeftUndefined(t *testing.T) {
 
 func TestPartOfAnUndefinedRowUnpackedToDst(t *testing.T) {
 	const row, half = 3, rowSize / 2
-	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
+	for _, arch := range archs {
 		e := New(arch, newTestTile(arch))
 		e.RefuseHazards()
 		e.allocate()
@@ -312,9 +314,9 @@ func TestLateResultsThatBlackholeDoesNotWaitFor(t *testing.T) {
 			for _, gap := range []bool{false, true} {
 				e := New(chip.Blackhole, newTestTile(chip.Blackhole))
 				e.RefuseHazards()
-				list := []uint32{first, tt.next}
+				list := prog{first, tt.next}
 				if gap {
-					list = []uint32{first, sfpNop, tt.next}
+					list = prog{first, sfpNop, tt.next}
 				}
 				f := run(e, list...)
 				if (f == nil) != (tt.ok || gap) || f != nil && (f.Category != UndefinedBehavior || !strings.Contains(f.Detail, "one cycle late")) {
@@ -338,7 +340,7 @@ func TestVectorUnitMustNotReadDstRightAfterTheMatrixUnitWroteIt(t *testing.T) {
 		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
 		e.RefuseHazards()
 		e.srcA.valid[0] = true
-		list := []uint32{opMOVA2D<<24 | 2<<12}
+		list := prog{opMOVA2D<<24 | 2<<12}
 		for range gap {
 			list = append(list, opDMANOP<<24)
 		}
@@ -355,10 +357,10 @@ func TestWaitsAreSaidInWords(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{[]uint32{opSEMWAIT<<24 | 1<<3 | whileZero}, "SEMWAIT 0xa6000009 waits while semaphore 1 is 0"},
-		{[]uint32{semInit1&^(15<<20) | 2<<20 | 2<<16, opSEMWAIT<<24 | 1<<3 | whileMax, sfpNop}, "SEMWAIT 0xa600000a waits while semaphore 1 is at its maximum, 2, 1 more instructions queued"},
-		{[]uint32{opMOVA2D<<24 | 2<<12}, "MOVA2D 0x12002000 waits for unpacker 0 to fill bank 0 of SrcA"},
-		{[]uint32{opMOVB2D<<24 | 2<<12}, "MOVB2D 0x13002000 waits for unpacker 1 to fill bank 0 of SrcB"},
+		{prog{opSEMWAIT<<24 | 1<<3 | whileZero}, "SEMWAIT 0xa6000009 waits while semaphore 1 is 0"},
+		{prog{semInit1&^(15<<20) | 2<<20 | 2<<16, opSEMWAIT<<24 | 1<<3 | whileMax, sfpNop}, "SEMWAIT 0xa600000a waits while semaphore 1 is at its maximum, 2, 1 more instructions queued"},
+		{prog{opMOVA2D<<24 | 2<<12}, "MOVA2D 0x12002000 waits for unpacker 0 to fill bank 0 of SrcA"},
+		{prog{opMOVB2D<<24 | 2<<12}, "MOVB2D 0x13002000 waits for unpacker 1 to fill bank 0 of SrcB"},
 	} {
 		e := New(chip.Wormhole, newTestTile(chip.Wormhole))
 		if f := run(e, tt.list...); f != nil {

@@ -2,19 +2,6 @@ package tensix
 
 import "math/bits"
 
-// syncUnit is what threads wait for each other with
-// (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/SyncUnit.md).
-type syncUnit struct {
-	value, max [numSemaphores]uint8
-	owner      [8]uint8 // of each mutex: its thread + 1, or 0
-	changes    uint32
-}
-
-const (
-	numSemaphores = 8
-	maxSemaphore  = 15
-)
-
 // Signals reports whether an instruction that a core pushes may tell others something, by a semaphore or a mutex; those of its MOPs
 // and replays may.
 func Signals(w uint32) bool {

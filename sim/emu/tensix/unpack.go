@@ -1,35 +1,12 @@
 package tensix
 
-import "github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
 
 // Unpackers: unit 0 takes data from L1 to SrcA or Dst, unit 1 to SrcB
 // (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/Unpackers/README.md, UNPACR_Regular.md, UNPACR_NOP*.md).
-
-// elementBits is the size of a datum of a format in L1; 0 if the unpackers and packers have no such format. It goes by the low
-// bits of the format, so that formats without a name have a size too.
-func elementBits(format uint32) uint32 {
-	switch format & 3 {
-	case 0:
-		return 32
-	case 1:
-		return 16
-	case 2:
-		return 8
-	}
-	switch arith.Format(format) {
-	case arith.BFP4:
-		return 4
-	case arith.BFP2:
-		return 2
-	}
-	return 0
-}
-
-// bytesOf is the size of a datum in units of which addresses and strides are multiples.
-func bytesOf(bits uint32) uint32 { return (bits + 7) / 8 }
-
-// blockFormat reports whether data of a format share exponents.
-func blockFormat(format uint32) bool { return arith.Format(format).BFP() }
 
 // unpacking is an UNPACR on its way from configuration to data.
 type unpacking struct {
@@ -69,7 +46,7 @@ const zerosContext = 2
 
 // unpackContext returns the context that an UNPACR uses: its own operand counts from the thread's.
 func (t *thread) unpackContext(a *unpacrArgs) uint32 {
-	c := t.field(thUnpackContext + threadField(a.unit))
+	c := t.field(isa.ThreadUnpackContext + isa.Thread(a.unit))
 	if a.context != 0 {
 		c = (c + a.context) % unpack0Contexts
 	}
@@ -77,11 +54,11 @@ func (t *thread) unpackContext(a *unpacrArgs) uint32 {
 }
 
 // contextIndex returns where in an array of fields that of a context of an unpacker is: two of each come first.
-func contextIndex(unit, context uint32) configField {
+func contextIndex(unit, context uint32) isa.Config {
 	if context == zerosContext {
 		return 2 * numContexts
 	}
-	return configField(numContexts*unit + context)
+	return isa.Config(numContexts*unit + context)
 }
 
 func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
@@ -106,7 +83,7 @@ func (e *Engine) unpacr(t *thread, a unpacrArgs) bool {
 		u.xy.advance(a.mode)
 	}
 	if a.valid == 0 {
-		if e.on(t, cfgUnpackSetUpdate) || e.on(t, cfgUnpackSetUpdate+1) {
+		if e.on(t, isa.UnpackSetUpdate) || e.on(t, isa.UnpackSetUpdate+1) {
 			return e.refuse(UnsupportedFunctionality, "a bank that changes without becoming valid")
 		}
 		return true
@@ -152,14 +129,14 @@ func (e *Engine) knownContext(u *unpacking, own bool) bool {
 
 // unpackFormats finds formats and refuses those that don't go together.
 func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
-	unit := configField(u.unit)
+	unit := isa.Config(u.unit)
 	switch {
-	case !e.on(t, cfgUnpackUncompressed+contextIndex(u.unit, u.context)):
+	case !e.on(t, isa.UnpackUncompressed+contextIndex(u.unit, u.context)):
 		return e.refuse(UnsupportedFunctionality, "compressed data")
-	case e.on(t, cfgUnpackOverrideFormat+unit):
+	case e.on(t, isa.UnpackOverrideFormat+unit):
 		return e.refuse(UnsupportedFunctionality, "a format of the context's own")
 	}
-	u.in, u.out = e.cfg(t, cfgUnpackDescriptor+unit)&15, e.cfg(t, cfgUnpackOutFormat+unit)
+	u.in, u.out = e.cfg(t, isa.UnpackDescriptor+unit)&15, e.cfg(t, isa.UnpackOutFormat+unit)
 	const ofFP32 formats = 1<<arith.FP32 | 1<<arith.FP16 | 1<<arith.TF32 | 1<<arith.BF16
 	if u.in != u.out && (u.in != uint32(arith.FP32) || !ofFP32.has(u.out)) {
 		return e.refuse(UndefinedBehavior, "%v to %v", arith.Format(u.in), arith.Format(u.out))
@@ -168,19 +145,19 @@ func (e *Engine) unpackFormats(t *thread, u *unpacking) bool {
 	if u.inBits == 0 || u.outBits == 0 {
 		return e.refuse(UnimplementedFunctionality, "%v to %v", arith.Format(u.in), arith.Format(u.out))
 	}
-	u.bfp, u.forced = blockFormat(u.in), e.on(t, cfgUnpackForceExponent+unit)
+	u.bfp, u.forced = blockFormat(u.in), e.on(t, isa.UnpackForceExponent+unit)
 	return true
 }
 
 // unpackFrom finds where in L1 data start and how they go on.
 func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
-	unit, align := configField(u.unit), bytesOf(u.outBits)
-	for _, f := range []configField{cfgUnpackYStride, cfgUnpackZStride, cfgUnpackWStride} {
+	unit, align := isa.Config(u.unit), bytesOf(u.outBits)
+	for _, f := range []isa.Config{isa.UnpackYStride, isa.UnpackZStride, isa.UnpackWStride} {
 		if v := e.cfg(t, f+unit); v%align != 0 {
 			return e.refuse(UnsupportedFunctionality, "stride %d of data of %d bytes", v, align)
 		}
 	}
-	u.haloize, u.tilize = e.on(t, cfgUnpackHaloize+unit), e.on(t, cfgUnpackTilize+unit)
+	u.haloize, u.tilize = e.on(t, isa.UnpackHaloize+unit), e.on(t, isa.UnpackTilize+unit)
 	if u.haloize && u.unit == 1 {
 		return e.refuse(NonContractualBehavior, "unpacker 1 doesn't transpose")
 	}
@@ -196,25 +173,25 @@ func (e *Engine) unpackFrom(t *thread, u *unpacking) bool {
 		case u.unit == 1:
 			return e.refuse(UnimplementedFunctionality, "tilizing by unpacker 1")
 		}
-		u.rowStride = e.cfg(t, cfgUnpackShift0)<<4 | e.cfg(t, cfgUnpackShift1)<<8 | e.cfg(t, cfgUnpackShift2)<<12
+		u.rowStride = e.cfg(t, isa.UnpackShift0)<<4 | e.cfg(t, isa.UnpackShift1)<<8 | e.cfg(t, isa.UnpackShift2)<<12
 	}
 	return e.unpackAddress(t, u)
 }
 
 // unpackAddress computes the address of the first datum and of its exponent, which come before the data in L1.
 func (e *Engine) unpackAddress(t *thread, u *unpacking) bool {
-	unit := configField(u.unit)
-	low, high := e.cfg(t, cfgUnpackDescriptor+unit), e.cfg(t, cfgUnpackDescriptor1+unit)
+	unit := isa.Config(u.unit)
+	low, high := e.cfg(t, isa.UnpackDescriptor+unit), e.cfg(t, isa.UnpackDescriptor1+unit)
 	x := low >> 16
 	if u.unit == 0 {
-		x = e.cfg(t, cfgUnpackXDim+configField(u.context))
+		x = e.cfg(t, isa.UnpackXDim+isa.Config(u.context))
 	}
 	y, z := high&0xFF, high>>16&0xFF
 	if z == 0 {
 		z = 1
 	}
 	context := contextIndex(u.unit, u.context)
-	base := (e.cfg(t, cfgUnpackBase+context) + e.cfg(t, cfgUnpackOffset+context) + 1) << 4
+	base := (e.cfg(t, isa.UnpackBase+context) + e.cfg(t, isa.UnpackOffset+context) + 1) << 4
 	u.exponents = base << 4
 	if u.bfp && !u.forced {
 		if low>>5&1 != 0 {
@@ -237,9 +214,9 @@ const firstRows = 4 * rowSize
 
 // unpackTo finds where in the register data go.
 func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
-	unit := configField(u.unit)
+	unit := isa.Config(u.unit)
 	if u.unit == 0 {
-		u.toDst = e.on(t, cfgUnpackToDstContext+contextIndex(0, u.context))
+		u.toDst = e.on(t, isa.UnpackToDstContext+contextIndex(0, u.context))
 	}
 	out := &u.adc.channel[1]
 	switch {
@@ -248,10 +225,10 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 	case out.w.value != 0:
 		return e.refuse(UntestedFunctionality, "W counter %d of channel 1", out.w.value)
 	}
-	u.to = (out.y.value*e.cfg(t, cfgUnpackYStride+unit) + out.z.value*e.cfg(t, cfgUnpackZStride+unit)) / bytesOf(u.outBits)
+	u.to = (out.y.value*e.cfg(t, isa.UnpackYStride+unit) + out.z.value*e.cfg(t, isa.UnpackZStride+unit)) / bytesOf(u.outBits)
 	if u.unit == 0 {
-		at := e.cfg(t, cfgUnpackDst+configField(u.context))
-		if u.toDst || e.on(t, cfgUnpackAddDst) {
+		at := e.cfg(t, isa.UnpackDst+isa.Config(u.context))
+		if u.toDst || e.on(t, isa.UnpackAddDst) {
 			u.to += at
 		} else {
 			u.to = at
@@ -273,21 +250,21 @@ func (e *Engine) unpackTo(t *thread, u *unpacking) bool {
 
 // unpackExtras refuses what nothing uses, and finds how many data there are.
 func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
-	unit := configField(u.unit)
+	unit := isa.Config(u.unit)
 	shift := uint32(0)
 	if !u.tilize && u.unit == 0 {
-		shift = e.cfg(t, cfgUnpackShift0)
+		shift = e.cfg(t, isa.UnpackShift0)
 		switch u.context {
 		case 1:
-			shift = e.cfg(t, cfgUnpackShift1)
+			shift = e.cfg(t, isa.UnpackShift1)
 		case 2:
-			shift = e.cfg(t, cfgUnpackShift2)
+			shift = e.cfg(t, isa.UnpackShift2)
 		}
 	}
 	first, last := u.xy.channel[0].x.value, u.xy.channel[1].x.value
-	byAddress := t.field(thSrcASetByAddress) != 0
+	byAddress := t.field(isa.ThreadSrcASetByAddress) != 0
 	switch {
-	case e.on(t, cfgUnpackUpsample+unit), e.on(t, cfgUnpackInterleave+unit):
+	case e.on(t, isa.UnpackUpsample+unit), e.on(t, isa.UnpackInterleave+unit):
 		return e.refuse(UnsupportedFunctionality, "upsampling")
 	case shift != 0:
 		return e.refuse(UnsupportedFunctionality, "data shifted by %d columns", shift)
@@ -297,8 +274,8 @@ func (e *Engine) unpackExtras(t *thread, u *unpacking) bool {
 		return e.refuse(UndefinedBehavior, "SRCA_SET_SetOvrdWithAddr for data for Dst")
 	case !u.toDst && !byAddress:
 		return e.refuse(UnsupportedFunctionality, "no SRCA_SET_SetOvrdWithAddr")
-	case e.wormhole && e.cfg(t, cfgUnpackThrottle+unit) > 2:
-		return e.refuse(UndefinedBehavior, "throttle mode %d", e.cfg(t, cfgUnpackThrottle+unit))
+	case e.wormhole && e.cfg(t, isa.UnpackThrottle+unit) > 2:
+		return e.refuse(UndefinedBehavior, "throttle mode %d", e.cfg(t, isa.UnpackThrottle+unit))
 	}
 	u.count = last - first + 1
 	u.dropped = min(u.dropped, u.count)
@@ -311,13 +288,13 @@ func (e *Engine) unpackBursts(t *thread, u *unpacking) bool {
 	if u.toDst || u.unit == 1 || u.count <= rowSize {
 		return true
 	}
-	throttle := e.cfg(t, cfgUnpackThrottle)
+	throttle := e.cfg(t, isa.UnpackThrottle)
 	switch {
 	case u.inBits == 2:
 		throttle = 0
 	case u.tilize:
 		throttle = x4
-	case !e.wormhole && !e.on(t, cfgUnpackOwnThrottle):
+	case !e.wormhole && !e.on(t, isa.UnpackOwnThrottle):
 		throttle = x4
 		if u.inBits == 8 {
 			throttle = x8
@@ -435,9 +412,6 @@ func (u *unpacking) end(size uint32) uint32 {
 	return min(end, size)
 }
 
-// unpackChunk is how many data are converted at once.
-const unpackChunk = srcRows * rowSize
-
 // unpackData moves the data.
 func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 	if !e.unpackLimit(u) {
@@ -447,13 +421,13 @@ func (e *Engine) unpackData(t *thread, u *unpacking) bool {
 		e.unpackZeros(u)
 		return true
 	}
-	unit := configField(u.unit)
+	unit := isa.Config(u.unit)
 	conversion := arith.Unpack{
 		Arch: e.chip, In: arith.Format(u.in), Out: arith.Format(u.out),
-		Exp4:           e.on(t, cfgUnpackFP8E4+unit),
-		Unsigned:       e.on(t, cfgSrcUnsigned+unit),
+		Exp4:           e.on(t, isa.UnpackFP8E4+unit),
+		Unsigned:       e.on(t, isa.SrcUnsigned+unit),
 		Forced:         u.forced,
-		SharedExponent: uint8(e.cfg(t, cfgUnpackExponent+unit)),
+		SharedExponent: uint8(e.cfg(t, isa.UnpackExponent+unit)),
 	}
 	step := uint32(unpackChunk)
 	if u.tilize {
@@ -488,21 +462,6 @@ func (e *Engine) unpackValues(u *unpacking, to uint32, values []uint32) {
 	} else {
 		e.unpackSource(u, to, values)
 	}
-}
-
-// buffers hold data on their way through an unpacker or packer.
-type buffers struct {
-	bytes     [4*unpackChunk + 8]byte
-	exponents [unpackChunk/16 + 2]byte
-	values    [unpackChunk]uint32
-}
-
-// buffer returns the buffers.
-func (e *Engine) buffer() *buffers {
-	if e.buffers == nil {
-		e.buffers = new(buffers)
-	}
-	return e.buffers
 }
 
 // unpackRows returns where in the unpacker's bank of a source n data go, if they are whole rows and come as they are.
@@ -595,7 +554,7 @@ func (e *Engine) unpacrnop(t *thread, a unpacrnopArgs) bool {
 	if !e.fillSource(t, a.unit) {
 		return false
 	}
-	*format = e.cfg(t, cfgUnpackOutFormat+configField(a.unit))
+	*format = e.cfg(t, isa.UnpackOutFormat+isa.Config(a.unit))
 	return true
 }
 
@@ -610,19 +569,4 @@ func (e *Engine) unpacrnopOperands(a *unpacrnopArgs) bool {
 		return e.refuse(UnsupportedFunctionality, "messages %d of stream %d: want 0", a.messages, a.stream)
 	}
 	return true
-}
-
-// fillRows clears the unpacker's bank, or fills it with what is less than all numbers.
-func (s *source) fillRows(lowest bool) {
-	const all = 0xFFFFE000
-	rows := s.change(s.unpack)
-	clear(rows[:])
-	if !lowest {
-		return
-	}
-	for i := range rows {
-		for c := range rows[i] {
-			rows[i][c] = all
-		}
-	}
 }

@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
 
 // fieldValue is a value of a field of the configuration.
 type fieldValue struct {
-	field configField
+	field isa.Config
 	value uint32
 }
 
@@ -56,37 +56,37 @@ func unpackEngine(t *testing.T, arch chip.Arch, context uint32, fields []fieldVa
 			l1[(dataBase+i*dataSize/2)/4+j] = v
 		}
 	}
-	set := func(f configField, v uint32) {
+	set := func(f isa.Config, v uint32) {
 		p := e.places[f]
-		if !e.StoreConfig(uint32(p.word), e.config[0][p.word]&^(p.mask<<p.shift)|v<<p.shift) {
+		if !e.StoreConfig(uint32(p.Word), e.config[0][p.Word]&^(p.Mask<<p.Shift)|v<<p.Shift) {
 			t.Fatalf("field %d: %v", f, e.fault)
 		}
 	}
 	for unit := range uint32(2) {
-		u := configField(unit)
-		set(cfgUnpackDescriptor+u, 256<<16|0x10|uint32(arith.FP32))
-		set(cfgUnpackDescriptor1+u, 4<<16|1)
-		set(cfgUnpackOutFormat+u, uint32(arith.TF32))
-		set(cfgUnpackZStride+u, 1024)
+		u := isa.Config(unit)
+		set(isa.UnpackDescriptor+u, 256<<16|0x10|uint32(arith.FP32))
+		set(isa.UnpackDescriptor1+u, 4<<16|1)
+		set(isa.UnpackOutFormat+u, uint32(arith.TF32))
+		set(isa.UnpackZStride+u, 1024)
 		for c := range uint32(numContexts) {
-			set(cfgUnpackUncompressed+contextIndex(unit, c), 1)
-			set(cfgUnpackBase+contextIndex(unit, c), (dataBase+c*dataSize/2)/16-1)
+			set(isa.UnpackUncompressed+contextIndex(unit, c), 1)
+			set(isa.UnpackBase+contextIndex(unit, c), (dataBase+c*dataSize/2)/16-1)
 		}
 	}
-	set(cfgUnpackDst, firstRows+8*rowSize)
-	set(cfgUnpackDst+1, firstRows+16*rowSize)
+	set(isa.UnpackDst, firstRows+8*rowSize)
+	set(isa.UnpackDst+1, firstRows+16*rowSize)
 	if arch == chip.Wormhole {
-		set(cfgUnpackUncompressed+contextIndex(0, zerosContext), 1)
+		set(isa.UnpackUncompressed+contextIndex(0, zerosContext), 1)
 	}
 	for _, f := range fields {
 		set(f.field, f.value)
 	}
-	toDst := e.on(&e.threads[0], cfgUnpackToDstContext)
-	p := e.threads[0].places[thUnpackContext]
-	byAddress := e.threads[0].places[thSrcASetByAddress]
+	toDst := e.on(&e.threads[0], isa.UnpackToDstContext)
+	p := e.threads[0].places[isa.ThreadUnpackContext]
+	byAddress := e.threads[0].places[isa.ThreadSrcASetByAddress]
 	for _, w := range []uint32{
-		opSETC16<<24 | uint32(byAddress.word)<<16 | uint32(b2i(!toDst))<<byAddress.shift,
-		opSETC16<<24 | uint32(p.word)<<16 | context<<8 | context,
+		opSETC16<<24 | uint32(byAddress.Word)<<16 | uint32(b2i(!toDst))<<byAddress.Shift,
+		opSETC16<<24 | uint32(p.Word)<<16 | context<<8 | context,
 		opSETADCXX<<24 | 3<<21 | (unpackRows*rowSize-1)<<10,
 	} {
 		if e.PushRun(0, w, true); e.fault != nil {
@@ -119,8 +119,8 @@ func changed(t *testing.T, rows uint32, datum func(row, column uint32) uint32) m
 
 func TestZerosAndContextsOfUNPACR(t *testing.T) {
 	none := map[uint32]uint32{}
-	toDst := []fieldValue{{cfgUnpackToDstContext, 1}}
-	ints := []fieldValue{{cfgUnpackDescriptor, 256<<16 | 0x10 | uint32(arith.INT32)}, {cfgUnpackOutFormat, uint32(arith.INT32)}}
+	toDst := []fieldValue{{isa.UnpackToDstContext, 1}}
+	ints := []fieldValue{{isa.UnpackDescriptor, 256<<16 | 0x10 | uint32(arith.INT32)}, {isa.UnpackOutFormat, uint32(arith.INT32)}}
 	for _, tt := range []struct {
 		name    string
 		arch    chip.Arch
@@ -155,15 +155,15 @@ func TestZerosAndContextsOfUNPACR(t *testing.T) {
 		{name: "zeros by a context of the instruction's own", arch: chip.Wormhole, word: 0x42000491,
 			want: unpackState{SrcA: map[uint32]uint32{16: 0, 17: 0}}},
 		{name: "zeros by context 2 go nowhere", arch: chip.Wormhole, context: 1, word: 0x42000491},
-		{name: "zeros of which the first row is none", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, 3 * rowSize}}, word: 0x42000091,
+		{name: "zeros of which the first row is none", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, 3 * rowSize}}, word: 0x42000091,
 			want: unpackState{SrcA: map[uint32]uint32{0: 0}}},
-		{name: "zeros beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, firstRows + 63*rowSize}}, word: 0x42000091,
+		{name: "zeros beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, firstRows + 63*rowSize}}, word: 0x42000091,
 			want: unpackState{SrcA: map[uint32]uint32{63: 0, 0: 0}}},
 
 		{name: "data by context 2", arch: chip.Wormhole, context: 1, word: 0x42000481, refused: UnimplementedFunctionality},
 		{name: "zeros by context 3", arch: chip.Wormhole, context: 1, word: 0x42000891, refused: UnimplementedFunctionality},
 		{name: "zeros for SrcB by context 2", arch: chip.Wormhole, context: 1, word: 0x42800491, refused: UndefinedBehavior},
-		{name: "data beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{cfgUnpackDst, firstRows + 63*rowSize}}, word: 0x42000081,
+		{name: "data beyond the last row", arch: chip.Wormhole, fields: []fieldValue{{isa.UnpackDst, firstRows + 63*rowSize}}, word: 0x42000081,
 			refused: UnsupportedFunctionality},
 		{name: "data in a format that SrcA doesn't have", arch: chip.Wormhole, fields: ints, word: 0x42000081, refused: UndefinedBehavior},
 		{name: "zeros on Blackhole", arch: chip.Blackhole, word: 0x42000091, refused: UntestedFunctionality},
@@ -206,16 +206,16 @@ func TestContextsThatUNPACRUses(t *testing.T) {
 		name    string
 		context uint32
 		word    uint32
-		uses    []configField
-		not     []configField
+		uses    []isa.Config
+		not     []isa.Config
 	}{
-		{"the thread's", 1, 0x42000081, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
-		{"the instruction's own", 0, 0x42000481, []configField{cfgUnpackBase + 1, cfgUnpackDst + 1}, []configField{cfgUnpackBase}},
-		{"both's sum", 1, 0x42000491, []configField{cfgUnpackUncompressed + contextIndex(0, zerosContext)}, []configField{cfgUnpackBase, cfgUnpackBase + 1}},
+		{"the thread's", 1, 0x42000081, []isa.Config{isa.UnpackBase + 1, isa.UnpackDst + 1}, []isa.Config{isa.UnpackBase}},
+		{"the instruction's own", 0, 0x42000481, []isa.Config{isa.UnpackBase + 1, isa.UnpackDst + 1}, []isa.Config{isa.UnpackBase}},
+		{"both's sum", 1, 0x42000491, []isa.Config{isa.UnpackUncompressed + contextIndex(0, zerosContext)}, []isa.Config{isa.UnpackBase, isa.UnpackBase + 1}},
 	} {
 		e := unpackEngine(t, chip.Wormhole, tt.context, nil)
-		uses := func(f configField) bool {
-			word := uint32(e.places[f].word)
+		uses := func(f isa.Config) bool {
+			word := uint32(e.places[f].Word)
 			return e.uses(&e.threads[0], tt.word, wordRange{word, word + 1})
 		}
 		for _, f := range tt.uses {

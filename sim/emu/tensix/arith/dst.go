@@ -22,11 +22,11 @@ func EncodeDst32(x uint32) uint32 { return uint32(EncodeDstBF16(uint16(x>>16)))<
 // DecodeDst32 is the inverse of [EncodeDst32].
 func DecodeDst32(x uint32) uint32 { return uint32(DecodeDstBF16(uint16(x>>16)))<<16 | x&0xFFFF }
 
-// widenHalf returns the pattern of an fp16 in the layout of a Src datum: the exponent from bit 23, not biased anew.
-func widenHalf(x uint16) uint32 { return uint32(x&0x8000)<<16 | uint32(x&0x7FFF)<<13 }
+// WidenHalf returns the pattern of an fp16 in the layout of a Src datum: the exponent from bit 23, not biased anew.
+func WidenHalf(x uint16) uint32 { return uint32(x&0x8000)<<16 | uint32(x&0x7FFF)<<13 }
 
-// narrowHalf is the inverse of widenHalf.
-func narrowHalf(x uint32) uint16 { return uint16(x>>16)&0x8000 | uint16(x>>13)&0x7FFF }
+// NarrowHalf is the inverse of WidenHalf.
+func NarrowHalf(x uint32) uint16 { return uint16(x>>16)&0x8000 | uint16(x>>13)&0x7FFF }
 
 // signMagnitude returns x as a sign and a magnitude. The smallest integer becomes minus zero, as it does in the engine.
 func signMagnitude(x int32) uint32 {
@@ -53,7 +53,7 @@ func (m Math) load(values *[16]uint32, hi, lo *DstRow) {
 		}
 	case m.A.half():
 		for c := range values {
-			values[c] = widenHalf(DecodeDstFP16(hi[c]))
+			values[c] = WidenHalf(DecodeDstFP16(hi[c]))
 		}
 	default:
 		for c := range values {
@@ -71,7 +71,7 @@ func (m Math) store(hi, lo *DstRow, values *[16]uint32) {
 		}
 	case m.A.half():
 		for c, v := range values {
-			hi[c] = EncodeDstFP16(narrowHalf(v))
+			hi[c] = EncodeDstFP16(NarrowHalf(v))
 		}
 	default:
 		for c, v := range values {

@@ -36,37 +36,15 @@ const (
 	BFP2  Format = 15 // block of 16: shared exponent of 8 bits, sign and 1 bit each
 )
 
+var formatNames = [16]string{
+	FP32: "fp32", FP16: "fp16", BFP8A: "bfp8a", BFP4A: "bfp4a", TF32: "tf32", BF16: "bf16", BFP8: "bfp8", BFP4: "bfp4",
+	INT32: "int32", INT16: "int16", LF8: "lf8", BFP2A: "bfp2a", INT8: "int8", BFP2: "bfp2",
+}
+
 // String returns the format's name in lower case.
 func (f Format) String() string {
-	switch f {
-	case FP32:
-		return "fp32"
-	case FP16:
-		return "fp16"
-	case BFP8A:
-		return "bfp8a"
-	case BFP4A:
-		return "bfp4a"
-	case TF32:
-		return "tf32"
-	case BF16:
-		return "bf16"
-	case BFP8:
-		return "bfp8"
-	case BFP4:
-		return "bfp4"
-	case INT32:
-		return "int32"
-	case INT16:
-		return "int16"
-	case LF8:
-		return "lf8"
-	case BFP2A:
-		return "bfp2a"
-	case INT8:
-		return "int8"
-	case BFP2:
-		return "bfp2"
+	if int(f) < len(formatNames) && formatNames[f] != "" {
+		return formatNames[f]
 	}
 	return "unknown"
 }

@@ -26,7 +26,7 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 		u.fp32(dst, data)
 	case FP16:
 		for i := range dst {
-			dst[i] = widenHalf(binary.LittleEndian.Uint16(data[2*i:]))
+			dst[i] = WidenHalf(binary.LittleEndian.Uint16(data[2*i:]))
 		}
 	case BF16:
 		data = data[:2*len(dst)]
@@ -46,11 +46,11 @@ func (u *Unpack) Elements(dst []uint32, data []byte, shift int, exponents []byte
 		u.blocks(dst, data, shift, exponents, first)
 	case LF8:
 		for i := range dst {
-			dst[i] = widenHalf(u.lf8(data[i]))
+			dst[i] = WidenHalf(u.lf8(data[i]))
 		}
 	case INT8:
 		for i := range dst {
-			dst[i] = widenHalf(u.int8(data[i]))
+			dst[i] = WidenHalf(u.int8(data[i]))
 		}
 	default:
 		clear(dst)

@@ -2,1436 +2,593 @@
 
 package isa
 
-import (
-	"fmt"
+import "github.com/reprise-tt/reprise/chip"
 
-	"github.com/reprise-tt/reprise/chip"
+// The instructions.
+type (
+	MOP          struct{ Kind, Count, Mask uint32 }
+	NOP          struct{}
+	MOPCFG       struct{ Mask uint32 }
+	REPLAY       struct{ Record, Run, Length, Start uint32 }
+	MOVD2A       struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
+	MOVD2B       struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
+	MOVB2A       struct{ Srcb, Mod, Mode, Srca uint32 }
+	ZEROACC      struct{ Dst, Mode, Clear, Revive, Wide uint32 }
+	ZEROSRC      struct{ Sources, Both, Write, Value uint32 }
+	MOVA2D       struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
+	MOVB2D       struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
+	TRNSPSRCB    struct{}
+	MVMUL        struct{ Dst, Mode, Mod, Clear uint32 }
+	ELWMUL       struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
+	ELWADD       struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
+	ELWSUB       struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
+	GMPOOL       struct{ Dst, Index, Mode, Mod, Clear uint32 }
+	GAPOOL       struct{ Dst, Index, Mode, Mod, Clear uint32 }
+	GATESRCRST   struct{ A, B uint32 }
+	CLEARDVALID  struct{ Reset, Sources uint32 }
+	SETRWC       struct{ Mask, A, B, D, Cr, Clear uint32 }
+	INCRWC       struct{ A, B, D, Cr uint32 }
+	PACR         struct{ Last, Flush, Concat, Override, Packers, Zero, Mode, Context, Interfaces, Counters, Strided, Pad, Config uint32 }
+	UNPACR       struct{ Last, Flush, Search, AutoIncrement, Zero, Rareb, Valid, Override, Counters, Context, ContextIncrement, Mode, Unit, Broadcast uint32 }
+	UNPACRNOP    struct{ Op, Unit, Pop, Fill, Banks, WaitUnpack, Ones, Valid, Messages, Stream uint32 }
+	SETDMAREG    struct{ Half, Signals, Low, High uint32 }
+	REG2FLOP     struct{ Gpr, Flop, Context, Offset, Target, Size uint32 }
+	SETADC       struct{ Value, Dimension, Channel, Units uint32 }
+	SETADCXY     struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
+	INCADCXY     struct{ X0, Y0, X1, Y1, Units uint32 }
+	ADDRCRXY     struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
+	SETADCZW     struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
+	INCADCZW     struct{ X0, Y0, X1, Y1, Units uint32 }
+	ADDRCRZW     struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
+	SETDVALID    struct{ Sources uint32 }
+	ADDDMAREG    struct{ A, B, Dst, Constant uint32 }
+	MULDMAREG    struct{ A, B, Dst, Constant uint32 }
+	SETADCXX     struct{ Start, End, Units uint32 }
+	DMANOP       struct{}
+	STOREREG     struct{ Addr, Gpr uint32 }
+	SFPLOAD      struct{ Dst, Mode, Mod, Lreg uint32 }
+	SFPLOADI     struct{ Imm, Mod, Lreg uint32 }
+	SFPSTORE     struct{ Dst, Mode, Mod, Lreg uint32 }
+	SFPLUT       struct{ Mod, Lreg uint32 }
+	SFPMULI      struct{ Mod, Dst, Imm uint32 }
+	SFPADDI      struct{ Mod, Dst, Imm uint32 }
+	SFPDIVP2     struct{ Mod, Dst, C, Imm uint32 }
+	SFPEXEXP     struct{ Mod, Dst, C uint32 }
+	SFPEXMAN     struct{ Mod, Dst, C uint32 }
+	SFPIADD      struct{ Mod, Dst, C, Imm uint32 }
+	SFPSHFT      struct{ Mod, Dst, C, Imm uint32 }
+	SFPSETCC     struct{ Mod, Dst, C, Imm uint32 }
+	SFPMOV       struct{ Mod, Dst, C uint32 }
+	SFPABS       struct{ Mod, Dst, C uint32 }
+	SFPAND       struct{ Mod, Dst, C, Imm uint32 }
+	SFPOR        struct{ Mod, Dst, C, Imm uint32 }
+	SFPNOT       struct{ Dst, C uint32 }
+	SFPLZ        struct{ Mod, Dst, C uint32 }
+	SFPSETEXP    struct{ Mod, Dst, C, Imm uint32 }
+	SFPSETMAN    struct{ Mod, Dst, C, Imm uint32 }
+	SFPMAD       struct{ Mod, Dst, C, B, A uint32 }
+	SFPADD       struct{ Mod, Dst, C, B, A uint32 }
+	SFPMUL       struct{ Mod, Dst, C, B, A uint32 }
+	SFPPUSHC     struct{ Mod, Dst uint32 }
+	SFPPOPC      struct{ Mod, Dst uint32 }
+	SFPSETSGN    struct{ Mod, Dst, C, Imm uint32 }
+	SFPENCC      struct{ Mod, Dst, Imm uint32 }
+	SFPCOMPC     struct{ Dst uint32 }
+	SFPTRANSP    struct{ Dst uint32 }
+	SFPXOR       struct{ Dst, C uint32 }
+	SFPSTOCHRND  struct{ Mod, Dst, C, B, Imm, Round uint32 }
+	SFPNOP       struct{}
+	SFPCAST      struct{ Mod, Dst, C uint32 }
+	SFPCONFIG    struct{ Mod, Dst, Imm uint32 }
+	SFPSWAP      struct{ Mod, Dst, C uint32 }
+	SFPLOADMACRO struct{ Dst, Mode, Mod, Lreg uint32 }
+	SFPSHFT2     struct{ Mod, Dst, C, Imm uint32 }
+	SFPLUTFP32   struct{ Mod, Dst uint32 }
+	SFPLE        struct{ Mod, Dst, C uint32 }
+	SFPGT        struct{ Mod, Dst, C uint32 }
+	SFPMUL24     struct{ Mod, Dst, C, B, A uint32 }
+	SFPARECIP    struct{ Mod, Dst, C, Imm uint32 }
+	ATGETM       struct{ Mutex uint32 }
+	ATRELM       struct{ Mutex uint32 }
+	STALLWAIT    struct{ Wait, Block uint32 }
+	SEMINIT      struct{ Semaphores, Value, Max uint32 }
+	SEMPOST      struct{ Semaphores uint32 }
+	SEMGET       struct{ Semaphores uint32 }
+	SEMWAIT      struct{ Condition, Semaphores, Block uint32 }
+	WRCFG        struct{ Word, Wide, Gpr uint32 }
+	RDCFG        struct{ Word, Gpr uint32 }
+	SETC16       struct{ Value, Reg uint32 }
+	RMWCIB0      struct{ Word, Data, Mask uint32 }
+	RMWCIB1      struct{ Word, Data, Mask uint32 }
+	RMWCIB2      struct{ Word, Data, Mask uint32 }
+	RMWCIB3      struct{ Word, Data, Mask uint32 }
+	CFGSHIFTMASK struct{ Word, Scratch, Rotate, Width, Operation, Keep uint32 }
 )
-
-// MOP is the instruction MOP.
-type MOP struct{ Kind, Count, Mask uint32 }
 
 // Encode implements [Instruction].
 func (i MOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x01, "MOP", operandsMOP[:], i.Kind, i.Count, i.Mask)
+	return encode(a, i, `01 MOP kind=23 count=22:16 mask=15:0`)
 }
-
-var operandsMOP = [...]operand{
-	{"kind", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-	{"count", [2]bits{{0, 16, 7}, {0, 16, 7}}},
-	{"mask", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-}
-
-// NOP is the instruction NOP.
-type NOP struct{}
 
 // Encode implements [Instruction].
 func (i NOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x02, "NOP", nil)
+	return encode(a, i, `02 NOP`)
 }
-
-// MOPCFG is the instruction MOP_CFG.
-type MOPCFG struct{ Mask uint32 }
 
 // Encode implements [Instruction].
 func (i MOPCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x03, "MOP_CFG", operandsMOPCFG[:], i.Mask)
+	return encode(a, i, `03 MOP_CFG mask=15:0`)
 }
-
-var operandsMOPCFG = [...]operand{
-	{"mask", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-}
-
-// REPLAY is the instruction REPLAY.
-type REPLAY struct{ Record, Run, Length, Start uint32 }
 
 // Encode implements [Instruction].
 func (i REPLAY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x04, "REPLAY", operandsREPLAY[:], i.Record, i.Run, i.Length, i.Start)
+	return encode(a, i, `04 REPLAY record=0 run=1 length=13:4 start=23:14`)
 }
-
-var operandsREPLAY = [...]operand{
-	{"record", [2]bits{{0, 0, 1}, {0, 0, 1}}},
-	{"run", [2]bits{{0, 1, 1}, {0, 1, 1}}},
-	{"length", [2]bits{{0, 4, 10}, {0, 4, 10}}},
-	{"start", [2]bits{{0, 14, 10}, {0, 14, 10}}},
-}
-
-// MOVD2A is the instruction MOVD2A.
-type MOVD2A struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
 
 // Encode implements [Instruction].
 func (i MOVD2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x08, "MOVD2A", operandsMOVD2A[:], i.Dst, i.Mod, i.Mode, i.Src, i.Lo32)
+	return encode(a, i, `08 MOVD2A dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
 }
-
-var operandsMOVD2A = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mod", [2]bits{{0, 12, 2}, {0, 12, 2}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"src", [2]bits{{0, 17, 6}, {0, 17, 6}}},
-	{"lo32", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// MOVD2B is the instruction MOVD2B.
-type MOVD2B struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
 
 // Encode implements [Instruction].
 func (i MOVD2B) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x0a, "MOVD2B", operandsMOVD2B[:], i.Dst, i.Mod, i.Mode, i.Src, i.Lo32)
+	return encode(a, i, `0A MOVD2B dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
 }
-
-var operandsMOVD2B = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mod", [2]bits{{0, 12, 2}, {0, 12, 2}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"src", [2]bits{{0, 17, 6}, {0, 17, 6}}},
-	{"lo32", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// MOVB2A is the instruction MOVB2A.
-type MOVB2A struct{ Srcb, Mod, Mode, Srca uint32 }
 
 // Encode implements [Instruction].
 func (i MOVB2A) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x0b, "MOVB2A", operandsMOVB2A[:], i.Srcb, i.Mod, i.Mode, i.Srca)
+	return encode(a, i, `0B MOVB2A srcb=5:0 mod=13:12 mode=16:15|16:14 srca=22:17`)
 }
-
-var operandsMOVB2A = [...]operand{
-	{"srcb", [2]bits{{0, 0, 6}, {0, 0, 6}}},
-	{"mod", [2]bits{{0, 12, 2}, {0, 12, 2}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"srca", [2]bits{{0, 17, 6}, {0, 17, 6}}},
-}
-
-// ZEROACC is the instruction ZEROACC.
-type ZEROACC struct{ Dst, Mode, Clear, Revive, Wide uint32 }
 
 // Encode implements [Instruction].
 func (i ZEROACC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x10, "ZEROACC", operandsZEROACC[:], i.Dst, i.Mode, i.Clear, i.Revive, i.Wide)
+	return encode(a, i, `10 ZEROACC dst=9:0 mode=16:15|16:14 clear=21:19|20:19 revive=-|17 wide=-|18`)
 }
-
-var operandsZEROACC = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"clear", [2]bits{{0, 19, 3}, {0, 19, 2}}},
-	{"revive", [2]bits{{}, {0, 17, 1}}},
-	{"wide", [2]bits{{}, {0, 18, 1}}},
-}
-
-// ZEROSRC is the instruction ZEROSRC.
-type ZEROSRC struct{ Sources, Both, Write, Value uint32 }
 
 // Encode implements [Instruction].
 func (i ZEROSRC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x11, "ZEROSRC", operandsZEROSRC[:], i.Sources, i.Both, i.Write, i.Value)
+	return encode(a, i, `11 ZEROSRC sources=1:0 both=2 write=3 value=4`)
 }
-
-var operandsZEROSRC = [...]operand{
-	{"sources", [2]bits{{0, 0, 2}, {0, 0, 2}}},
-	{"both", [2]bits{{0, 2, 1}, {0, 2, 1}}},
-	{"write", [2]bits{{0, 3, 1}, {0, 3, 1}}},
-	{"value", [2]bits{{0, 4, 1}, {0, 4, 1}}},
-}
-
-// MOVA2D is the instruction MOVA2D.
-type MOVA2D struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
 
 // Encode implements [Instruction].
 func (i MOVA2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x12, "MOVA2D", operandsMOVA2D[:], i.Dst, i.Mod, i.Mode, i.Src, i.Lo32)
+	return encode(a, i, `12 MOVA2D dst=9:0 mod=13:12 mode=16:15|16:14 src=22:17 lo32=23`)
 }
-
-var operandsMOVA2D = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mod", [2]bits{{0, 12, 2}, {0, 12, 2}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"src", [2]bits{{0, 17, 6}, {0, 17, 6}}},
-	{"lo32", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// MOVB2D is the instruction MOVB2D.
-type MOVB2D struct{ Dst, Mod, Mode, Src, Lo32 uint32 }
 
 // Encode implements [Instruction].
 func (i MOVB2D) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x13, "MOVB2D", operandsMOVB2D[:], i.Dst, i.Mod, i.Mode, i.Src, i.Lo32)
+	return encode(a, i, `13 MOVB2D dst=9:0 mod=14:12|13:11 mode=16:15|16:14 src=22:17 lo32=23`)
 }
-
-var operandsMOVB2D = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mod", [2]bits{{0, 12, 3}, {0, 11, 3}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"src", [2]bits{{0, 17, 6}, {0, 17, 6}}},
-	{"lo32", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// TRNSPSRCB is the instruction TRNSPSRCB.
-type TRNSPSRCB struct{}
 
 // Encode implements [Instruction].
 func (i TRNSPSRCB) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x16, "TRNSPSRCB", nil)
+	return encode(a, i, `16 TRNSPSRCB`)
 }
-
-// MVMUL is the instruction MVMUL.
-type MVMUL struct{ Dst, Mode, Mod, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i MVMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x26, "MVMUL", operandsMVMUL[:], i.Dst, i.Mode, i.Mod, i.Clear)
+	return encode(a, i, `26 MVMUL dst=9:0 mode=16:15|16:14 mod=19 clear=23:22`)
 }
-
-var operandsMVMUL = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"mod", [2]bits{{0, 19, 1}, {0, 19, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// ELWMUL is the instruction ELWMUL.
-type ELWMUL struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i ELWMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x27, "ELWMUL", operandsELWMUL[:], i.Dst, i.Mode, i.Mod, i.Accumulate, i.Clear)
+	return encode(a, i, `27 ELWMUL dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
 }
-
-var operandsELWMUL = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"mod", [2]bits{{0, 19, 2}, {0, 19, 2}}},
-	{"accumulate", [2]bits{{0, 21, 1}, {0, 21, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// ELWADD is the instruction ELWADD.
-type ELWADD struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i ELWADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x28, "ELWADD", operandsELWADD[:], i.Dst, i.Mode, i.Mod, i.Accumulate, i.Clear)
+	return encode(a, i, `28 ELWADD dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
 }
-
-var operandsELWADD = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"mod", [2]bits{{0, 19, 2}, {0, 19, 2}}},
-	{"accumulate", [2]bits{{0, 21, 1}, {0, 21, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// ELWSUB is the instruction ELWSUB.
-type ELWSUB struct{ Dst, Mode, Mod, Accumulate, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i ELWSUB) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x30, "ELWSUB", operandsELWSUB[:], i.Dst, i.Mode, i.Mod, i.Accumulate, i.Clear)
+	return encode(a, i, `30 ELWSUB dst=9:0 mode=16:15|16:14 mod=20:19 accumulate=21 clear=23:22`)
 }
-
-var operandsELWSUB = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 14, 3}}},
-	{"mod", [2]bits{{0, 19, 2}, {0, 19, 2}}},
-	{"accumulate", [2]bits{{0, 21, 1}, {0, 21, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// GMPOOL is the instruction GMPOOL.
-type GMPOOL struct{ Dst, Index, Mode, Mod, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i GMPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x33, "GMPOOL", operandsGMPOOL[:], i.Dst, i.Index, i.Mode, i.Mod, i.Clear)
+	return encode(a, i, `33 GMPOOL dst=9:0 index=14 mode=16:15|17:15 mod=19 clear=23:22`)
 }
-
-var operandsGMPOOL = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"index", [2]bits{{0, 14, 1}, {0, 14, 1}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 15, 3}}},
-	{"mod", [2]bits{{0, 19, 1}, {0, 19, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// GAPOOL is the instruction GAPOOL.
-type GAPOOL struct{ Dst, Index, Mode, Mod, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i GAPOOL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x34, "GAPOOL", operandsGAPOOL[:], i.Dst, i.Index, i.Mode, i.Mod, i.Clear)
+	return encode(a, i, `34 GAPOOL dst=9:0 index=14 mode=16:15|17:15 mod=19 clear=23:22`)
 }
-
-var operandsGAPOOL = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"index", [2]bits{{0, 14, 1}, {0, 14, 1}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 15, 3}}},
-	{"mod", [2]bits{{0, 19, 1}, {0, 19, 1}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// GATESRCRST is the instruction GATESRCRST.
-type GATESRCRST struct{ A, B uint32 }
 
 // Encode implements [Instruction].
 func (i GATESRCRST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x35, "GATESRCRST", operandsGATESRCRST[:], i.A, i.B)
+	return encode(a, i, `35 GATESRCRST a=0 b=1`)
 }
-
-var operandsGATESRCRST = [...]operand{
-	{"a", [2]bits{{0, 0, 1}, {0, 0, 1}}},
-	{"b", [2]bits{{0, 1, 1}, {0, 1, 1}}},
-}
-
-// CLEARDVALID is the instruction CLEARDVALID.
-type CLEARDVALID struct{ Reset, Sources uint32 }
 
 // Encode implements [Instruction].
 func (i CLEARDVALID) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x36, "CLEARDVALID", operandsCLEARDVALID[:], i.Reset, i.Sources)
+	return encode(a, i, `36 CLEARDVALID reset=1:0 sources=23:22`)
 }
-
-var operandsCLEARDVALID = [...]operand{
-	{"reset", [2]bits{{0, 0, 2}, {0, 0, 2}}},
-	{"sources", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// SETRWC is the instruction SETRWC.
-type SETRWC struct{ Mask, A, B, D, Cr, Clear uint32 }
 
 // Encode implements [Instruction].
 func (i SETRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x37, "SETRWC", operandsSETRWC[:], i.Mask, i.A, i.B, i.D, i.Cr, i.Clear)
+	return encode(a, i, `37 SETRWC mask=3:0 a=9:6 b=13:10 d=17:14 cr=21:18 clear=23:22`)
 }
-
-var operandsSETRWC = [...]operand{
-	{"mask", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"a", [2]bits{{0, 6, 4}, {0, 6, 4}}},
-	{"b", [2]bits{{0, 10, 4}, {0, 10, 4}}},
-	{"d", [2]bits{{0, 14, 4}, {0, 14, 4}}},
-	{"cr", [2]bits{{0, 18, 4}, {0, 18, 4}}},
-	{"clear", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// INCRWC is the instruction INCRWC.
-type INCRWC struct{ A, B, D, Cr uint32 }
 
 // Encode implements [Instruction].
 func (i INCRWC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x38, "INCRWC", operandsINCRWC[:], i.A, i.B, i.D, i.Cr)
+	return encode(a, i, `38 INCRWC a=9:6 b=13:10 d=17:14 cr=20:18`)
 }
-
-var operandsINCRWC = [...]operand{
-	{"a", [2]bits{{0, 6, 4}, {0, 6, 4}}},
-	{"b", [2]bits{{0, 10, 4}, {0, 10, 4}}},
-	{"d", [2]bits{{0, 14, 4}, {0, 14, 4}}},
-	{"cr", [2]bits{{0, 18, 3}, {0, 18, 3}}},
-}
-
-// PACR is the instruction PACR.
-type PACR struct{ Last, Flush, Concat, Override, Packers, Zero, Mode, Context, Interfaces, Counters, Strided, Pad, Config uint32 }
 
 // Encode implements [Instruction].
 func (i PACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x41, "PACR", operandsPACR[:], i.Last, i.Flush, i.Concat, i.Override, i.Packers, i.Zero, i.Mode, i.Context, i.Interfaces, i.Counters, i.Strided, i.Pad, i.Config)
+	return encode(a, i, `41 PACR last=0 flush=1 concat=4 override=7 packers=11:8|- zero=12 mode=16:15 context=-|3:2
+		interfaces=-|11:8 counters=-|14:13 strided=-|17 pad=-|20:18 config=-|22:21`)
 }
-
-var operandsPACR = [...]operand{
-	{"last", [2]bits{{0, 0, 1}, {0, 0, 1}}},
-	{"flush", [2]bits{{0, 1, 1}, {0, 1, 1}}},
-	{"concat", [2]bits{{0, 4, 1}, {0, 4, 1}}},
-	{"override", [2]bits{{0, 7, 1}, {0, 7, 1}}},
-	{"packers", [2]bits{{0, 8, 4}, {}}},
-	{"zero", [2]bits{{0, 12, 1}, {0, 12, 1}}},
-	{"mode", [2]bits{{0, 15, 2}, {0, 15, 2}}},
-	{"context", [2]bits{{}, {0, 2, 2}}},
-	{"interfaces", [2]bits{{}, {0, 8, 4}}},
-	{"counters", [2]bits{{}, {0, 13, 2}}},
-	{"strided", [2]bits{{}, {0, 17, 1}}},
-	{"pad", [2]bits{{}, {0, 18, 3}}},
-	{"config", [2]bits{{}, {0, 21, 2}}},
-}
-
-// UNPACR is the instruction UNPACR.
-type UNPACR struct{ Last, Flush, Search, AutoIncrement, Zero, Rareb, Valid, Override, Counters, Context, ContextIncrement, Mode, Unit, Broadcast uint32 }
 
 // Encode implements [Instruction].
 func (i UNPACR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x42, "UNPACR", operandsUNPACR[:], i.Last, i.Flush, i.Search, i.AutoIncrement, i.Zero, i.Rareb, i.Valid, i.Override, i.Counters, i.Context, i.ContextIncrement, i.Mode, i.Unit, i.Broadcast)
+	return encode(a, i, `42 UNPACR last=0 flush=1 search=2 autoIncrement=3 zero=4 rareb=5|- valid=6 override=7 counters=9:8
+		context=12:10 contextIncrement=13 mode=22:15 unit=23 broadcast=-|5`)
 }
-
-var operandsUNPACR = [...]operand{
-	{"last", [2]bits{{0, 0, 1}, {0, 0, 1}}},
-	{"flush", [2]bits{{0, 1, 1}, {0, 1, 1}}},
-	{"search", [2]bits{{0, 2, 1}, {0, 2, 1}}},
-	{"autoIncrement", [2]bits{{0, 3, 1}, {0, 3, 1}}},
-	{"zero", [2]bits{{0, 4, 1}, {0, 4, 1}}},
-	{"rareb", [2]bits{{0, 5, 1}, {}}},
-	{"valid", [2]bits{{0, 6, 1}, {0, 6, 1}}},
-	{"override", [2]bits{{0, 7, 1}, {0, 7, 1}}},
-	{"counters", [2]bits{{0, 8, 2}, {0, 8, 2}}},
-	{"context", [2]bits{{0, 10, 3}, {0, 10, 3}}},
-	{"contextIncrement", [2]bits{{0, 13, 1}, {0, 13, 1}}},
-	{"mode", [2]bits{{0, 15, 8}, {0, 15, 8}}},
-	{"unit", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-	{"broadcast", [2]bits{{}, {0, 5, 1}}},
-}
-
-// UNPACRNOP is the instruction UNPACR_NOP.
-type UNPACRNOP struct{ Op, Unit, Pop, Fill, Banks, WaitUnpack, Ones, Valid, Messages, Stream uint32 }
 
 // Encode implements [Instruction].
 func (i UNPACRNOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x43, "UNPACR_NOP", operandsUNPACRNOP[:], i.Op, i.Unit, i.Pop, i.Fill, i.Banks, i.WaitUnpack, i.Ones, i.Valid, i.Messages, i.Stream)
+	return encode(a, i, `43 UNPACR_NOP op=4:0|- unit=23 pop=-|1:0 fill=-|3:2 banks=-|4 waitUnpack=-|5 ones=-|7:6 valid=-|8
+		messages=-|14:12 stream=-|21:16`)
 }
-
-var operandsUNPACRNOP = [...]operand{
-	{"op", [2]bits{{0, 0, 5}, {}}},
-	{"unit", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-	{"pop", [2]bits{{}, {0, 0, 2}}},
-	{"fill", [2]bits{{}, {0, 2, 2}}},
-	{"banks", [2]bits{{}, {0, 4, 1}}},
-	{"waitUnpack", [2]bits{{}, {0, 5, 1}}},
-	{"ones", [2]bits{{}, {0, 6, 2}}},
-	{"valid", [2]bits{{}, {0, 8, 1}}},
-	{"messages", [2]bits{{}, {0, 12, 3}}},
-	{"stream", [2]bits{{}, {0, 16, 6}}},
-}
-
-// SETDMAREG is the instruction SETDMAREG.
-type SETDMAREG struct{ Half, Signals, Low, High uint32 }
 
 // Encode implements [Instruction].
 func (i SETDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x45, "SETDMAREG", operandsSETDMAREG[:], i.Half, i.Signals, i.Low, i.High)
+	return encode(a, i, `45 SETDMAREG half=6:0 signals=7 low=21:8 high=23:22`)
 }
-
-var operandsSETDMAREG = [...]operand{
-	{"half", [2]bits{{0, 0, 7}, {0, 0, 7}}},
-	{"signals", [2]bits{{0, 7, 1}, {0, 7, 1}}},
-	{"low", [2]bits{{0, 8, 14}, {0, 8, 14}}},
-	{"high", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// REG2FLOP is the instruction REG2FLOP.
-type REG2FLOP struct{ Gpr, Flop, Context, Offset, Target, Size uint32 }
 
 // Encode implements [Instruction].
 func (i REG2FLOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x48, "REG2FLOP", operandsREG2FLOP[:], i.Gpr, i.Flop, i.Context, i.Offset, i.Target, i.Size)
+	return encode(a, i, `48 REG2FLOP gpr=5:0 flop=12:6 context=17:16 offset=19:18 target=21:20 size=23:22`)
 }
-
-var operandsREG2FLOP = [...]operand{
-	{"gpr", [2]bits{{0, 0, 6}, {0, 0, 6}}},
-	{"flop", [2]bits{{0, 6, 7}, {0, 6, 7}}},
-	{"context", [2]bits{{0, 16, 2}, {0, 16, 2}}},
-	{"offset", [2]bits{{0, 18, 2}, {0, 18, 2}}},
-	{"target", [2]bits{{0, 20, 2}, {0, 20, 2}}},
-	{"size", [2]bits{{0, 22, 2}, {0, 22, 2}}},
-}
-
-// SETADC is the instruction SETADC.
-type SETADC struct{ Value, Dimension, Channel, Units uint32 }
 
 // Encode implements [Instruction].
 func (i SETADC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x50, "SETADC", operandsSETADC[:], i.Value, i.Dimension, i.Channel, i.Units)
+	return encode(a, i, `50 SETADC value=17:0 dimension=19:18 channel=20 units=23:21`)
 }
-
-var operandsSETADC = [...]operand{
-	{"value", [2]bits{{0, 0, 18}, {0, 0, 18}}},
-	{"dimension", [2]bits{{0, 18, 2}, {0, 18, 2}}},
-	{"channel", [2]bits{{0, 20, 1}, {0, 20, 1}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// SETADCXY is the instruction SETADCXY.
-type SETADCXY struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i SETADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x51, "SETADCXY", operandsSETADCXY[:], i.Mask, i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `51 SETADCXY mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsSETADCXY = [...]operand{
-	{"mask", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// INCADCXY is the instruction INCADCXY.
-type INCADCXY struct{ X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i INCADCXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x52, "INCADCXY", operandsINCADCXY[:], i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `52 INCADCXY x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsINCADCXY = [...]operand{
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// ADDRCRXY is the instruction ADDRCRXY.
-type ADDRCRXY struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i ADDRCRXY) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x53, "ADDRCRXY", operandsADDRCRXY[:], i.Mask, i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `53 ADDRCRXY mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsADDRCRXY = [...]operand{
-	{"mask", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// SETADCZW is the instruction SETADCZW.
-type SETADCZW struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i SETADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x54, "SETADCZW", operandsSETADCZW[:], i.Mask, i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `54 SETADCZW mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsSETADCZW = [...]operand{
-	{"mask", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// INCADCZW is the instruction INCADCZW.
-type INCADCZW struct{ X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i INCADCZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x55, "INCADCZW", operandsINCADCZW[:], i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `55 INCADCZW x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsINCADCZW = [...]operand{
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// ADDRCRZW is the instruction ADDRCRZW.
-type ADDRCRZW struct{ Mask, X0, Y0, X1, Y1, Units uint32 }
 
 // Encode implements [Instruction].
 func (i ADDRCRZW) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x56, "ADDRCRZW", operandsADDRCRZW[:], i.Mask, i.X0, i.Y0, i.X1, i.Y1, i.Units)
+	return encode(a, i, `56 ADDRCRZW mask=3:0 x0=8:6 y0=11:9 x1=14:12 y1=17:15 units=23:21`)
 }
-
-var operandsADDRCRZW = [...]operand{
-	{"mask", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"x0", [2]bits{{0, 6, 3}, {0, 6, 3}}},
-	{"y0", [2]bits{{0, 9, 3}, {0, 9, 3}}},
-	{"x1", [2]bits{{0, 12, 3}, {0, 12, 3}}},
-	{"y1", [2]bits{{0, 15, 3}, {0, 15, 3}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// SETDVALID is the instruction SETDVALID.
-type SETDVALID struct{ Sources uint32 }
 
 // Encode implements [Instruction].
 func (i SETDVALID) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x57, "SETDVALID", operandsSETDVALID[:], i.Sources)
+	return encode(a, i, `57 SETDVALID sources=1:0`)
 }
-
-var operandsSETDVALID = [...]operand{
-	{"sources", [2]bits{{0, 0, 2}, {0, 0, 2}}},
-}
-
-// ADDDMAREG is the instruction ADDDMAREG.
-type ADDDMAREG struct{ A, B, Dst, Constant uint32 }
 
 // Encode implements [Instruction].
 func (i ADDDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x58, "ADDDMAREG", operandsADDDMAREG[:], i.A, i.B, i.Dst, i.Constant)
+	return encode(a, i, `58 ADDDMAREG a=5:0 b=11:6 dst=17:12 constant=23`)
 }
-
-var operandsADDDMAREG = [...]operand{
-	{"a", [2]bits{{0, 0, 6}, {0, 0, 6}}},
-	{"b", [2]bits{{0, 6, 6}, {0, 6, 6}}},
-	{"dst", [2]bits{{0, 12, 6}, {0, 12, 6}}},
-	{"constant", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// MULDMAREG is the instruction MULDMAREG.
-type MULDMAREG struct{ A, B, Dst, Constant uint32 }
 
 // Encode implements [Instruction].
 func (i MULDMAREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x5a, "MULDMAREG", operandsMULDMAREG[:], i.A, i.B, i.Dst, i.Constant)
+	return encode(a, i, `5A MULDMAREG a=5:0 b=11:6 dst=17:12 constant=23`)
 }
-
-var operandsMULDMAREG = [...]operand{
-	{"a", [2]bits{{0, 0, 6}, {0, 0, 6}}},
-	{"b", [2]bits{{0, 6, 6}, {0, 6, 6}}},
-	{"dst", [2]bits{{0, 12, 6}, {0, 12, 6}}},
-	{"constant", [2]bits{{0, 23, 1}, {0, 23, 1}}},
-}
-
-// SETADCXX is the instruction SETADCXX.
-type SETADCXX struct{ Start, End, Units uint32 }
 
 // Encode implements [Instruction].
 func (i SETADCXX) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x5e, "SETADCXX", operandsSETADCXX[:], i.Start, i.End, i.Units)
+	return encode(a, i, `5E SETADCXX start=9:0 end=19:10 units=23:21`)
 }
-
-var operandsSETADCXX = [...]operand{
-	{"start", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"end", [2]bits{{0, 10, 10}, {0, 10, 10}}},
-	{"units", [2]bits{{0, 21, 3}, {0, 21, 3}}},
-}
-
-// DMANOP is the instruction DMANOP.
-type DMANOP struct{}
 
 // Encode implements [Instruction].
 func (i DMANOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x60, "DMANOP", nil)
+	return encode(a, i, `60 DMANOP`)
 }
-
-// STOREREG is the instruction STOREREG.
-type STOREREG struct{ Addr, Gpr uint32 }
 
 // Encode implements [Instruction].
 func (i STOREREG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x67, "STOREREG", operandsSTOREREG[:], i.Addr, i.Gpr)
+	return encode(a, i, `67 STOREREG addr=17:0 gpr=23:18`)
 }
-
-var operandsSTOREREG = [...]operand{
-	{"addr", [2]bits{{0, 0, 18}, {0, 0, 18}}},
-	{"gpr", [2]bits{{0, 18, 6}, {0, 18, 6}}},
-}
-
-// SFPLOAD is the instruction SFPLOAD.
-type SFPLOAD struct{ Dst, Mode, Mod, Lreg uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLOAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x70, "SFPLOAD", operandsSFPLOAD[:], i.Dst, i.Mode, i.Mod, i.Lreg)
+	return encode(a, i, `70 SFPLOAD dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
 }
-
-var operandsSFPLOAD = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 14, 2}, {0, 13, 3}}},
-	{"mod", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"lreg", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SFPLOADI is the instruction SFPLOADI.
-type SFPLOADI struct{ Imm, Mod, Lreg uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLOADI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x71, "SFPLOADI", operandsSFPLOADI[:], i.Imm, i.Mod, i.Lreg)
+	return encode(a, i, `71 SFPLOADI imm=15:0 mod=19:16 lreg=23:20`)
 }
-
-var operandsSFPLOADI = [...]operand{
-	{"imm", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-	{"mod", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"lreg", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SFPSTORE is the instruction SFPSTORE.
-type SFPSTORE struct{ Dst, Mode, Mod, Lreg uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSTORE) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x72, "SFPSTORE", operandsSFPSTORE[:], i.Dst, i.Mode, i.Mod, i.Lreg)
+	return encode(a, i, `72 SFPSTORE dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
 }
-
-var operandsSFPSTORE = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 14, 2}, {0, 13, 3}}},
-	{"mod", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"lreg", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SFPLUT is the instruction SFPLUT.
-type SFPLUT struct{ Mod, Lreg uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLUT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x73, "SFPLUT", operandsSFPLUT[:], i.Mod, i.Lreg)
+	return encode(a, i, `73 SFPLUT mod=19:16 lreg=23:20`)
 }
-
-var operandsSFPLUT = [...]operand{
-	{"mod", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"lreg", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SFPMULI is the instruction SFPMULI.
-type SFPMULI struct{ Mod, Dst, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPMULI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x74, "SFPMULI", operandsSFPMULI[:], i.Mod, i.Dst, i.Imm)
+	return encode(a, i, `74 SFPMULI mod=3:0 dst=7:4 imm=23:8`)
 }
-
-var operandsSFPMULI = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"imm", [2]bits{{0, 8, 16}, {0, 8, 16}}},
-}
-
-// SFPADDI is the instruction SFPADDI.
-type SFPADDI struct{ Mod, Dst, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPADDI) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x75, "SFPADDI", operandsSFPADDI[:], i.Mod, i.Dst, i.Imm)
+	return encode(a, i, `75 SFPADDI mod=3:0 dst=7:4 imm=23:8`)
 }
-
-var operandsSFPADDI = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"imm", [2]bits{{0, 8, 16}, {0, 8, 16}}},
-}
-
-// SFPDIVP2 is the instruction SFPDIVP2.
-type SFPDIVP2 struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPDIVP2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x76, "SFPDIVP2", operandsSFPDIVP2[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `76 SFPDIVP2 mod=3:0 dst=7:4 c=11:8 imm=23:12`)
 }
-
-var operandsSFPDIVP2 = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 12}, {0, 12, 12}}},
-}
-
-// SFPEXEXP is the instruction SFPEXEXP.
-type SFPEXEXP struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPEXEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x77, "SFPEXEXP", operandsSFPEXEXP[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `77 SFPEXEXP mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPEXEXP = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPEXMAN is the instruction SFPEXMAN.
-type SFPEXMAN struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPEXMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x78, "SFPEXMAN", operandsSFPEXMAN[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `78 SFPEXMAN mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPEXMAN = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPIADD is the instruction SFPIADD.
-type SFPIADD struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPIADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x79, "SFPIADD", operandsSFPIADD[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `79 SFPIADD mod=3:0 dst=7:4 c=11:8 imm=23:12`)
 }
-
-var operandsSFPIADD = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 12}, {0, 12, 12}}},
-}
-
-// SFPSHFT is the instruction SFPSHFT.
-type SFPSHFT struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSHFT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7a, "SFPSHFT", operandsSFPSHFT[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `7A SFPSHFT mod=3:0 dst=7:4 c=11:8 imm=23:12`)
 }
-
-var operandsSFPSHFT = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 12}, {0, 12, 12}}},
-}
-
-// SFPSETCC is the instruction SFPSETCC.
-type SFPSETCC struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSETCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7b, "SFPSETCC", operandsSFPSETCC[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `7B SFPSETCC mod=3:0 dst=7:4 c=11:8 imm=12`)
 }
-
-var operandsSFPSETCC = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 1}, {0, 12, 1}}},
-}
-
-// SFPMOV is the instruction SFPMOV.
-type SFPMOV struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPMOV) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7c, "SFPMOV", operandsSFPMOV[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `7C SFPMOV mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPMOV = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPABS is the instruction SFPABS.
-type SFPABS struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPABS) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7d, "SFPABS", operandsSFPABS[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `7D SFPABS mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPABS = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPAND is the instruction SFPAND.
-type SFPAND struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPAND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7e, "SFPAND", operandsSFPAND[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `7E SFPAND mod=3:0 dst=7:4 c=11:8 imm=15:12`)
 }
-
-var operandsSFPAND = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-}
-
-// SFPOR is the instruction SFPOR.
-type SFPOR struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPOR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x7f, "SFPOR", operandsSFPOR[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `7F SFPOR mod=3:0 dst=7:4 c=11:8 imm=15:12`)
 }
-
-var operandsSFPOR = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-}
-
-// SFPNOT is the instruction SFPNOT.
-type SFPNOT struct{ Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPNOT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x80, "SFPNOT", operandsSFPNOT[:], i.Dst, i.C)
+	return encode(a, i, `80 SFPNOT dst=7:4 c=11:8`)
 }
-
-var operandsSFPNOT = [...]operand{
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPLZ is the instruction SFPLZ.
-type SFPLZ struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLZ) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x81, "SFPLZ", operandsSFPLZ[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `81 SFPLZ mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPLZ = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPSETEXP is the instruction SFPSETEXP.
-type SFPSETEXP struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSETEXP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x82, "SFPSETEXP", operandsSFPSETEXP[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `82 SFPSETEXP mod=3:0 dst=7:4 c=11:8 imm=19:12`)
 }
-
-var operandsSFPSETEXP = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 8}, {0, 12, 8}}},
-}
-
-// SFPSETMAN is the instruction SFPSETMAN.
-type SFPSETMAN struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSETMAN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x83, "SFPSETMAN", operandsSFPSETMAN[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `83 SFPSETMAN mod=3:0 dst=7:4 c=11:8 imm=23:12`)
 }
-
-var operandsSFPSETMAN = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 12}, {0, 12, 12}}},
-}
-
-// SFPMAD is the instruction SFPMAD.
-type SFPMAD struct{ Mod, Dst, C, B, A uint32 }
 
 // Encode implements [Instruction].
 func (i SFPMAD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x84, "SFPMAD", operandsSFPMAD[:], i.Mod, i.Dst, i.C, i.B, i.A)
+	return encode(a, i, `84 SFPMAD mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
 }
-
-var operandsSFPMAD = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"b", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-	{"a", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-}
-
-// SFPADD is the instruction SFPADD.
-type SFPADD struct{ Mod, Dst, C, B, A uint32 }
 
 // Encode implements [Instruction].
 func (i SFPADD) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x85, "SFPADD", operandsSFPADD[:], i.Mod, i.Dst, i.C, i.B, i.A)
+	return encode(a, i, `85 SFPADD mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
 }
-
-var operandsSFPADD = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"b", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-	{"a", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-}
-
-// SFPMUL is the instruction SFPMUL.
-type SFPMUL struct{ Mod, Dst, C, B, A uint32 }
 
 // Encode implements [Instruction].
 func (i SFPMUL) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x86, "SFPMUL", operandsSFPMUL[:], i.Mod, i.Dst, i.C, i.B, i.A)
+	return encode(a, i, `86 SFPMUL mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
 }
-
-var operandsSFPMUL = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"b", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-	{"a", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-}
-
-// SFPPUSHC is the instruction SFPPUSHC.
-type SFPPUSHC struct{ Mod, Dst uint32 }
 
 // Encode implements [Instruction].
 func (i SFPPUSHC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x87, "SFPPUSHC", operandsSFPPUSHC[:], i.Mod, i.Dst)
+	return encode(a, i, `87 SFPPUSHC mod=3:0 dst=7:4`)
 }
-
-var operandsSFPPUSHC = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-}
-
-// SFPPOPC is the instruction SFPPOPC.
-type SFPPOPC struct{ Mod, Dst uint32 }
 
 // Encode implements [Instruction].
 func (i SFPPOPC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x88, "SFPPOPC", operandsSFPPOPC[:], i.Mod, i.Dst)
+	return encode(a, i, `88 SFPPOPC mod=3:0 dst=7:4`)
 }
-
-var operandsSFPPOPC = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-}
-
-// SFPSETSGN is the instruction SFPSETSGN.
-type SFPSETSGN struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSETSGN) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x89, "SFPSETSGN", operandsSFPSETSGN[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `89 SFPSETSGN mod=3:0 dst=7:4 c=11:8 imm=12`)
 }
-
-var operandsSFPSETSGN = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 1}, {0, 12, 1}}},
-}
-
-// SFPENCC is the instruction SFPENCC.
-type SFPENCC struct{ Mod, Dst, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPENCC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8a, "SFPENCC", operandsSFPENCC[:], i.Mod, i.Dst, i.Imm)
+	return encode(a, i, `8A SFPENCC mod=3:0 dst=7:4 imm=13:12`)
 }
-
-var operandsSFPENCC = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"imm", [2]bits{{0, 12, 2}, {0, 12, 2}}},
-}
-
-// SFPCOMPC is the instruction SFPCOMPC.
-type SFPCOMPC struct{ Dst uint32 }
 
 // Encode implements [Instruction].
 func (i SFPCOMPC) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8b, "SFPCOMPC", operandsSFPCOMPC[:], i.Dst)
+	return encode(a, i, `8B SFPCOMPC dst=7:4`)
 }
-
-var operandsSFPCOMPC = [...]operand{
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-}
-
-// SFPTRANSP is the instruction SFPTRANSP.
-type SFPTRANSP struct{ Dst uint32 }
 
 // Encode implements [Instruction].
 func (i SFPTRANSP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8c, "SFPTRANSP", operandsSFPTRANSP[:], i.Dst)
+	return encode(a, i, `8C SFPTRANSP dst=7:4`)
 }
-
-var operandsSFPTRANSP = [...]operand{
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-}
-
-// SFPXOR is the instruction SFPXOR.
-type SFPXOR struct{ Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPXOR) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8d, "SFPXOR", operandsSFPXOR[:], i.Dst, i.C)
+	return encode(a, i, `8D SFPXOR dst=7:4 c=11:8`)
 }
-
-var operandsSFPXOR = [...]operand{
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPSTOCHRND is the instruction SFP_STOCH_RND.
-type SFPSTOCHRND struct{ Mod, Dst, C, B, Imm, Round uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSTOCHRND) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8e, "SFP_STOCH_RND", operandsSFPSTOCHRND[:], i.Mod, i.Dst, i.C, i.B, i.Imm, i.Round)
+	return encode(a, i, `8E SFP_STOCH_RND mod=3:0 dst=7:4 c=11:8 b=15:12 imm=20:16 round=21|22:21`)
 }
-
-var operandsSFPSTOCHRND = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"b", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-	{"imm", [2]bits{{0, 16, 5}, {0, 16, 5}}},
-	{"round", [2]bits{{0, 21, 1}, {0, 21, 2}}},
-}
-
-// SFPNOP is the instruction SFPNOP.
-type SFPNOP struct{}
 
 // Encode implements [Instruction].
 func (i SFPNOP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x8f, "SFPNOP", nil)
+	return encode(a, i, `8F SFPNOP`)
 }
-
-// SFPCAST is the instruction SFPCAST.
-type SFPCAST struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPCAST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x90, "SFPCAST", operandsSFPCAST[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `90 SFPCAST mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPCAST = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPCONFIG is the instruction SFPCONFIG.
-type SFPCONFIG struct{ Mod, Dst, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPCONFIG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x91, "SFPCONFIG", operandsSFPCONFIG[:], i.Mod, i.Dst, i.Imm)
+	return encode(a, i, `91 SFPCONFIG mod=3:0 dst=7:4 imm=23:8`)
 }
-
-var operandsSFPCONFIG = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"imm", [2]bits{{0, 8, 16}, {0, 8, 16}}},
-}
-
-// SFPSWAP is the instruction SFPSWAP.
-type SFPSWAP struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSWAP) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x92, "SFPSWAP", operandsSFPSWAP[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `92 SFPSWAP mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPSWAP = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPLOADMACRO is the instruction SFPLOADMACRO.
-type SFPLOADMACRO struct{ Dst, Mode, Mod, Lreg uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLOADMACRO) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x93, "SFPLOADMACRO", operandsSFPLOADMACRO[:], i.Dst, i.Mode, i.Mod, i.Lreg)
+	return encode(a, i, `93 SFPLOADMACRO dst=9:0 mode=15:14|15:13 mod=19:16 lreg=23:20`)
 }
-
-var operandsSFPLOADMACRO = [...]operand{
-	{"dst", [2]bits{{0, 0, 10}, {0, 0, 10}}},
-	{"mode", [2]bits{{0, 14, 2}, {0, 13, 3}}},
-	{"mod", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"lreg", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SFPSHFT2 is the instruction SFPSHFT2.
-type SFPSHFT2 struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPSHFT2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x94, "SFPSHFT2", operandsSFPSHFT2[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `94 SFPSHFT2 mod=3:0 dst=7:4 c=11:8 imm=23:12`)
 }
-
-var operandsSFPSHFT2 = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 12}, {0, 12, 12}}},
-}
-
-// SFPLUTFP32 is the instruction SFPLUTFP32.
-type SFPLUTFP32 struct{ Mod, Dst uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLUTFP32) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0x95, "SFPLUTFP32", operandsSFPLUTFP32[:], i.Mod, i.Dst)
+	return encode(a, i, `95 SFPLUTFP32 mod=3:0 dst=7:4`)
 }
-
-var operandsSFPLUTFP32 = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-}
-
-// SFPLE is the instruction SFPLE of Blackhole.
-type SFPLE struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPLE) Encode(a chip.Arch) (uint32, error) {
-	if a != chip.Blackhole {
-		return 0, fmt.Errorf("isa: %v doesn't have SFPLE", a)
-	}
-	return encode(a, 0x96, "SFPLE", operandsSFPLE[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `96 SFPLE bh mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPLE = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPGT is the instruction SFPGT of Blackhole.
-type SFPGT struct{ Mod, Dst, C uint32 }
 
 // Encode implements [Instruction].
 func (i SFPGT) Encode(a chip.Arch) (uint32, error) {
-	if a != chip.Blackhole {
-		return 0, fmt.Errorf("isa: %v doesn't have SFPGT", a)
-	}
-	return encode(a, 0x97, "SFPGT", operandsSFPGT[:], i.Mod, i.Dst, i.C)
+	return encode(a, i, `97 SFPGT bh mod=3:0 dst=7:4 c=11:8`)
 }
-
-var operandsSFPGT = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-}
-
-// SFPMUL24 is the instruction SFPMUL24 of Blackhole.
-type SFPMUL24 struct{ Mod, Dst, C, B, A uint32 }
 
 // Encode implements [Instruction].
 func (i SFPMUL24) Encode(a chip.Arch) (uint32, error) {
-	if a != chip.Blackhole {
-		return 0, fmt.Errorf("isa: %v doesn't have SFPMUL24", a)
-	}
-	return encode(a, 0x98, "SFPMUL24", operandsSFPMUL24[:], i.Mod, i.Dst, i.C, i.B, i.A)
+	return encode(a, i, `98 SFPMUL24 bh mod=3:0 dst=7:4 c=11:8 b=15:12 a=19:16`)
 }
-
-var operandsSFPMUL24 = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"b", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-	{"a", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-}
-
-// SFPARECIP is the instruction SFPARECIP of Blackhole.
-type SFPARECIP struct{ Mod, Dst, C, Imm uint32 }
 
 // Encode implements [Instruction].
 func (i SFPARECIP) Encode(a chip.Arch) (uint32, error) {
-	if a != chip.Blackhole {
-		return 0, fmt.Errorf("isa: %v doesn't have SFPARECIP", a)
-	}
-	return encode(a, 0x99, "SFPARECIP", operandsSFPARECIP[:], i.Mod, i.Dst, i.C, i.Imm)
+	return encode(a, i, `99 SFPARECIP bh mod=3:0 dst=7:4 c=11:8 imm=15:12`)
 }
-
-var operandsSFPARECIP = [...]operand{
-	{"mod", [2]bits{{0, 0, 4}, {0, 0, 4}}},
-	{"dst", [2]bits{{0, 4, 4}, {0, 4, 4}}},
-	{"c", [2]bits{{0, 8, 4}, {0, 8, 4}}},
-	{"imm", [2]bits{{0, 12, 4}, {0, 12, 4}}},
-}
-
-// ATGETM is the instruction ATGETM.
-type ATGETM struct{ Mutex uint32 }
 
 // Encode implements [Instruction].
 func (i ATGETM) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa0, "ATGETM", operandsATGETM[:], i.Mutex)
+	return encode(a, i, `A0 ATGETM mutex=15:0`)
 }
-
-var operandsATGETM = [...]operand{
-	{"mutex", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-}
-
-// ATRELM is the instruction ATRELM.
-type ATRELM struct{ Mutex uint32 }
 
 // Encode implements [Instruction].
 func (i ATRELM) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa1, "ATRELM", operandsATRELM[:], i.Mutex)
+	return encode(a, i, `A1 ATRELM mutex=15:0`)
 }
-
-var operandsATRELM = [...]operand{
-	{"mutex", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-}
-
-// STALLWAIT is the instruction STALLWAIT.
-type STALLWAIT struct{ Wait, Block uint32 }
 
 // Encode implements [Instruction].
 func (i STALLWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa2, "STALLWAIT", operandsSTALLWAIT[:], i.Wait, i.Block)
+	return encode(a, i, `A2 STALLWAIT wait=14:0|11:0 block=23:15`)
 }
-
-var operandsSTALLWAIT = [...]operand{
-	{"wait", [2]bits{{0, 0, 15}, {0, 0, 12}}},
-	{"block", [2]bits{{0, 15, 9}, {0, 15, 9}}},
-}
-
-// SEMINIT is the instruction SEMINIT.
-type SEMINIT struct{ Semaphores, Value, Max uint32 }
 
 // Encode implements [Instruction].
 func (i SEMINIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa3, "SEMINIT", operandsSEMINIT[:], i.Semaphores, i.Value, i.Max)
+	return encode(a, i, `A3 SEMINIT semaphores=9:2 value=19:16 max=23:20`)
 }
-
-var operandsSEMINIT = [...]operand{
-	{"semaphores", [2]bits{{0, 2, 8}, {0, 2, 8}}},
-	{"value", [2]bits{{0, 16, 4}, {0, 16, 4}}},
-	{"max", [2]bits{{0, 20, 4}, {0, 20, 4}}},
-}
-
-// SEMPOST is the instruction SEMPOST.
-type SEMPOST struct{ Semaphores uint32 }
 
 // Encode implements [Instruction].
 func (i SEMPOST) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa4, "SEMPOST", operandsSEMPOST[:], i.Semaphores)
+	return encode(a, i, `A4 SEMPOST semaphores=9:2`)
 }
-
-var operandsSEMPOST = [...]operand{
-	{"semaphores", [2]bits{{0, 2, 8}, {0, 2, 8}}},
-}
-
-// SEMGET is the instruction SEMGET.
-type SEMGET struct{ Semaphores uint32 }
 
 // Encode implements [Instruction].
 func (i SEMGET) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa5, "SEMGET", operandsSEMGET[:], i.Semaphores)
+	return encode(a, i, `A5 SEMGET semaphores=9:2`)
 }
-
-var operandsSEMGET = [...]operand{
-	{"semaphores", [2]bits{{0, 2, 8}, {0, 2, 8}}},
-}
-
-// SEMWAIT is the instruction SEMWAIT.
-type SEMWAIT struct{ Condition, Semaphores, Block uint32 }
 
 // Encode implements [Instruction].
 func (i SEMWAIT) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xa6, "SEMWAIT", operandsSEMWAIT[:], i.Condition, i.Semaphores, i.Block)
+	return encode(a, i, `A6 SEMWAIT condition=1:0 semaphores=9:2 block=23:15`)
 }
-
-var operandsSEMWAIT = [...]operand{
-	{"condition", [2]bits{{0, 0, 2}, {0, 0, 2}}},
-	{"semaphores", [2]bits{{0, 2, 8}, {0, 2, 8}}},
-	{"block", [2]bits{{0, 15, 9}, {0, 15, 9}}},
-}
-
-// WRCFG is the instruction WRCFG.
-type WRCFG struct{ Word, Wide, Gpr uint32 }
 
 // Encode implements [Instruction].
 func (i WRCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb0, "WRCFG", operandsWRCFG[:], i.Word, i.Wide, i.Gpr)
+	return encode(a, i, `B0 WRCFG word=10:0 wide=15 gpr=21:16`)
 }
-
-var operandsWRCFG = [...]operand{
-	{"word", [2]bits{{0, 0, 11}, {0, 0, 11}}},
-	{"wide", [2]bits{{0, 15, 1}, {0, 15, 1}}},
-	{"gpr", [2]bits{{0, 16, 6}, {0, 16, 6}}},
-}
-
-// RDCFG is the instruction RDCFG.
-type RDCFG struct{ Word, Gpr uint32 }
 
 // Encode implements [Instruction].
 func (i RDCFG) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb1, "RDCFG", operandsRDCFG[:], i.Word, i.Gpr)
+	return encode(a, i, `B1 RDCFG word=10:0 gpr=21:16`)
 }
-
-var operandsRDCFG = [...]operand{
-	{"word", [2]bits{{0, 0, 11}, {0, 0, 11}}},
-	{"gpr", [2]bits{{0, 16, 6}, {0, 16, 6}}},
-}
-
-// SETC16 is the instruction SETC16.
-type SETC16 struct{ Value, Reg uint32 }
 
 // Encode implements [Instruction].
 func (i SETC16) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb2, "SETC16", operandsSETC16[:], i.Value, i.Reg)
+	return encode(a, i, `B2 SETC16 value=15:0 reg=23:16`)
 }
-
-var operandsSETC16 = [...]operand{
-	{"value", [2]bits{{0, 0, 16}, {0, 0, 16}}},
-	{"reg", [2]bits{{0, 16, 8}, {0, 16, 8}}},
-}
-
-// RMWCIB0 is the instruction RMWCIB0.
-type RMWCIB0 struct{ Word, Data, Mask uint32 }
 
 // Encode implements [Instruction].
 func (i RMWCIB0) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb3, "RMWCIB0", operandsRMWCIB0[:], i.Word, i.Data, i.Mask)
+	return encode(a, i, `B3 RMWCIB0 word=7:0 data=15:8 mask=23:16`)
 }
-
-var operandsRMWCIB0 = [...]operand{
-	{"word", [2]bits{{0, 0, 8}, {0, 0, 8}}},
-	{"data", [2]bits{{0, 8, 8}, {0, 8, 8}}},
-	{"mask", [2]bits{{0, 16, 8}, {0, 16, 8}}},
-}
-
-// RMWCIB1 is the instruction RMWCIB1.
-type RMWCIB1 struct{ Word, Data, Mask uint32 }
 
 // Encode implements [Instruction].
 func (i RMWCIB1) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb4, "RMWCIB1", operandsRMWCIB1[:], i.Word, i.Data, i.Mask)
+	return encode(a, i, `B4 RMWCIB1 word=7:0 data=15:8 mask=23:16`)
 }
-
-var operandsRMWCIB1 = [...]operand{
-	{"word", [2]bits{{0, 0, 8}, {0, 0, 8}}},
-	{"data", [2]bits{{0, 8, 8}, {0, 8, 8}}},
-	{"mask", [2]bits{{0, 16, 8}, {0, 16, 8}}},
-}
-
-// RMWCIB2 is the instruction RMWCIB2.
-type RMWCIB2 struct{ Word, Data, Mask uint32 }
 
 // Encode implements [Instruction].
 func (i RMWCIB2) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb5, "RMWCIB2", operandsRMWCIB2[:], i.Word, i.Data, i.Mask)
+	return encode(a, i, `B5 RMWCIB2 word=7:0 data=15:8 mask=23:16`)
 }
-
-var operandsRMWCIB2 = [...]operand{
-	{"word", [2]bits{{0, 0, 8}, {0, 0, 8}}},
-	{"data", [2]bits{{0, 8, 8}, {0, 8, 8}}},
-	{"mask", [2]bits{{0, 16, 8}, {0, 16, 8}}},
-}
-
-// RMWCIB3 is the instruction RMWCIB3.
-type RMWCIB3 struct{ Word, Data, Mask uint32 }
 
 // Encode implements [Instruction].
 func (i RMWCIB3) Encode(a chip.Arch) (uint32, error) {
-	return encode(a, 0xb6, "RMWCIB3", operandsRMWCIB3[:], i.Word, i.Data, i.Mask)
+	return encode(a, i, `B6 RMWCIB3 word=7:0 data=15:8 mask=23:16`)
 }
-
-var operandsRMWCIB3 = [...]operand{
-	{"word", [2]bits{{0, 0, 8}, {0, 0, 8}}},
-	{"data", [2]bits{{0, 8, 8}, {0, 8, 8}}},
-	{"mask", [2]bits{{0, 16, 8}, {0, 16, 8}}},
-}
-
-// CFGSHIFTMASK is the instruction CFGSHIFTMASK of Blackhole.
-type CFGSHIFTMASK struct{ Word, Scratch, Rotate, Width, Operation, Keep uint32 }
 
 // Encode implements [Instruction].
 func (i CFGSHIFTMASK) Encode(a chip.Arch) (uint32, error) {
-	if a != chip.Blackhole {
-		return 0, fmt.Errorf("isa: %v doesn't have CFGSHIFTMASK", a)
-	}
-	return encode(a, 0xb8, "CFGSHIFTMASK", operandsCFGSHIFTMASK[:], i.Word, i.Scratch, i.Rotate, i.Width, i.Operation, i.Keep)
-}
-
-var operandsCFGSHIFTMASK = [...]operand{
-	{"word", [2]bits{{0, 0, 8}, {0, 0, 8}}},
-	{"scratch", [2]bits{{0, 8, 2}, {0, 8, 2}}},
-	{"rotate", [2]bits{{0, 10, 5}, {0, 10, 5}}},
-	{"width", [2]bits{{0, 15, 5}, {0, 15, 5}}},
-	{"operation", [2]bits{{0, 20, 3}, {0, 20, 3}}},
-	{"keep", [2]bits{{0, 23, 1}, {0, 23, 1}}},
+	return encode(a, i, `B8 CFGSHIFTMASK bh word=7:0 scratch=9:8 rotate=14:10 width=19:15 operation=22:20 keep=23`)
 }

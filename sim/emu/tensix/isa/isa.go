@@ -7,6 +7,9 @@ package isa
 import (
 	"fmt"
 	"iter"
+	"math/bits"
+	"reflect"
+	"strings"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -19,13 +22,11 @@ type Instruction interface {
 	Encode(chip.Arch) (uint32, error)
 }
 
-// bits is where a field is; its width is 0 if the architecture doesn't have it.
-type bits struct{ word, low, width uint8 }
-
-// operand is a field of an instruction, on Wormhole and Blackhole.
-type operand struct {
-	name string
-	at   [2]bits
+// Field is where a field is: the bits of Mask in a word, from bit Shift on. Its mask is 0 if the
+// architecture doesn't have it.
+type Field struct {
+	Word, Shift uint8
+	Mask        uint32
 }
 
 // index is the place of an architecture in the tables.
@@ -37,31 +38,58 @@ func index(a chip.Arch) int {
 }
 
 // place returns a value in its field.
-func (b bits) place(v uint32) (uint32, error) {
+func (f Field) place(v uint32) (uint32, error) {
 	switch {
 	case v == 0:
 		return 0, nil
-	case b.width == 0:
+	case f.Mask == 0:
 		return 0, fmt.Errorf("%#x: the architecture doesn't have this field", v)
-	case v > b.largest():
-		return 0, fmt.Errorf("%#x: the field has %d bits", v, b.width)
+	case v > f.Mask:
+		return 0, fmt.Errorf("%#x: the field has %d bits", v, bits.Len32(f.Mask))
 	}
-	return v << b.low, nil
+	return v << f.Shift, nil
 }
 
-func (b bits) largest() uint32 { return 1<<b.width - 1 }
-
-// encode returns the word of an instruction.
-func encode(a chip.Arch, opcode byte, name string, operands []operand, values ...uint32) (uint32, error) {
-	w := uint32(opcode) << 24
-	for i, o := range operands {
-		v, err := o.at[index(a)].place(values[i])
+// encode returns the word of an instruction by its line of instructions.txt, which gives its fields in the
+// order of the type's.
+func encode(a chip.Arch, in Instruction, line string) (w uint32, err error) {
+	words := strings.Fields(line)
+	name, fields := words[1], words[2:]
+	if _, err := fmt.Sscanf(words[0], "%x", &w); err != nil {
+		return 0, fmt.Errorf("isa: %s: %w", name, err)
+	}
+	w <<= 24
+	if len(fields) > 0 && fields[0] == "bh" {
+		if fields = fields[1:]; a != chip.Blackhole {
+			return 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
+		}
+	}
+	values := reflect.ValueOf(in)
+	for i, text := range fields {
+		field, where, _ := strings.Cut(text, "=")
+		wormhole, blackhole, differ := strings.Cut(where, "|")
+		if differ && a == chip.Blackhole {
+			wormhole = blackhole
+		}
+		v, err := bitsOf(wormhole).place(uint32(values.Field(i).Uint()))
 		if err != nil {
-			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, o.name, err)
+			return 0, fmt.Errorf("isa: %s on %v: %s = %w", name, a, field, err)
 		}
 		w |= v
 	}
 	return w, nil
+}
+
+// bitsOf reads "high:low", "bit", or "-" for no field.
+func bitsOf(s string) Field {
+	var high, low uint8
+	switch n, _ := fmt.Sscanf(s, "%d:%d", &high, &low); n {
+	case 0:
+		return Field{}
+	case 1:
+		low = high
+	}
+	return Field{Shift: low, Mask: 2<<(high-low) - 1}
 }
 
 // Config is a field of the configuration that all threads share. Elements of an array follow the first: PackOut + 1.
@@ -83,27 +111,32 @@ func (t Thread) Place(a chip.Arch, v uint32) (word, value uint32, err error) {
 
 // Mask returns the bits that the field has in its word; 0 if the architecture doesn't have it.
 func (c Config) Mask(a chip.Arch) uint32 {
-	b := configPlaces[index(a)][c]
-	return b.largest() << b.low
+	f := configPlaces[index(a)][c]
+	return f.Mask << f.Shift
+}
+
+// Fields returns where the fields of both kinds of configuration are. The caller must not change them.
+func Fields(a chip.Arch) (config *[NumConfig]Field, thread *[NumThread]Field) {
+	return &configPlaces[index(a)], &threadPlaces[index(a)]
 }
 
 // Configs iterates over the fields that an architecture has, each element of an array by itself.
 func Configs(a chip.Arch) iter.Seq[Config] {
 	return func(yield func(Config) bool) {
-		for c := range Config(numConfig) {
-			if configPlaces[index(a)][c].width != 0 && !yield(c) {
+		for c := range Config(NumConfig) {
+			if configPlaces[index(a)][c].Mask != 0 && !yield(c) {
 				return
 			}
 		}
 	}
 }
 
-func (b bits) field(a chip.Arch, name string, v uint32) (word, value uint32, err error) {
-	if b.width == 0 {
+func (f Field) field(a chip.Arch, name string, v uint32) (word, value uint32, err error) {
+	if f.Mask == 0 {
 		return 0, 0, fmt.Errorf("isa: %v doesn't have %s", a, name)
 	}
-	if value, err = b.place(v); err != nil {
+	if value, err = f.place(v); err != nil {
 		return 0, 0, fmt.Errorf("isa: %s on %v: %w", name, a, err)
 	}
-	return uint32(b.word), value, nil
+	return uint32(f.Word), value, nil
 }

@@ -8,63 +8,46 @@ import (
 
 // The tables of package isa: instructions as types, and where fields of the configuration are.
 
-// instructionTypes returns a type for each instruction.
+// instructionTypes returns a type for each instruction, which knows its line of the table.
 func instructionTypes(lines []string) ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteString("import (\n\"fmt\"\n\n\"github.com/reprise-tt/reprise/chip\"\n)\n")
+	var types, methods bytes.Buffer
 	for _, l := range lines {
 		in, err := parseInstruction(l)
 		if err != nil {
 			return nil, err
 		}
-		if !in.unsupported {
-			in.writeType(&b)
+		if in.unsupported {
+			continue
 		}
+		name := strings.ReplaceAll(in.name, "_", "")
+		var fields []string
+		for _, o := range in.fields {
+			fields = append(fields, title(o.name))
+		}
+		if len(fields) > 0 {
+			fields[len(fields)-1] += " uint32"
+		}
+		fmt.Fprintf(&types, "%s struct{%s}\n", name, strings.Join(fields, ", "))
+		fmt.Fprintf(&methods, "\n// Encode implements [Instruction].\nfunc (i %s) Encode(a chip.Arch) (uint32, error) {\n\treturn encode(a, i, `%s`)\n}\n",
+			name, wrapped(l))
 	}
-	return b.Bytes(), nil
+	return fmt.Appendf(nil, "import \"github.com/reprise-tt/reprise/chip\"\n\n// The instructions.\ntype (\n%s)\n%s", &types, &methods), nil
 }
 
-func (i *instruction) writeType(b *bytes.Buffer) {
-	name := strings.ReplaceAll(i.name, "_", "")
-	var fields, values []string
-	for _, o := range i.fields {
-		fields = append(fields, title(o.name))
-		values = append(values, "i."+title(o.name))
+// wrapped returns a line with one space between its words, in lines of at most 100 characters.
+func wrapped(l string) string {
+	var b strings.Builder
+	n := 0
+	for i, w := range strings.Fields(l) {
+		if n += len(w) + 1; n > 100 {
+			b.WriteString("\n\t\t")
+			n = len(w)
+		} else if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(w)
 	}
-	fmt.Fprintf(b, "\n// %s is the instruction %s", name, i.name)
-	if i.blackholeOnly {
-		fmt.Fprint(b, " of Blackhole")
-	}
-	fmt.Fprint(b, ".\ntype "+name+" struct{")
-	if len(fields) > 0 {
-		fmt.Fprintf(b, " %s uint32 ", strings.Join(fields, ", "))
-	}
-	fmt.Fprintf(b, "}\n\n// Encode implements [Instruction].\nfunc (i %s) Encode(a chip.Arch) (uint32, error) {\n", name)
-	if i.blackholeOnly {
-		fmt.Fprintf(b, "if a != chip.Blackhole {\nreturn 0, fmt.Errorf(\"isa: %%v doesn't have %s\", a)\n}\n", i.name)
-	}
-	operands := "nil"
-	if len(i.fields) > 0 {
-		operands = "operands" + name + "[:]"
-	}
-	fmt.Fprintf(b, "return encode(%s)\n}\n", strings.Join(append([]string{"a", fmt.Sprintf("%#02x", i.opcode), fmt.Sprintf("%q", i.name),
-		operands}, values...), ", "))
-	if len(i.fields) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\nvar operands%s = [...]operand{\n", name)
-	for _, o := range i.fields {
-		fmt.Fprintf(b, "{%q, [2]bits{%s, %s}},\n", o.name, o.place[0].bits(), o.place[1].bits())
-	}
-	fmt.Fprint(b, "}\n")
-}
-
-// bits returns the literal of a place.
-func (p place) bits() string {
-	if p.none {
-		return "{}"
-	}
-	return fmt.Sprintf("{%d, %d, %d}", p.word, p.low, p.high-p.low+1)
+	return b.String()
 }
 
 // fieldTypes returns constants for the fields of both kinds of configuration, and their places.
@@ -99,13 +82,14 @@ func writeFieldTypes(b *bytes.Buffer, kind, prefix, says string, list []field) {
 		fmt.Fprintf(b, "%s%s %s = %d // %s\n", prefix, title(f.name), kind, next, f.vendor)
 		next += len(f.place[0])
 	}
-	fmt.Fprintf(b, "\nnum%s = %d\n)\n\nvar %sPlaces = [2][num%s]bits{\n", kind, next, strings.ToLower(kind), kind)
+	fmt.Fprintf(b, "\n// Num%s is how many there are, each element of an array by itself.\nNum%s = %d\n)\n\n", kind, kind, next)
+	fmt.Fprintf(b, "var %sPlaces = [2][Num%s]Field{\n", strings.ToLower(kind), kind)
 	for arch := range 2 {
 		fmt.Fprintln(b, "{")
 		for _, f := range list {
 			fmt.Fprintf(b, "%s%s: ", prefix, title(f.name))
 			for _, p := range f.place[arch] {
-				fmt.Fprintf(b, "%s, ", p.bits())
+				fmt.Fprintf(b, "{%d, %d, %#x}, ", p.word, p.low, p.mask())
 			}
 			fmt.Fprintln(b)
 		}

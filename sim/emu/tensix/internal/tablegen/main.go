@@ -33,6 +33,7 @@ const headers = "../../../kernels/include/reprise"
 // sources lists what is written from what.
 var sources = []source{
 	{"instructions.txt", "instructions.go", instructions},
+	{"instructions.txt", "executors.go", executors},
 	{"instructions.txt", headers + "/tensix_instructions.h", instructionHeader},
 	{"instructions.txt", "isa/instructions.go", instructionTypes},
 	{"registers.txt", "registers.go", registers},
@@ -231,8 +232,7 @@ func (i *instruction) unused(arch int) uint32 {
 	return free
 }
 
-func instructions(lines []string) ([]byte, error) {
-	var list []*instruction
+func parseInstructions(lines []string) (list []*instruction, err error) {
 	for _, l := range lines {
 		in, err := parseInstruction(l)
 		if err != nil {
@@ -240,12 +240,25 @@ func instructions(lines []string) ([]byte, error) {
 		}
 		list = append(list, in)
 	}
+	return list, nil
+}
+
+// instructions writes what is known of instructions without an engine.
+func instructions(lines []string) ([]byte, error) {
+	list, err := parseInstructions(lines)
 	var b bytes.Buffer
 	writeOpcodes(&b, list)
 	writeSupport(&b, list)
 	writeOperands(&b, list)
+	return b.Bytes(), err
+}
+
+// executors writes which method does each instruction.
+func executors(lines []string) ([]byte, error) {
+	list, err := parseInstructions(lines)
+	var b bytes.Buffer
 	writeDispatch(&b, list)
-	return b.Bytes(), nil
+	return b.Bytes(), err
 }
 
 func writeOpcodes(b *bytes.Buffer, list []*instruction) {
@@ -261,38 +274,52 @@ func writeOpcodes(b *bytes.Buffer, list []*instruction) {
 }
 
 func writeSupport(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprintln(b, "\n// encodings says, by opcode, what each architecture has: Wormhole, Blackhole.\nvar encodings = [2][256]encoding{")
-	for arch := range 2 {
-		fmt.Fprintln(b, "{")
-		for _, in := range list {
-			switch {
-			case arch == 0 && in.blackholeOnly:
-			case in.unsupported:
-				fmt.Fprintf(b, "op%s: {kind: unsupported},\n", in.name)
-			case in.front():
-				fmt.Fprintf(b, "op%s: {kind: front},\n", in.name)
-			default:
-				fmt.Fprintf(b, "op%s: {kind: executed, unused: %#x},\n", in.name, in.unused(arch))
-			}
+	fmt.Fprintln(b, "\n// encodings says, by opcode, what the architectures have.\nvar encodings = [256]encoding{")
+	for _, in := range list {
+		kind, unused := "executed", fmt.Sprintf(", unused: [2]uint32{%#x, %#x}", in.unused(0), in.unused(1))
+		if in.unsupported {
+			kind, unused = "unsupported", ""
+		} else if in.front() {
+			kind, unused = "front", ""
+		} else if in.unused(0)|in.unused(1) == 0 {
+			unused = ""
 		}
-		fmt.Fprintln(b, "},")
+		if in.blackholeOnly {
+			unused += ", blackholeOnly: true"
+		}
+		fmt.Fprintf(b, "op%s: {kind: %s%s},\n", in.name, kind, unused)
 	}
 	fmt.Fprintln(b, "}")
 }
 
 func writeOperands(b *bytes.Buffer, list []*instruction) {
+	var same []string
 	for _, in := range list {
-		if in.unsupported || len(in.fields) == 0 {
-			continue
+		switch first := in.sameFields(list); {
+		case in.unsupported || len(in.fields) == 0:
+		case first != in:
+			same = append(same, fmt.Sprintf("%sArgs = %sArgs\n", in.method(), first.method()))
+		default:
+			var names []string
+			for _, o := range in.fields {
+				names = append(names, o.name)
+			}
+			fmt.Fprintf(b, "\n// %sArgs are the fields of %s.\ntype %sArgs struct{ %s uint32 }\n",
+				in.method(), in.name, in.method(), strings.Join(names, ", "))
+			writeDecoder(b, in)
 		}
-		var names []string
-		for _, o := range in.fields {
-			names = append(names, o.name)
-		}
-		fmt.Fprintf(b, "\n// %sArgs are the fields of %s.\ntype %sArgs struct{ %s uint32 }\n",
-			in.method(), in.name, in.method(), strings.Join(names, ", "))
-		writeDecoder(b, in)
 	}
+	fmt.Fprintf(b, "\n// Fields of instructions that have those of another one.\ntype (\n%s)\n", strings.Join(same, ""))
+}
+
+// sameFields returns the first instruction that has the same fields.
+func (i *instruction) sameFields(list []*instruction) *instruction {
+	for _, first := range list {
+		if !first.unsupported && slices.Equal(first.fields, i.fields) {
+			return first
+		}
+	}
+	return i
 }
 
 func writeDecoder(b *bytes.Buffer, in *instruction) {
@@ -304,7 +331,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 			apart = append(apart, o)
 		}
 	}
-	fmt.Fprintf(b, "\nfunc (e *Engine) decode%s(w uint32) %sArgs {\n", in.name, in.method())
+	fmt.Fprintf(b, "\nfunc (s decoder) decode%s(w uint32) %sArgs {\n", in.name, in.method())
 	literal := func() string {
 		var s []string
 		for _, o := range common {
@@ -316,7 +343,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 		fmt.Fprintf(b, "return %s\n}\n", literal())
 		return
 	}
-	fmt.Fprintf(b, "a := %s\nif e.wormhole {\n", literal())
+	fmt.Fprintf(b, "a := %s\nif s.wormhole {\n", literal())
 	for arch := range 2 {
 		for _, o := range apart {
 			if !o.place[arch].none {
@@ -331,7 +358,7 @@ func writeDecoder(b *bytes.Buffer, in *instruction) {
 }
 
 func writeDispatch(b *bytes.Buffer, list []*instruction) {
-	fmt.Fprint(b, "\n// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
+	fmt.Fprint(b, "// executors do instructions, by opcode. They return false if the instruction must wait, or is refused.\n"+
 		"var executors = [256]func(e *Engine, t *thread, w uint32) bool{\n")
 	for _, in := range list {
 		switch {
@@ -339,7 +366,7 @@ func writeDispatch(b *bytes.Buffer, list []*instruction) {
 		case len(in.fields) == 0:
 			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t) },\n", in.name, in.method())
 		default:
-			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t, e.decode%s(w)) },\n", in.name, in.method(), in.name)
+			fmt.Fprintf(b, "op%s: func(e *Engine, t *thread, w uint32) bool { return e.%s(t, e.decode%s(w)) },\n", in.name, in.method(), in.sameFields(list).name)
 		}
 	}
 	fmt.Fprint(b, "}\n")
@@ -460,7 +487,6 @@ func parseThreads(words []string) (threads, int, error) {
 
 func registers(lines []string) ([]byte, error) {
 	var words []word
-	var config, thread []field
 	var sizes [2]threads
 	for _, l := range lines {
 		columns := strings.Fields(l)
@@ -470,14 +496,8 @@ func registers(lines []string) ([]byte, error) {
 			var w word
 			w, err = parseWord(columns)
 			words = append(words, w)
-		case "config", "thread":
-			var f field
-			f, err = parseField(columns)
-			if columns[0] == "config" {
-				config = append(config, f)
-			} else {
-				thread = append(thread, f)
-			}
+		case "config", "thread": // for package isa
+			_, err = parseField(columns)
 		case "threads":
 			var t threads
 			var arch int
@@ -491,8 +511,6 @@ func registers(lines []string) ([]byte, error) {
 		}
 	}
 	var b bytes.Buffer
-	writeFields(&b, "configField", "cfg", config)
-	writeFields(&b, "threadField", "th", thread)
 	writeWords(&b, words)
 	writeThreads(&b, sizes)
 	return b.Bytes(), nil
@@ -501,52 +519,23 @@ func registers(lines []string) ([]byte, error) {
 // title returns a name as it follows a prefix.
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-func writeFields(b *bytes.Buffer, kind, prefix string, list []field) {
-	fmt.Fprintf(b, "// Fields of the configuration; an array's later elements follow its first.\nconst (\n")
-	next := 0
-	for _, f := range list {
-		fmt.Fprintf(b, "%s%s %s = %d // %s\n", prefix, title(f.name), kind, next, f.vendor)
-		next += len(f.place[0])
-	}
-	fmt.Fprintf(b, "\n%ss = %d\n)\n\n// %sPlaces says where the fields are: Wormhole, Blackhole. One that doesn't exist has no bits.\n", kind,
-		next, kind)
-	fmt.Fprintf(b, "var %sPlaces = [2][%ss]bitField{\n", kind, kind)
-	for arch := range 2 {
-		fmt.Fprintln(b, "{")
-		for _, f := range list {
-			fmt.Fprintf(b, "%s%s: ", prefix, title(f.name))
-			for _, p := range f.place[arch] {
-				fmt.Fprintf(b, "{%d, %d, %#x}, ", p.word, p.low, p.mask())
-			}
-			fmt.Fprintln(b)
-		}
-		fmt.Fprintln(b, "},")
-	}
-	fmt.Fprintln(b, "}")
-}
-
 func writeWords(b *bytes.Buffer, list []word) {
-	fmt.Fprint(b, "\n// configWords says what each word of the configuration takes: Wormhole, Blackhole.\nvar configWords = [2][numConfigWords]configWord{\n")
+	fmt.Fprint(b, "// configWords says what each word of the configuration takes: Wormhole, Blackhole.\nvar configWords = [2][numConfigWords]configWord{\n")
 	for arch := range 2 {
 		fmt.Fprintln(b, "{")
 		for _, w := range list {
 			if w.arch != arch {
 				continue
 			}
-			fmt.Fprintf(b, "%d: {kind: word%s, mask: %#x", w.index, title(w.kind), w.mask)
+			access := map[string]string{"rw": "load | store", "r": "load", "w": "store", "unsupported": "refused"}
+			var how []string
 			for _, a := range w.access {
-				switch a {
-				case "rw":
-					fmt.Fprint(b, ", load: true, store: true")
-				case "r":
-					fmt.Fprint(b, ", load: true")
-				case "w":
-					fmt.Fprint(b, ", store: true")
-				case "unsupported":
-					fmt.Fprint(b, ", unsupported: true")
-				}
+				how = append(how, access[a])
 			}
-			fmt.Fprintln(b, "},")
+			if len(how) == 0 {
+				how = []string{"0"}
+			}
+			fmt.Fprintf(b, "%d: {word%s, %s, %#x},\n", w.index, title(w.kind), strings.Join(how, " | "), w.mask)
 		}
 		fmt.Fprintln(b, "},")
 	}
@@ -554,19 +543,16 @@ func writeWords(b *bytes.Buffer, list []word) {
 }
 
 func writeThreads(b *bytes.Buffer, sizes [2]threads) {
-	fmt.Fprint(b, "\n// threadWords says what SETC16 does to each word of a thread's configuration: Wormhole, Blackhole.\nvar threadWords = [2][numThreadWords]threadWord{\n")
+	fmt.Fprint(b, "\n// threadWords says what SETC16 does to each word of a thread's configuration: Wormhole, Blackhole.\nvar threadWords = [2]string{\n")
 	for _, t := range sizes {
-		fmt.Fprintln(b, "{")
-		for i := range t.size {
-			kind := "threadAbsent"
-			if slices.Contains(t.write, i) {
-				kind = "threadStored"
-			} else if slices.Contains(t.unsupported, i) {
-				kind = "threadUnsupported"
-			}
-			fmt.Fprintf(b, "%d: %s,\n", i, kind)
+		words := bytes.Repeat([]byte{'.'}, t.size)
+		for _, i := range t.unsupported {
+			words[i] = 'u'
 		}
-		fmt.Fprintln(b, "},")
+		for _, i := range t.write {
+			words[i] = 's'
+		}
+		fmt.Fprintf(b, "%q,\n", words)
 	}
 	fmt.Fprintln(b, "}")
 }

@@ -1,4 +1,7 @@
-package topology
+// Package remote is the driver of Wormholes without a PCI interface, for package kmd: a [Tunnel] reads and
+// writes such a chip through the Ethernet firmware of a Wormhole that has one, and a [Target] opens the chip
+// as a device whose windows lead through a tunnel.
+package remote
 
 import (
 	"context"
@@ -26,6 +29,12 @@ const (
 	commandRead     = 1 << 2
 	commandReadData = 1 << 3
 	commandBlock    = 1 << 6
+
+	// LinkState is the address of the link's state in the L1 of an Ethernet tile: 0 training, 1 trained,
+	// 3 not connected; others are failures.
+	LinkState = 0x1104
+	// LinkUp is the state of a link that works.
+	LinkUp = 1
 
 	// BlockSize is the largest transfer of one command, in bytes.
 	BlockSize = 1024
@@ -69,17 +78,17 @@ const drainTime = 10 * time.Second
 func OpenTunnel(d *kmd.Device, tile chip.XY, to Place) (*Tunnel, error) {
 	t := &Tunnel{dev: d, place: to, limit: answerTime, name: fmt.Sprintf("chip %v behind %v, tile %v", to, d, tile)}
 	if d.Arch() != chip.Wormhole {
-		return nil, fmt.Errorf("topology: open tunnel to %s: %w: only Wormhole's Ethernet firmware forwards", t.name, ErrUnreachable)
+		return nil, fmt.Errorf("remote: open tunnel to %s: %w: only Wormhole's Ethernet firmware forwards", t.name, ErrUnreachable)
 	}
 	var err error
-	if t.w, err = ethernetWindow(d, tile); err != nil {
-		return nil, fmt.Errorf("topology: open tunnel to %s: %w", t.name, err)
+	if t.w, err = EthernetWindow(d, tile); err != nil {
+		return nil, fmt.Errorf("remote: open tunnel to %s: %w", t.name, err)
 	}
 	return t, nil
 }
 
-// ethernetWindow opens a window to the L1 of an Ethernet tile.
-func ethernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
+// EthernetWindow opens a window to the L1 of an Ethernet tile.
+func EthernetWindow(d *kmd.Device, tile chip.XY) (*kmd.Window, error) {
 	size := d.Params().Windows[0].Size
 	for _, c := range d.Params().Windows {
 		size = min(size, c.Size)
@@ -107,7 +116,7 @@ func (t *Tunnel) lock(ctx context.Context) (unlock func(), err error) {
 	l, err := t.dev.Lock(ctx, kmd.LockNonMMIO)
 	if err != nil {
 		t.mu.Unlock()
-		return nil, fmt.Errorf("topology: %s: %w", t.name, err)
+		return nil, fmt.Errorf("remote: %s: %w", t.name, err)
 	}
 	return func() {
 		_ = l.Unlock() // it fails if the device is lost, which the next access reports
@@ -160,7 +169,7 @@ func (t *Tunnel) Write(ctx context.Context, xy chip.XY, addr uint64, p []byte) e
 // blocks transfers blocks: to the remote chip, or from it if copyOut is set, which copies the data of an answer.
 func (t *Tunnel) blocks(ctx context.Context, xy chip.XY, addr uint64, p []byte, copyOut func(slot uint64, b []byte), flags uint32) error {
 	if addr%32 != 0 || len(p)%32 != 0 {
-		return fmt.Errorf("topology: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
+		return fmt.Errorf("remote: %s: %d bytes at %v %#x: %w: want multiples of 32", t.name, len(p), xy, addr, ErrRange)
 	}
 	unlock, err := t.lock(ctx)
 	if err != nil {
@@ -236,8 +245,8 @@ func (p *patience) over(ctx context.Context, pollLink bool) error {
 		return nil
 	}
 	now := time.Now()
-	switch state := t.w.Load32(wormholeTrained); {
-	case state == wormholeIsUp:
+	switch state := t.w.Load32(LinkState); {
+	case state == LinkUp:
 		p.down = time.Time{}
 	case p.down.IsZero():
 		p.down = time.Now()
@@ -250,7 +259,7 @@ func (p *patience) over(ctx context.Context, pollLink bool) error {
 // commandLocked executes a command and returns the address of the answer to a read.
 func (t *Tunnel) commandLocked(ctx context.Context, xy chip.XY, addr uint64, n int, data, flags uint32) (uint64, error) {
 	fail := func(err error) (uint64, error) {
-		return 0, fmt.Errorf("topology: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)
+		return 0, fmt.Errorf("remote: %s: %d bytes at %v %#x: %w", t.name, n, xy, addr, err)
 	}
 	switch {
 	case t.lost != nil:

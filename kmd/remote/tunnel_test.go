@@ -1,4 +1,4 @@
-package topology_test
+package remote_test
 
 import (
 	"bytes"
@@ -11,10 +11,12 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
-	"github.com/reprise-tt/reprise/mesh/topology"
+	"github.com/reprise-tt/reprise/kmd/remote"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/driver"
 	"github.com/reprise-tt/reprise/sim/driver/drivertest"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
 func open(t *testing.T, target kmd.Target) *kmd.Device {
@@ -39,7 +41,7 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 // Data written through a tunnel is read back through it, and is in the remote chip.
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
-	tun, err := topology.OpenTunnel(d, chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
+	tun, err := remote.OpenTunnel(d, chip.XY{X: 9, Y: 6}, remote.Place{X: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 	if v, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0xFFB121B0); err != nil || v != 0x47800 {
 		t.Errorf("reset register %#x, %v", v, err)
 	}
-	if err := tun.Read(ctx, worker, 4, make([]byte, 32)); !errors.Is(err, topology.ErrRange) {
+	if err := tun.Read(ctx, worker, 4, make([]byte, 32)); !errors.Is(err, remote.ErrRange) {
 		t.Errorf("misaligned: %v", err)
 	}
 }
@@ -81,6 +83,20 @@ func TestTunnel(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The remote chip of the vendor's n300 answers.
+func TestTunnelOnSimulator(t *testing.T) {
+	s, err := ttsim.Start(ttsimtest.Path(t, ttsimtest.WormholeX2), ttsimtest.Server())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	cards, err := s.Cards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testTunnel(t, open(t, cards[0]))
 }
 
 // A tunnel waits for the commands of a process that has gone while the link is up.
@@ -115,7 +131,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 		}
 	}()
 	defer func() { stop(); <-ended }()
-	tun, err := topology.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, topology.Place{X: 1})
+	tun, err := remote.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, remote.Place{X: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +150,7 @@ func (m modelled) String() string  { return m.n.String() }
 // A tunnel whose link is down returns ErrNoAnswer from then on; a tunnel on a Blackhole is refused.
 func TestTunnelWithoutAnswer(t *testing.T) {
 	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
-	tun, err := topology.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
+	tun, err := remote.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, remote.Place{X: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,12 +158,12 @@ func TestTunnelWithoutAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 {
-		if _, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0); !errors.Is(err, topology.ErrNoAnswer) {
+		if _, err := tun.Load32(ctx, chip.XY{X: 18, Y: 18}, 0); !errors.Is(err, remote.ErrNoAnswer) {
 			t.Errorf("nobody answers: %v", err)
 		}
 	}
 	b := emulated(t, sim.P300())
-	if _, err := topology.OpenTunnel(open(t, b.Card(0)), chip.XY{X: 2, Y: 1}, topology.Place{}); !errors.Is(err, topology.ErrUnreachable) {
+	if _, err := remote.OpenTunnel(open(t, b.Card(0)), chip.XY{X: 2, Y: 1}, remote.Place{}); !errors.Is(err, remote.ErrUnreachable) {
 		t.Errorf("Blackhole: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package topology
+package remote
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// remoteWindow is a window of a remote chip. Accesses are words, or blocks for bulk copies; a smaller store is a read-modify-write,
+// window is a window of a remote chip. Accesses are words, or blocks for bulk copies; a smaller store is a read-modify-write,
 // which is not atomic. An access that fails reads as all ones and stores nothing, like an aborted bus access.
-type remoteWindow struct {
+type window struct {
 	tun    *Tunnel
 	size   uint64
 	target atomic.Pointer[windowTarget] // nil until configured
@@ -29,7 +29,7 @@ type windowTarget struct {
 // background returns the context of accesses, which have only the tunnel's time limits.
 func background() context.Context { return context.Background() }
 
-func (w *remoteWindow) word(off uint64) uint32 {
+func (w *window) word(off uint64) uint32 {
 	if w.id {
 		v, err := w.tun.nodeID()
 		if err != nil {
@@ -46,7 +46,7 @@ func (w *remoteWindow) word(off uint64) uint32 {
 }
 
 // Load implements seam.MMIO.
-func (w *remoteWindow) Load(off uint64, width int) uint64 {
+func (w *window) Load(off uint64, width int) uint64 {
 	switch width {
 	case 8:
 		return uint64(w.word(off)) | uint64(w.word(off+4))<<32
@@ -57,7 +57,7 @@ func (w *remoteWindow) Load(off uint64, width int) uint64 {
 }
 
 // Store implements seam.MMIO.
-func (w *remoteWindow) Store(off uint64, width int, v uint64) {
+func (w *window) Store(off uint64, width int, v uint64) {
 	if width == 8 {
 		w.Store(off, 4, v&0xFFFFFFFF)
 		w.Store(off+4, 4, v>>32)
@@ -80,7 +80,7 @@ func (w *remoteWindow) Store(off uint64, width int, v uint64) {
 }
 
 // Read implements seam.MMIO.
-func (w *remoteWindow) Read(off uint64, p []byte) {
+func (w *window) Read(off uint64, p []byte) {
 	l := w.target.Load()
 	if l == nil || l.multicast || w.tun.read(l.to, l.addr+off, p) != nil {
 		for i := range p {
@@ -90,7 +90,7 @@ func (w *remoteWindow) Read(off uint64, p []byte) {
 }
 
 // Write implements seam.MMIO.
-func (w *remoteWindow) Write(off uint64, p []byte) {
+func (w *window) Write(off uint64, p []byte) {
 	l := w.target.Load()
 	switch {
 	case l == nil:

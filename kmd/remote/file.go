@@ -1,15 +1,83 @@
-package topology
+package remote
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/kabi"
+	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 )
+
+// file implements what a tunnel can do of the kernel driver's device node, for the remote chip. A window is an id and a target;
+// each access to it is a command to the Ethernet firmware. Requests that need the chip's own PCI interface (pinning, DMA buffers,
+// resets, cleanup stores, power) fail as they do on a driver that doesn't have them.
+type file struct {
+	t     *Target
+	local *kmd.Device
+	tun   *Tunnel
+
+	mu      sync.Mutex
+	windows map[uint32]*window
+	next    uint32               // id of the last window
+	locks   [kabi.LockCount]bool // held by this process, the only one that uses the remote chip
+}
+
+// Uplink returns the result of kmd.Device.Uplink.
+func (f *file) Uplink() *kmd.Uplink {
+	return &kmd.Uplink{Near: f.local, Link: f.t.Link, Check: func() error {
+		state, err := f.local.Read32(f.t.Link.Near, LinkState)
+		if err == nil && state != LinkUp {
+			err = kmd.ErrLinkDown
+		}
+		if err != nil {
+			return fmt.Errorf("link %s: %w", f.t.Link.Name, err)
+		}
+		return nil
+	}}
+}
+
+// Fault implements seam.File.
+func (f *file) Fault() error {
+	if err := f.local.Fault(); err != nil {
+		return err
+	}
+	return f.local.RemoteFault(f.t.Place.X, f.t.Place.Y)
+}
+
+// CoreDebug returns the result of kmd.Device.CoreDebug: one simulator has both chips.
+func (f *file) CoreDebug() bool { return f.local.CoreDebug() }
+
+// Close implements seam.File.
+func (f *file) Close() error { return errors.Join(f.tun.Close(), f.local.Close()) }
+
+// windowShift is the shift from a window's id to its mmap offset, which is above all of BAR 0.
+const windowShift = 36
+
+// Mmap implements seam.File. An offset below the windows is in the registers of the PCI tile. Package kmd reads one of them, the
+// NoC node id, to find out whether the chip answers; the node id of another tile serves as well.
+func (f *file) Mmap(offset uint64, length int) (seam.Mapping, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := f.windows[uint32(offset>>windowShift)]
+	if offset>>windowShift == 0 {
+		w = &window{tun: f.tun, size: uint64(length), id: true}
+	}
+	if w == nil || uint64(length) > w.size {
+		return seam.Mapping{}, syscall.EINVAL
+	}
+	return seam.Mapping{IO: w, Unmap: func() error { return nil }}, nil
+}
+
+// nodeID reads the node id of a NoC interface of a tile that every Wormhole has (tt-isa-documentation
+// WormholeB0/NoC/MemoryMap.md).
+func (t *Tunnel) nodeID() (uint32, error) {
+	return t.Load32(background(), chip.XY{X: 18, Y: 18}, niuBase+niuNodeID)
+}
 
 // argument splits an ioctl's argument into its input and the rest.
 func argument[T kabi.Part](arg []byte) (in T, rest []byte, err error) {
@@ -28,7 +96,7 @@ func reply[T kabi.Part](rest []byte, out T) error {
 }
 
 // Ioctl implements seam.File.
-func (f *remoteFile) Ioctl(req uint32, arg []byte) error {
+func (f *file) Ioctl(req uint32, arg []byte) error {
 	switch req {
 	case kabi.IoctlGetDeviceInfo:
 		return f.deviceInfo(arg)
@@ -49,7 +117,7 @@ func (f *remoteFile) Ioctl(req uint32, arg []byte) error {
 }
 
 // deviceInfo returns the PCI address and ids of the local chip.
-func (f *remoteFile) deviceInfo(arg []byte) error {
+func (f *file) deviceInfo(arg []byte) error {
 	_, rest, err := argument[kabi.GetDeviceInfoIn](arg)
 	if err != nil {
 		return err
@@ -62,7 +130,7 @@ func (f *remoteFile) deviceInfo(arg []byte) error {
 	})
 }
 
-func (f *remoteFile) driverInfo(arg []byte) error {
+func (f *file) driverInfo(arg []byte) error {
 	_, rest, err := argument[kabi.GetDriverInfoIn](arg)
 	if err == nil {
 		err = f.alive()
@@ -78,7 +146,7 @@ func (f *remoteFile) driverInfo(arg []byte) error {
 }
 
 // alive returns the driver's error for a lost device if the local chip is lost or the remote one doesn't answer.
-func (f *remoteFile) alive() error {
+func (f *file) alive() error {
 	if err := f.local.Alive(); errors.Is(err, kmd.ErrDeviceLost) {
 		return fmt.Errorf("%w: %w", syscall.ENODEV, err)
 	}
@@ -89,7 +157,7 @@ func (f *remoteFile) alive() error {
 }
 
 // mappings returns no mappings: the chip has no BARs.
-func (f *remoteFile) mappings(arg []byte) error {
+func (f *file) mappings(arg []byte) error {
 	in, rest, err := argument[kabi.QueryMappingsIn](arg)
 	if err != nil {
 		return err
@@ -102,7 +170,7 @@ func (f *remoteFile) mappings(arg []byte) error {
 	return nil
 }
 
-func (f *remoteFile) allocateWindow(arg []byte) error {
+func (f *file) allocateWindow(arg []byte) error {
 	in, rest, err := argument[kabi.AllocateTLBIn](arg)
 	if err != nil {
 		return err
@@ -125,12 +193,12 @@ func (f *remoteFile) allocateWindow(arg []byte) error {
 		return syscall.ENOMEM
 	}
 	f.next++ // ids are not reused, so an old mapping can't access a newer window
-	f.windows[f.next] = &remoteWindow{tun: f.tun, size: in.Size}
-	at := uint64(f.next) << remoteWindowShift
+	f.windows[f.next] = &window{tun: f.tun, size: in.Size}
+	at := uint64(f.next) << windowShift
 	return reply(rest, kabi.AllocateTLBOut{ID: f.next, MmapOffsetUC: at, MmapOffsetWC: at})
 }
 
-func (f *remoteFile) configureWindow(arg []byte) error {
+func (f *file) configureWindow(arg []byte) error {
 	in, _, err := argument[kabi.ConfigureTLBIn](arg)
 	if err != nil {
 		return err
@@ -149,7 +217,7 @@ func (f *remoteFile) configureWindow(arg []byte) error {
 	return nil
 }
 
-func (f *remoteFile) freeWindow(arg []byte) error {
+func (f *file) freeWindow(arg []byte) error {
 	in, _, err := argument[kabi.FreeTLBIn](arg)
 	if err != nil {
 		return err
@@ -164,7 +232,7 @@ func (f *remoteFile) freeWindow(arg []byte) error {
 }
 
 // lock acquires, releases or tests a lock. Only this file can hold the locks of the remote chip.
-func (f *remoteFile) lock(arg []byte) error {
+func (f *file) lock(arg []byte) error {
 	in, rest, err := argument[kabi.LockCtlIn](arg)
 	if err != nil {
 		return err

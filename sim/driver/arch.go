@@ -1,0 +1,118 @@
+package driver
+
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// Offsets of what can be mapped (tt-kmd memory.c). The header calls them dynamic; clients take them from the ioctls.
+const (
+	offsetStep  = 1 << 36 // resources 0, 1, 2, each uncached and write-combined, in the order of kabi's mapping ids
+	offsetTLBUC = 6 * offsetStep
+	offsetTLBWC = 7 * offsetStep
+	bufferStep  = 1 << 32
+)
+
+// bufferBase is the offset of DMA buffer 0: 2^32 pages less 256 buffers.
+func bufferBase() uint64 { return (pageSize() - kabi.MaxDMABufs) << 32 }
+
+// arch holds the driver's constants for an architecture next to the chip's.
+type arch struct {
+	params   *chip.Params
+	counts   []int  // usable windows by class
+	dmaLimit uint64 // highest bus address of a mapping
+	nocLimit uint64 // highest offset in the aperture that the NoC reaches
+	regionTB bool   // an outbound region is at most 1 TiB
+}
+
+func archOf(p *chip.Params) *arch {
+	a := &arch{params: p}
+	for _, w := range p.Windows {
+		n := w.Count
+		if w.BAR == 4 {
+			n = min(n, int(p.PCI.BARSize[4]/w.Size)) // tt-kmd blackhole.c, blackhole_init
+		}
+		a.counts = append(a.counts, n)
+	}
+	switch p.Arch {
+	case chip.Wormhole:
+		a.dmaLimit = 1<<32 - 1
+		a.nocLimit = p.PCI.NOCSize - 1
+	case chip.Blackhole:
+		a.dmaLimit = 1<<58 - 1
+		a.nocLimit = p.PCI.NOCSize - 1
+		a.regionTB = true
+	}
+	return a
+}
+
+// windowByOffset finds the window that starts at an mmap offset inside the TLB range: BAR 0 windows at their BAR
+// offset, BAR 4 windows after the size of BAR 0.
+func (a *arch) windowByOffset(off uint64) (id uint32, class chip.WindowClass, bar int, start uint64, ok bool) {
+	bar0 := a.params.PCI.BARSize[0]
+	bar = 0
+	if off >= bar0 {
+		bar, off = 4, off-bar0
+	}
+	for i, w := range a.params.Windows {
+		if w.BAR != bar || off < w.Offset || (off-w.Offset)%w.Size != 0 {
+			continue
+		}
+		if n := (off - w.Offset) / w.Size; n < uint64(a.counts[i]) {
+			return uint32(w.First) + uint32(n), w, bar, off, true
+		}
+	}
+	return 0, chip.WindowClass{}, 0, 0, false
+}
+
+// packWindow lays a configuration out as the driver does: values are cut to the register's fields, nothing is refused
+// for what it means, and Wormhole's layout has no static virtual channel
+// (tt-kmd wormhole.c construct_tlb_config, blackhole.c blackhole_configure_tlb_2M and _4G).
+func packWindow(a chip.Arch, size uint64, c *kabi.NOCTLBConfig) (lo, hi uint64) {
+	put := func(first uint, width uint, v uint64) {
+		v &= 1<<width - 1
+		if first < 64 {
+			lo |= v << first
+		}
+		if first+width > 64 {
+			if first < 64 {
+				hi |= v >> (64 - first)
+			} else {
+				hi |= v << (first - 64)
+			}
+		}
+	}
+	shift := uint(0)
+	for 1<<shift != size {
+		shift++
+	}
+	n, nocBits := 36-shift, uint(1)
+	if a == chip.Blackhole {
+		n, nocBits = 64-shift, 2
+	}
+	put(0, n, c.Addr>>shift)
+	put(n, 6, uint64(c.XEnd))
+	put(n+6, 6, uint64(c.YEnd))
+	put(n+12, 6, uint64(c.XStart))
+	put(n+18, 6, uint64(c.YStart))
+	n += 24
+	put(n, nocBits, uint64(c.NOC))
+	n += nocBits
+	put(n, 1, uint64(c.Mcast))
+	put(n+1, 2, uint64(c.Ordering))
+	put(n+3, 1, uint64(c.Linked))
+	if a == chip.Blackhole {
+		put(n+4, 1, uint64(c.StaticVC))
+	}
+	return lo, hi
+}
+
+// hasWindows reports whether there are windows of a size.
+func (a *arch) hasWindows(size uint64) bool {
+	for i, w := range a.params.Windows {
+		if w.Size == size {
+			return a.counts[i] > 0
+		}
+	}
+	return false
+}

@@ -1,0 +1,332 @@
+package driver
+
+import (
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+// gate is the check in front of every ioctl (tt-kmd chardev.c, tt_cdev_ioctl).
+func (f *file) gate(req uint32) error {
+	d := f.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	info := req == kabi.IoctlGetDeviceInfo || req == kabi.IoctlGetDriverInfo || req == kabi.IoctlResetDevice
+	if d.detached || f.gen != d.gen || d.needsInit && !info {
+		return syscall.ENODEV
+	}
+	return nil
+}
+
+// Ioctl performs a request. An argument shorter than what the driver reads or writes is EFAULT, like a bad pointer.
+func (f *file) Ioctl(req uint32, arg []byte) error {
+	if err := f.enter(); err != nil {
+		return err
+	}
+	defer f.leave() // after the reset lock
+	if req == kabi.IoctlResetDevice {
+		f.dev.reset.Lock()
+		defer f.dev.reset.Unlock()
+		if err := f.gate(req); err != nil {
+			return err
+		}
+		return f.resetDevice(arg)
+	}
+	f.dev.reset.RLock()
+	defer f.dev.reset.RUnlock()
+	if err := f.gate(req); err != nil {
+		return err
+	}
+	v := f.dev.cfg.Version
+	switch req {
+	case kabi.IoctlGetDeviceInfo:
+		return f.deviceInfo(arg)
+	case kabi.IoctlQueryMappings:
+		return f.queryMappings(arg)
+	case kabi.IoctlAllocateDMABuf:
+		return f.allocateDMABuf(arg)
+	case kabi.IoctlGetDriverInfo:
+		return f.driverInfo(arg)
+	case kabi.IoctlPinPages:
+		return f.pinPages(arg)
+	case kabi.IoctlUnpinPages:
+		return f.unpinPages(arg)
+	case kabi.IoctlLockCtl:
+		return f.lockCtl(arg)
+	case kabi.IoctlMapPeerBar:
+		return f.mapPeerBar(arg)
+	case kabi.IoctlAllocateTLB:
+		return f.allocateTLB(arg)
+	case kabi.IoctlFreeTLB:
+		return f.freeTLB(arg)
+	case kabi.IoctlConfigureTLB:
+		return f.configureTLB(arg)
+	case kabi.IoctlSetNOCCleanup:
+		if v.atLeast(2, 2) {
+			return f.setNOCCleanup(arg)
+		}
+	case kabi.IoctlSetPowerState:
+		if v.atLeast(2, 6) {
+			return f.setPowerState(arg)
+		}
+	case kabi.IoctlExportTLBDMABuf:
+		if v.atLeast(2, 10) {
+			return f.exportTLB(arg)
+		}
+	case kabi.IoctlSMCMessage:
+		if v.atLeast(2, 11) {
+			return f.smcMessage(arg)
+		}
+	case kabi.IoctlNOCRead, kabi.IoctlNOCWrite:
+		if v.atLeast(2, 11) {
+			return f.nocAccess(arg, req == kabi.IoctlNOCWrite)
+		}
+	}
+	return syscall.EINVAL
+}
+
+func (f *file) deviceInfo(arg []byte) error {
+	var in kabi.GetDeviceInfoIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	d := f.dev
+	id, sub := d.fn.ConfigRead(0), d.fn.ConfigRead(0x2C)
+	out := kabi.GetDeviceInfoOut{
+		OutputSizeBytes:   uint32(kabi.Size[kabi.GetDeviceInfoOut]()),
+		VendorID:          uint16(id),
+		DeviceID:          uint16(id >> 16),
+		SubsystemVendorID: uint16(sub),
+		SubsystemID:       uint16(sub >> 16),
+		BusDevFn:          d.bdf,
+		MaxDMABufSizeLog2: kabi.MaxDMABufLog2,
+	}
+	return answer(rest, in.OutputSizeBytes, &out)
+}
+
+func (f *file) driverInfo(arg []byte) error {
+	var in kabi.GetDriverInfoIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	v := f.dev.cfg.Version
+	out := kabi.GetDriverInfoOut{
+		OutputSizeBytes:    uint32(kabi.Size[kabi.GetDriverInfoOut]()),
+		DriverVersion:      kabi.DriverAPIVersion,
+		DriverVersionMajor: v.Major,
+		DriverVersionMinor: v.Minor,
+		DriverVersionPatch: v.Patch,
+	}
+	return answer(rest, in.OutputSizeBytes, &out)
+}
+
+func (f *file) queryMappings(arg []byte) error {
+	var in kabi.QueryMappingsIn
+	rest, ok := take(arg, &in)
+	size := kabi.Size[kabi.Mapping]()
+	if !ok || uint64(in.OutputMappingCount)*uint64(size) > uint64(len(rest)) {
+		return syscall.EFAULT
+	}
+	rest = rest[:int(in.OutputMappingCount)*size]
+	clear(rest)
+	for i, bar := range []int{0, 2, 4} {
+		n := f.dev.barSize[bar]
+		if n == 0 {
+			continue
+		}
+		for k := range 2 {
+			if len(rest) < size {
+				return nil
+			}
+			put(rest, &kabi.Mapping{
+				MappingID:   uint32(1 + 2*i + k),
+				MappingBase: uint64(2*i+k) * offsetStep,
+				MappingSize: n,
+			})
+			rest = rest[size:]
+		}
+	}
+	return nil
+}
+
+func (f *file) setNOCCleanup(arg []byte) error {
+	var in kabi.SetNOCCleanup
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.SetNOCCleanup]()) || in.Flags != 0 || in.Enabled > 1 || in.Addr&3 != 0 ||
+		in.NOC > 1 || in.X > 64 || in.Y > 64 {
+		return syscall.EINVAL
+	}
+	f.dev.mu.Lock()
+	f.cleanup = in
+	f.dev.mu.Unlock()
+	return nil
+}
+
+func (f *file) setPowerState(arg []byte) error {
+	var in kabi.PowerState
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.PowerState]()) || in.Flags != 0 || in.Reserved0 != 0 ||
+		in.Validity > kabi.MaxPowerValidity {
+		return syscall.EINVAL
+	}
+	f.dev.mu.Lock()
+	defer f.dev.mu.Unlock()
+	f.power = in
+	f.dev.aggregatePowerLocked()
+	if f.dev.faults.noPower {
+		return syscall.EINVAL // tt-kmd wormhole.c, wormhole_set_power_state: the message had no answer
+	}
+	return nil
+}
+
+func (f *file) lockCtl(arg []byte) error {
+	var in kabi.LockCtlIn
+	rest, ok := take(arg, &in)
+	if !ok {
+		return syscall.EFAULT
+	}
+	if in.Index >= kabi.LockCount {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	var out kabi.LockCtlOut
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch in.Flags {
+	case kabi.LockAcquire:
+		if d.locks[in.Index] == nil {
+			d.locks[in.Index] = f
+			out.Value = 1
+		}
+	case kabi.LockAcquireBlocking:
+		if !d.cfg.Version.atLeast(2, 7) {
+			return syscall.EINVAL
+		}
+		if err := f.awaitLocked(in.Index); err != nil {
+			return err
+		}
+		out.Value = 1
+	case kabi.LockRelease:
+		if d.locks[in.Index] == f {
+			d.locks[in.Index] = nil
+			out.Value = 1
+			d.wake.Broadcast()
+		}
+	case kabi.LockTest:
+		if d.locks[in.Index] == f {
+			out.Value |= 1
+		}
+		if d.locks[in.Index] != nil {
+			out.Value |= 2
+		}
+	default:
+		return syscall.EINVAL
+	}
+	return answer(rest, in.OutputSizeBytes, &out)
+}
+
+// awaitLocked waits for a lock as acquire_resource_lock_blocking does: without keeping resets away, and until the device
+// is lost for this file. d.mu is held before and after.
+func (f *file) awaitLocked(i uint8) error {
+	d := f.dev
+	signals := f.proc.signals.Load()
+	for !d.detached && d.gen == f.gen {
+		if f.killed {
+			return syscall.EINTR // the signal came before this waited
+		}
+		if d.locks[i] == nil {
+			d.locks[i] = f
+			return nil
+		}
+		d.reset.RUnlock()
+		d.wake.Wait()
+		// Retaking the reader lock while a reset waits for d.mu would be a deadlock, so in the order reset, mu.
+		d.mu.Unlock()
+		d.reset.RLock()
+		d.mu.Lock()
+		if f.proc.signals.Load() != signals {
+			return syscall.EINTR
+		}
+	}
+	return syscall.ENODEV
+}
+
+// Messenger is a Function whose management firmware has a message queue. Message answers one message; its first word
+// is 0 if the firmware did what it was asked.
+type Messenger interface {
+	Message(request [8]uint32) (answer [8]uint32)
+}
+
+// smcMessage posts, polls or abandons the one message that a file may have under way (tenstorrent/tt-kmd#266).
+func (f *file) smcMessage(arg []byte) error {
+	var in kabi.SMCMessage
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.SMCMessage]()) || in.QueueIndex != 0 || in.Reserved0 != 0 {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	m, ok := d.fn.(Messenger)
+	if !ok {
+		return syscall.EOPNOTSUPP
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch in.Flags {
+	case kabi.SMCPost:
+		if f.message != nil {
+			return syscall.EBUSY
+		}
+		f.message = &smcMessage{answer: m.Message(in.Message), early: true}
+	case kabi.SMCPoll:
+		if f.message == nil {
+			return syscall.ESRCH
+		}
+		if f.message.early {
+			f.message.early = false
+			return syscall.EAGAIN
+		}
+		in.Message = f.message.answer
+		f.message = nil
+		put(arg, &in)
+	case kabi.SMCAbandon:
+		f.message = nil
+	default:
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// nocAccess makes one access to a tile through the driver's own window, where no mapping can go away under it
+// (tenstorrent/tt-kmd#283).
+func (f *file) nocAccess(arg []byte, store bool) error {
+	var in kabi.NOCAccess
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	switch in.Width {
+	case 1, 2, 4, 8:
+	default:
+		return syscall.EINVAL
+	}
+	if in.Argsz != uint32(kabi.Size[kabi.NOCAccess]()) || in.Flags != 0 || in.Reserved0 != [2]uint8{} || in.NOC > 1 ||
+		in.X > 63 || in.Y > 63 || in.Addr%uint64(in.Width) != 0 {
+		return syscall.EINVAL
+	}
+	v, err := f.dev.kernelAccess(uint8(in.X), uint8(in.Y), in.NOC, in.Addr, int(in.Width), in.Value, store)
+	if err != nil {
+		return err
+	}
+	if !store {
+		in.Value = v
+		put(arg, &in)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package driver
+
+import "syscall"
+
+// reach is memory that the device reaches, at a bus address and perhaps through an outbound region.
+type reach struct {
+	bus    uint64
+	region int
+	mem    hostPages
+}
+
+// pin is a pinned range of the caller's memory.
+type pin struct {
+	reach
+	va, size uint64
+}
+
+// fileMemory is what a file pinned and allocated.
+type fileMemory struct {
+	pins  []*pin
+	bufs  map[uint8]*reach // buffers of the driver
+	peers []uint64         // bus addresses of peers' BARs
+}
+
+// reachLocked gives memory a bus address and, if noc says so, one of the NoC. It gives the memory up if that fails.
+func (d *device) reachLocked(mem hostPages, readOnly, noc, topDown bool) (r reach, nocAddr uint64, err error) {
+	r = reach{region: noRegion, mem: mem}
+	var ok bool
+	if r.bus, ok = d.dma.add(mem, mem.size, readOnly); !ok {
+		err = syscall.ENOMEM
+	} else if noc {
+		if r.region, nocAddr, err = d.iatu.mapOutbound(d.fn, topDown, mem.size, r.bus); err != nil {
+			d.dma.remove(r.bus)
+		}
+	}
+	if err != nil {
+		mem.drop()
+	}
+	return r, nocAddr, err
+}
+
+// unpinLocked ends a pin: the outbound region first, then the bus address, then the pages.
+func (d *device) unpinLocked(p *pin) {
+	d.iatu.unmapOutbound(d.fn, &p.region)
+	d.dma.remove(p.bus)
+	p.mem.drop()
+}
+
+// releasePagesLocked ends what a file pinned and allocated.
+func (d *device) releasePagesLocked(m *fileMemory) {
+	for _, b := range m.bufs {
+		d.dma.remove(b.bus)
+		d.iatu.unmapOutbound(d.fn, &b.region)
+		b.mem.drop()
+	}
+	clear(m.bufs)
+	for _, p := range m.pins {
+		d.unpinLocked(p)
+	}
+	m.pins = nil
+	for _, bus := range m.peers {
+		d.dma.remove(bus)
+	}
+	m.peers = nil
+}

@@ -1,0 +1,129 @@
+package driver
+
+import (
+	"syscall"
+
+	"github.com/reprise-tt/reprise/internal/kabi"
+)
+
+func (f *file) allocateTLB(arg []byte) error {
+	var in kabi.AllocateTLBIn
+	rest, ok := take(arg, &in)
+	if !ok || len(rest) < kabi.Size[kabi.AllocateTLBOut]() {
+		return syscall.EFAULT
+	}
+	d := f.dev
+	p := d.arch.params
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.faults.busyWindows && d.arch.hasWindows(in.Size) {
+		return syscall.ENOMEM
+	}
+	n := 0
+	for i, w := range p.Windows {
+		if w.Size == in.Size || !d.cfg.Version.atLeast(2, 2) && n == 0 && w.Size >= in.Size {
+			n = d.arch.counts[i]
+			for id := w.First; id < w.First+n; id++ {
+				if !d.tlbs[id] && !d.exports.has(uint32(id)) {
+					d.tlbs[id] = true
+					f.tlbs[uint32(id)] = 0
+					off := w.Offset + uint64(id-w.First)*w.Size
+					if w.BAR == 4 {
+						off += p.PCI.BARSize[0]
+					}
+					out := kabi.AllocateTLBOut{ID: uint32(id), MmapOffsetUC: offsetTLBUC + off, MmapOffsetWC: offsetTLBWC + off}
+					put(rest, &out)
+					return nil
+				}
+			}
+			break
+		}
+	}
+	if n == 0 {
+		return syscall.EINVAL
+	}
+	return syscall.ENOMEM
+}
+
+func (f *file) freeTLB(arg []byte) error {
+	var in kabi.FreeTLBIn
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.ID >= kabi.MaxInboundTLBs {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps, owned := f.tlbs[in.ID]
+	switch {
+	case !owned:
+		return syscall.EPERM
+	case maps > 0:
+		return syscall.EBUSY
+	}
+	delete(f.tlbs, in.ID)
+	d.tlbs[in.ID] = false
+	return nil
+}
+
+func (f *file) configureTLB(arg []byte) error {
+	var in kabi.ConfigureTLBIn
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	if in.ID >= kabi.MaxInboundTLBs {
+		return syscall.EINVAL
+	}
+	d := f.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, owned := f.tlbs[in.ID]; !owned {
+		return syscall.EPERM
+	}
+	class, _ := d.arch.params.WindowClassOf(int(in.ID))
+	return d.configureWindow(in.ID, class.Size, &in.Config)
+}
+
+// exportTLB makes a dma-buf of a window (tt-kmd memory.c, ioctl_export_tlb_dmabuf).
+func (f *file) exportTLB(arg []byte) error {
+	d := f.dev
+	if d.cfg.NoExport {
+		return syscall.EOPNOTSUPP
+	}
+	var in kabi.ExportTLBDMABuf
+	if _, ok := take(arg, &in); !ok {
+		return syscall.EFAULT
+	}
+	page := pageSize()
+	if in.Argsz != uint32(kabi.Size[kabi.ExportTLBDMABuf]()) || in.Flags != 0 || in.TLBID >= kabi.MaxInboundTLBs ||
+		in.Offset%page != 0 || in.Size%page != 0 {
+		return syscall.EINVAL
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, owned := f.tlbs[in.TLBID]; !owned {
+		return syscall.EPERM
+	}
+	class, _ := d.arch.params.WindowClassOf(int(in.TLBID))
+	bar, start, _ := d.arch.params.WindowOffset(int(in.TLBID))
+	if in.Offset >= class.Size || in.Size > class.Size-in.Offset {
+		return syscall.EINVAL
+	}
+	size := in.Size
+	if size == 0 {
+		size = class.Size - in.Offset
+	}
+	if start+in.Offset+size > d.barSize[bar] {
+		return syscall.EINVAL
+	}
+	give, keep, err := newWatched()
+	if err != nil {
+		return errno(err)
+	}
+	d.exports = append(d.exports, export{in.TLBID, keep})
+	in.FD = int32(give)
+	put(arg, &in)
+	return nil
+}

@@ -1,0 +1,168 @@
+package tensix
+
+// Assumptions is a set of things that no document promises and that programs rely on all the same.
+type Assumptions uint8
+
+const (
+	// ContextIsRead: an unpacker has read the configuration that an UNPACR uses before a later SEMGET of the same thread is
+	// executed, without a STALLWAIT for the unpacker. Documents promise that units start instructions in the order in which they
+	// leave the wait gate (tt-isa-documentation WormholeB0/TensixTile/TensixCoprocessor/README.md, Frontend), ask software to wait
+	// until an instruction has started, or better finished, before it changes the configuration that it uses
+	// (BackendConfiguration.md, Danger two), and don't say when an unpacker reads it; a packer reads some fields at an
+	// unspecified point (PACR.md). tt-llk releases one of two contexts of the unpackers with SEMGET straight after the UNPACR
+	// that use it (t6_semaphore_get(semaphore::UNPACK_SYNC)); its T core then stores the next address to that context.
+	ContextIsRead Assumptions = 1 << iota
+	// ZeroedAtOnce: ZEROACC and ZEROSRC are done before a later instruction of the same thread is executed, without a STALLWAIT
+	// for the matrix unit. Wormhole's documents give them a latency of one cycle (MatrixUnit.md), and none says so of Blackhole.
+	// tt-llk's pack code clears Dst and gives it back to the math thread at once (_llk_pack_dest_section_done_), and its unpack
+	// code clears SrcA and SrcB when a kernel starts.
+	ZeroedAtOnce
+	// BootIsOver: the instructions are done when any program runs: firmware pushes them when it starts, and starts the T cores
+	// and programs much later, without waiting for anything that says that they are done. tt-metal's BRISC firmware clears Dst
+	// and sets up the vector unit by way of thread 0 (device_setup).
+	BootIsOver
+)
+
+// unit is who executes an instruction, and what STALLWAIT's conditions and blocks are about.
+type unit uint16
+
+const (
+	unitUnpack0 unit = 1 << iota
+	unitUnpack1
+	unitPack
+	unitMatrix
+	unitVector
+	unitScalar
+	unitMisc
+	unitConfig
+	unitSync
+	// Not units: stores of the T core.
+	configStores
+	gprStores
+
+	stores     = configStores | gprStores
+	unitUnpack = unitUnpack0 | unitUnpack1
+)
+
+// String names units.
+func (u unit) String() string {
+	names := []string{"unpacker 0", "unpacker 1", "packers", "matrix unit", "vector unit", "scalar unit", "counters", "configuration unit",
+		"sync unit", "stores to configuration", "stores to GPRs"}
+	s := ""
+	for i, n := range names {
+		if u>>i&1 != 0 {
+			if s != "" {
+				s += ", "
+			}
+			s += n
+		}
+	}
+	return s
+}
+
+// hazards is what has not been waited for. It is nil unless hazards are refused.
+type hazards struct {
+	threads [numThreads]hazard
+}
+
+type hazard struct {
+	busy    unit // units that may still execute instructions of the thread, and stores
+	blocked unit // units that the last STALLWAIT holds back until waits are no longer busy
+	waits   unit
+
+	matrix   [3]dstUse // what the matrix unit has written in the last instructions, the newest first
+	results  uint16    // LRegs that the vector unit writes one cycle late, if its next instruction comes at once
+	shuffles bool      // the vector unit's last instruction shuffled lanes, which takes another cycle
+	config   wordRange // of the configuration, that the last instruction writes one cycle late
+
+	pushed Assumptions           // of what the core pushes
+	stored unit                  // stores since the core has pushed an instruction
+	queue  [queueSize]pushedNote // what belongs to the instructions in the queue
+	popped uint64                // instructions of the queue that were executed
+	over   []storeOver
+}
+
+// pushedNote belongs to an instruction in a thread's queue.
+type pushedNote struct {
+	assume Assumptions
+	stored unit // stores of the core before it has pushed the instruction, and after the one before
+}
+
+// storeOver is a store of the core while instructions that it pushed before are still in the queue.
+type storeOver struct {
+	to   Place
+	at   uint32
+	last uint64 // the first of the queue's instructions that was pushed later
+}
+
+// dstUse is rows of Dst; moved is set if a MOVA2D or MOVB2D has written them.
+type dstUse struct {
+	first, end uint32
+	moved      bool
+}
+
+// wordRange is words of the configuration.
+type wordRange struct{ first, end uint32 }
+
+// Place is where a T core stores to for the engines.
+type Place uint8
+
+// Places.
+const (
+	Configuration Place = iota
+	GPRs
+)
+
+func (p Place) stores() unit { return configStores << p }
+
+func (p Place) String() string {
+	if p == GPRs {
+		return "GPR"
+	}
+	return "configuration word"
+}
+
+// arrived drops stores.
+func (h *hazard) arrived(q *queue, u unit) {
+	h.busy &^= u
+	h.stored &^= u
+	for i := range q.n {
+		h.queue[(q.first+i)%queueSize].stored &^= u
+	}
+}
+
+// pushes notes what belongs to an instruction that is put into the queue.
+func (h *hazard) pushes(at uint32) {
+	h.queue[at] = pushedNote{h.pushed, h.stored}
+	h.stored = 0
+}
+
+// begins takes into account what the core stored before it pushed the instruction that is executed next.
+func (h *hazard) begins(q *queue) {
+	from := &h.stored
+	if q.n > 0 {
+		from = &h.queue[q.first].stored
+	}
+	h.busy |= *from
+	*from = 0
+}
+
+// assumes reports whether the instruction that is executed next may rely on a.
+func (h *hazard) assumes(q *queue, a Assumptions) bool {
+	have := h.pushed
+	if q.n > 0 { // it is the first there
+		have = h.queue[q.first].assume
+	}
+	return have&a == a
+}
+
+// overlaps reports whether the matrix unit may still write rows that an SFPLOAD reads.
+func (h *hazard) overlaps(row uint32) bool {
+	row &^= 3
+	for _, m := range h.matrix {
+		if m.first < row+4 && row < m.end {
+			return true
+		}
+	}
+	return false
+}
