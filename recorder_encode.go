@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
@@ -207,7 +208,7 @@ func (r *Recorder) keepKernels(n *flowNode) {
 		}
 		calls = calls || n.call != nil // which bring kernels of their own
 	})
-	if calls || !dispatch.FitKernels(r.state, images) {
+	if calls || !program.FitKernels(r.state, images) {
 		r.state = r.state.ResetWithoutKernels()
 		return
 	}

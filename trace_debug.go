@@ -157,11 +157,11 @@ func (s *debugSession) Head(ctx context.Context, part int) error {
 	if err != nil {
 		return err
 	}
-	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.StateAfter(0))
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.Dispatcher().After(0))
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
-	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.StateAfter(programs))
+	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.Dispatcher().After(programs))
 }
 
 func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
@@ -195,7 +195,7 @@ func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, progra
 			peers = append(peers, tracebuf.Peer{Dispatcher: p.q.dispatcher(), Recorded: recorded[i]})
 		}
 	}
-	return q.edge(nil, peers, e, q.q.StateAfter(programs).Expected)
+	return q.edge(nil, peers, e, q.q.Dispatcher().After(programs).Expected)
 }
 
 func (s *debugSession) Stamp(ctx context.Context, part int) (func() (uint64, bool), error) {
@@ -272,7 +272,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		return nil, err
 	}
 	prep := &dispatch.Prepared{
-		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.StateAfter(piece.After),
+		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.Dispatcher().After(piece.After),
 	}
 	if piece.Before == 0 {
 		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)

@@ -1,53 +1,22 @@
 package reprise
 
 import (
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
 // flow describes the part, and what it calls, for hang reports.
-func (p *part) flow() *dispatch.TraceFlow {
-	im, patched := p.image, len(p.params.patches.All()) > 0
-	var cores []chip.Range // by program
-	for _, x := range p.programs {
-		cores = append(cores, x.image.Bounds())
+func (p *part) flow() *postmortem.Trace {
+	t := &postmortem.Trace{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image, Steps: p.image.Steps,
+		Patched: len(p.params.patches.All()) > 0}
+	for _, x := range p.programs { // none if the trace is loaded from a file
+		t.Cores = append(t.Cores, x.image.Bounds())
 	}
-	f := &dispatch.TraceFlow{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image,
-		Steps: func() []dispatch.TraceStep { return flowSteps(im, cores, patched) }}
 	for _, o := range p.called() {
 		c := o.prep.Flow
 		if c == nil {
 			c = o.flow()
 		}
-		f.Calls = append(f.Calls, c)
+		t.Calls = append(t.Calls, c)
 	}
-	return f
-}
-
-// flowSteps are the steps of an image for hang reports. If it is patched, the numbers of iterations may have been changed.
-func flowSteps(im *tracebuf.Image, cores []chip.Range, patched bool) []dispatch.TraceStep {
-	out := make([]dispatch.TraceStep, len(im.Steps))
-	for i := range im.Steps {
-		s := &im.Steps[i]
-		out[i] = dispatch.TraceStep{Name: s.Name, Offset: s.Offset, Loop: s.Control.Loop, Target: s.Control.Target, Call: s.Control.Callee}
-		switch s.Control.Kind {
-		case tracebuf.ControlNone:
-			if s.Program != tracebuf.NoProgram {
-				out[i].Kind = dispatch.TraceRun
-				if s.Program < len(cores) { // otherwise the trace is loaded from a file
-					out[i].Cores = cores[s.Program]
-				}
-			}
-		case tracebuf.ControlLoop:
-			out[i].Kind, out[i].Enters = dispatch.TraceLoop, s.Control.Count > 0 && !patched
-		case tracebuf.ControlEnd:
-			out[i].Kind = dispatch.TraceLoopEnd
-		case tracebuf.ControlBranch:
-			out[i].Kind = dispatch.TraceBranch
-		case tracebuf.ControlCall:
-			out[i].Kind = dispatch.TraceCall
-		}
-	}
-	return out
+	return t
 }

@@ -8,10 +8,12 @@ import (
 	"strings"
 
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -70,8 +72,8 @@ func (t *fixture) mixImage(on chip.Range, number uint32, at uint32, dram uint32)
 	t.ok(err)
 	banks := len(t.ch.DRAMBanks())
 	t.ok(out.Place(dram, banks))
-	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: dispatch.BinaryPageSize, HostPage: dispatch.BinaryPageSize,
-		Pages: len(out.Binary()) / dispatch.BinaryPageSize, Banks: banks}
+	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: program.BinaryPageSize, HostPage: program.BinaryPageSize,
+		Pages: len(out.Binary()) / program.BinaryPageSize, Banks: banks}
 	t.ok(t.q.Write(t.ctx, &iv, 0, out.Binary()))
 	t.finish()
 	return out

@@ -62,14 +62,17 @@ stream                     -> reprise allocator  # messages between running kern
 observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug dispatch dispatch/postmortem dispatch/program dispatch/cq dispatch/abi kernels kernels/metal kmd internal/callsite internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
 tracebuf                   -> dispatch/cq dispatch/abi kernels/print chip  # the image of a trace, its commands, its file
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
+dispatch                   -> dispatch/postmortem dispatch/program dispatch/memmap dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch kmd internal/prefetch internal/nap chip  # command queues
+dispatch/postmortem        -> dispatch/program dispatch/memmap dispatch/cq dispatch/abi tracebuf kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack chip  # what a device that stopped was doing
+dispatch/program           -> dispatch/memmap dispatch/cq dispatch/abi kernels/print chip  # programs as commands, and what they leave on the workers
+dispatch/memmap            -> dispatch/cq dispatch/abi chip  # where the parts of a command queue lie
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip  # what carries queues over Ethernet, as images
