@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -134,10 +135,10 @@ void kernel_main() {
 			}
 			b.must(err)
 			return reprise.Kernel{Name: name, Image: image, Processor: p, Cores: cores,
-				Args: func(chip.Core) []uint32 { return []uint32{dispatch.MaxCircularPages} }}
+				Args: func(chip.Core) []uint32 { return []uint32{program.MaxCircularPages} }}
 		}
 		x := b.load(&reprise.Program{
-			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: dispatch.MaxCircularPages}},
+			Name: "most", CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: 16, Pages: program.MaxCircularPages}},
 			Kernels: []reprise.Kernel{kernel("produce", chip.BRISC, "PRODUCER"), kernel("consume", chip.NCRISC)},
 		})
 		b.must(b.queue.Run(b.ctx, x))

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -65,7 +67,7 @@ func TestHangLeavesADump(t *testing.T) {
 		f, err := os.Open(h.File)
 		b.must(err)
 		defer f.Close()
-		d, err := dispatch.ReadDump(f)
+		d, err := postmortem.ReadDump(f)
 		b.must(err)
 		var text strings.Builder
 		b.must(d.Print(&text))

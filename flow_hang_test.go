@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
@@ -105,7 +106,7 @@ func TestHangNamesTheProgram(t *testing.T) {
 }
 
 // described is as "spin/t[0 1]": program, trace and loops.
-func described(p dispatch.TraceProgram) string {
+func described(p postmortem.TraceProgram) string {
 	return p.Program + "/" + p.Trace + fmt.Sprint(p.Loops)
 }
 
@@ -164,7 +165,7 @@ func TestHangNamesTheProgramAnywhere(t *testing.T) {
 			b.must(trace.Replay(b.ctx))
 			h := b.hang(b.queue.Wait(b.ctx))
 			ps := h.Dump.Queues[0].Programs
-			if !slices.ContainsFunc(ps, func(p dispatch.TraceProgram) bool { return p.Program == "spin" }) {
+			if !slices.ContainsFunc(ps, func(p postmortem.TraceProgram) bool { return p.Program == "spin" }) {
 				b.Errorf("seed %d: %v are named\n%s", seed, ps, h.Detail())
 			}
 			if len(ps) == 1 {

@@ -9,12 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -94,8 +95,8 @@ func TestWhileLimit(t *testing.T) {
 		if err := b.queue.Wait(b.ctx); !errors.As(err, &hang) {
 			b.Fatalf("a run-away loop: %v, want a hang", err)
 		}
-		want := []dispatch.LoopState{{Loop: 0, Iteration: 0, Of: 3}, {Loop: 1, Iteration: 6, Of: 6}}
-		if diff := cmp.Diff(want, hang.Dump.Queues[0].Device.Loops, cmpopts.IgnoreFields(dispatch.LoopState{}, "Trace")); diff != "" {
+		want := []memmap.Loop{{Loop: 0, Iteration: 0, Of: 3}, {Loop: 1, Iteration: 6, Of: 6}}
+		if diff := cmp.Diff(want, hang.Dump.Queues[0].Device.Loops, cmpopts.IgnoreFields(memmap.Loop{}, "Trace")); diff != "" {
 			b.Errorf("loops (-want +got):\n%s", diff)
 		}
 		detail := hang.Detail()

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
@@ -45,7 +46,7 @@ type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
-	Pages    int // up to dispatch.MaxCircularPages
+	Pages    int // up to program.MaxCircularPages
 	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
 	// circular buffers of all programs share the memory. Otherwise the memory is the caller's, such as that of a Buffer with
 	// a shard on each of the cores, which is listed in Program.Buffers unless something else keeps it allocated. TT-Metal
@@ -155,7 +156,7 @@ func (x *Executable) prepare(p *Program) error {
 // request is for the kernels' DRAM.
 func (x *Executable) request() allocator.Request {
 	return allocator.Request{
-		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: dispatch.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
+		Kind: allocator.DRAM, Size: uint64(len(x.image.Binary())), PageSize: program.BinaryPageSize, Owner: x.Name(), Tag: "kernels",
 		Site: userPC(),
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -441,7 +441,7 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 func (a *argRead) commands() []cq.ReadArg {
 	var out []cq.ReadArg
 	for some := range slices.Chunk(a.targets, cq.MaxArgTargets) {
-		out = append(out, cq.ReadArg{OffsetIndex: dispatch.ArgOffset, NOC: a.noc, Addr: a.addr, Targets: some})
+		out = append(out, cq.ReadArg{OffsetIndex: program.ArgOffset, NOC: a.noc, Addr: a.addr, Targets: some})
 	}
 	return out
 }

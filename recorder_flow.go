@@ -9,6 +9,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -537,7 +538,7 @@ func (e encoder) Kernels(n *node) {
 			}
 		}
 	})
-	if calls || !dispatch.FitKernels(e.state, images) {
+	if calls || !program.FitKernels(e.state, images) {
 		e.state = e.state.ResetWithoutKernels()
 		return
 	}

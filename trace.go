@@ -322,7 +322,7 @@ func (t *Trace) Parts() []Part {
 		out[i] = Part{
 			Queue: p.q, Steps: p.image.Steps, Params: p.params.describe(buffersOf(t.parts, p.q.d)),
 			Extents: p.extents(), Size: len(p.image.Bytes),
-			ReplayBytes: len(p.prep.Bytes), ReplayCommands: p.prep.Commands(p.q.d.disp),
+			ReplayBytes: len(p.prep.Bytes), ReplayCommands: p.prep.Commands(),
 		}
 	}
 	return out

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
@@ -160,11 +160,11 @@ func (s *debugSession) Head(ctx context.Context, part int) error {
 	if err != nil {
 		return err
 	}
-	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.StateAfter(0))
+	return s.rs[part].Commands(ctx, p.name, head.Bytes[:head.ExecBuf], p.counts(head), p.q.q.Dispatcher().After(0))
 }
 
 func (s *debugSession) Send(ctx context.Context, part int, name string, commands []byte, programs int) error {
-	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.StateAfter(programs))
+	return s.rs[part].Commands(ctx, name, commands, nil, s.t.parts[part].q.q.Dispatcher().After(programs))
 }
 
 func (s *debugSession) Word(ctx context.Context, part, at int) (uint32, error) {
@@ -198,7 +198,7 @@ func (s *debugSession) Edge(part int, recorded []uint32, e tracebuf.Edge, progra
 			peers = append(peers, tracebuf.Peer{Dispatcher: p.q.dispatcher(), Recorded: recorded[i]})
 		}
 	}
-	return q.edge(nil, peers, e, q.q.StateAfter(programs).Expected)
+	return q.edge(nil, peers, e, q.q.Dispatcher().After(programs).Expected)
 }
 
 func (s *debugSession) Stamp(ctx context.Context, part int) (func() (uint64, bool), error) {
@@ -275,7 +275,7 @@ func (p *placed) place(ctx context.Context, piece *debug.Piece) (*dispatch.Prepa
 		return nil, err
 	}
 	prep := &dispatch.Prepared{
-		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.StateAfter(piece.After),
+		Queue: t.q.q, Name: t.name, Bytes: replay.Bytes[replay.ExecBuf:], Image: im.Bytes[:im.Size], After: t.q.q.Dispatcher().After(piece.After),
 	}
 	if piece.Before == 0 {
 		prep.Bytes, prep.Counts = replay.Bytes, t.counts(replay)
@@ -459,47 +459,18 @@ func (l *controlLog) stop(ctx context.Context) (log []cq.TurnEntry, dropped int,
 }
 
 // flow describes the part, and what it calls, for hang reports.
-func (p *part) flow() *dispatch.TraceFlow {
-	im, patched := p.image, len(p.params.patches.All()) > 0
-	var cores []chip.Range // by program
-	for _, x := range p.programs {
-		cores = append(cores, x.image.Bounds())
+func (p *part) flow() *postmortem.Trace {
+	t := &postmortem.Trace{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image, Steps: p.image.Steps,
+		Patched: len(p.params.patches.All()) > 0}
+	for _, x := range p.programs { // none if the trace is loaded from a file
+		t.Cores = append(t.Cores, x.image.Bounds())
 	}
-	f := &dispatch.TraceFlow{Name: p.name, Addr: uint32(p.ext.Addr), Image: p.prep.Image,
-		Steps: func() []dispatch.TraceStep { return flowSteps(im, cores, patched) }}
 	for _, o := range p.called() {
 		c := o.prep.Flow
 		if c == nil {
 			c = o.flow()
 		}
-		f.Calls = append(f.Calls, c)
+		t.Calls = append(t.Calls, c)
 	}
-	return f
-}
-
-// flowSteps are the steps of an image for hang reports. If it is patched, the numbers of iterations may have been changed.
-func flowSteps(im *tracebuf.Image, cores []chip.Range, patched bool) []dispatch.TraceStep {
-	out := make([]dispatch.TraceStep, len(im.Steps))
-	for i := range im.Steps {
-		s := &im.Steps[i]
-		out[i] = dispatch.TraceStep{Name: s.Name, Offset: s.Offset, Loop: s.Control.Loop, Target: s.Control.Target, Call: s.Control.Callee}
-		switch s.Control.Kind {
-		case flow.None:
-			if s.Program != tracebuf.NoProgram {
-				out[i].Kind = dispatch.TraceRun
-				if s.Program < len(cores) { // otherwise the trace is loaded from a file
-					out[i].Cores = cores[s.Program]
-				}
-			}
-		case flow.Loop:
-			out[i].Kind, out[i].Enters = dispatch.TraceLoop, s.Control.Count > 0 && !patched
-		case flow.End:
-			out[i].Kind = dispatch.TraceLoopEnd
-		case flow.Branch:
-			out[i].Kind = dispatch.TraceBranch
-		case flow.Call:
-			out[i].Kind = dispatch.TraceCall
-		}
-	}
-	return out
+	return t
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -241,7 +242,7 @@ func (l *loading) match() (afters []dispatch.Detached, err error) {
 				return nil, err
 			}
 		}
-		after, err := t.q.q.ParseDetached(t.image.After, t.image.Counted())
+		after, err := t.q.q.Dispatcher().ParseDetached(t.image.After, t.image.Counted())
 		if err != nil {
 			return nil, err
 		}
@@ -405,8 +406,8 @@ func (t *part) keep(b *Buffer) error {
 // loadKernels gives a program's kernels memory and writes them there.
 func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	d := t.q.d
-	x := &Executable{d: d, image: dispatch.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
-	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: dispatch.BinaryPageSize,
+	x := &Executable{d: d, image: program.BinaryImage(p.Name, p.Binary, p.Prints), released: true}
+	ext, err := d.mem.Allocate(allocator.Request{Kind: allocator.DRAM, Size: uint64(len(p.Binary)), PageSize: program.BinaryPageSize,
 		Owner: p.Name, Tag: "kernels", Site: userPC()})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/tracebuf"
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
@@ -141,7 +142,7 @@ func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	for _, x := range t.programs {
 		bin := x.image.Binary()
 		im.Programs = append(im.Programs, tracebuf.Program{Name: x.Name(), Binary: bin, Addr: x.bin.Addr,
-			Pages: len(bin) / dispatch.BinaryPageSize, Prints: x.image.Prints()})
+			Pages: len(bin) / program.BinaryPageSize, Prints: x.image.Prints()})
 	}
 	if im.Relocs == nil {
 		im.Relocs = t.relocations()

@@ -27,7 +27,7 @@ import (
 
 // EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace over several queues: an
 // address in their L1, a multiple of 16.
-func (q *Queue) EdgeWord() uint32 { return q.d.ctl.edgeWord[q.id] }
+func (q *Queue) EdgeWord() uint32 { return q.d.ctl.EdgeWord[q.id] }
 
 // Batch is prepared commands for one or more queues, of one device or several, that are submitted as one: all queues take
 // their part or none, and several devices start together. A Batch may be submitted from several goroutines.
@@ -136,7 +136,7 @@ func joinable(parts []*Prepared) error {
 			if o.Queue == p.Queue {
 				return fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
 			}
-			if p.Queue.shared && o.Queue.set == p.Queue.set {
+			if p.Queue.set.shared && o.Queue.set == p.Queue.set {
 				return fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id,
 					p.Queue.id)
 			}
@@ -155,7 +155,7 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 		return b, nil
 	}
 	b := &Batch{parts: make([]batchPart, len(parts)), errs: make([]error, len(parts))}
-	devices := map[*Device]bool{}
+	devices := map[*machine]bool{}
 	for i, p := range parts {
 		b.parts[i].Prepared = p
 		b.locks = append(b.locks, p.Queue)
@@ -180,7 +180,7 @@ func link(parts []*Prepared) error {
 	for i, p := range parts {
 		d := p.Queue.d
 		b := cq.NewBuilder(d.layout(), nil)
-		for _, peer := range d.queues {
+		for _, peer := range p.Queue.all {
 			if peer != p.Queue && slices.ContainsFunc(parts, func(o *Prepared) bool { return o.Queue == peer }) {
 				at := b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: d.ctl.LastEvent[peer.id]})
 				peers[i] = append(peers[i], peerWait{peer: peer, at: at + cq.AtWaitCount})
@@ -246,7 +246,7 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 			q.leaveBy(recover(), &err, before)
 		}
 	}()
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.set.shared { // not on the usual way
 		err = q.submittableLocked(p, nil)
 	}
 	if err == nil {
@@ -384,7 +384,7 @@ func (b *Batch) prepareLocked(i *int, ctx context.Context, rs []*Reservation) {
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.set.shared || len(rs) > 0 { // not on the usual way
 		if err := q.submittableLocked(p.Prepared, rs); err != nil {
 			return err
 		}

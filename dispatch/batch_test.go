@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -39,7 +40,7 @@ func batched(tb testing.TB, qs ...*Queue) *Batch {
 func entries(q *Queue, from uint64) []uint16 {
 	var out []uint16
 	for i := from; i < q.rings.fetch.put; i++ {
-		out = append(out, q.tiles.prefetchL1.Load16(uint64(q.rings.fetch.addr(uint32(i%fetchEntries)))))
+		out = append(out, q.tiles.prefetchL1.Load16(uint64(q.rings.fetch.addr(uint32(i%memmap.FetchEntries)))))
 	}
 	return out
 }
@@ -50,7 +51,7 @@ func full(tb testing.TB, q *Queue) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
 	defer cancel()
 	for {
-		if err := q.sendLocked(ctx, make([]byte, maxCommandSize), false); err != nil {
+		if err := q.sendLocked(ctx, make([]byte, memmap.MaxCommandSize), false); err != nil {
 			return
 		}
 	}
@@ -183,7 +184,7 @@ func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
 // If a queue can't take its part none gets one, and the workers that the others share stay whose they were.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	a, b, two := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 2)
-	a.shared = true
+	a.set.shared = true
 	full(t, b)
 	full(t, two.queues[0])
 	put, wr := a.rings.fetch.put, a.rings.issue.wr
@@ -278,7 +279,7 @@ func TestBatchSubset(t *testing.T) {
 		}
 	}
 	for _, d := range []*Device{one, two} {
-		part, err := b.Subset(func(q *Queue) bool { return q.d == d })
+		part, err := b.Subset(func(q *Queue) bool { return q.d == d.machine })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +288,7 @@ func TestBatchSubset(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, q := range []*Queue{one.queues[0], two.queues[0], two.queues[1]} {
-			if submitted := q.rings.fetch.put > put[i]; submitted != (q.d == d) {
+			if submitted := q.rings.fetch.put > put[i]; submitted != (q.d == d.machine) {
 				t.Errorf("queue %d of %v: submitted %v, want %v", q.id, q.d.kd, submitted, !submitted)
 			}
 		}
@@ -301,7 +302,7 @@ func TestBatchSubset(t *testing.T) {
 func TestNewBatchRefusals(t *testing.T) {
 	d := hostOnlyDevice(t, 2)
 	q0, q1 := d.queues[0], d.queues[1]
-	shared := &workers{shared: true}
+	shared := &workers{workerSet: &workerSet{shared: true}}
 	for name, ps := range map[string][]*Prepared{
 		"no parts":            nil,
 		"no part":             {nil},
@@ -314,7 +315,7 @@ func TestNewBatchRefusals(t *testing.T) {
 		}
 	}
 	for _, q := range d.queues {
-		q.set, q.shared = shared, true
+		q.set, q.set.shared = shared, true
 	}
 	if _, err := NewBatch(prepared(t, q0), prepared(t, q1)); err == nil {
 		t.Error("the same workers: joined")
@@ -381,7 +382,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	stays := hostOnlyDevice(t, 1).queues[0]
 	d, drv := unpluggable(t, 2)
 	for _, q := range d.queues {
-		q.shared = false // as if they had workers of their own
+		q.set.shared = false // as if they had workers of their own
 		q.stream.end = partEnd{start: q.status.starts.Load()}
 	}
 	batch := batched(t, d.queues[0], stays, d.queues[1])

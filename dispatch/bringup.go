@@ -3,22 +3,18 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/firmware"
-)
-
-// Signals in byte 3 of a go message. Source: tt-metal dev_msgs.h.
-const (
-	signalDone        = 0x00
-	signalInit        = 0x40
-	signalGo          = 0x80
-	signalReplayTrace = 0xF0
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/dispatch/program"
 )
 
 // firmwareTimeout bounds the start of the base firmware. Source: tt-metal waits 10 s for it.
@@ -41,10 +37,10 @@ type Firmware struct {
 	CountsArgs bool
 }
 
-// countBytes returns the bytes before each block of arguments.
-func (f *Firmware) countBytes() uint32 {
+// argFormat returns how kernels get their arguments.
+func (f *Firmware) argFormat() program.ArgFormat {
 	if f != nil && f.CountsArgs {
-		return 4
+		return program.Counted
 	}
 	return 0
 }
@@ -88,8 +84,8 @@ func (f *Firmware) check(ch *chip.Chip, workers int) error {
 		return refuse("it was compiled for %d L1 banks, one for each worker, the chip has %d: build it on a machine with this kind of card",
 			f.L1Banks, workers)
 	}
-	if n := f.Layout.L1.LaunchEntries; n != launchEntries {
-		return refuse("it has %d launch messages, this runtime uses %d", n, launchEntries)
+	if n := f.Layout.L1.LaunchEntries; n != program.LaunchEntries {
+		return refuse("it has %d launch messages, this runtime uses %d", n, program.LaunchEntries)
 	}
 	for p := range f.Segments {
 		if len(f.Segments[p]) == 0 {
@@ -123,7 +119,7 @@ func (f *Firmware) place(p chip.Processor, s *Segment) (uint32, error) {
 }
 
 // checkFirmware returns an error unless the base firmware of both kinds of cores can run on them.
-func (d *Device) checkFirmware() error {
+func (d *machine) checkFirmware() error {
 	if f := d.opts.Firmware; f != nil {
 		if err := f.check(d.ch, len(d.l1Banks)); err != nil {
 			return err
@@ -136,7 +132,7 @@ func (d *Device) checkFirmware() error {
 }
 
 // bringUp loads the base firmware of each kind of core and starts all cores.
-func (d *Device) bringUp(ctx context.Context) error {
+func (d *machine) bringUp(ctx context.Context) error {
 	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
 		return fmt.Errorf("dispatch: bring-up: hold cores in reset: %w", err)
 	}
@@ -173,7 +169,7 @@ func (d *Device) bringUp(ctx context.Context) error {
 }
 
 // loadFirmware writes what cores in reset need to start: base firmware, mailbox, tables.
-func (d *Device) loadFirmware(f *Firmware, cores chip.Range) error {
+func (d *machine) loadFirmware(f *Firmware, cores chip.Range) error {
 	l1 := &f.Layout.L1
 	for p := range chip.Processor(chip.NumProcessors) {
 		for _, s := range f.Segments[p] {
@@ -228,7 +224,7 @@ func words(data []byte) []byte {
 }
 
 // virtualMap returns the virtual coordinates of the whole logical grid as a layout has them.
-func (d *Device) virtualMap(l *abi.Layout) ([]byte, error) {
+func (d *machine) virtualMap(l *abi.Layout) ([]byte, error) {
 	var columns, rows []chip.XY
 	w, h := d.ch.Grid()
 	for x := range w {
@@ -249,7 +245,7 @@ func (d *Device) virtualMap(l *abi.Layout) ([]byte, error) {
 }
 
 // awaitDone waits until a core's first go message is DONE, and calls meanwhile between polls.
-func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
+func (d *machine) awaitDone(ctx context.Context, c chip.Core, limit time.Duration, meanwhile func()) error {
 	xy, err := d.ch.Virtual(c)
 	if err != nil {
 		return err
@@ -260,7 +256,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 		if err != nil {
 			return err
 		}
-		if v>>24 == signalDone {
+		if v>>24 == postmortem.SignalDone {
 			return nil
 		}
 		if err := d.kd.Fault(); err != nil {
@@ -268,7 +264,7 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 		}
 		meanwhile()
 		if err := w.pause(ctx); err != nil {
-			return fmt.Errorf("go message is %#08x, expected the signal DONE; %v: %w", v, d.coreState(c), err)
+			return fmt.Errorf("go message is %#08x, expected the signal DONE; %v: %w", v, d.report.Core(c), err)
 		}
 	}
 }
@@ -276,4 +272,52 @@ func (d *Device) awaitDone(ctx context.Context, c chip.Core, limit time.Duration
 // jump encodes the RISC-V instruction JAL x0 to a target below 1 MiB from address 0, where BRISC starts.
 func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
+}
+
+// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with
+// one firmware need not run with another.
+func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
+	f := d.opts.Firmware
+	if f == nil {
+		return HashFirmware(d.ch.Arch(), nil)
+	}
+	return HashFirmware(d.ch.Arch(), func(yield func(uint32, []byte) bool) {
+		for p := range f.Segments {
+			for _, s := range f.Segments[p] {
+				if !yield(s.Addr, s.Data) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// HashFirmware returns what FirmwareHash returns for a device of an architecture with this runtime's own command-queue
+// firmware. workers are the segments, by processor and address, of base firmware that replaces the workers' own; nil for none.
+func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]byte, error) {
+	var sum [sha256.Size]byte
+	base, err := firmware.Base(a)
+	if err != nil {
+		return sum, err
+	}
+	images := base[:]
+	for _, name := range []string{firmware.Prefetch, firmware.Dispatch, firmware.DispatchS} {
+		image, err := firmware.CQ(a, name)
+		if err != nil {
+			return sum, err
+		}
+		images = append(images, image)
+	}
+	h := sha256.New()
+	for _, image := range images {
+		h.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(image)))) // never fails
+		h.Write(image)
+	}
+	if workers != nil {
+		for addr, data := range workers {
+			h.Write(binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, addr), uint32(len(data))))
+			h.Write(data)
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
 }

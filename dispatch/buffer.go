@@ -1,5 +1,12 @@
 package dispatch
 
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+)
+
 // Buffer is device memory in pages, of which transfers move any range of bytes: the pages of an Interleaved buffer, those
 // of a buffer that is sharded over cores, or some of either.
 type Buffer struct {
@@ -133,4 +140,338 @@ func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 		iv: Interleaved{DRAM: dram, Addr: addr, PageSize: uint32(n), HostPage: uint32(n), Pages: bank + 1, Banks: bank + 1},
 		at: bank * n,
 	}
+}
+
+// Write writes data to the buffer through a queue, from byte off on, after everything so far in the queue has run. It
+// returns once the data are copied. Of memory's units that are only written in part it reads the others' bytes first,
+// and waits for them. The error is a *TransferError if the range isn't inside the buffer.
+func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) error {
+	if err := b.check("write", off, len(data)); err != nil {
+		return err
+	}
+	var gathered []byte
+	return b.eachChunk(off, len(data), b.mostCopied(), func(c chunk) error {
+		part := data[c.off-off:][:c.n]
+		if c.inPage {
+			return b.writeInPage(ctx, q, c.off, part)
+		}
+		if gaps := c.gathered(); gaps != 0 {
+			page, stride := b.page(), int(b.Whole.PageSize)
+			gathered = append(gathered[:0], make([]byte, gaps)...)
+			for i := 0; i*page < len(part); i++ {
+				copy(gathered[i*stride:], part[i*page:][:page])
+			}
+			part = gathered
+		}
+		return q.Write(ctx, &c.iv, c.at, part)
+	})
+}
+
+// writeInPage writes to part of a page. Units of which only some bytes are to be written are read first.
+func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte) error {
+	unit := b.unit(q)
+	for len(data) > 0 {
+		n := len(data) &^ (unit - 1)
+		before := off % b.page() % unit // bytes of the unit before off
+		if before == 0 && n > 0 {
+			c := b.chunkInPage(off, n)
+			if err := q.Write(ctx, &c.iv, c.at, data[:n]); err != nil {
+				return err
+			}
+		} else {
+			n = min(unit-before, len(data))
+			c := b.chunkInPage(off-before, unit)
+			whole := make([]byte, unit)
+			if err := q.Read(ctx, &c.iv, c.at, whole); err != nil {
+				return err
+			}
+			copy(whole[before:], data[:n])
+			if err := q.Write(ctx, &c.iv, c.at, whole); err != nil {
+				return err
+			}
+		}
+		off, data = off+n, data[n:]
+	}
+	return nil
+}
+
+// StartRead puts a read of the buffer, from byte off on, into a queue, as t. dst belongs to the read until t is done or
+// abandoned. If it fails, it abandons t. The error is a *TransferError if the range isn't inside the buffer.
+func (b *Buffer) StartRead(ctx context.Context, q *Queue, t *Transfer, off int, dst []byte) error {
+	if err := b.check("read", off, len(dst)); err != nil {
+		return err
+	}
+	if err := b.addReads(ctx, q, t, off, dst); err != nil {
+		t.Abandon()
+		return err
+	}
+	return nil
+}
+
+// addReads starts reads of a range of the buffer and adds them to a transfer.
+func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int, dst []byte) error {
+	if len(dst) == 0 {
+		return into.add(q.StartRead(ctx, &b.Whole, 0, dst))
+	}
+	return b.eachChunk(off, len(dst), b.mostCopied(), func(c chunk) error {
+		part := dst[c.off-off:][:c.n]
+		to := part
+		switch gaps := c.gathered(); {
+		case c.inPage: // whole units of the page
+			unit := b.unit(q)
+			before := c.off % b.page() % unit
+			to = make([]byte, (before+c.n+unit-1)&^(unit-1))
+			c = b.chunkInPage(c.off-before, len(to))
+			into.spread = append(into.spread, spread{part, to[before:], len(part), 0})
+		case gaps != 0:
+			to = make([]byte, gaps)
+			into.spread = append(into.spread, spread{part, to, b.page(), int(b.Whole.PageSize)})
+		}
+		return into.add(q.StartRead(ctx, &c.iv, c.at, to))
+	})
+}
+
+// unit returns the granularity, in bytes, in which parts of a page are copied: a multiple of the alignment of reads and
+// writes of the memory.
+func (b *Buffer) unit(q *Queue) int {
+	if b.Whole.DRAM {
+		return int(q.d.pr.Align.DRAM())
+	}
+	return int(q.d.pr.Align.L1)
+}
+
+// mostCopied returns how many pages of a sharded buffer the host copies as one.
+func (b *Buffer) mostCopied() int {
+	const most = 64 << 10 // bytes
+	return max(1, most/int(b.Whole.PageSize))
+}
+
+// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory, in all its parts. The zero Transfer
+// is there to be started, by StartRead or StartDirect. Once that has succeeded, Wait, Done and Abandon may be called from
+// any goroutine.
+type Transfer struct {
+	last *Pending   // its last part, which arrives last
+	more []*Pending // the earlier parts
+	own  Pending    // last, of a transfer with pinned host memory
+
+	mu        sync.Mutex
+	spread    []spread // what has to be copied once all data have arrived
+	abandoned bool
+}
+
+// spread is a part of a read that arrives elsewhere, because its pages have gaps on the device or are read in part.
+type spread struct {
+	dst, from    []byte
+	page, stride int
+}
+
+// add adds a part to the transfer.
+func (t *Transfer) add(part *Pending, err error) error {
+	if err != nil {
+		return err
+	}
+	if t.last != nil {
+		t.more = append(t.more, t.last)
+	}
+	t.last = part
+	return nil
+}
+
+// Wait waits for the data. When it fails, the transfer is abandoned.
+func (t *Transfer) Wait(ctx context.Context) error {
+	if err := t.last.Wait(ctx); err != nil {
+		t.Abandon()
+		return err
+	}
+	t.arrange()
+	return nil
+}
+
+// Done reports whether all data have arrived, without waiting.
+func (t *Transfer) Done() (bool, error) {
+	done, err := t.last.Done()
+	if done {
+		t.arrange()
+	}
+	return done, err
+}
+
+// arrange copies data that arrived elsewhere to where they belong, once.
+func (t *Transfer) arrange() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		return
+	}
+	for _, s := range t.spread {
+		for i := 0; i < len(s.dst); i += s.page {
+			copy(s.dst[i:i+s.page], s.from[i/s.page*s.stride:])
+		}
+	}
+	t.spread = nil
+}
+
+// Abandon returns the memory that is read into to the caller: nothing is written to it any more, unless it is pinned. The
+// transfer itself stays in the queue.
+func (t *Transfer) Abandon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.abandoned = true
+	for _, part := range t.more {
+		part.Abandon()
+	}
+	if t.last != nil {
+		t.last.Abandon()
+	}
+}
+
+// Reset prepares t to be started again, after its Wait has succeeded.
+func (t *Transfer) Reset() {
+	clear(t.more)
+	t.last, t.more, t.spread, t.abandoned = nil, t.more[:0], nil, false
+}
+
+// Direct is a transfer between a Buffer and pinned host memory. The device moves the data itself where it can: where the
+// place on the device and the place in host memory are equal modulo DirectAlign, from the first multiple of it on. The
+// host copies the rest, and pages below DirectMin that have gaps between them on the device.
+type Direct struct {
+	Read   bool // from the buffer to host memory
+	Offset int  // in the buffer
+	Host   *HostBuffer
+	At     int  // in the host memory
+	Size   int  // bytes
+	Strict bool // fail with a *DirectError, before anything is moved, where the addresses need a copy
+}
+
+func (d *Direct) op() string {
+	if d.Read {
+		return "read"
+	}
+	return "write"
+}
+
+// DirectError is returned when a strict transfer with pinned host memory would need a copy: it names the part.
+type DirectError struct {
+	Op     string // "read" or "write"
+	Offset int    // in the device's buffer, of the part
+	At     int    // in the host buffer
+	Size   int    // of the part
+}
+
+// Error implements error.
+func (e *DirectError) Error() string {
+	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, DirectAlign)
+}
+
+// StartDirect puts a transfer with pinned host memory, which has to stay pinned meanwhile, into a queue, as t. If it fails,
+// it abandons t; the device may still move parts of it until the queue was finished. The error is a *TransferError if a
+// range isn't inside the buffer or the host memory.
+func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direct) error {
+	p := direct{Direct: d, ctx: ctx, q: q, b: *b, t: t}
+	err := p.put()
+	if err != nil {
+		t.Abandon()
+	}
+	return err
+}
+
+// direct is a Direct that is put into a queue.
+type direct struct {
+	Direct
+	ctx context.Context
+	q   *Queue
+	b   Buffer // a copy: the compiler moves to the heap what is pointed to from here
+	t   *Transfer
+
+	dry      bool // only check that nothing needs a copy
+	used     bool // a part needed no copy
+	reported bool // the queue will report the end of the transfer
+}
+
+// put puts the whole transfer into the queue.
+func (d *direct) put() error {
+	if err := d.b.check(d.op(), d.Offset, d.Size); err != nil {
+		return err
+	}
+	if err := d.Host.check(d.At, d.Size); err != nil {
+		return err
+	}
+	if d.Strict {
+		d.dry = true
+		if err := d.move(); err != nil {
+			return err
+		}
+		d.dry = false
+	}
+	if err := d.move(); err != nil {
+		return err
+	}
+	switch {
+	case d.reported:
+		return d.t.add(&d.t.own, nil)
+	case d.used || d.t.last == nil: // else the last part that the host copies reports it
+		return d.t.add(&d.t.own, d.q.Report(d.ctx, &d.t.own))
+	}
+	return nil
+}
+
+// move moves all parts. Small pages with gaps between them are copied as a whole, since each would take commands of its
+// own.
+func (d *direct) move() error {
+	gaps := d.b.Whole.PageSize != d.b.Whole.HostPage
+	if gaps && (d.Strict || d.b.page() >= DirectMin) {
+		return d.b.eachPage(d.Offset, d.Size, d.moveDirectly)
+	}
+	return d.b.eachChunk(d.Offset, d.Size, math.MaxInt, func(c chunk) error {
+		if gaps && !c.inPage {
+			return d.copy(c.off, c.n)
+		}
+		return d.moveDirectly(c)
+	})
+}
+
+// host returns where a byte of the buffer belongs in host memory.
+func (d *direct) host(off int) int { return off - d.Offset + d.At }
+
+// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the NoC's unit, if the
+// addresses on the device and in host memory are equal modulo that unit. Otherwise it copies the chunk.
+func (d *direct) moveDirectly(c chunk) error {
+	const unit = DirectAlign
+	start, at := int(c.iv.Addr)%unit, d.host(c.off)
+	if start != at%unit {
+		return d.copy(c.off, c.n)
+	}
+	from, n := c.at, c.n
+	if head := min((unit-start)%unit, n); head > 0 {
+		if err := d.copy(c.off, head); err != nil {
+			return err
+		}
+		from, at, n = from+head, at+head, n-head
+	}
+	if n == 0 || d.dry {
+		return nil
+	}
+	first := !d.used
+	d.used = true
+	if !d.Read {
+		return d.q.WriteDirect(d.ctx, &c.iv, from, d.Host, at, n, first)
+	}
+	var report *Pending
+	if c.off+c.n == d.Offset+d.Size {
+		report, d.reported = &d.t.own, true
+	}
+	return d.q.ReadDirect(d.ctx, &c.iv, from, d.Host, at, n, first, report)
+}
+
+// copy has the host copy n bytes from byte off of the buffer on, by way of the queue's own memory.
+func (d *direct) copy(off, n int) error {
+	at := d.host(off)
+	if d.dry {
+		return &DirectError{Op: d.op(), Offset: off, At: at, Size: n}
+	}
+	mem := d.Host.Bytes()[at:][:n]
+	if d.Read {
+		return d.b.addReads(d.ctx, d.q, d.t, off, mem)
+	}
+	return d.b.Write(d.ctx, d.q, off, mem)
 }

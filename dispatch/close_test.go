@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -24,10 +25,10 @@ func TestCloseWithFullRings(t *testing.T) {
 	if err := q.Send(t.Context(), garbage, false); err != nil {
 		t.Fatal(err)
 	}
-	for d.coreState(q.tiles.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
+	for d.report.Core(q.tiles.prefetch).Processors[chip.BRISC].Waypoint != "BADC" { // or it would take some of what comes next
 		time.Sleep(time.Millisecond)
 	}
-	fillRing(t, q, maxCommandSize)
+	fillRing(t, q, memmap.MaxCommandSize)
 	fillRing(t, q, 64)
 	err = d.Close(t.Context())
 	var hang *HangError

@@ -3,17 +3,20 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
 // Debug is what of a device lies beside its queues, for tools that look at programs while they run. Its methods may be called
 // from any goroutine until the device is closed.
-type Debug struct{ d *Device }
+type Debug struct{ d *machine }
 
 // Debug returns the device's.
-func (d *Device) Debug() *Debug { return &Debug{d} }
+func (d *machine) Debug() *Debug { return &Debug{d} }
 
 // Name returns the name of the target.
 func (g *Debug) Name() string { return g.d.kd.String() }
@@ -65,3 +68,87 @@ func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint6
 // OnPrinting has a function called when there is another program that prints, before it can run; when one is about to be
 // forgotten, after it has run; and at a restart when the cores were stopped, before and after their rings are emptied. cancel ends that.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
+
+// watchArea is the bytes of the records of failed checks, which are zero when a core starts.
+func watchArea(l1 *abi.L1Map) int {
+	if l1.Watch == 0 {
+		return 0
+	}
+	return watch.AreaSize
+}
+
+// tiles is what kernels check NoC requests with.
+func (d *machine) tiles(l1 *abi.L1Map) []byte {
+	if l1.Tiles == 0 {
+		return nil
+	}
+	return abi.Tiles(d.ch)
+}
+
+// Waits without progress poll for failed checks after watchFirst, then after twice as long each time, up to watchLatest.
+const (
+	watchFirst  = 2 * time.Millisecond
+	watchLatest = 128 * time.Millisecond
+)
+
+// watchDue is when a wait polls for failed checks next.
+type watchDue struct {
+	next  time.Time
+	after time.Duration
+}
+
+// due returns true each time when they are to be polled for.
+func (d *watchDue) due() bool {
+	now := time.Now()
+	if now.Before(d.next) {
+		return false
+	}
+	d.after = min(max(2*d.after, watchFirst), watchLatest)
+	first := d.next.IsZero()
+	d.next = now.Add(d.after)
+	return !first
+}
+
+// watchedCores returns those of some cores on which kernels may report failed checks.
+func (d *machine) watchedCores(of chip.Range) (out []chip.Core) {
+	if d.worker.L1.Watch == 0 {
+		return nil
+	}
+	seen := map[chip.Core]bool{}
+	for _, p := range d.printing.all() {
+		for _, r := range p.Cores {
+			for c := range r.Cores() {
+				if of.Contains(c) && !seen[c] {
+					seen[c] = true
+					out = append(out, c)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// failures reads which checks have failed on a worker.
+func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
+	area := make([]byte, watch.AreaSize)
+	if err := d.read(c, d.worker.L1.Watch, area); err != nil {
+		return nil, fmt.Errorf("dispatch: read failed checks of %v: %w", c, err)
+	}
+	if !watch.Failed(area) {
+		return nil, nil
+	}
+	return watch.Failures(c, area, d.printing.all()), nil
+}
+
+// Failures returns the checks that have failed on workers whose kernels were compiled with kernels.Source.Watch.
+func (g *Debug) Failures() ([]watch.Failure, error) {
+	var out []watch.Failure
+	for _, c := range g.d.watchedCores(g.d.grid) {
+		fs, err := g.d.failures(c)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, fs...)
+	}
+	return out, nil
+}

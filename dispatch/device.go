@@ -9,46 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"math/rand/v2"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
-	"github.com/reprise-tt/reprise/internal/nap"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
-
-// Options tell Start what to bring up.
-type Options struct {
-	// Queues is the number of command queues, 1 or 2. 0 means 1.
-	Queues int
-	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it is for data from the
-	// device, the rest for commands and data to it.
-	QueueMemory uint32
-	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is left out uses the
-	// whole grid. The workers of two queues are equal or disjoint.
-	Workers map[int]chip.Range
-	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32 bits.
-	FirstEvent uint32
-	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
-	HangTimeout time.Duration
-	// Pace is how waits on the host poll.
-	Pace Pace
-	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the dispatcher has a relay and a
-	// page of its own and go signals pass through the prefetcher. The firmware takes both formats; this is to compare them.
-	StockWireFormat bool
-	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its own. It sets StockWireFormat,
-	// and the size of the queues' host memory is that of the files.
-	QueueFirmware *QueueFirmware
-	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
-	DumpDir string
-	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own.
-	Firmware *Firmware
-}
 
 const (
 	defaultQueueMemory = 16 << 20
@@ -57,38 +26,11 @@ const (
 
 // Device is a chip whose Tensix cores run the base firmware and some of them the command queues.
 type Device struct {
-	queuePlan
+	*machine
 
-	opened   time.Time // orders devices, with tie
-	tie      uint64    // random
-	kd       *kmd.Device
-	up       *uplink // nil if the chip has a PCI interface
-	ch       *chip.Chip
-	pr       *chip.Params
-	worker   *abi.Layout // of the cores that programs may use
-	queue    *abi.Layout // of the others, some of which are the command queues'
-	opts     Options
-	asked    uint32     // Options.QueueMemory as it was given
-	grid     chip.Range // cores that programs may use
-	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
-	sysmem   *kmd.HostMemory
-	queues   []*Queue
-	sets     []*workers // of the queues
-	eventXYs []uint32   // dispatch cores of all queues, as commands name them
-	seen     observed
-	power    func() error // releases the clock that guard raised
-	seed     maphash.Seed // of fingerprints
-
-	hostMu sync.Mutex
-	hosts  map[*HostBuffer]struct{} // pinned, beside sysmem
-
-	restarts atomic.Uint64
-	naps     nap.Sleeper
-
-	printing *printing
-
-	texts   atomic.Uint64 // programs compiled, which names their texts
-	kernels *sync.Map     // by textID, weak.Pointer[kernelTexts]; apart, for clean-ups must not keep the Device
+	queues []*Queue
+	power  func() error // releases the clock that guard raised
+	pinned hostBuffers
 }
 
 // Start brings the chip up: firmware on every core, then the command queues. The caller closes kd after the Device.
@@ -96,16 +38,16 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.Queues == 0 {
 		o.Queues = 1
 	}
-	if o.Queues < 1 || o.Queues > maxQueues {
-		return nil, fmt.Errorf("dispatch: start: %d command queues asked for, a device has 1 or %d", o.Queues, maxQueues)
+	if o.Queues < 1 || o.Queues > memmap.MaxQueues {
+		return nil, fmt.Errorf("dispatch: start: %d command queues asked for, a device has 1 or %d", o.Queues, memmap.MaxQueues)
 	}
 	asked := o.QueueMemory
 	if o.QueueMemory == 0 {
 		o.QueueMemory = defaultQueueMemory
 	}
-	if o.QueueMemory < minQueueSize || o.QueueMemory%pageSize != 0 {
+	if o.QueueMemory < memmap.MinQueueSize || o.QueueMemory%memmap.PageSize != 0 {
 		return nil, fmt.Errorf("dispatch: start: %d B of host memory for each queue asked for: give a multiple of %d B, at least %d B",
-			o.QueueMemory, pageSize, minQueueSize)
+			o.QueueMemory, memmap.PageSize, memmap.MinQueueSize)
 	}
 	if o.HangTimeout == 0 {
 		o.HangTimeout = defaultHangTimeout
@@ -131,8 +73,8 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: start: %w", err)
 	}
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), opts: o, asked: asked, worker: abi.Own(ch.Arch()),
-		queue: abi.Own(ch.Arch()), seed: maphash.MakeSeed(), kernels: new(sync.Map), printing: newPrinting()}
+	d := &Device{machine: newMachine(kd, ch, o)}
+	d.asked = asked
 	if o.Firmware != nil {
 		d.worker = o.Firmware.Layout
 	}
@@ -140,7 +82,7 @@ func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 		d.queue = o.QueueFirmware.Base.Layout
 	}
 	if u := kd.Uplink(); u != nil {
-		d.up = &uplink{Uplink: u, d: d}
+		d.up = &uplink{Uplink: u, d: d.machine}
 	}
 	if err := d.start(ctx); err != nil {
 		return nil, errors.Join(err, d.Close(ctx))
@@ -182,6 +124,7 @@ func (d *Device) start(ctx context.Context) error {
 	if err := d.planQueues(); err != nil {
 		return err
 	}
+	d.describe()
 	if err := d.bringUp(ctx); err != nil {
 		return err
 	}
@@ -193,16 +136,33 @@ func (d *Device) start(ctx context.Context) error {
 		return err
 	}
 	for id := range d.opts.Queues {
-		q, err := d.startQueue(id)
-		if err != nil {
+		q := newQueue(d.machine, id)
+		d.add(q)
+		if err := q.start(); err != nil {
+			d.queues = d.queues[:id]
 			return fmt.Errorf("dispatch: start: queue %d: %w", id, err)
 		}
-		d.queues = append(d.queues, q)
-		if err := d.probe(ctx, q); err != nil {
-			return err
+		if d.opts.QueueFirmware != nil {
+			if err := q.probe(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return d.guard()
+}
+
+// add makes a queue one of the device's.
+func (d *Device) add(q *Queue) {
+	q.set = &workers{workerSet: d.sets[q.id]}
+	for _, o := range d.queues {
+		if o.set.workerSet == q.set.workerSet {
+			q.set = o.set
+		}
+	}
+	d.queues = append(d.queues, q)
+	for _, o := range d.queues {
+		o.all = d.queues
+	}
 }
 
 // guard asks the driver for the full clock while the device is in use, and for stores that stop the dispatchers and
@@ -213,13 +173,14 @@ func (d *Device) guard() error {
 		_ = d.power()
 		d.power = nil
 	}
-	release, err := d.kd.HoldPower(kmd.PowerAIClock)
-	if err != nil {
-		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
-	}
-	d.power = release
+	var err error
 	if d.up != nil {
-		return d.up.guard()
+		d.power, err = d.up.guard()
+		return err
+	}
+	if d.power, err = d.kd.HoldPower(kmd.PowerAIClock); err != nil {
+		d.power = nil
+		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
 	}
 	var stores []kmd.NOCStore
 	for id := range d.queues {
@@ -239,57 +200,8 @@ func (d *Device) guard() error {
 	return nil
 }
 
-// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on Wormhole and the
-// last logical column on Blackhole, which hold the command queues. Source: tt-metal core descriptors
-// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
-func programGrid(ch *chip.Chip) chip.Range {
-	w, h := ch.Grid()
-	if ch.Arch() == chip.Wormhole {
-		return chip.Range{End: chip.Core{X: w - 1, Y: h - 2}}
-	}
-	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
-}
-
-// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on Blackhole.
-func (d *Device) queueGrid() chip.Range {
-	r := d.tensixRange()
-	if d.ch.Arch() == chip.Wormhole {
-		r.Start.Y = r.End.Y
-	} else {
-		r.Start.X = r.End.X
-	}
-	return r
-}
-
-// queueCores returns the prefetch core and the dispatch core of a queue.
-func (d *Device) queueCores(id int) (prefetch, dispatch chip.Core) {
-	return d.cores[id][0], d.cores[id][1]
-}
-
-// pinQueueMemory pins the host memory of all queues.
-func (d *Device) pinQueueMemory() (err error) {
-	if d.sysmem, err = d.hostSide().PinHostMemory(d.memory); err != nil {
-		return fmt.Errorf("memory of the command queues: %w", err)
-	}
-	return d.checkHostMemory()
-}
-
-// tensixRange is the whole logical Tensix grid.
-func (d *Device) tensixRange() chip.Range {
-	w, h := d.ch.Grid()
-	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
-}
-
 // WorkerLayout returns the layout of the workers' L1 and messages.
 func (d *Device) WorkerLayout() *abi.Layout { return d.worker }
-
-// layoutOf returns the layout of a core: a worker's or that of the cores that no program may use.
-func (d *Device) layoutOf(c chip.Core) *abi.Layout {
-	if d.grid.Contains(c) {
-		return d.worker
-	}
-	return d.queue
-}
 
 // Chip describes the chip.
 func (d *Device) Chip() *chip.Chip { return d.ch }
@@ -348,13 +260,46 @@ func (d *Device) Close(ctx context.Context) error {
 		}
 		d.power = nil
 	}
-	errs = append(errs, d.unpinHosts())
+	errs = append(errs, d.pinned.closeAll())
 	if d.sysmem != nil {
 		errs = append(errs, d.sysmem.Close())
 		d.sysmem = nil
 	}
 	d.naps.Close()
 	return errors.Join(errs...)
+}
+
+// Compile checks a program and turns it into commands. What its kernels print is known until DropPrints.
+func (d *Device) Compile(p *Program) (*Image, error) {
+	im, err := d.programs.Compile(p)
+	if err == nil {
+		d.HoldPrints(im)
+	}
+	return im, err
+}
+
+// PackedPage returns the bytes of a page in which commands for the dispatcher may share it (cq.Pack), 0 if each has to have
+// its own.
+func (d *Device) PackedPage() int { return d.programs.PackedPage() }
+
+// ReplayState returns the state in which a trace's commands run.
+func (d *Device) ReplayState() State { return d.programs.ReplayState() }
+
+// PinHost pins memory for transfers without a copy, as c says.
+func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
+	if d.up != nil {
+		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
+	}
+	if d.opts.QueueFirmware != nil {
+		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrQueueFirmware)
+	}
+	mem, err := d.kd.Pin(c)
+	if err != nil {
+		return nil, err
+	}
+	h := &HostBuffer{d: d.machine, of: &d.pinned, all: d.queues, mem: mem, bytes: mem.Bytes()}
+	d.pinned.add(h)
+	return h, nil
 }
 
 // endsLater returns a context that ends, with the same cause, some time after another one.
@@ -380,72 +325,19 @@ func endsLater(ctx context.Context, by time.Duration) (context.Context, context.
 	}
 }
 
-// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. It waits until the cores
-// are in reset: until the store arrives they use the host's memory.
-func (d *Device) hold() error {
-	if err := d.kd.Alive(); err != nil {
-		return err
-	}
-	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
-		return err
-	}
-	for c := range d.ch.Workers() {
-		if err := d.held(c); err != nil {
-			return fmt.Errorf("dispatch: hold core %v in reset: %w", c, err)
-		}
-	}
-	return nil
-}
+// After returns the state of a queue after a trace.
+func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
-// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe, about a microsecond.
-const heldTries = 10_000
+// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often. Compile does it for an image that it
+// returns; a trace does it for those of its programs, which it may outlive or, loaded from a file, knows alone.
+func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
 
-// held waits until a core is in reset.
-func (d *Device) held(c chip.Core) error {
-	xy, err := d.ch.Virtual(c)
-	if err != nil {
-		return err
-	}
-	var v uint32
-	for range heldTries {
-		if v, err = d.kd.Read32(xy, uint64(d.pr.SoftReset)); err != nil {
-			return err
-		}
-		if v&d.pr.ResetAll == d.pr.ResetAll {
-			return nil
-		}
-	}
-	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
-}
+// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read it once more, and then it is forgotten:
+// lines that nobody has read by then have no text.
+func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
 
-// write writes to the L1 of one core, bypassing the command queues.
-func (d *Device) write(c chip.Core, addr uint32, p []byte) error {
-	xy, err := d.ch.Virtual(c)
-	if err != nil {
-		return err
-	}
-	return d.kd.Write(xy, uint64(addr), p)
-}
-
-// read reads from the L1 of one core, bypassing the command queues.
-func (d *Device) read(c chip.Core, addr uint32, p []byte) error {
-	xy, err := d.ch.Virtual(c)
-	if err != nil {
-		return err
-	}
-	return d.kd.Read(xy, uint64(addr), p)
-}
-
-// multicast writes the same bytes to every core of a range, bypassing the command queues.
-func (d *Device) multicast(r chip.Range, addr uint64, p []byte) error {
-	for _, rect := range d.ch.Rects(r) {
-		if err := d.kd.Multicast(rect.Start, rect.End, addr, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *Device) multicastWord(r chip.Range, addr, v uint32) error {
-	return d.multicast(r, uint64(addr), []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, which only this
+// runtime's own command-queue firmware reports: Record returns [ErrQueueFirmware] otherwise.
+func (d *Device) NewEvent(name string, timed bool) *Event {
+	return &Event{d: d.machine, name: name, timed: timed}
 }

@@ -1,10 +1,6 @@
 package dispatch
 
-import (
-	"bytes"
-
-	"github.com/reprise-tt/reprise/dispatch/cq"
-)
+import "github.com/reprise-tt/reprise/dispatch/cq"
 
 // dialect is what tt-metal's command-queue firmware reads in commands in another way than this runtime builds them. Commands are
 // changed when they are sent, and traces when they are written to the device.
@@ -18,7 +14,7 @@ type dialect struct {
 const movedWaitStream = 2 * uint32(cq.WaitStream)
 
 // dialect returns that of a queue's firmware.
-func (d *Device) dialect(set *workers) dialect {
+func (d *machine) dialect(set *workerSet) dialect {
 	return dialect{movedWaits: d.ctl.WaitStream == movedWaitStream, slot: set.slot}
 }
 
@@ -45,15 +41,4 @@ func (t dialect) translate(l cq.Layout, stream []byte) {
 			}
 		}
 	}
-}
-
-// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are, unless it is tt-metal's and has other
-// flags, or the queue has a part of the workers.
-func (q *Queue) TraceBytes(image []byte) []byte {
-	if !q.translates {
-		return image
-	}
-	image = bytes.Clone(image)
-	q.dialect.translate(q.d.layout(), image)
-	return image
 }

@@ -41,7 +41,7 @@ func TestMoveWaits(t *testing.T) {
 		if want := []byte{8, 0x10, 9, 0x11, 0x18, 0x30, stall, stall&^8 | 0x10}; !bytes.Equal(changed, want) {
 			t.Errorf("%v: bytes changed are % x, want % x", arch, changed, want)
 		}
-		q := &Queue{d: &Device{ch: must(chip.New(arch, chip.Harvesting{}))}}
+		q := &Queue{d: &machine{ch: must(chip.New(arch, chip.Harvesting{}))}}
 		if b := q.TraceBytes(pinned); &b[0] != &pinned[0] {
 			t.Error("commands for the usual flags are copied")
 		}

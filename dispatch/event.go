@@ -23,7 +23,7 @@ import (
 // Waits can't form a cycle: a queue waits for a recording that was submitted before, so each command waits only for
 // commands that were submitted earlier.
 type Event struct {
-	d     *Device
+	d     *machine
 	name  string
 	timed bool
 
@@ -37,12 +37,6 @@ type recording struct {
 	start uint64 // which start of the queue it belongs to
 	site  uintptr
 	done  *completion
-}
-
-// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, which only this
-// runtime's own command-queue firmware reports: Record returns [ErrQueueFirmware] otherwise.
-func (d *Device) NewEvent(name string, timed bool) *Event {
-	return &Event{d: d, name: name, timed: timed}
 }
 
 // Name returns the event's name.
@@ -139,14 +133,6 @@ func (r *recording) broken() error {
 	}
 	return nil
 }
-
-// A record's payload: the id, then flags, then the time. This runtime's firmware reads the flags; tt-metal's doesn't, and
-// leaves the time as it is.
-const (
-	atEventFlags = 4
-	atEventTime  = 8
-	eventTimed   = 1
-)
 
 // Record records the event at this place in the queue. The recording is done when everything before it has run and all
 // results are in memory. site is a program counter that names the call in errors, or 0.
@@ -357,7 +343,7 @@ type Clock struct {
 // device's times to the host's; a reading of each queue relates the queues' clocks to each other.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
-	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.at, uint64(reg)) }
+	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.At, uint64(reg)) }
 	for {
 		before, err := read(pr.WallClockHigh)
 		if err != nil {
@@ -377,4 +363,19 @@ func (q *Queue) Clock() (Clock, error) {
 			return Clock{Cycles: uint64(before)<<32 | uint64(low), Host: start.Add(took / 2), Within: took / 2}, nil
 		}
 	}
+}
+
+// Wait waits until everything that was submitted before has run and all its results are in memory.
+func (q *Queue) Wait(ctx context.Context) error {
+	done, _, err := q.record(ctx, "wait", false)
+	if err != nil {
+		return err
+	}
+	return q.awaitReport(ctx, "the commands so far to finish", done)
+}
+
+// taskLocked returns what a wait for everything so far waits for, and how many programs and replays there were. mu is held.
+func (q *Queue) taskLocked() (t task, total uint32) {
+	total = q.stream.replays + uint32(q.stream.runs)
+	return task{last: q.history.name(), n: total - q.forecasts.waited.Load()}, total
 }

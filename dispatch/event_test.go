@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -39,7 +40,7 @@ func TestEventRecords(t *testing.T) {
 			if diff := cmp.Diff(want, wordsOf(q.comp.ring.mem[:32])); diff != "" {
 				t.Errorf("plain record (-want +got)\n%s", diff)
 			}
-			got := wordsOf(q.comp.ring.mem[pageSize : pageSize+32])
+			got := wordsOf(q.comp.ring.mem[memmap.PageSize : memmap.PageSize+32])
 			cycles, ok := timed.DeviceTime()
 			if !ok || cycles == 0 {
 				t.Errorf("the timed event has the time %d, %v", cycles, ok)
@@ -93,7 +94,7 @@ func TestRecordingTakesReportsOut(t *testing.T) {
 		if err := q.Record(t.Context(), e, 0); err != nil {
 			t.Fatal(err)
 		}
-		for int(q.comp.ring.available()) < q.comp.count()*pageSize { // until the device has reported all
+		for int(q.comp.ring.available()) < q.comp.count()*memmap.PageSize { // until the device has reported all
 			if t.Context().Err() != nil || q.comp.count() > tidyFrom+8 {
 				break
 			}

@@ -1,110 +1,23 @@
 package dispatch
 
 import (
-	"encoding/binary"
+	"bytes"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
-
-// Control flow in traces: what the commands of a body assume can't depend on how often it ran before. So bodies begin where
-// all programs are done, no completion is counted and the next launch message is the first one. The kernels that are on the
-// workers may stay there.
-
-// IsReset reports whether a stream needs no commands to get to where its Reset is.
-func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
-
-// Reset returns the state after all programs so far are done, the workers have taken their launch pointers back and the
-// completion count was cleared. Kernels stay where they are.
-func (s State) Reset() State {
-	r := &s.config
-	r.head, r.first, r.n = 0, 0, 0
-	for i := range r.texts.list {
-		r.texts.list[i].last = 0
-	}
-	s.Expected, s.launch = 0, 0
-	return s
-}
-
-// ResetWithoutKernels is Reset for a stream that doesn't know which kernels are on the workers.
-func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
-
-// SameKernels reports whether two states have the same kernels at the same places.
-func (s *State) SameKernels(o *State) bool {
-	return s.config.end == o.config.end && s.config.texts == o.config.texts
-}
-
-// FitKernels reports whether the kernels of all these programs can be on the workers at a time, beside those that are there in
-// state s. Then running the programs in any order, after their kernels were put there in this order, moves none of them.
-func FitKernels(s State, images []*Image) bool {
-	r := &s.config
-	before := r.texts
-	for _, im := range images {
-		r.makeRoom(im.slotSize)
-		if _, ok := r.find(im.id, 0); !ok {
-			r.place(im.id, im.textSize, im.slotSize, 0)
-		}
-	}
-	for _, im := range images {
-		r.makeRoom(im.slotSize)
-	}
-	for _, im := range images {
-		if _, ok := r.find(im.id, 0); !ok {
-			return false
-		}
-	}
-	for _, t := range before.list {
-		if _, ok := r.find(t.id, 0); !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// AppendKernels appends the commands that bring the kernels of a program, unless they are on the workers already, and moves st
-// past them.
-func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []byte {
-	r := &st.config
-	wait := r.makeRoom(im.slotSize)
-	if _, ok := r.find(im.id, uint32(st.Expected)); ok {
-		return dst
-	}
-	off, room := r.place(im.id, im.textSize, im.slotSize, uint32(st.Expected))
-	p := placement{base: im.configBase, text: im.configBase + off}
-	start := len(dst)
-	dst = append(dst, im.text.bytes...)
-	im.text.patch(dst[start:], &p, later(wait, room), im.stream, dispatcher, 0)
-	return dst
-}
-
-// KernelPages is RelayedPages for the commands of AppendKernels.
-func (im *Image) KernelPages() []int {
-	var pages []int
-	for _, r := range im.text.relays {
-		pages = append(pages, r.page)
-	}
-	return pages
-}
 
 // ControlFlow returns nil if traces of the queue may have loops, conditions and calls, and [ErrQueueFirmware] otherwise.
 func (q *Queue) ControlFlow() error {
-	if q.d.ctl.control == 0 {
+	if q.d.ctl.Loops == 0 {
 		return fmt.Errorf("dispatch: queue %d: control flow in traces: %w", q.id, ErrQueueFirmware)
 	}
 	return nil
 }
-
-// Offsets in the prefetcher's struct cq_control. Source: firmware, cq_prefetch_control.h.
-const (
-	controlAbort   = 0
-	controlAborted = 4
-	controlReplays = 8
-	controlDepth   = 12
-	controlLoops   = 16 // entries of controlLoop bytes: number, iterations left, iterations, address of the trace
-	controlLoop    = 16
-)
 
 // Abort asks the queue to end the replays that it was given so far where an iteration of a loop ends. Those without loops run to
 // their end. While another goroutine waits for room to submit something, it asks this only of the replay that is running.
@@ -118,14 +31,14 @@ func (q *Queue) Abort() (err error) {
 		if err := q.usable("abort"); err != nil {
 			return err
 		}
-		return q.control("abort", func(w controlWords) error { return w.store(controlAbort, q.stream.replays) })
+		return q.control("abort", func(w controlWords) error { return w.store(memmap.LoopsAbort, q.stream.replays) })
 	}
 	return q.control("abort", func(w controlWords) error {
-		n, err := w.load(controlReplays)
+		n, err := w.load(memmap.LoopsReplays)
 		if err != nil {
 			return err
 		}
-		return w.store(controlAbort, n)
+		return w.store(memmap.LoopsAbort, n)
 	})
 }
 
@@ -135,7 +48,7 @@ func (q *Queue) Aborted() (n uint32, err error) {
 		return 0, err
 	}
 	err = q.control("read how many replays were aborted", func(w controlWords) (err error) {
-		n, err = w.load(controlAborted)
+		n, err = w.load(memmap.LoopsAborted)
 		return err
 	})
 	return n, err
@@ -145,7 +58,7 @@ func (q *Queue) Aborted() (n uint32, err error) {
 func (q *Queue) control(op string, f func(controlWords) error) error {
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
-	err := q.overLocked(false)
+	err := q.overLifeLocked()
 	if err == nil {
 		var xy chip.XY
 		if xy, err = q.d.ch.Virtual(q.tiles.prefetch); err == nil {
@@ -161,39 +74,93 @@ func (q *Queue) control(op string, f func(controlWords) error) error {
 // controlWords are the words of a prefetcher's struct cq_control, by their offsets. They are read and written by the way that
 // leads to every core, also of a chip that is reached over Ethernet: the queue's own windows lead elsewhere there.
 type controlWords struct {
-	d    *Device
+	d    *machine
 	core chip.XY
 }
 
 func (w controlWords) load(off uint32) (uint32, error) {
-	return w.d.kd.Read32(w.core, uint64(w.d.ctl.control+off))
+	return w.d.kd.Read32(w.core, uint64(w.d.ctl.Loops+off))
 }
 
 func (w controlWords) store(off, v uint32) error {
-	return w.d.kd.Write32(w.core, uint64(w.d.ctl.control+off), v)
+	return w.d.kd.Write32(w.core, uint64(w.d.ctl.Loops+off), v)
 }
 
-// parseLoops reads the loops of a struct cq_control.
-func parseLoops(b []byte) []LoopState {
-	le := binary.LittleEndian
-	var out []LoopState
-	for i := range min(le.Uint32(b[controlDepth:]), cq.MaxLoops) {
-		l := b[controlLoops+controlLoop*i:]
-		count := le.Uint32(l[8:])
-		out = append(out, LoopState{Loop: le.Uint32(l), Iteration: count - le.Uint32(l[4:]), Of: count, Trace: le.Uint32(l[12:])})
+// ErrWireFormat is returned for what the stock wire format has no command for.
+var ErrWireFormat = errors.New("the stock wire format, with which the device was opened, has no command for it")
+
+// DeviceArgs returns nil if programs in traces of the queue may have arguments that the device computes, otherwise
+// [ErrQueueFirmware] or [ErrWireFormat].
+func (q *Queue) DeviceArgs() error {
+	var err error
+	switch {
+	case q.d.ctl.ArgWords == 0:
+		err = ErrQueueFirmware
+	case q.d.programs.PackedPage() == 0:
+		err = ErrWireFormat
+	default:
+		return nil
 	}
-	return out
+	return fmt.Errorf("dispatch: queue %d: arguments that the device computes: %w", q.id, err)
 }
 
-// LoopState is a loop that a queue's prefetcher is in.
-type LoopState struct {
-	Trace     uint32 `json:"trace"`     // address in every DRAM bank of the trace that has it
-	Loop      uint32 `json:"loop"`      // its number in the trace
-	Iteration uint32 `json:"iteration"` // from 0
-	Of        uint32 `json:"of"`        // iterations, or the most that there may be
+// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are, unless it is tt-metal's and has other
+// flags, or the queue has a part of the workers.
+func (q *Queue) TraceBytes(image []byte) []byte {
+	if !q.translates {
+		return image
+	}
+	image = bytes.Clone(image)
+	q.dialect.translate(q.d.layout(), image)
+	return image
 }
 
-// String is as "loop 2, iteration 5 of 10".
-func (l LoopState) String() string {
-	return fmt.Sprintf("loop %d of the trace at %#x, iteration %d of at most %d", l.Loop, l.Trace, l.Iteration, l.Of)
+// LogControl has the queue log what its prefetcher decides in the replays that are submitted from here on: entries of
+// cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a multiple of 16. It has room for entries of them. 0
+// ends the log: replays that were submitted before may still write to it until the queue has finished.
+func (q *Queue) LogControl(addr uint64, entries uint32) error {
+	if err := q.ControlFlow(); err != nil {
+		return err
+	}
+	bank := &q.d.ch.DRAMBanks()[0]
+	return q.control("log control flow", func(w controlWords) error {
+		if entries != 0 {
+			for off, v := range map[uint32]uint32{memmap.LoopsLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]), memmap.LoopsLogAddr: uint32(addr + bank.Offset),
+				memmap.LoopsLogged: 0} {
+				if err := w.store(off, v); err != nil {
+					return err
+				}
+			}
+		}
+		if err := w.store(memmap.LoopsLogLimit, entries); err != nil {
+			return err
+		}
+		_, err := w.load(memmap.LoopsLogLimit) // the words are there before the next replay's commands, which come another way
+		return err
+	})
+}
+
+// ReadControlLog reads the log that was begun with LogControl, with the same arguments, once the queue has finished, bypassing
+// the queue. dropped is how many entries the log had no room for.
+func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
+	if err := q.ControlFlow(); err != nil {
+		return nil, 0, err
+	}
+	var n uint32
+	if err := q.control("read the log of control flow", func(w controlWords) (err error) {
+		n, err = w.load(memmap.LoopsLogged)
+		return err
+	}); err != nil {
+		return nil, 0, err
+	}
+	kept := min(n, entries)
+	b := make([]byte, cq.TurnSize*kept)
+	if kept > 0 {
+		bank := &q.d.ch.DRAMBanks()[0]
+		if err := q.d.kd.Read(bank.Endpoint[0], addr+bank.Offset, b); err != nil {
+			return nil, 0, fmt.Errorf("dispatch: queue %d: read the log of control flow: %w", q.id, err)
+		}
+	}
+	log, err = cq.ParseTurns(b)
+	return log, int(n - kept), err
 }

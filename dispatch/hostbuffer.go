@@ -9,10 +9,12 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -32,7 +34,8 @@ const mostDirect = 256 << 10
 // HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and from it without a copy by
 // the host.
 type HostBuffer struct {
-	d     *Device
+	d     *machine
+	of    *hostBuffers
 	all   []*Queue // of the device
 	mem   *kmd.HostMemory
 	bytes []byte
@@ -40,8 +43,8 @@ type HostBuffer struct {
 
 	// Data that the device writes to the memory must be there before it is read from it, but a prefetcher works ahead of its
 	// dispatcher: it has to wait.
-	delivered atomic.Uint64    // transfers to the memory
-	settled   [maxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
+	delivered atomic.Uint64           // transfers to the memory
+	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
 }
 
 // edges counts what may have put new data into host memory before a queue's commands.
@@ -52,28 +55,6 @@ type edges struct {
 
 // ErrUnpinned is returned when pinned host memory is used after Unpin.
 var ErrUnpinned = errors.New("the host memory was unpinned already")
-
-// PinHost pins memory for transfers without a copy, as c says.
-func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
-	if d.up != nil {
-		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrRemoteChip)
-	}
-	if d.opts.QueueFirmware != nil {
-		return nil, fmt.Errorf("dispatch: pin host memory: %w: write and read through the queues", ErrQueueFirmware)
-	}
-	mem, err := d.kd.Pin(c)
-	if err != nil {
-		return nil, err
-	}
-	h := &HostBuffer{d: d, all: d.queues, mem: mem, bytes: mem.Bytes()}
-	d.hostMu.Lock()
-	defer d.hostMu.Unlock()
-	if d.hosts == nil {
-		d.hosts = map[*HostBuffer]struct{}{}
-	}
-	d.hosts[h] = struct{}{}
-	return h, nil
-}
 
 // Bytes returns the memory. It is valid until Unpin.
 func (h *HostBuffer) Bytes() []byte { return h.bytes }
@@ -102,7 +83,7 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 	for _, q := range h.all {
 		done, _, err := q.recordLocked(ctx, "unpin host memory", false)
 		if err == nil {
-			err = q.await(ctx, "the end of transfers with host memory that is unpinned", done.done, true, task{})
+			err = q.awaitLocked(ctx, "the end of transfers with host memory that is unpinned", done.done)
 		}
 		if err == nil {
 			err = done.lost
@@ -112,31 +93,50 @@ func (h *HostBuffer) unpin(ctx context.Context) error {
 		}
 	}
 	h.gone = true
-	h.d.hostMu.Lock()
-	delete(h.d.hosts, h)
-	h.d.hostMu.Unlock()
+	h.of.remove(h)
 	return h.mem.Close()
 }
 
-// unpinHosts unpins all memory when no core runs any more.
-func (d *Device) unpinHosts() error {
-	d.hostMu.Lock()
-	defer d.hostMu.Unlock()
+// hostBuffers is the pinned memory of a device, beside its queues'.
+type hostBuffers struct {
+	mu  sync.Mutex
+	all map[*HostBuffer]struct{}
+}
+
+func (p *hostBuffers) add(h *HostBuffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all == nil {
+		p.all = map[*HostBuffer]struct{}{}
+	}
+	p.all[h] = struct{}{}
+}
+
+func (p *hostBuffers) remove(h *HostBuffer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, h)
+}
+
+// closeAll unpins all memory when no core runs any more.
+func (p *hostBuffers) closeAll() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var errs []error
-	for h := range d.hosts {
+	for h := range p.all {
 		h.gone = true
 		errs = append(errs, h.mem.Close())
 	}
-	d.hosts = nil
+	p.all = nil
 	return errors.Join(errs...)
 }
 
-// repinHosts pins all memory again after the driver or a reset has ended its pins, in the order of the addresses that it had:
-// so it most likely has the same ones again, which programs and traces were given.
-func (d *Device) repinHosts() error {
-	d.hostMu.Lock()
-	defer d.hostMu.Unlock()
-	for _, h := range slices.SortedFunc(maps.Keys(d.hosts),
+// repin pins all memory again after the driver or a reset has ended its pins, in the order of the addresses that it had: so it most
+// likely has the same ones again, which programs and traces were given.
+func (p *hostBuffers) repin() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range slices.SortedFunc(maps.Keys(p.all),
 		func(a, b *HostBuffer) int { return cmp.Compare(a.mem.NOCAddr(), b.mem.NOCAddr()) }) {
 		if err := h.mem.Repin(); err != nil {
 			return err
@@ -187,7 +187,7 @@ func (e *HeldError) Error() string {
 }
 
 // addr returns the NoC address of n bytes of the memory, for the holder of a queue's mu.
-func (h *HostBuffer) addr(d *Device, at, n int) (uint64, error) {
+func (h *HostBuffer) addr(d *machine, at, n int) (uint64, error) {
 	switch {
 	case h.gone:
 		return 0, ErrUnpinned
@@ -209,7 +209,7 @@ func (h *HostBuffer) check(at, n int) error {
 }
 
 // pcieXY is the tile of host memory, as commands name it.
-func (d *Device) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
+func (d *machine) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
 
 // direct returns an error unless a range can be moved without a copy: bytes of one page, or whole pages without gaps.
 func (b *Interleaved) direct(op string, off, at, n int) error {
@@ -284,7 +284,7 @@ func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *Hos
 	}
 	l := q.d.layout()
 	// RELAY_LINEAR_H reads at most what the scratch buffer and a fetch entry hold, less a header.
-	most := (min(scratchSize, maxCommandSize) - l.PCIeAlign()) &^ (pageSize - 1)
+	most := (min(memmap.ScratchSize, memmap.MaxCommandSize) - l.PCIeAlign()) &^ (memmap.PageSize - 1)
 	err = b.pieces(off, n, most, func(piece Interleaved, bank, pages, size int) error {
 		cmds := cq.NewBuilder(l, q.stream.buf[:0])
 		now := edges{h.delivered.Load(), q.stream.waits}
@@ -350,88 +350,5 @@ func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, p
 		}
 		off, n = off+size, n-size
 	}
-	return nil
-}
-
-// sendTwoLocked sends commands in two batches, the second from byte cut on: both or none.
-func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
-	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
-	return q.sendTogetherLocked(ctx, p, q.stream.ends)
-}
-
-// roomForLocked waits until batches, cut at each of ends, have room together.
-func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
-	fits := func() bool { return q.fitTogetherLocked(ends) }
-	if fits() {
-		return nil
-	}
-	if q.rings.fetch.advance(q.comp.taken.Load()); fits() {
-		return nil
-	}
-	var lost error
-	err := q.await(ctx, "space in the issue queue", func() bool {
-		lost = q.rings.fetch.poll()
-		return lost != nil || fits()
-	}, true, task{})
-	if lost != nil {
-		return q.fail(lost)
-	}
-	return err
-}
-
-// fitTogetherLocked is fits for batches, each of which is placed by itself.
-func (q *Queue) fitTogetherLocked(ends []int) bool {
-	if q.rings.fetch.spare() < uint32(len(ends)) {
-		return false
-	}
-	wr, start := q.rings.issue.wr, 0
-	for _, end := range ends {
-		n := uint32(end - start)
-		off := q.rings.issue.placeAfter(wr, n)
-		if !q.fitsLocked(off, n) {
-			return false
-		}
-		wr, start = off+n, end
-	}
-	return true
-}
-
-// Report makes p complete when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
-// data in pinned host memory. p is new, or one whose Wait has returned without an error.
-func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
-	q.mu.Lock()
-	defer q.leave(&err, debug.SetPanicOnFault(true))
-	if err := q.usable("transfer"); err != nil {
-		return err
-	}
-	cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
-	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
-	return q.reportLocked(ctx, &cmds, p)
-}
-
-// sendBuiltLocked sends commands that were built in q.stream.buf.
-func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
-	out, err := cmds.Finish()
-	if err != nil {
-		return fmt.Errorf("dispatch: queue %d: transfer: %w", q.id, err)
-	}
-	q.stream.buf = out
-	return q.sendLocked(ctx, out, false)
-}
-
-// reportLocked sends commands followed by a report.
-func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) error {
-	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
-	*p = Pending{q: q}
-	p.own.hostPage, p.own.devPage, p.own.read = 1, 1, &p.read
-	p.own.before, p.own.entries = q.tickLocked(), q.rings.fetch.put+1
-	p.last = &p.own
-	q.comp.push(p.last)
-	if err := q.sendBuiltLocked(ctx, cmds); err != nil {
-		q.comp.takeBack(p.last)
-		p.last = nil
-		return err
-	}
-	q.tidyLocked()
 	return nil
 }

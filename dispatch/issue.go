@@ -25,12 +25,6 @@ type fetchRing struct {
 	put   uint64 // entries written
 }
 
-// fetchEntryBytes are those of an entry with this runtime's own firmware, wideFetchEntry those with newer firmware of tt-metal.
-const (
-	fetchEntryBytes = 2
-	wideFetchEntry  = 4
-)
-
 func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
 // initialRead is what the read-pointer word holds before the first entry was taken: one past the end, so that the
@@ -84,6 +78,12 @@ func (f *fetchRing) push(entry cq.FetchEntry) {
 		f.next = 0
 	}
 	f.put++
+}
+
+// queueRings are the rings that commands go through. Guarded by Queue.mu.
+type queueRings struct {
+	fetch fetchRing
+	issue issueRing
 }
 
 // roomy reports whether a batch of n bytes is known to have room where the issue ring's last one ends.

@@ -3,16 +3,19 @@ package dispatch
 import (
 	"fmt"
 	"sync"
+
+	"github.com/reprise-tt/reprise/chip"
 )
 
-// clock is a vector clock: the position of each queue up to which its commands are ordered before something. A queue counts
-// a position for each command that acquires workers or lets another queue acquire them.
-type clock [maxQueues]uint64
+// workers are a set of workers that the queues of a device start programs on. Which launch message the workers read next, and
+// what lies in their kernel-config memory, is the workers' state: it is in the State of the queue that owns them, and passes from
+// queue to queue with them.
+type workers struct {
+	*workerSet
 
-func (c *clock) merge(o clock) {
-	for i := range c {
-		c[i] = max(c[i], o[i])
-	}
+	mu       sync.Mutex
+	owner    *Queue // that started something on them last; nil if none did
+	reserved *Queue // the only one that may start something; nil if they aren't reserved
 }
 
 // ordering is what a queue's commands are ordered after, and what they have put on shared workers. Guarded by Queue.mu.
@@ -21,18 +24,6 @@ type ordering struct {
 	vclock    clock  // what the commands so far are ordered after
 	work      work   // put on shared workers last; guarded by workers.mu as well
 	prevOwner prevOwner
-}
-
-// observed is what the host has seen done. Everything that is submitted later, to any queue, is ordered after it.
-type observed struct {
-	mu    sync.Mutex
-	clock clock
-}
-
-func (o *observed) add(c clock) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.clock.merge(c)
 }
 
 // nowLocked returns the clock of everything that the queue's next command is ordered after.
@@ -58,6 +49,9 @@ const (
 	opReplay = "replay trace"
 	opState  = "set the state after raw commands of"
 )
+
+// opRaw is the name of raw commands in hang reports.
+var opRaw = "raw commands"
 
 // OverlapError is returned when a queue would start workers that another queue may still be using, because nothing
 // orders the two.
@@ -95,8 +89,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
 		// o.stream.state doesn't change meanwhile: another run on o would have counted a position that isn't known here.
-		q.stream.state.launch = o.stream.state.launch
-		q.stream.state.config = configRing{size: q.d.worker.L1.KernelConfigSize}
+		q.d.programs.TakeOver(&q.stream.state, &o.stream.state)
 		q.stream.lastPrepared = nil
 	}
 	q.order.prevOwner.owner, q.order.prevOwner.work = s.owner, q.order.work
@@ -109,7 +102,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 // rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for has got into the queue. mu
 // has been held since.
 func (q *Queue) rollbackLocked() {
-	if !q.shared || q.status.failed.Load() != nil {
+	if !q.set.shared || q.status.failed.Load() != nil {
 		return
 	}
 	q.set.mu.Lock()
@@ -149,4 +142,28 @@ func (q *Queue) resetOwnerLocked() {
 	if q.set.owner == q {
 		q.set.owner = nil
 	}
+}
+
+// WorkersError is returned for a program that uses workers which its queue doesn't start.
+type WorkersError struct {
+	Queue   int
+	Workers chip.Range // of the queue
+	Program string
+	Cores   chip.Range // the smallest rectangle with all cores of the program
+}
+
+// Error implements error.
+func (e *WorkersError) Error() string {
+	return fmt.Sprintf("dispatch: queue %d: program %q uses cores of %v, the queue starts the workers %v: use another queue, or give the queue other workers when the device is opened", e.Queue, e.Program, e.Cores, e.Workers)
+}
+
+// Workers returns the logical cores that programs of the queue may use.
+func (q *Queue) Workers() chip.Range { return q.set.cores }
+
+// Fits returns a *WorkersError unless the queue starts all cores that a program uses.
+func (q *Queue) Fits(im *Image) error {
+	if q.set.cores.Contains(im.Bounds().Start) && q.set.cores.Contains(im.Bounds().End) {
+		return nil
+	}
+	return &WorkersError{Queue: q.id, Workers: q.set.cores, Program: im.Name(), Cores: im.Bounds()}
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
@@ -166,55 +165,10 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often. Compile does it for an image that it
-// returns; a trace does it for those of its programs, which it may outlive or, loaded from a file, knows alone.
-func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.prints) }
-
-// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read it once more, and then it is forgotten:
-// lines that nobody has read by then have no text.
-func (d *Device) DropPrints(im *Image) { d.printing.drop(im.prints) }
-
-// findPrints finds out which groups have kernels that print.
-func (d *Device) findPrints(p *Program, groups []*group) {
-	if d.worker.L1.Print == 0 {
-		return
-	}
-	for _, g := range groups {
-		prog := &print.Program{Name: p.Name}
-		for _, k := range g.kernels {
-			if k != nil && len(k.Formats) > 0 {
-				prog.Kernels = append(prog.Kernels, print.Kernel{Name: k.Name, Processor: k.Processor, Formats: k.Formats})
-			}
-		}
-		if prog.Kernels == nil {
-			continue
-		}
-		prog.Cores = coverCores(g.cores)
-		prog.Identify()
-		g.prints = prog
-	}
-}
-
 // printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when a core starts.
 func printHeaders(l1 *abi.L1Map) int {
 	if l1.Print == 0 {
 		return 0
 	}
 	return print.HeadersSize
-}
-
-// mostPrinters is of how many busy workers a dump has what they have printed.
-const mostPrinters = 16
-
-// dumpPrints keeps what is left in the rings of busy workers.
-func (d *Device) dumpPrints(dump *Dump) {
-	var busy []chip.Core
-	for i := range dump.Cores {
-		if c := &dump.Cores[i]; c.Kind == kindWorker && c.Unreadable == "" && c.Busy() && len(busy) < mostPrinters {
-			busy = append(busy, c.Core)
-		}
-	}
-	if _, ok := d.Debug().PrintArea(); ok {
-		dump.Prints = print.Left(d.Debug(), busy)
-	}
 }

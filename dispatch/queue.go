@@ -5,31 +5,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
 // Queue is a hardware command queue. Commands run in the order in which the calls that submit them return. Its methods
 // may be called from any goroutine.
 type Queue struct {
-	d          *Device
+	d          *machine
 	id         int
 	tiles      queueTiles
 	dispatcher Dispatcher
 	set        *workers // the queue starts programs on
-	shared     bool     // other queues have the same set
+	all        []*Queue // of the device
 	dialect    dialect
 	translates bool // the dialect differs from what commands are built with
 
-	mu     spinLock // guards rings, stream and order
+	mu     sync.Mutex // guards rings, stream and order
 	rings  queueRings
 	stream streamState
 	order  ordering
@@ -45,12 +46,6 @@ type Queue struct {
 type queueTiles struct {
 	prefetch, dispatch     chip.Core
 	prefetchL1, dispatchL1 *kmd.Window
-}
-
-// queueRings are the rings that commands go through. Guarded by Queue.mu.
-type queueRings struct {
-	fetch fetchRing
-	issue issueRing
 }
 
 // streamState is what the commands so far leave for those to come. Guarded by Queue.mu.
@@ -76,6 +71,14 @@ type history struct {
 	replayed atomic.Pointer[Prepared] // of prepared commands
 
 	reading sync.Mutex // held while what replayed runs is looked at
+}
+
+// name returns the name of what was submitted last.
+func (h *history) name() string {
+	if last := h.last.Load(); last != nil {
+		return *last
+	}
+	return "nothing"
 }
 
 // show calls f with what was replayed last, unless there is nothing. It stays as it is until f returns.
@@ -163,63 +166,42 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 		return err
 	}
 	if q.stream.reserved != nil {
-		return fmt.Errorf("dispatch: queue %d: run program %q: %w", q.id, im.name, ErrReserved)
+		return fmt.Errorf("dispatch: queue %d: run program %q: %w", q.id, im.Name(), ErrReserved)
 	}
-	if !im.placed {
-		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.name)
+	if !im.Placed() {
+		return fmt.Errorf("dispatch: queue %d: run program %q: its kernels were not placed in DRAM", q.id, im.Name())
 	}
 	if err := q.Fits(im); err != nil {
 		return err
 	}
-	if q.shared {
-		if err := q.acquireLocked(opRun, &im.name); err != nil {
+	if q.set.shared {
+		if err := q.acquireLocked(opRun, im.Label()); err != nil {
 			return err
 		}
 	}
 	st := q.stream.state
-	im = im.current()
-	p := im.place(&st, q.dispatcher)
-	if n := im.size(&p); n <= maxCommandSize {
+	run := im.Next(&st, q.dispatcher)
+	if n := run.Size(); n <= memmap.MaxCommandSize {
 		// The commands are built where the prefetcher reads them, so that they are copied once.
 		off, err := q.roomLocked(ctx, uint32(n))
 		if err != nil {
 			q.rollbackLocked()
 			return err
 		}
-		im.build(q.rings.issue.mem[off:off:int(off)+n], im.main.bytes, &p, q.dispatcher, q.stream.runs)
+		run.Append(q.rings.issue.mem[off:off:int(off)+n], q.stream.runs)
 		q.publishLocked(off, uint32(n), false)
-	} else if err := q.runInBatchesLocked(ctx, im, &p); err != nil {
-		q.rollbackLocked()
-		return err
+	} else {
+		q.stream.buf = run.Append(q.stream.buf[:0], q.stream.runs)
+		q.stream.ends = run.Cuts(q.stream.ends[:0], memmap.MaxCommandSize)
+		if err := q.sendBatchesLocked(ctx, im.Name(), q.stream.buf, q.stream.ends); err != nil {
+			q.rollbackLocked()
+			return err
+		}
 	}
-	q.history.last.Store(&im.name)
+	q.history.last.Store(im.Label())
 	q.stream.state, q.stream.lastPrepared = st, nil
 	q.stream.runs++
 	return nil
-}
-
-// runInBatchesLocked sends the commands of a run in several batches.
-func (q *Queue) runInBatchesLocked(ctx context.Context, im *Image, p *placement) error {
-	q.stream.buf = im.build(q.stream.buf[:0], im.main.bytes, p, q.dispatcher, q.stream.runs)
-	q.stream.ends = q.stream.ends[:0]
-	start, end := 0, 0 // of the batch so far
-	cut := func(at int) {
-		if at-start > maxCommandSize {
-			q.stream.ends = append(q.stream.ends, end)
-			start = end
-		}
-		end = at
-	}
-	if p.send {
-		for _, at := range im.text.cuts {
-			cut(at)
-		}
-	}
-	for _, at := range im.main.cuts {
-		cut(at + len(q.stream.buf) - len(im.main.bytes))
-	}
-	q.stream.ends = append(q.stream.ends, end)
-	return q.sendBatchesLocked(ctx, im.name, q.stream.buf, q.stream.ends)
 }
 
 // Prepared is a queue's commands that are built once and submitted again and again. Only the completion counts that they
@@ -239,13 +221,16 @@ type Prepared struct {
 	// Forget.
 	Image []byte
 	// Flow describes a trace with control flow, for hang reports; nil for others.
-	Flow *TraceFlow
+	Flow *postmortem.Trace
 
 	revoked bool
 	sent    bool
 	base    cq.Count // that Counts were computed for
 	peers   []peerWait
 }
+
+// Commands returns how many commands of the prefetcher are sent.
+func (p *Prepared) Commands() int { return program.CountCommands(p.Queue.d.layout(), p.Bytes) }
 
 // ErrRevoked is returned when prepared commands are submitted after Revoke.
 var ErrRevoked = errors.New("the commands were revoked")
@@ -288,7 +273,7 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
-	if q.shared {
+	if q.set.shared {
 		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
 			return err
 		}
@@ -321,7 +306,7 @@ func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
 func (q *Queue) submittedLocked(p *Prepared) {
 	q.history.last.Store(&p.Name)
 	q.history.replayed.Store(p)
-	q.stream.state, q.stream.lastPrepared = q.d.After(p.After), p
+	q.stream.state, q.stream.lastPrepared = q.d.programs.After(p.After), p
 }
 
 // count sets the completion counts that the commands wait for.
@@ -363,10 +348,10 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 		return off, nil
 	}
 	var lost error
-	err := q.await(ctx, "space in the issue queue", func() bool {
+	err := q.awaitLocked(ctx, "space in the issue queue", func() bool {
 		lost = q.rings.fetch.poll()
 		return lost != nil || q.fitsLocked(off, n)
-	}, true, task{})
+	})
 	if lost != nil {
 		return off, q.fail(lost)
 	}
@@ -397,152 +382,5 @@ func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.prefetch()
 }
 
-// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
-// queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
-func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
-	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps)
-	t := task{last: reflect.ValueOf(done).Pointer()}
-	w.expect(q.forecasts.get(t))
-	var seen movement
-	for {
-		ended, err := q.poll(&w, &seen, what, done, false)
-		if ended && err == nil {
-			q.forecasts.learn(t, w.took())
-		}
-		if ended || err != nil {
-			return err
-		}
-		if err := q.failure(); err != nil {
-			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
-		}
-		if err := w.pause(ctx); err != nil {
-			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
-		}
-	}
-}
-
-// awaitReport waits for a completion.
-func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
-	if err := q.await(ctx, what, c.done, false, c.task); err != nil {
-		return err
-	}
-	if c.lost != nil {
-		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
-	}
-	q.d.seen.add(c.before)
-	q.forecasts.waited.Store(c.total)
-	return nil
-}
-
-// await waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for the host.
-// It fails with a *HangError when nothing moves for the device's hang timeout. locked says whether the caller holds mu. Of a task it
-// learns how long it takes.
-func (q *Queue) await(ctx context.Context, what string, done func() bool, locked bool, t task) error {
-	w := newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps)
-	w.expect(q.forecasts.get(t))
-	var seen movement
-	for {
-		ended, err := q.poll(&w, &seen, what, done, locked)
-		if ended && err == nil {
-			q.forecasts.learn(t, w.took())
-		}
-		if ended || err != nil {
-			return err
-		}
-		if err := w.pause(ctx); err != nil {
-			if errors.Is(err, ErrTimeout) {
-				return q.hang(what, err, locked)
-			}
-			return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
-		}
-	}
-}
-
-// drainOthersLocked takes completions of the device's other queues out of their rings: this queue may wait for one of them
-// whose dispatcher waits for space in its completion queue.
-func (q *Queue) drainOthersLocked() {
-	for _, o := range q.d.queues {
-		if o != q {
-			o.drainAlive()
-		}
-	}
-}
-
-// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It doesn't wait for life.mu,
-// because a goroutine that is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
-func (q *Queue) drainAlive() {
-	if !q.life.mu.TryRLock() {
-		return
-	}
-	defer q.life.mu.RUnlock()
-	if !q.life.closed {
-		if err := q.comp.drain(); err != nil {
-			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
-		}
-	}
-}
-
-// overLocked returns why waits have to end; nil if they may go on. locked says whether mu is held as well.
-func (q *Queue) overLocked(locked bool) error {
-	switch stop := q.status.stop.Load(); {
-	case stop != nil && (!locked || !q.life.ending):
-		return *stop
-	case q.life.closed:
-		return errClosed
-	}
-	return nil
-}
-
-// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for progress.
-func (q *Queue) poll(w *waiter, seen *movement, what string, done func() bool, locked bool) (ended bool, err error) {
-	q.life.mu.RLock()
-	defer q.life.mu.RUnlock()
-	if err := q.overLocked(locked); err != nil {
-		return false, fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err)
-	}
-	lost := q.d.kd.Guard(func() error {
-		q.drainOthersLocked()
-		if err := q.comp.drain(); err != nil {
-			return q.fail(fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, err))
-		}
-		if ended = done(); ended || w.sleep == 0 {
-			return nil
-		}
-		if err := q.d.kd.Fault(); err != nil {
-			return q.fail(q.hangErrorLocked(what, err, locked))
-		}
-		if !seen.queueDue(w) {
-			return nil
-		}
-		if now := q.progressLocked(); now != seen.queue {
-			seen.queue = now
-			w.progress()
-		}
-		return nil
-	})
-	switch {
-	case lost != nil && errors.Is(lost, kmd.ErrDeviceLost):
-		return false, q.fail(q.hangErrorLocked(what, lost, locked))
-	case lost != nil || ended:
-		return ended, lost
-	case w.sleep != 0 && q.d.printing.any.Load() && seen.watch.due():
-		return false, q.watchLocked(what, locked)
-	case w.due():
-		begun := time.Now()
-		err = q.pollDeviceLocked(w, seen, what, locked)
-		w.polled(time.Since(begun))
-	}
-	return false, err
-}
-
-// Wait waits until everything that was submitted before has run and all its results are in memory.
-func (q *Queue) Wait(ctx context.Context) error {
-	done, _, err := q.record(ctx, "wait", false)
-	if err != nil {
-		return err
-	}
-	return q.awaitReport(ctx, "the commands so far to finish", done)
-}
-
 // DispatchCore returns the virtual coordinate of the core that runs the queue's dispatcher.
-func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.at }
+func (q *Queue) DispatchCore() chip.XY { return q.dispatcher.At }

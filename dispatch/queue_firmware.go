@@ -8,6 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // QueueFirmware is firmware for the command-queue cores in place of this runtime's own: tt-metal's.
@@ -80,7 +81,7 @@ func (e *QueueFirmwareError) Error() string {
 
 // matcher collects mismatches.
 type matcher struct {
-	d     *Device
+	d     *machine
 	queue int
 	found []Mismatch
 }
@@ -115,7 +116,7 @@ const (
 )
 
 // planFrom lays the queues out as files say, after a check of everything that the files count on and the host can't adopt.
-func (d *Device) planFrom(fw *QueueFirmware) error {
+func (d *machine) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
 		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name,
 			ErrRemoteChip)
@@ -140,16 +141,13 @@ func (d *Device) planFrom(fw *QueueFirmware) error {
 		m.queueConstants(k, first)
 		p.cores[id] = [2]chip.Core{m.core("prefetcher's core", k.Constants.PrefetchCore), m.core("dispatcher's core", k.Constants.DispatchCore)}
 		p.host[id] = fileHostBlock(d.pr, &k.Constants, first)
-		p.memory = max(p.memory, int(p.host[id].base)+int(p.host[id].size))
+		p.memory = max(p.memory, int(p.host[id].Base)+int(p.host[id].Size))
 	}
 	m.distinctCores(p.cores[:d.opts.Queues])
 	// After the subordinate's ring, the memory of the dispatch core is free.
 	free := first.SubordinateRing + first.SubordinatePages*first.SubordinatePageSize
-	for i := range p.ctl.edgeWord {
-		p.ctl.edgeWord[i] = free + 16*uint32(i)
-	}
-	p.ctl.forwarded = p.ctl.edgeWord[maxQueues-1] + 16
-	if p.ctl.end() > d.queue.L1.Size {
+	p.ctl.PlaceOwnWords(free)
+	if p.ctl.End() > d.queue.L1.Size {
 		m.add("end of the subordinate's ring", fmt.Sprintf("%#x", free), fmt.Sprintf("L1 up to %#x", d.queue.L1.Size), otherRevision)
 	}
 	return m.err(fw)
@@ -219,18 +217,18 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	}
 	m.equal("address of the go messages", c.Go, d.worker.L1.Go, otherWorkers)
 	m.equal("first completion stream", c.FirstStream, uint32(d.pr.Stream.FirstDispatch), otherRevision)
-	m.oneOf("bytes of a prefetch queue entry", c.FetchEntry, fetchEntryBytes, wideFetchEntry)
+	m.oneOf("bytes of a prefetch queue entry", c.FetchEntry, memmap.FetchEntryBytes, memmap.WideFetchEntry)
 	m.oneOf("WAIT's flag for a stream", c.WaitStream, uint32(cq.WaitStream), movedWaitStream)
 	m.equal("WAIT's flag to clear a stream", c.ClearStream, 2*c.WaitStream, otherRevision)
-	m.equal("bytes of a page of the dispatch ring", c.DispatchPageSize, pageSize, otherRevision)
-	m.equal("pages of the dispatch ring", c.DispatchPages, dispatchPages, otherRevision)
-	m.equal("bytes of a page of the subordinate's ring", c.SubordinatePageSize, subordinatePageSize, otherRevision)
-	m.equal("pages of the subordinate's ring", c.SubordinatePages, subordinatePages, otherRevision)
-	m.atLeast("bytes of the buffer of fetched commands", c.CommandsSize, 2*maxCommandSize, otherRevision)
-	m.atLeast("bytes of the scratch buffer", c.ScratchSize, scratchSize, otherRevision)
-	m.atLeast("bytes of the binary cache", c.BinaryRingSize, binaryRingSize, otherRevision)
-	m.atLeast("bytes of the completion queue", c.CompletionSize, minQueueSize/4, otherRevision)
-	m.atLeast("bytes of the issue queue", c.IssueSize, 4*maxCommandSize, otherRevision)
+	m.equal("bytes of a page of the dispatch ring", c.DispatchPageSize, memmap.PageSize, otherRevision)
+	m.equal("pages of the dispatch ring", c.DispatchPages, memmap.DispatchPages, otherRevision)
+	m.equal("bytes of a page of the subordinate's ring", c.SubordinatePageSize, memmap.SubordinatePageSize, otherRevision)
+	m.equal("pages of the subordinate's ring", c.SubordinatePages, memmap.SubordinatePages, otherRevision)
+	m.atLeast("bytes of the buffer of fetched commands", c.CommandsSize, 2*memmap.MaxCommandSize, otherRevision)
+	m.atLeast("bytes of the scratch buffer", c.ScratchSize, memmap.ScratchSize, otherRevision)
+	m.atLeast("bytes of the binary cache", c.BinaryRingSize, memmap.BinaryRingSize, otherRevision)
+	m.atLeast("bytes of the completion queue", c.CompletionSize, memmap.MinQueueSize/4, otherRevision)
+	m.atLeast("bytes of the issue queue", c.IssueSize, 4*memmap.MaxCommandSize, otherRevision)
 	if n := c.FetchQueueSize / max(c.FetchEntry, 1); n < 2 || n >= batchEnds {
 		m.add("entries of the prefetch queue", fmt.Sprint(n), fmt.Sprintf("fewer than %d", batchEnds), otherRevision)
 	}
@@ -265,14 +263,14 @@ func (m *matcher) addresses(c *abi.Queue) {
 	inside("words of the subordinate", c.SyncWords, 16*c.SubDevices, low, min(c.FetchQueue, high))
 	inside("dispatch ring", c.DispatchRing, c.DispatchPages*c.DispatchPageSize, low, min(c.SubordinateRing, high))
 	inside("subordinate's ring", c.SubordinateRing, c.SubordinatePages*c.SubordinatePageSize, low, high)
-	if c.Issue < c.Base || c.Completion != c.Issue+c.IssueSize || c.End() <= c.Completion || c.CompletionSize%pageSize != 0 {
+	if c.Issue < c.Base || c.Completion != c.Issue+c.IssueSize || c.End() <= c.Completion || c.CompletionSize%memmap.PageSize != 0 {
 		m.add("host memory", fmt.Sprintf("issue queue at %#x..%#x, completion queue at %#x..%#x", c.Issue, c.Issue+c.IssueSize, c.Completion,
 			c.End()), "one after the other", otherRevision)
 	}
 }
 
 // checkHostMemory compares the address of the pinned host memory, which is known once it is pinned.
-func (d *Device) checkHostMemory() error {
+func (d *machine) checkHostMemory() error {
 	fw := d.opts.QueueFirmware
 	if fw == nil {
 		return nil
@@ -286,11 +284,11 @@ func (d *Device) checkHostMemory() error {
 }
 
 // fileHostBlock returns where a queue's parts of host memory are to files. first are the constants of queue 0.
-func fileHostBlock(p *chip.Params, c, first *abi.Queue) hostBlock {
-	return hostBlock{
-		base: c.Base - first.Base, size: c.End() - c.Base,
-		completionWr: c.CompletionWriteWords, completionRd: 3 * p.Align.PCIe(),
-		issue: c.Issue - c.Base, issueSize: c.IssueSize,
-		completion: c.Completion - c.Base, completionSz: c.CompletionSize,
+func fileHostBlock(p *chip.Params, c, first *abi.Queue) memmap.Host {
+	return memmap.Host{
+		Base: c.Base - first.Base, Size: c.End() - c.Base,
+		CompletionWr: c.CompletionWriteWords, CompletionRd: 3 * p.Align.PCIe(),
+		Issue: c.Issue - c.Base, IssueSize: c.IssueSize,
+		Completion: c.Completion - c.Base, CompletionSize: c.CompletionSize,
 	}
 }

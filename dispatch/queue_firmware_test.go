@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // planned returns a device before its bring-up, with that many queues on the whole grid.
@@ -19,7 +20,7 @@ func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Device{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch), grid: programGrid(ch), printing: newPrinting()}
+	d := &Device{machine: &machine{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch), grid: programGrid(ch), printing: newPrinting()}}
 	d.opts = Options{Queues: queues, QueueMemory: defaultQueueMemory}
 	if d.sets, err = d.workerSets(); err != nil {
 		t.Fatal(err)
@@ -35,7 +36,7 @@ func filesFor(d *Device, queues int) *QueueFirmware {
 		cores := ownCores(d.ch, id)
 		pre, _ := d.ch.Virtual(cores[0])
 		core, _ := d.ch.Virtual(cores[1])
-		c := newControlBlock(d.queue).Queue
+		c := memmap.Own(d.queue).Queue
 		size := uint32(1<<30) / uint32(queues)
 		c.PrefetchCore, c.DispatchCore = d.ch.Arch().NOCXY(pre), d.ch.Arch().NOCXY(core)
 		c.HostTile = d.ch.PCIe(chip.NOC0).Packed()
@@ -72,7 +73,7 @@ func TestAdoptQueueConstants(t *testing.T) {
 		if pre, core := d.queueCores(1); pre != ownCores(d.ch, 1)[1] || core != ownCores(d.ch, 1)[0] {
 			t.Errorf("%v: cores %v and %v", arch, pre, core)
 		}
-		if d.memory != 1<<30 || d.host[1].base != 1<<29 || d.host[1].issue != 256 || d.host[1].size != 1<<29 {
+		if d.memory != 1<<30 || d.host[1].Base != 1<<29 || d.host[1].Issue != 256 || d.host[1].Size != 1<<29 {
 			t.Errorf("%v: %d B of host memory, queue 1 has %+v", arch, d.memory, d.host[1])
 		}
 		if end := want.SubordinateRing + want.SubordinatePages*want.SubordinatePageSize; d.EdgeWords() < end {
@@ -82,7 +83,7 @@ func TestAdoptQueueConstants(t *testing.T) {
 }
 
 // EdgeWords returns the first word of traces on several queues.
-func (d *Device) EdgeWords() uint32 { return d.ctl.edgeWord[0] }
+func (d *Device) EdgeWords() uint32 { return d.ctl.EdgeWord[0] }
 
 // What a device can't adopt is refused by name, before anything is started.
 func TestRefuseQueueConstants(t *testing.T) {

@@ -1,12 +1,15 @@
 package dispatch
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+)
 
 // queuePlan is how the command queues of a device are laid out: by this runtime's own kernels, or by files.
 type queuePlan struct {
-	ctl    controlBlock
-	cores  [maxQueues][2]chip.Core // prefetch and dispatch core
-	host   [maxQueues]hostBlock
+	ctl    memmap.Control
+	cores  [memmap.MaxQueues][2]chip.Core // prefetch and dispatch core
+	host   [memmap.MaxQueues]memmap.Host
 	memory int // bytes of sysmem
 }
 
@@ -27,16 +30,16 @@ func DefaultQueue(ch *chip.Chip) (workers chip.Range, dispatcher chip.XY, err er
 }
 
 // planQueues lays the command queues out. The layouts, the grid and the sets of workers are known.
-func (d *Device) planQueues() error {
+func (d *machine) planQueues() error {
 	if fw := d.opts.QueueFirmware; fw != nil {
 		return d.planFrom(fw)
 	}
 	p := &d.queuePlan
-	p.ctl = newControlBlock(d.queue)
+	p.ctl = memmap.Own(d.queue)
 	p.memory = d.opts.Queues * int(d.opts.QueueMemory)
 	for id := range d.opts.Queues {
 		p.cores[id] = ownCores(d.ch, id)
-		p.host[id] = newHostBlock(d.pr, id, d.opts.QueueMemory)
+		p.host[id] = memmap.OwnHost(d.pr, id, d.opts.QueueMemory)
 	}
 	return nil
 }

@@ -9,28 +9,20 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// probe asks a queue whether it works, if it runs other firmware than this runtime's own.
-func (d *Device) probe(ctx context.Context, q *Queue) error {
-	if d.opts.QueueFirmware == nil {
-		return nil
-	}
-	return q.probe(ctx)
-}
-
 // probe has a queue of other firmware go through everything once, before work depends on it: a go signal from the subordinate that
 // has every worker reset its launch pointer and report, a wait for all of them that clears their count, and a word that the
 // dispatcher writes. It leaves no trace. The error is a *QueueFirmwareError if the word isn't there in time.
 func (q *Queue) probe(ctx context.Context) error {
-	d, word := q.d, q.d.ctl.edgeWord[0]
+	d, word := q.d, q.d.ctl.EdgeWord[0]
 	stream := d.pr.Stream.FirstDispatch
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b := cq.NewBuilder(d.layout(), q.stream.buf[:0])
 	b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
-	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.goWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
+	b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: q.dispatcher.GoWord(cq.SignalReplayTrace), WaitStream: uint32(stream)})
 	// Flags that mean something else to this firmware don't wait, or wait forever.
-	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.workers})
-	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.workers + 1})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(stream), Count: q.dispatcher.Workers})
+	b.Wait(cq.Master, cq.Wait{Flags: cq.ClearStream, Stream: uint16(stream), Count: q.dispatcher.Workers + 1})
 	b.WriteLinear(cq.WriteLinear{NOC: d.eventXYs[q.id], Addr: uint64(word), Data: []byte{probeAnswer, 0, 0, 0}})
 	cmds, err := b.Finish()
 	if err != nil {
@@ -52,7 +44,7 @@ func (q *Queue) probe(ctx context.Context) error {
 	if err := d.write(q.tiles.dispatch, word, make([]byte, 4)); err != nil { // traces over queues wait for it to grow
 		return err
 	}
-	if n, err := d.kd.Read32(q.dispatcher.at, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {
+	if n, err := d.kd.Read32(q.dispatcher.At, uint64(d.pr.Stream.Reg(stream, chip.SpaceAvailable))); err != nil {
 		return err
 	} else if n != 0 {
 		return q.silentLocked(fmt.Errorf("%w: workers' reports are still counted after they were cleared: %d", errWrongAnswer, n))
@@ -65,7 +57,7 @@ var errWrongAnswer = errors.New("wrong answer")
 func (q *Queue) silentLocked(why error) error {
 	d := q.d
 	return q.fail(&QueueFirmwareError{Name: d.opts.QueueFirmware.Name, Silent: why, Queue: q.id,
-		Cores: []CoreState{d.coreState(q.tiles.prefetch), d.coreState(q.tiles.dispatch)}})
+		Cores: []CoreState{d.report.Core(q.tiles.prefetch), d.report.Core(q.tiles.dispatch)}})
 }
 
 const probeAnswer = 0xA5

@@ -5,6 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // StrippedKernels are command-queue kernels whose files don't say what they were compiled with, by kind. One of each is needed for
@@ -73,7 +74,7 @@ func (k *StrippedKernel) missing(all []immediate) []immediate {
 
 // tableReader finds the constants of stripped kernels: those of the revision's table with which all their instructions agree.
 type tableReader struct {
-	d  *Device
+	d  *machine
 	fw *QueueFirmware
 
 	outside []uint32         // coordinate words of the cores that no program may use
@@ -83,7 +84,7 @@ type tableReader struct {
 }
 
 // byTable returns firmware whose queues have the constants of the revision's table for this device, proved by their code.
-func (d *Device) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
+func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	r := &tableReader{d: d, fw: fw, rect: d.ch.Rects(d.grid)[0]}
 	if n := min(len(fw.Stripped.Prefetch), len(fw.Stripped.Dispatch), len(fw.Stripped.Subordinate)); n < d.opts.Queues {
 		return nil, tooFewQueues(fw.Name, n, d.opts.Queues)
@@ -103,7 +104,7 @@ func (d *Device) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	if d.asked != 0 {
 		sizes = append([]uint32{d.asked}, sizes...)
 	}
-	for size := uint32(minQueueSize); size <= 1<<28; size *= 2 {
+	for size := uint32(memmap.MinQueueSize); size <= 1<<28; size *= 2 {
 		sizes = append(sizes, size)
 	}
 	for _, form := range forms {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -77,7 +79,7 @@ func TestQueueConstantsByTable(t *testing.T) {
 								string(q.Subordinate); got != fmt.Sprintf("prefetch%[1]ddispatch%[1]dsubordinate%[1]d", id) {
 								t.Errorf("queue %d has %s", id, got)
 							}
-							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(pageSize-1) ||
+							if q.Constants.Base != uint32(id)*size || q.Constants.End() != uint32(id+1)*size&^(memmap.PageSize-1) ||
 								q.Constants.FetchEntry != form.FetchEntry {
 								t.Errorf("queue %d: %+v", id, q.Constants)
 							}
@@ -142,7 +144,7 @@ func TestSilentQueueFirmware(t *testing.T) {
 		begin := time.Now()
 		_, err = Start(t.Context(), kd, Options{QueueFirmware: fw, HangTimeout: 200 * time.Millisecond})
 		var typed *QueueFirmwareError
-		if !errors.As(err, &typed) || !errors.Is(err, ErrTimeout) || len(typed.Cores) != 2 || typed.Cores[0].Kind != kindPrefetch ||
+		if !errors.As(err, &typed) || !errors.Is(err, ErrTimeout) || len(typed.Cores) != 2 || typed.Cores[0].Kind != postmortem.Prefetch ||
 			!typed.Cores[1].Busy() {
 			t.Errorf("%v: %v", kd.Arch(), err)
 		}

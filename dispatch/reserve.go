@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // ErrReserved is returned for programs and replays while the queue is reserved.
@@ -59,7 +60,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	if q.stream.reserved != r {
 		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
 	}
-	if q.shared {
+	if q.set.shared {
 		if err := q.acquireLocked(op, name); err != nil {
 			return err
 		}
@@ -75,15 +76,15 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 // since: run are its commands, v says how they were encoded. reads are the commands before it that name the arguments which the
 // device reads.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte, v Variant) error {
-	return r.with(opRun, &im.name, func(q *Queue) (err error) {
+	return r.with(opRun, im.Label(), func(q *Queue) (err error) {
 		st := q.stream.state
 		if q.stream.buf, _, err = im.AppendAgain(append(q.stream.buf[:0], reads...), run, v, &st, q.dispatcher, q.stream.runs); err != nil {
 			return err
 		}
-		if err := q.sendPiecesLocked(ctx, q.stream.buf, im.name); err != nil {
+		if err := q.sendPiecesLocked(ctx, q.stream.buf, im.Name()); err != nil {
 			return err
 		}
-		q.history.last.Store(&im.name)
+		q.history.last.Store(im.Label())
 		q.stream.state, q.stream.lastPrepared = st, nil
 		q.stream.runs++
 		return nil
@@ -102,7 +103,7 @@ func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, co
 		if err := q.sendPiecesLocked(ctx, q.stream.buf, name); err != nil {
 			return err
 		}
-		q.stream.state, q.stream.lastPrepared = q.d.After(after), nil
+		q.stream.state, q.stream.lastPrepared = q.d.programs.After(after), nil
 		return nil
 	})
 }
@@ -118,7 +119,7 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 		}
 		next := e.Offset + len(e.Raw)
 		_, header := e.Command.(cq.RelayInlineNoFlush)
-		limit := start + maxCommandSize
+		limit := start + memmap.MaxCommandSize
 		if header {
 			limit -= maxRelay // it stays with the relay after it
 		}
@@ -135,9 +136,4 @@ func (q *Queue) sendPiecesLocked(ctx context.Context, cmds []byte, name string) 
 		q.stream.ends = append(q.stream.ends, end)
 	}
 	return q.sendBatchesLocked(ctx, name, cmds, q.stream.ends)
-}
-
-// StateAfter returns the state after that many programs of a trace of the queue.
-func (q *Queue) StateAfter(programs int) Detached {
-	return Detached{Expected: cq.Count(programs) * cq.Count(q.dispatcher.workers), launch: uint32(programs % launchEntries)}
 }

@@ -62,7 +62,7 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 		return fmt.Errorf("dispatch: restart: %w", err)
 	}
 	if u := d.kd.Uplink(); u != nil {
-		d.up = &uplink{Uplink: u, d: d} // of the file after a recovery
+		d.up = &uplink{Uplink: u, d: d.machine} // of the file after a recovery
 	}
 	if d.sysmem != nil {
 		if err := d.sysmem.Close(); err != nil {
@@ -84,7 +84,7 @@ func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	if err := d.startLink(); err != nil {
 		return err
 	}
-	if err := d.repinHosts(); err != nil {
+	if err := d.pinned.repin(); err != nil {
 		return fmt.Errorf("dispatch: restart: pinned host memory: %w", err)
 	}
 	for _, q := range d.queues {

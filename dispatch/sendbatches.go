@@ -3,6 +3,10 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // sendBatchesLocked sends commands that need several batches, cut at each of ends, the last of which is all of them: all are
@@ -11,7 +15,7 @@ import (
 // the rest follows as the device takes one batch after the other, and only a device that stops ends the call.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
 	// A ring holds this much wherever it begins, with the batch before still being read.
-	if n := len(p); n <= (len(q.rings.issue.mem)-maxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
+	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
 		return q.sendTogetherLocked(ctx, p, ends)
 	}
 	start := 0
@@ -41,4 +45,112 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 		start = end
 	}
 	return nil
+}
+
+// sendTwoLocked sends commands in two batches, the second from byte cut on: both or none.
+func (q *Queue) sendTwoLocked(ctx context.Context, p []byte, cut int) error {
+	q.stream.ends = append(q.stream.ends[:0], cut, len(p))
+	return q.sendTogetherLocked(ctx, p, q.stream.ends)
+}
+
+// roomForLocked waits until batches, cut at each of ends, have room together.
+func (q *Queue) roomForLocked(ctx context.Context, ends []int) error {
+	fits := func() bool { return q.fitTogetherLocked(ends) }
+	if fits() {
+		return nil
+	}
+	if q.rings.fetch.advance(q.comp.taken.Load()); fits() {
+		return nil
+	}
+	var lost error
+	err := q.awaitLocked(ctx, "space in the issue queue", func() bool {
+		lost = q.rings.fetch.poll()
+		return lost != nil || fits()
+	})
+	if lost != nil {
+		return q.fail(lost)
+	}
+	return err
+}
+
+// fitTogetherLocked is fits for batches, each of which is placed by itself.
+func (q *Queue) fitTogetherLocked(ends []int) bool {
+	if q.rings.fetch.spare() < uint32(len(ends)) {
+		return false
+	}
+	wr, start := q.rings.issue.wr, 0
+	for _, end := range ends {
+		n := uint32(end - start)
+		off := q.rings.issue.placeAfter(wr, n)
+		if !q.fitsLocked(off, n) {
+			return false
+		}
+		wr, start = off+n, end
+	}
+	return true
+}
+
+// Patch is a change of bytes of an interleaved DRAM buffer, all in one page.
+type Patch struct {
+	Off  int    // in the buffer, a multiple of the alignment of writes to DRAM
+	Data []byte // a multiple of it long
+}
+
+// SubmitPatched submits p after patches of the trace in at that p runs. The patches are written once the prefetcher has read
+// everything before, traces of earlier replays included, and the prefetcher goes on to p only when they are in memory.
+func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.submittableLocked(p, nil); err != nil {
+		return err
+	}
+	if err := q.patchLocked(ctx, at, patches); err != nil {
+		q.rollbackLocked()
+		return err
+	}
+	return q.submitLocked(ctx, p)
+}
+
+// Patch writes patches as SubmitPatched does.
+func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (err error) {
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.usable("patch"); err != nil {
+		return err
+	}
+	return q.patchLocked(ctx, at, patches)
+}
+
+// patchLocked sends the writes of patches. Commands go to the dispatcher in order and the prefetcher takes nothing from the
+// issue queue while it reads a trace, so nothing has to wait before the writes. After them the dispatcher waits until they
+// are in memory and releases the prefetcher, which stalls until then.
+func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
+	l := q.d.layout()
+	b := cq.NewBuilder(l, q.stream.buf[:0])
+	flush := func() error {
+		cmds, err := b.Finish()
+		if err != nil {
+			return fmt.Errorf("dispatch: queue %d: patch: %w", q.id, err)
+		}
+		q.stream.buf = cmds
+		err = q.sendLocked(ctx, cmds, false)
+		b.Reset(q.stream.buf[:0])
+		return err
+	}
+	for i := range patches {
+		p := &patches[i]
+		n := l.Stride(2*cq.HeaderSize + len(p.Data))
+		if b.Len()+n+4*l.Stride(2*cq.HeaderSize) > memmap.MaxCommandSize {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		host := int(at.HostPage)
+		bank, addr := at.at(p.Off / host)
+		b.WritePaged(cq.WritePaged{
+			DRAM: at.DRAM, StartPage: uint16(bank), Base: addr + uint32(p.Off%host), PageSize: uint32(len(p.Data)), Pages: 1, Data: p.Data,
+		})
+	}
+	b.WaitStall(cq.Wait{})
+	return flush()
 }

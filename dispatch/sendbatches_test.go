@@ -6,6 +6,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // fillRing puts batches of n bytes into a queue until it has no room.
@@ -29,7 +31,7 @@ func parts(n int) (p []byte, ends []int) {
 	for i := range p {
 		p[i] = byte(i / 997)
 	}
-	for end := maxCommandSize; end < n; end += maxCommandSize {
+	for end := memmap.MaxCommandSize; end < n; end += memmap.MaxCommandSize {
 		ends = append(ends, end)
 	}
 	return p, append(ends, n)
@@ -39,8 +41,8 @@ func parts(n int) (p []byte, ends []int) {
 // a part of the program.
 func TestCancelledPartsLeaveNothingBehind(t *testing.T) {
 	q, take := hostOnly(t)
-	fillRing(t, q, maxCommandSize)
-	p, ends := parts(5*maxCommandSize/2 + 128)
+	fillRing(t, q, memmap.MaxCommandSize)
+	p, ends := parts(5*memmap.MaxCommandSize/2 + 128)
 	put, wr := q.rings.fetch.put, q.rings.issue.wr
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("no longer wanted")
@@ -81,10 +83,10 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 
 // Batches that belong together lie where the prefetcher will read each of them, wherever the ring ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
-	for _, rest := range []int{128, maxCommandSize - 128, maxCommandSize, maxCommandSize + 128, 2 * maxCommandSize, 5*maxCommandSize/2 + 64,
-		5*maxCommandSize/2 + 128, 3 * maxCommandSize} {
+	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128, 2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
+		5*memmap.MaxCommandSize/2 + 128, 3 * memmap.MaxCommandSize} {
 		q, _ := hostOnly(t)
-		p, ends := parts(5*maxCommandSize/2 + 128)
+		p, ends := parts(5*memmap.MaxCommandSize/2 + 128)
 		q.rings.issue.wr = uint32(len(q.rings.issue.mem) - rest)
 		wr := q.rings.issue.wr
 		if err := q.sendBatchesLocked(t.Context(), "program", p, ends); err != nil {
@@ -99,7 +101,7 @@ func TestPartsAroundTheEndOfTheRing(t *testing.T) {
 // A program that is larger than the ring is sent to its end once it has begun, since half a program stops the queue.
 func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 	q, _ := hostOnly(t)
-	p, ends := parts(len(q.rings.issue.mem) + maxCommandSize)
+	p, ends := parts(len(q.rings.issue.mem) + memmap.MaxCommandSize)
 	ctx, cancel := context.WithCancel(t.Context())
 	// The prefetcher begins to take entries when the program has been abandoned.
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -113,7 +115,7 @@ func TestPartsBeyondTheRingAreSentToTheEnd(t *testing.T) {
 				return
 			default:
 			}
-			if at := q.rings.fetch.addr(i % fetchEntries); q.tiles.prefetchL1.Load16(uint64(at)) != 0 {
+			if at := q.rings.fetch.addr(i % memmap.FetchEntries); q.tiles.prefetchL1.Load16(uint64(at)) != 0 {
 				q.tiles.prefetchL1.Store16(uint64(at), 0)
 				q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), at)
 				i++

@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // What is written settled is followed by one stall of the prefetcher, in the batch that has the last data: also if they fill the batch,
 // take several, or lie in pages that are longer than a batch.
 func TestWriteSettled(t *testing.T) {
 	const page = 4096
-	full := maxCommandSize / page
+	full := memmap.MaxCommandSize / page
 	for _, c := range []struct{ page, pages int }{
-		{1024, 1}, {page, full - 1}, {page, full}, {page, full + 1}, {page, 3 * full}, {2 * maxCommandSize, 1}, {2 * maxCommandSize, 2},
+		{1024, 1}, {page, full - 1}, {page, full}, {page, full + 1}, {page, 3 * full}, {2 * memmap.MaxCommandSize, 1}, {2 * memmap.MaxCommandSize, 2},
 	} {
 		q, take := hostOnly(t)
 		data := make([]byte, c.page*c.pages)

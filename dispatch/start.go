@@ -8,34 +8,23 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
-	"github.com/reprise-tt/reprise/dispatch/firmware"
 	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// hostKernel is one kernel of a command queue and what it is started with.
-type hostKernel struct {
-	proc chip.Processor
-	name string // of the firmware image
-	args []uint32
-	noc  chip.NOC
-
-	image []byte // instead of the one of that name
-}
-
-// startQueue starts a queue on its cores.
-func (d *Device) startQueue(id int) (*Queue, error) {
-	set := d.sets[id]
-	q := &Queue{d: d, id: id, set: set, shared: set.shared, dialect: d.dialect(set), mu: spinLock{naps: &d.naps}}
+// newQueue returns a queue that wasn't started.
+func newQueue(d *machine, id int) *Queue {
+	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id])}
 	q.translates = q.dialect != dialect{}
-	return q, q.start()
+	return q
 }
 
 // start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
 	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
-		q.stream.event = State{config: configRing{size: d.worker.L1.KernelConfigSize}}, nil, 0, 0, cq.Seq(d.opts.FirstEvent)
+		q.stream.event = d.programs.ReplayState(), nil, 0, 0, cq.Seq(d.opts.FirstEvent)
 	q.status.latest.Store(d.opts.FirstEvent)
 	q.status.starts.Add(1)
 	q.tiles.prefetch, q.tiles.dispatch = d.queueCores(id)
@@ -47,14 +36,14 @@ func (q *Queue) start() error {
 	if err != nil {
 		return err
 	}
-	q.dispatcher = Dispatcher{at: coreXY, workers: uint32(q.set.cores.Size())}
+	q.dispatcher = Dispatcher{At: coreXY, Workers: uint32(q.set.cores.Size())}
 	q.comp.restart(uint16(id))
 
 	// Host side.
 	host := d.host[id]
-	mem := d.sysmem.Bytes()[host.base : host.base+host.size]
-	noc := d.sysmem.NOCAddr() + uint64(host.base)
-	if noc>>32 != (noc+uint64(host.size)-1)>>32 {
+	mem := d.sysmem.Bytes()[host.Base : host.Base+host.Size]
+	noc := d.sysmem.NOCAddr() + uint64(host.Base)
+	if noc>>32 != (noc+uint64(host.Size)-1)>>32 {
 		return fmt.Errorf("host memory at NoC address %#x crosses a 4 GiB boundary, which the queue's 32-bit pointers can't: free host memory that other processes have pinned", noc)
 	}
 	bells := d.doorbells(id, preXY, coreXY)
@@ -65,13 +54,13 @@ func (q *Queue) start() error {
 		return errors.Join(err, q.tiles.prefetchL1.Close())
 	}
 	low := uint32(noc)
-	q.rings.issue = issueRing{mem: mem[host.issue : host.issue+host.issueSize]}
+	q.rings.issue = issueRing{mem: mem[host.Issue : host.Issue+host.IssueSize]}
 	q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: d.ctl.FetchQueueSize / d.ctl.FetchEntry, log: d.ctl.FetchEntry / 2,
 		base: bells.fetch, rdAddr: bells.fetchRd}
 	q.rings.fetch.lastR = q.rings.fetch.initialRead()
 	q.comp.ring = completionRing{
-		mem: mem[host.completion : host.completion+host.completionSz], base: (low + host.completion) / 16,
-		host: d.sysmem, wrWord: uint64(host.base + host.completionWr), rdWord: uint64(host.base + host.completionRd),
+		mem: mem[host.Completion : host.Completion+host.CompletionSize], base: (low + host.Completion) / 16,
+		host: d.sysmem, wrWord: uint64(host.Base + host.CompletionWr), rdWord: uint64(host.Base + host.CompletionRd),
 		win: q.tiles.dispatchL1, rdOff: uint64(bells.completRd),
 	}
 	d.sysmem.Store32(q.comp.ring.wrWord, q.comp.ring.base)
@@ -79,7 +68,7 @@ func (q *Queue) start() error {
 
 	out, err := d.outside(id, host, noc)
 	if err == nil {
-		err = d.startCores(q, out, preXY, coreXY)
+		err = q.startCores(out, preXY, coreXY)
 	}
 	if err != nil {
 		return errors.Join(err, q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close())
@@ -87,27 +76,10 @@ func (q *Queue) start() error {
 	return nil
 }
 
-// openL1 maps the L1 of a tile, from address 0 on.
-func (d *Device) openL1(xy chip.XY) (*kmd.Window, error) {
-	size := uint64(0)
-	for _, c := range d.pr.Windows {
-		if c.Size >= uint64(d.pr.L1Size) && (size == 0 || c.Size < size) {
-			size = c.Size
-		}
-	}
-	w, err := d.hostSide().OpenWindow(size, kmd.Uncached)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Configure(kmd.WindowConfig{Target: xy, Ordering: kmd.Strict}); err != nil {
-		return nil, errors.Join(err, w.Close())
-	}
-	return w, nil
-}
-
-func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error {
+func (q *Queue) startCores(out outside, preXY, coreXY chip.XY) error {
+	d := q.d
 	l1, ctl := &d.queue.L1, &d.ctl
-	sems := l1.KernelConfig + slotArgs*chip.NumProcessors
+	sems := l1.KernelConfig + memmap.SlotArgs*chip.NumProcessors
 	first := uint32(d.pr.Stream.FirstDispatch)
 	rect := d.ch.Rects(q.set.cores)[0]
 
@@ -115,7 +87,7 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		out.xy, out.hi, out.issue, out.issueSize,
 		ctl.FetchQueue, ctl.FetchQueueSize, ctl.FetchRead, ctl.IssueRead,
 		ctl.Commands, ctl.CommandsSize, ctl.Scratch, ctl.ScratchSize, ctl.Scratch, ctl.BinaryRingSize,
-		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems, ctl.control,
+		coreXY.Packed(), ctl.DispatchRing, ctl.DispatchPages, ctl.SubordinateRing, ctl.SubordinatePages, sems, sems, ctl.Loops,
 	}}}
 	if d.up != nil {
 		prefetch = append(prefetch, hostKernel{proc: chip.NCRISC, noc: chip.NOC1, image: relay.Forward(), args: d.up.far.ForwardFetch(q.id)})
@@ -123,12 +95,12 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	dispatch := []hostKernel{
 		{proc: chip.BRISC, name: "dispatch", args: []uint32{
 			out.xy, out.hi, out.completion, out.completionSize, ctl.CompletionWrite, ctl.CompletionRead, out.completionWr,
-			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, pageSize, ctl.forwarded, ctl.argWords,
+			ctl.DispatchRing, ctl.DispatchPages, ctl.DispatchBlocks, preXY.Packed(), sems, first, memmap.MaxSubDevices, d.worker.L1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, memmap.PageSize, ctl.Forwarded, ctl.ArgWords,
 		}},
 		{proc: chip.NCRISC, name: "dispatch_s", noc: chip.NOC1, args: []uint32{
-			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, maxSubDevices, d.worker.L1.Go,
-			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.forwarded, ctl.times,
+			ctl.SubordinateRing, ctl.SubordinatePages, preXY.Packed(), sems, first, memmap.MaxSubDevices, d.worker.L1.Go,
+			rect.Start.Packed(), rect.End.Packed(), uint32(rect.Cores), ctl.SyncWords, ctl.Forwarded, ctl.Times,
 		}},
 	}
 
@@ -148,16 +120,16 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 	coreSems := semaphores{ctl.DispatchPublished: 0, ctl.SubordinatePublished: 0}
 	preSems := semaphores{ctl.DispatchCredits: ctl.DispatchPages, ctl.SubordinateCredits: ctl.SubordinatePages, ctl.Sync: 0}
 
-	if err := d.write(q.tiles.dispatch, ctl.edgeWord[0], make([]byte, ctl.end()-ctl.edgeWord[0])); err != nil {
+	if err := d.write(q.tiles.dispatch, ctl.EdgeWord[0], make([]byte, ctl.End()-ctl.EdgeWord[0])); err != nil {
 		return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
 	}
-	if ctl.control != 0 {
-		if err := d.write(q.tiles.prefetch, ctl.control, make([]byte, controlSize)); err != nil {
+	if ctl.Loops != 0 {
+		if err := d.write(q.tiles.prefetch, ctl.Loops, make([]byte, memmap.LoopsSize)); err != nil {
 			return fmt.Errorf("start core %v: %w", q.tiles.prefetch, err)
 		}
 	}
-	if ctl.times != 0 {
-		if err := d.write(q.tiles.dispatch, ctl.times, make([]byte, timesSize)); err != nil {
+	if ctl.Times != 0 {
+		if err := d.write(q.tiles.dispatch, ctl.Times, make([]byte, memmap.TimesSize)); err != nil {
 			return fmt.Errorf("start core %v: %w", q.tiles.dispatch, err)
 		}
 	}
@@ -175,90 +147,6 @@ func (d *Device) startCores(q *Queue, out outside, preXY, coreXY chip.XY) error 
 		}
 	}
 	return nil
-}
-
-// slotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes.
-const slotArgs = 128
-
-// semaphores are the initial values of a core's semaphores, by id.
-type semaphores map[uint32]uint32
-
-// bytes lays the semaphores out as they lie in L1, 16 bytes apart.
-func (s semaphores) bytes() []byte {
-	var b []byte
-	for id, v := range s {
-		if need := 16 * int(id+1); len(b) < need {
-			b = append(b, make([]byte, need-len(b))...)
-		}
-		binary.LittleEndian.PutUint32(b[16*id:], v)
-	}
-	return b
-}
-
-// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports its end
-// to no dispatcher, and its launch pointer stays.
-func (d *Device) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores) error {
-	l1, launch := &d.queue.L1, &d.queue.Launch
-	le := binary.LittleEndian
-	slot := make([]byte, slotArgs*chip.NumProcessors)
-	semOff := len(slot)
-	slot = append(slot, sems.bytes()...)
-	msg := make([]byte, l1.LaunchSize)
-	le.PutUint32(msg[launch.ConfigBase:], l1.KernelConfig)
-	le.PutUint16(msg[launch.Semaphores:], uint16(semOff))
-	msg[launch.Mode] = 1 // host mode
-	var lay slotLayout
-	if fw := d.opts.QueueFirmware; fw != nil {
-		lay.count = fw.Base.countBytes()
-	}
-	for proc := range uint32(chip.NumProcessors) { // common arguments
-		le.PutUint16(msg[launch.Args+4*proc+2:], lay.argsAt(0, 0))
-	}
-	var enables uint32
-	for _, k := range ks {
-		image := k.image
-		if image == nil {
-			var err error
-			if image, err = firmware.CQ(d.ch.Arch(), k.name); err != nil {
-				return err
-			}
-		}
-		lay.putArgs(slot[slotArgs*int(k.proc):], k.args)
-		for len(slot)%slotAlign != 0 {
-			slot = append(slot, 0)
-		}
-		le.PutUint16(msg[launch.Args+4*uint32(k.proc):], uint16(slotArgs*int(k.proc)))
-		le.PutUint32(msg[launch.Text+4*uint32(k.proc):], uint32(len(slot)))
-		if k.proc == chip.NCRISC && d.queue.Boot.IRAMSize > 0 {
-			le.PutUint16(msg[launch.NCRISCSize:], uint16(len(image)/16))
-		}
-		enables |= 1 << k.proc
-		slot = append(slot, image...)
-	}
-	le.PutUint32(msg[launch.Enables:], enables)
-	msg[launch.FirstRemote] = uint8(launch.CircularBuffers)
-	if uint32(len(slot)) > l1.KernelConfigSize {
-		return fmt.Errorf("its kernels need %d B, the kernel-config memory has %d B", len(slot), l1.KernelConfigSize)
-	}
-	if err := d.write(c, l1.KernelConfig, slot); err != nil {
-		return err
-	}
-	if err := d.write(c, l1.Launch, msg); err != nil {
-		return err
-	}
-	return d.write(c, l1.Go, []byte{0, 0, 0, signalGo})
-}
-
-// dispatchXYs returns the dispatch cores of all queues as commands name them.
-func (d *Device) dispatchXYs() []uint32 {
-	var out []uint32
-	for id := range d.opts.Queues {
-		_, c := d.queueCores(id)
-		if xy, err := d.ch.Virtual(c); err == nil {
-			out = append(out, d.ch.Arch().NOCXY(xy))
-		}
-	}
-	return out
 }
 
 // close ends the queue's kernels, after the work that is queued unless ctx ends first, and closes its windows.
@@ -315,7 +203,7 @@ func (q *Queue) terminate(ctx context.Context) error {
 	// taken out, here and of queues that this one waits for; otherwise their dispatchers would wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
-		q.drainOthersLocked()
+		q.drainOthers()
 	}
 	for _, c := range []chip.Core{q.tiles.prefetch, q.tiles.dispatch} {
 		// The device is polled only when it takes long: over a tunnel reading each core's state is slow.

@@ -3,14 +3,12 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
@@ -53,40 +51,41 @@ func hostOnlyDevice(tb testing.TB, queues int) *Device {
 	}
 	tb.Cleanup(func() { kd.Close() })
 	p := chip.Blackhole.Params()
-	d := &Device{opened: time.Now(), tie: rand.Uint64(), kd: kd, pr: p, worker: abi.Own(p.Arch), queue: abi.Own(p.Arch),
-		opts: Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory}, kernels: new(sync.Map),
-		printing: newPrinting()}
-	if d.ch, err = chip.New(chip.Blackhole, chip.Harvesting{}); err != nil {
+	ch, err := chip.New(chip.Blackhole, chip.Harvesting{})
+	if err != nil {
 		tb.Fatal(err)
 	}
+	d := &Device{machine: newMachine(kd, ch, Options{HangTimeout: defaultHangTimeout, Queues: queues, QueueMemory: defaultQueueMemory})}
 	if err := d.planQueues(); err != nil {
 		tb.Fatal(err)
 	}
+	d.describe()
 	d.eventXYs = d.dispatchXYs()
 	host, err := kd.PinHostMemory(4096)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	for id := range queues {
-		q := &Queue{d: d, id: id, set: &workers{}, mu: spinLock{naps: &d.naps}}
+		d.sets = append(d.sets, &workerSet{})
+		q := newQueue(d.machine, id)
 		if q.tiles.prefetchL1, err = kd.OpenWindow(p.Windows[0].Size, kmd.Uncached); err != nil {
 			tb.Fatal(err)
 		}
 		q.status.starts.Store(1)
-		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: fetchEntries, log: 1, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
+		q.rings.fetch = fetchRing{win: q.tiles.prefetchL1, entries: memmap.FetchEntries, log: 1, base: d.ctl.FetchQueue, rdAddr: d.ctl.FetchRead}
 		q.rings.fetch.lastR = q.rings.fetch.initialRead()
 		q.tiles.prefetchL1.Store32(uint64(d.ctl.FetchRead), q.rings.fetch.lastR)
 		q.rings.issue = issueRing{mem: make([]byte, 12<<20)}
-		q.comp.ring.mem = make([]byte, pageSize)
+		q.comp.ring.mem = make([]byte, memmap.PageSize)
 		q.comp.ring.host, q.comp.ring.win = host, q.tiles.prefetchL1
-		d.queues = append(d.queues, q)
+		d.add(q)
 	}
 	return d
 }
 
 // takeAll takes all entries put into a queue so far, as its prefetcher would.
 func takeAll(q *Queue) {
-	last := (q.rings.fetch.next + fetchEntries - 1) % fetchEntries
+	last := (q.rings.fetch.next + memmap.FetchEntries - 1) % memmap.FetchEntries
 	q.tiles.prefetchL1.Store32(uint64(q.d.ctl.FetchRead), q.rings.fetch.addr(last))
 }
 
@@ -115,7 +114,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("full"))
 	defer cancel()
 	for range 20 {
-		for range fetchEntries / 2 {
+		for range memmap.FetchEntries / 2 {
 			if err := b.Submit(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +122,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 		q.comp.taken.Store(q.rings.fetch.put)
 	}
 	var err error
-	for range fetchEntries {
+	for range memmap.FetchEntries {
 		if err = b.Submit(ctx); err != nil {
 			break
 		}
@@ -136,7 +135,7 @@ func TestReportsSaveAskingTheDevice(t *testing.T) {
 // The host's side of a replay beside a copy of the same bytes into the same ring.
 func BenchmarkSubmit(b *testing.B) {
 	shared := hostOnlyDevice(b, 1).queues[0]
-	shared.set, shared.shared = &workers{shared: true}, true
+	shared.set = &workers{workerSet: &workerSet{shared: true}}
 	for _, c := range []struct {
 		name string
 		qs   []*Queue

@@ -4,15 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-)
 
-// The times of programs: the firmware notes in a ring in the dispatch core's L1 when each program was started and when it was done,
-// whether anybody reads them or not. Source: firmware, cq_times.h.
-const (
-	timesEntries = 1024
-	timesHeader  = 16
-	timesStride  = 16
-	timesSize    = timesHeader + timesEntries*timesStride
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // ProgramTime is when a program ran, in cycles of the queue's clock ([Queue.Clock]).
@@ -80,8 +73,8 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 		return dst, 0, nil
 	}
 	// The slot after the newest may be written while the ring is read.
-	first := started - min(n, timesEntries-1)
-	b := make([]byte, timesStride*(started-first))
+	first := started - min(n, memmap.TimesEntries-1)
+	b := make([]byte, memmap.TimesStride*(started-first))
 	if err := p.ring(first, b); err != nil {
 		return dst, 0, err
 	}
@@ -89,22 +82,22 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 	if err := p.read(0, head[:]); err != nil {
 		return dst, 0, err
 	}
-	if whole := le.Uint32(head[:]) - (timesEntries - 1); int32(whole-first) > 0 {
+	if whole := le.Uint32(head[:]) - (memmap.TimesEntries - 1); int32(whole-first) > 0 {
 		gone := min(whole-first, started-first)
 		first += gone
-		b = b[timesStride*gone:]
+		b = b[memmap.TimesStride*gone:]
 	}
 	lost = int(first - p.next)
 	p.next = first
-	for ; len(b) > 0; b = b[timesStride:] {
+	for ; len(b) > 0; b = b[memmap.TimesStride:] {
 		t := ProgramTime{Start: le.Uint64(b), End: le.Uint64(b[8:])}
-		last := len(b) == timesStride
+		last := len(b) == memmap.TimesStride
 		switch {
 		case t.End >= t.Start:
 		case last:
 			return dst, lost, nil // not done yet, as far as anybody has seen
 		default:
-			t.End = le.Uint64(b[timesStride:])
+			t.End = le.Uint64(b[memmap.TimesStride:])
 		}
 		dst = append(dst, t)
 		p.next++
@@ -115,18 +108,18 @@ func (p *ProgramTimes) append(dst []ProgramTime) (_ []ProgramTime, lost int, err
 // ring reads whole entries from entry first on.
 func (p *ProgramTimes) ring(first uint32, b []byte) error {
 	for len(b) > 0 {
-		at := first % timesEntries
-		n := min(uint32(len(b)), (timesEntries-at)*timesStride)
-		if err := p.read(timesHeader+timesStride*at, b[:n]); err != nil {
+		at := first % memmap.TimesEntries
+		n := min(uint32(len(b)), (memmap.TimesEntries-at)*memmap.TimesStride)
+		if err := p.read(memmap.TimesHeader+memmap.TimesStride*at, b[:n]); err != nil {
 			return err
 		}
-		first, b = first+n/timesStride, b[n:]
+		first, b = first+n/memmap.TimesStride, b[n:]
 	}
 	return nil
 }
 
 func (p *ProgramTimes) read(off uint32, b []byte) error {
-	return p.q.d.kd.Read(p.q.dispatcher.at, uint64(p.q.d.ctl.times+off), b)
+	return p.q.d.kd.Read(p.q.dispatcher.At, uint64(p.q.d.ctl.Times+off), b)
 }
 
 // inside calls f while the queue can't be restarted.
@@ -134,8 +127,8 @@ func (p *ProgramTimes) inside(f func() error) error {
 	q := p.q
 	q.life.mu.RLock()
 	defer q.life.mu.RUnlock()
-	err := q.overLocked(false)
-	if err == nil && q.d.ctl.times == 0 {
+	err := q.overLifeLocked()
+	if err == nil && q.d.ctl.Times == 0 {
 		err = ErrQueueFirmware
 	}
 	if err == nil {

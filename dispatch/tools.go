@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // For tools and conformance tests: commands as bytes, and a way to tell the queue the state after them. Commands that break
@@ -55,16 +56,13 @@ func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done 
 	return c, nil
 }
 
-// opRaw is the name of raw commands in hang reports.
-var opRaw = "raw commands"
-
 func (q *Queue) sendable(op string, commands []byte) error {
 	if err := q.usable(op); err != nil {
 		return err
 	}
-	if n := len(commands); n == 0 || n > maxCommandSize || n%q.d.layout().PCIeAlign() != 0 {
+	if n := len(commands); n == 0 || n > memmap.MaxCommandSize || n%q.d.layout().PCIeAlign() != 0 {
 		return fmt.Errorf("dispatch: queue %d: %s %d B of commands: give a multiple of %d B, at most %d B", q.id, op, n,
-			q.d.layout().PCIeAlign(), maxCommandSize)
+			q.d.layout().PCIeAlign(), memmap.MaxCommandSize)
 	}
 	return nil
 }
@@ -73,7 +71,7 @@ func (q *Queue) sendable(op string, commands []byte) error {
 func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.shared {
+	if q.set.shared {
 		q.forceAcquireLocked()
 	}
 	q.stream.state, q.stream.lastPrepared = st, nil

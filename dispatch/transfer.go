@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
 // Interleaved is a buffer whose pages are distributed over the banks: page p lies in bank p mod Banks, at
@@ -96,7 +97,7 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 // settles them, if asked to.
 func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
-	budget := uint32(maxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
+	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
 	if settle {
 		budget -= uint32(settleBytes(l))
 	}
@@ -104,7 +105,7 @@ func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, d
 		n := min(int(budget/b.PageSize), len(data)/int(b.HostPage))
 		return n, q.writePagesLocked(ctx, b, page, n, data[:n*int(b.HostPage)], wait, settle && n*int(b.HostPage) == len(data))
 	}
-	part := int(budget) &^ (pageSize - 1)
+	part := int(budget) &^ (memmap.PageSize - 1)
 	for off := 0; off < int(b.HostPage); off += part {
 		n := min(part, int(b.HostPage)-off)
 		bank, addr := b.at(page)
@@ -249,8 +250,8 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 		return nil, err
 	}
 	// A record must fit the completion queue beside one that is being taken out.
-	perRecord := max(1, (len(q.comp.ring.mem)/4-pageSize)/int(b.PageSize))
-	if int(b.PageSize) > len(q.comp.ring.mem)-pageSize {
+	perRecord := max(1, (len(q.comp.ring.mem)/4-memmap.PageSize)/int(b.PageSize))
+	if int(b.PageSize) > len(q.comp.ring.mem)-memmap.PageSize {
 		return nil, fmt.Errorf("dispatch: queue %d: read: a page of %d B doesn't fit the completion queue of %d B: open the device with more queue memory", q.id, b.PageSize, len(q.comp.ring.mem))
 	}
 	var c *completion
@@ -282,4 +283,44 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	}
 	q.history.last.Store(&opRead)
 	return c, nil
+}
+
+// Report makes p complete when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
+// data in pinned host memory. p is new, or one whose Wait has returned without an error.
+func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
+	q.mu.Lock()
+	defer q.leave(&err, debug.SetPanicOnFault(true))
+	if err := q.usable("transfer"); err != nil {
+		return err
+	}
+	cmds := cq.NewBuilder(q.d.layout(), q.stream.buf[:0])
+	cmds.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
+	return q.reportLocked(ctx, &cmds, p)
+}
+
+// sendBuiltLocked sends commands that were built in q.stream.buf.
+func (q *Queue) sendBuiltLocked(ctx context.Context, cmds *cq.Builder) error {
+	out, err := cmds.Finish()
+	if err != nil {
+		return fmt.Errorf("dispatch: queue %d: transfer: %w", q.id, err)
+	}
+	q.stream.buf = out
+	return q.sendLocked(ctx, out, false)
+}
+
+// reportLocked sends commands followed by a report.
+func (q *Queue) reportLocked(ctx context.Context, cmds *cq.Builder, p *Pending) error {
+	cmds.WriteHost(cq.WriteHost{Pad1: uint16(q.id), Length: cq.HeaderSize})
+	*p = Pending{q: q}
+	p.own.hostPage, p.own.devPage, p.own.read = 1, 1, &p.read
+	p.own.before, p.own.entries = q.tickLocked(), q.rings.fetch.put+1
+	p.last = &p.own
+	q.comp.push(p.last)
+	if err := q.sendBuiltLocked(ctx, cmds); err != nil {
+		q.comp.takeBack(p.last)
+		p.last = nil
+		return err
+	}
+	q.tidyLocked()
+	return nil
 }

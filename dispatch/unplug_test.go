@@ -36,9 +36,9 @@ func unpluggable(t *testing.T, queues int) (*Device, *driver.Driver) {
 // they can be closed.
 func TestWaitsBesideQueuesOfALostCard(t *testing.T) {
 	for name, look := range map[string]func(q *Queue){
-		"what has come":  func(q *Queue) { q.drainOthersLocked() },
-		"what has moved": func(q *Queue) { q.progressLocked() },
-		"a dump":         func(q *Queue) { q.collectLocked("nothing", ErrTimeout, false) },
+		"what has come":  func(q *Queue) { q.drainOthers() },
+		"what has moved": func(q *Queue) { q.progressLifeLocked() },
+		"a dump":         func(q *Queue) { collected(q) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, drv := unpluggable(t, 2)

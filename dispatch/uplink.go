@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/firmware/relay"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -21,14 +22,14 @@ var ErrLink = errors.New("the link can't carry command queues")
 // uplink is the link that carries the queues of a chip without a PCI interface, and the programs on its two ends.
 type uplink struct {
 	*kmd.Uplink
-	d       *Device
+	d       *machine
 	far     relay.Far // what its program was told last
 	lock    *kmd.Lock
 	running bool
 }
 
 // hostSide returns the device whose PCI interface leads to host memory.
-func (d *Device) hostSide() *kmd.Device {
+func (d *machine) hostSide() *kmd.Device {
 	if d.up != nil {
 		return d.up.Near
 	}
@@ -60,18 +61,18 @@ func mirrorOf(id int, xy uint32) outside {
 	}
 }
 
-func (d *Device) mirror() chip.Core {
+func (d *machine) mirror() chip.Core {
 	_, h := d.ch.Grid()
-	return chip.Core{X: 2 * maxQueues, Y: h - 1}
+	return chip.Core{X: 2 * memmap.MaxQueues, Y: h - 1}
 }
 
 // outside returns where a queue's kernels find host memory at a NoC address.
-func (d *Device) outside(id int, host hostBlock, noc uint64) (outside, error) {
+func (d *machine) outside(id int, host memmap.Host, noc uint64) (outside, error) {
 	low := uint32(noc)
 	if d.up == nil {
 		return outside{
-			xy: d.ch.PCIe(chip.NOC0).Packed(), hi: uint32(noc >> 32), issue: low + host.issue, issueSize: host.issueSize,
-			completion: low + host.completion, completionSize: host.completionSz, completionWr: low + host.completionWr,
+			xy: d.ch.PCIe(chip.NOC0).Packed(), hi: uint32(noc >> 32), issue: low + host.Issue, issueSize: host.IssueSize,
+			completion: low + host.Completion, completionSize: host.CompletionSize, completionWr: low + host.CompletionWr,
 		}, nil
 	}
 	xy, err := d.ch.Virtual(d.mirror())
@@ -85,7 +86,7 @@ type doorbells struct {
 	fetch, fetchRd, completRd uint32
 }
 
-func (d *Device) doorbells(id int, pre, disp chip.XY) doorbells {
+func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 	if d.up == nil {
 		return doorbells{pre, disp, d.ctl.FetchQueue, d.ctl.FetchRead, d.ctl.CompletionRead}
 	}
@@ -96,7 +97,7 @@ func (d *Device) doorbells(id int, pre, disp chip.XY) doorbells {
 const linkTimeout = 2 * time.Second
 
 // startLink starts the programs on both ends of the link for all queues, whose kernels don't run yet.
-func (d *Device) startLink() error {
+func (d *machine) startLink() error {
 	u := d.up
 	if u == nil {
 		return nil
@@ -125,24 +126,24 @@ func (u *uplink) start() error {
 	if err := u.stop(); err != nil { // of a process that was killed
 		return err
 	}
-	near, far := relay.Near{Self: u.Link.Near, PCIe: d.ch.PCIe(chip.NOC0), Entries: fetchEntries}, relay.Far{Self: u.Link.Far}
+	near, far := relay.Near{Self: u.Link.Near, PCIe: d.ch.PCIe(chip.NOC0), Entries: memmap.FetchEntries}, relay.Far{Self: u.Link.Far}
 	noc := d.sysmem.NOCAddr()
 	near.High = uint32(noc >> 32)
 	var err error
 	if far.Mirror, err = d.ch.Virtual(d.mirror()); err != nil {
 		return err
 	}
-	nearData, farData, published := make([]byte, relay.DataSize), make([]byte, relay.DataSize), make([]byte, 32*maxQueues)
+	nearData, farData, published := make([]byte, relay.DataSize), make([]byte, relay.DataSize), make([]byte, 32*memmap.MaxQueues)
 	put := func(b []byte, addr, v uint32) { binary.LittleEndian.PutUint32(b[addr-relay.Data:], v) }
 	for id := range d.opts.Queues {
 		host := d.host[id]
-		low := uint32(noc) + host.base
+		low := uint32(noc) + host.Base
 		near.Queues = append(near.Queues, relay.NearQueue{
-			Issue: low + host.issue, IssueSize: host.issueSize, Completion: low + host.completion, CompletionSize: host.completionSz,
-			CompletionWrite: low + host.completionWr,
+			Issue: low + host.Issue, IssueSize: host.IssueSize, Completion: low + host.Completion, CompletionSize: host.CompletionSize,
+			CompletionWrite: low + host.CompletionWr,
 		})
-		put(nearData, relay.FetchRead(id), relay.Fetch(id)+fetchEntries*fetchEntryBytes)
-		put(nearData, relay.CompletionRead(id), (low+host.completion)/16)
+		put(nearData, relay.FetchRead(id), relay.Fetch(id)+memmap.FetchEntries*memmap.FetchEntryBytes)
+		put(nearData, relay.CompletionRead(id), (low+host.Completion)/16)
 		m := mirrorOf(id, 0)
 		put(farData, relay.CompletionWrite(id), m.completion/16)
 		put(farData, relay.Fetched(id), d.ctl.FetchQueue+d.ctl.FetchQueueSize)
@@ -268,16 +269,14 @@ func (u *uplink) close() error {
 // killed, since that end uses the process's memory. It stops at the next request, so it is told when the first file goes as
 // well as right before the last one, with which the memory goes. The remote chip's cores then wait for a host that is gone,
 // until the chip is brought up again.
-func (u *uplink) guard() error {
-	release, err := u.Near.HoldPower(kmd.PowerAIClock)
-	if err != nil {
-		return fmt.Errorf("dispatch: start: raise the clock: %w", err)
+func (u *uplink) guard() (release func() error, err error) {
+	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
+		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)
 	}
-	u.d.power = release
 	stop := kmd.NOCStore{Target: u.Link.Near, Addr: relay.Stop, Value: 1}
 	err = u.Near.SetNOCCleanups(stop, stop)
 	if err != nil && !errors.Is(err, kmd.ErrDriverTooOld) {
-		return fmt.Errorf("dispatch: start: have the driver stop the link when this process ends: %w", err)
+		return release, fmt.Errorf("dispatch: start: have the driver stop the link when this process ends: %w", err)
 	}
-	return nil
+	return release, nil
 }

@@ -1,11 +1,14 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/reprise-tt/reprise/internal/nap"
+	"github.com/reprise-tt/reprise/sim"
 )
 
 // A look at the whole device that takes longer than a wait without progress may is no reason to give the wait up, and another
@@ -78,5 +81,227 @@ func TestStoppedWaitsAreNoHang(t *testing.T) {
 	w.deadline = w.deadline.Add(-limit)
 	if err := w.pause(t.Context()); !errors.Is(err, ErrTimeout) {
 		t.Errorf("nothing has moved for the limit: %v", err)
+	}
+}
+
+// Work that takes as long as before is expected then; other work isn't, nor work whose time varies, and none has a forecast before
+// it was waited for twice.
+func TestForecasts(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		name   string
+		took   []time.Duration
+		unseen time.Duration // nobody looked for so long before the end
+		want   time.Duration // 0: no forecast
+	}{
+		{name: "never", want: 0},
+		{name: "once", took: []time.Duration{4 * ms}, want: 0},
+		{name: "twice", took: []time.Duration{4 * ms, 4 * ms}, want: 4 * ms},
+		{name: "nearly", took: []time.Duration{4 * ms, 41 * ms / 10, 39 * ms / 10, 4 * ms}, want: 4 * ms},
+		{name: "seen late", took: []time.Duration{4 * ms, 4 * ms}, unseen: 2 * ms, want: 0},
+		{name: "varies", took: []time.Duration{ms, 4 * ms, ms, 4 * ms, ms, 4 * ms}, want: 0},
+		{name: "other work meanwhile", took: []time.Duration{4 * ms, 4 * ms, 4 * ms, 400 * ms}, want: 0},
+		{name: "shorter from now on", took: append([]time.Duration{4 * ms, 4 * ms, 4 * ms, 4 * ms}, many(30, ms)...), want: ms},
+		{name: "longer from now on", took: append([]time.Duration{4 * ms, 4 * ms, 4 * ms, 4 * ms}, many(30, 40*ms)...), want: 40 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var f forecasts
+			one, other := task{last: "a", n: 3}, task{last: "a", n: 4}
+			for _, d := range c.took {
+				f.learn(one, period{d - c.unseen/2, d + c.unseen/2})
+			}
+			got := f.get(one)
+			if off := (got.mean - c.want).Abs(); off > c.want/20 || (c.want == 0) != (got.seen == 0) {
+				t.Errorf("expected after %v, want %v", got.mean, c.want)
+			}
+			if got := f.get(other); got.seen != 0 {
+				t.Errorf("a task that nobody waited for is expected after %v", got.mean)
+			}
+			f.learn(task{}, period{4 * ms, 4 * ms})
+			f.learn(task{}, period{4 * ms, 4 * ms})
+			if got := f.get(task{}); got.seen != 0 {
+				t.Error("a wait of which nothing is known has a forecast")
+			}
+		})
+	}
+}
+
+func many(n int, d time.Duration) (out []time.Duration) {
+	for range n {
+		out = append(out, d)
+	}
+	return out
+}
+
+// A wait whose end is expected sleeps until shortly before it, but no longer than it may be late, looks often around it, without a sleep
+// if it is well known, and then as one of which nothing is known.
+func TestNaps(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us}   // from 3.8 to 4.2 ms
+	well := forecast{seen: 2, mean: 4 * ms, spread: 60 * us} // from 3.88 to 4.12 ms
+	for _, c := range []struct {
+		name                string
+		forecast            forecast
+		gone, late, longest time.Duration
+		want                time.Duration
+	}{
+		{"at first", f, 0, 0, 10 * ms, 3800 * us},
+		{"at first, sleeps are late", f, 0, 50 * us, 10 * ms, 3750 * us},
+		{"at first, sleeps are very late", f, 0, ms, 10 * ms, 3675 * us},
+		{"at first, with little patience", f, 0, 50 * us, ms, ms},
+		{"before", f, 3700 * us, 0, ms, 100 * us},
+		{"just before, sleeps are late", f, 3770 * us, 50 * us, ms, 0},
+		{"around", f, 3800 * us, 50 * us, ms, 25 * us},
+		{"around, with very little patience", f, 4 * ms, 0, 10 * us, 10 * us},
+		{"after", f, 4200 * us, 50 * us, ms, minSleep},
+		{"before, well known", well, 3800 * us, 0, ms, 80 * us},
+		{"around, well known", well, 3880 * us, 50 * us, ms, 0},
+		{"still around, well known", well, 4119 * us, 0, ms, 0},
+		{"after, well known", well, 4120 * us, 0, ms, minSleep},
+	} {
+		w := newWaiter(time.Hour, Pace{Longest: c.longest}, new(nap.Sleeper))
+		w.expect(c.forecast)
+		w.grown = min(minSleep, w.pace.Longest)
+		if got := w.nap(w.begun.Add(c.gone), c.late); got != c.want {
+			t.Errorf("%s: sleeps %v, want %v", c.name, got, c.want)
+		}
+	}
+	w := newWaiter(time.Hour, Pace{}, new(nap.Sleeper))
+	w.expect(forecast{})
+	w.grown = minSleep
+	sum, naps := time.Duration(0), 0
+	for sum < 16*ms {
+		d := w.nap(w.begun.Add(sum), ms)
+		if d > minSleep+sum/16+us {
+			t.Fatalf("a wait that lasts for %v sleeps %v", sum, d)
+		}
+		sum += d
+		naps++
+	}
+	if naps > 75 {
+		t.Errorf("16 ms are %d sleeps", naps)
+	}
+}
+
+// Waits for work that repeats see its end within 20 µs mostly, and nine of ten within 100 µs, while they poll for a twelfth of the time at
+// most, however late sleeps end, and also when single ends or sleeps are late or the work has changed.
+func TestWaitsLearn(t *testing.T) {
+	const ms, us = time.Millisecond, time.Microsecond
+	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
+	sometimes := func(usually, seldom time.Duration) func(int) time.Duration {
+		return func(i int) time.Duration {
+			if i%13 == 12 {
+				return seldom
+			}
+			return usually
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		took, late func(int) time.Duration // by wait, and by sleep
+	}{
+		{"4 ms", always(4 * ms), always(0)},
+		{"4 ms, late sleeps", always(4 * ms), always(50 * us)},
+		{"4 ms, very late sleeps", always(4 * ms), always(120 * us)},
+		{"4 ms, some very late sleeps", always(4 * ms), sometimes(30*us, 300*us)},
+		{"4 ms, nearly", func(i int) time.Duration { return 4*ms + time.Duration(i*7%11-5)*4*us }, always(30 * us)},
+		{"4 ms, some later", sometimes(4*ms, 4200*us), always(30 * us)},
+		{"4 ms, some much later", sometimes(4*ms, 4900*us), always(30 * us)},
+		{"4 ms, once 5", func(i int) time.Duration { return 4*ms + ms*time.Duration(i/200%2) }, always(30 * us)},
+		{"40 ms", always(40 * ms), always(50 * us)},
+		{"40 ms, once 4", func(i int) time.Duration { return 4*ms + 36*ms*time.Duration(i/200%2) }, always(50 * us)},
+	} {
+		var f forecasts
+		task := task{last: "a", n: 1}
+		var late []time.Duration
+		var took, polled time.Duration
+		naps := 0
+		for i := range 400 {
+			w := newWaiter(time.Hour, Pace{}, nil)
+			w.expect(f.get(task))
+			w.grown = minSleep
+			end, at, looked := c.took(i), time.Duration(0), time.Duration(0)
+			for at < end {
+				looked = at
+				if d := w.nap(w.begun.Add(at), c.late(0)); d > 0 {
+					at += d + c.late(naps)
+					naps++
+				} else {
+					at += us
+					polled += us
+				}
+			}
+			f.learn(task, period{looked, at})
+			late = append(late, at-end)
+			took += at
+		}
+		slices.Sort(late)
+		if p50, p90 := late[len(late)/2], late[len(late)*9/10]; p50 > 20*us || p90 > 100*us || polled > took/12 {
+			t.Errorf("%s: late by %v, nine of ten by at most %v, polled for %.1f %%", c.name, p50, p90, 100*polled.Seconds()/took.Seconds())
+		}
+	}
+}
+
+// A wait that polls around its expected end without sleeping still ends with its context, and if nothing moves for the limit.
+func TestPollsAroundEnd(t *testing.T) {
+	for _, c := range []struct {
+		limit time.Duration
+		want  error
+	}{{time.Hour, context.DeadlineExceeded}, {20 * time.Millisecond, ErrTimeout}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		w := newWaiter(c.limit, Pace{}, new(nap.Sleeper))
+		w.expect(forecast{seen: 2, mean: time.Hour})
+		w.begun = w.begun.Add(-time.Hour)
+		var err error
+		for err == nil {
+			if err = w.pause(ctx); w.rounds > yieldRounds && err == nil && w.sleep != 1 {
+				t.Fatalf("slept %v", w.sleep)
+			}
+		}
+		if !errors.Is(err, c.want) {
+			t.Errorf("ended with %v, want %v", err, c.want)
+		}
+	}
+}
+
+// What a queue waits for is a task by what it was given last and by how much since the wait before.
+func TestTasks(t *testing.T) {
+	d := started(t, sim.Wormhole(), Options{})
+	q := d.Queue(0)
+	of := func(runs, replays int, name *string) task {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.stream.runs, q.stream.replays = q.stream.runs+uint16(runs), q.stream.replays+uint32(replays)
+		q.history.last.Store(name)
+		t, _ := q.taskLocked()
+		return t
+	}
+	wait := func() {
+		t.Helper()
+		if err := q.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := "a", "b"
+	one := of(0, 1, &a)
+	wait()
+	if got := of(0, 1, &a); got != one {
+		t.Errorf("the same replay after a wait is %v, and was %v", got, one)
+	}
+	for what, got := range map[string]task{"two replays": of(0, 1, &a), "nothing more": of(0, 0, &b), "a program more": of(1, 0, &a)} {
+		if got == one {
+			t.Errorf("%s is the task of one replay", what)
+		}
+	}
+	wait()
+	for range 3 {
+		of(0, 1, &a)
+		wait()
+	}
+	q.forecasts.mu.Lock()
+	defer q.forecasts.mu.Unlock()
+	if got := q.forecasts.find(one); got == nil || got.seen < 3 {
+		t.Errorf("after three waits for it: %+v, want a forecast of %+v", got, one)
 	}
 }

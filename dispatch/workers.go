@@ -4,27 +4,20 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 )
 
-// workers is a set of workers and the queues that start programs on it. Which launch message the workers read next,
-// and what lies in their kernel-config memory, is the workers' state: it is in the State of the queue that owns them,
-// and passes from queue to queue with them.
-type workers struct {
+// workerSet is a set of workers and what is known of it from the start on.
+type workerSet struct {
 	cores  chip.Range
-	shared bool  // by more than one queue
+	shared bool  // queues start programs on it, not one alone
 	slot   uint8 // go message that starts them: see slotWorkers
-
-	mu    sync.Mutex
-	owner *Queue // that started something on them last; nil if none did
-
-	reserved *Queue // the only one that may start something; nil if they aren't reserved
 }
 
 // workerSets gives each queue its workers: those that the options name, or the whole grid. Sets that touch are equal.
-func (d *Device) workerSets() ([]*workers, error) {
+func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
 			return nil, fmt.Errorf("workers %v are given to queue %d, but the device has %d queues: give workers to queues from 0 to %d", r, id,
@@ -34,7 +27,7 @@ func (d *Device) workerSets() ([]*workers, error) {
 			return nil, fmt.Errorf("workers %v of queue %d are not a rectangle inside the worker grid %v", r, id, d.grid)
 		}
 	}
-	sets := make([]*workers, d.opts.Queues)
+	sets := make([]*workerSet, d.opts.Queues)
 	for id := range sets {
 		r, ok := d.opts.Workers[id]
 		if !ok {
@@ -48,7 +41,7 @@ func (d *Device) workerSets() ([]*workers, error) {
 			}
 		}
 		if sets[id] == nil {
-			sets[id] = &workers{cores: r}
+			sets[id] = &workerSet{cores: r}
 		}
 	}
 	if d.opts.QueueFirmware != nil {
@@ -60,7 +53,7 @@ func (d *Device) workerSets() ([]*workers, error) {
 // slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all workers, a rectangle that is
 // compiled into them. A worker reads one of its go messages, whose number it has in a word of its mailbox: so the others of the
 // grid don't see those of another set. Number 0 is for the first set, which all workers begin with.
-func (d *Device) slotWorkers(sets []*workers) {
+func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
 		if slices.Index(sets, s) == id {
@@ -72,7 +65,7 @@ func (d *Device) slotWorkers(sets []*workers) {
 
 // selectGoMessages has the workers read the go messages of their sets, once their base firmware is up. Workers of no set read one that
 // no queue sends.
-func (d *Device) selectGoMessages() error {
+func (d *machine) selectGoMessages() error {
 	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
 		return nil
 	}
@@ -87,7 +80,7 @@ func (d *Device) selectGoMessages() error {
 			continue
 		}
 		l1 := &d.worker.L1
-		if err := d.write(c, l1.Go+4*slot, []byte{0, 0, 0, signalDone}); err != nil {
+		if err := d.write(c, l1.Go+4*slot, []byte{0, 0, 0, postmortem.SignalDone}); err != nil {
 			return fmt.Errorf("dispatch: bring-up: go message %d of %v: %w", slot, c, err)
 		}
 		if err := d.write(c, l1.GoIndex, binary.LittleEndian.AppendUint32(nil, slot)); err != nil {
@@ -95,28 +88,4 @@ func (d *Device) selectGoMessages() error {
 		}
 	}
 	return nil
-}
-
-// WorkersError is returned for a program that uses workers which its queue doesn't start.
-type WorkersError struct {
-	Queue   int
-	Workers chip.Range // of the queue
-	Program string
-	Cores   chip.Range // the smallest rectangle with all cores of the program
-}
-
-// Error implements error.
-func (e *WorkersError) Error() string {
-	return fmt.Sprintf("dispatch: queue %d: program %q uses cores of %v, the queue starts the workers %v: use another queue, or give the queue other workers when the device is opened", e.Queue, e.Program, e.Cores, e.Workers)
-}
-
-// Workers returns the logical cores that programs of the queue may use.
-func (q *Queue) Workers() chip.Range { return q.set.cores }
-
-// Fits returns a *WorkersError unless the queue starts all cores that a program uses.
-func (q *Queue) Fits(im *Image) error {
-	if q.set.cores.Contains(im.bounds.Start) && q.set.cores.Contains(im.bounds.End) {
-		return nil
-	}
-	return &WorkersError{Queue: q.id, Workers: q.set.cores, Program: im.name, Cores: im.bounds}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/kmd/session"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -30,12 +31,12 @@ func (c *inspectCmd) Run(s streams) error {
 	}
 	defer f.Close()
 	r := bufio.NewReader(f)
-	head, err := r.Peek(len(dispatch.DumpMagic))
+	head, err := r.Peek(len(postmortem.DumpMagic))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("inspect: %w", err)
 	}
 	switch string(head) {
-	case dispatch.DumpMagic:
+	case postmortem.DumpMagic:
 		return c.dump(s, r)
 	case session.Magic:
 		return c.session(s, r)
@@ -63,7 +64,7 @@ func (c *inspectCmd) session(s streams, r io.Reader) error {
 }
 
 func (c *inspectCmd) dump(s streams, r io.Reader) error {
-	d, err := dispatch.ReadDump(r)
+	d, err := postmortem.ReadDump(r)
 	if err != nil {
 		return fmt.Errorf("inspect %s: %w", c.File, err)
 	}

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
@@ -83,7 +85,7 @@ func TestInspectDump(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &d); err != nil || code != exitOK || len(d.Cores) != 140 || d.Last != "forever" {
 		t.Errorf("exit code %d, %v: %d cores, last %q", code, err, len(d.Cores), d.Last)
 	}
-	if code, text, _ = inspect(t, file, "--region", dispatch.RegionDispatchRing); code != exitOK || len(text) != 524288 {
+	if code, text, _ = inspect(t, file, "--region", postmortem.RegionDispatchRing); code != exitOK || len(text) != 524288 {
 		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
 	}
 }
@@ -131,7 +133,7 @@ func TestInspectErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	cut := filepath.Join(dir, "cut")
-	if err := os.WriteFile(cut, []byte(dispatch.DumpMagic+"\x01"), 0o600); err != nil {
+	if err := os.WriteFile(cut, []byte(postmortem.DumpMagic+"\x01"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

@@ -41,8 +41,8 @@ type parser struct {
 	l     Layout
 	items []item // what was read: empty if it isn't a command, only the relay if what is inside isn't one
 	first [3]item
-	n     int    // bytes to the next command, 0 if they can't be told
-	odd   error  // the first ErrPadding
+	n     int   // bytes to the next command, 0 if they can't be told
+	odd   error // the first ErrPadding
 }
 
 // note keeps the first error of bytes that no encoder writes.

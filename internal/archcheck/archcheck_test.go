@@ -37,7 +37,7 @@ internal/bench/probe       -> nothing  # what the kernel sees of a process
 hwtest                     -> reprise allocator chip kernels kmd hwtest/internal/* hwtest/target  # what every device must do: lists the cases and runs them
 hwtest/internal/rig        -> reprise allocator chip dispatch dispatch/abi dispatch/cq kernels kernels/metal kmd hwtest/target internal/images  # what cases work with; knows none
 hwtest/internal/tensix     -> reprise allocator chip hwtest/internal/rig sim/emu/tensix/arith sim/emu/tensix/isa  # cases of the engines
-hwtest/internal/*          -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug hwtest/internal/* hwtest/target  # cases of the other layers
+hwtest/internal/*          -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug tracebuf/flow hwtest/internal/* hwtest/target  # cases of the other layers
 hwtest/target              -> chip kernels kernels/metal kmd kmd/remote kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
@@ -63,7 +63,7 @@ stream                     -> reprise allocator  # messages between running kern
 observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip dispatch/postmortem dispatch/program internal/callsite  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
@@ -71,7 +71,10 @@ tracebuf                   -> tracebuf/flow dispatch/cq dispatch/abi kernels/pri
 tracebuf/flow              -> dispatch/cq  # the control flow of traces
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf tracebuf/flow dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip  # command queues
+dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip dispatch/postmortem dispatch/program dispatch/memmap  # command queues
+dispatch/postmortem        -> dispatch/program dispatch/memmap dispatch/cq dispatch/abi tracebuf tracebuf/flow kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack chip  # what a device that stopped was doing
+dispatch/program           -> dispatch/memmap dispatch/cq dispatch/abi kernels/print chip  # programs as commands, and what they leave on the workers
+dispatch/memmap            -> dispatch/cq dispatch/abi chip  # where the parts of a command queue lie
 dispatch/abi               -> chip  # what host and firmware agree on, by revision
 dispatch/firmware          -> chip internal/images  # what runs on the chip, as images
 dispatch/firmware/relay    -> chip internal/images  # what carries queues over Ethernet, as images

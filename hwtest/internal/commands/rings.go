@@ -11,6 +11,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -58,8 +59,8 @@ func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *d
 	t.OK(err)
 	banks := len(t.Chip.DRAMBanks())
 	t.OK(out.Place(dram, banks))
-	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: dispatch.BinaryPageSize, HostPage: dispatch.BinaryPageSize,
-		Pages: len(out.Binary()) / dispatch.BinaryPageSize, Banks: banks}
+	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: program.BinaryPageSize, HostPage: program.BinaryPageSize,
+		Pages: len(out.Binary()) / program.BinaryPageSize, Banks: banks}
 	t.OK(t.CQ.Write(t.Ctx, &iv, 0, out.Binary()))
 	t.Finish()
 	return out

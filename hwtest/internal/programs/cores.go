@@ -5,7 +5,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/program"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/kernels"
 )
@@ -236,7 +236,7 @@ func sixteenSemaphores(t *rig.T) {
 	g := t.Grid()
 	for _, id := range []int{0, 1, 15} {
 		prog := &reprise.Program{Name: "semaphores", Buffers: []*reprise.Buffer{b}}
-		for i := range dispatch.MaxSemaphores {
+		for i := range program.MaxSemaphores {
 			v := uint32(0)
 			if i == id {
 				v = 1 // the others' waiters would hang

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/debug/live"
 	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
@@ -49,7 +51,7 @@ func TestStacksOfAHang(t *testing.T) {
 			var saved bytes.Buffer
 			_, err = h.Dump.WriteTo(&saved)
 			b.Must(err)
-			dump, err := dispatch.ReadDump(&saved)
+			dump, err := postmortem.ReadDump(&saved)
 			b.Must(err)
 			name := "waits/nested"
 			if !known {

@@ -1,0 +1,29 @@
+package dispatch
+
+import (
+	"sync"
+
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+)
+
+// clock is a vector clock: the position of each queue up to which its commands are ordered before something. A queue counts
+// a position for each command that acquires workers or lets another queue acquire them.
+type clock [memmap.MaxQueues]uint64
+
+func (c *clock) merge(o clock) {
+	for i := range c {
+		c[i] = max(c[i], o[i])
+	}
+}
+
+// observed is what the host has seen done. Everything that is submitted later, to any queue, is ordered after it.
+type observed struct {
+	mu    sync.Mutex
+	clock clock
+}
+
+func (o *observed) add(c clock) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clock.merge(c)
+}

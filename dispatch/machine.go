@@ -1,0 +1,211 @@
+package dispatch
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/dispatch/program"
+	"github.com/reprise-tt/reprise/internal/nap"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Options tell Start what to bring up.
+type Options struct {
+	// Queues is the number of command queues, 1 or 2. 0 means 1.
+	Queues int
+	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it is for data from the
+	// device, the rest for commands and data to it.
+	QueueMemory uint32
+	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is left out uses the
+	// whole grid. The workers of two queues are equal or disjoint.
+	Workers map[int]chip.Range
+	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32 bits.
+	FirstEvent uint32
+	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
+	HangTimeout time.Duration
+	// Pace is how waits on the host poll.
+	Pace Pace
+	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the dispatcher has a relay and a
+	// page of its own and go signals pass through the prefetcher. The firmware takes both formats; this is to compare them.
+	StockWireFormat bool
+	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its own. It sets StockWireFormat,
+	// and the size of the queues' host memory is that of the files.
+	QueueFirmware *QueueFirmware
+	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
+	DumpDir string
+	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own.
+	Firmware *Firmware
+}
+
+// machine is a chip with its firmware and the memory of its command queues: what bring-up makes, and all that a queue knows of
+// its device.
+type machine struct {
+	queuePlan
+
+	opened   time.Time // orders devices, with tie
+	tie      uint64    // random
+	kd       *kmd.Device
+	up       *uplink // nil if the chip has a PCI interface
+	ch       *chip.Chip
+	pr       *chip.Params
+	worker   *abi.Layout // of the cores that programs may use
+	queue    *abi.Layout // of the others, some of which are the command queues'
+	opts     Options
+	asked    uint32     // Options.QueueMemory as it was given
+	grid     chip.Range // cores that programs may use
+	l1Banks  []chip.XY  // virtual coordinates of the workers, by L1 bank
+	sysmem   *kmd.HostMemory
+	sets     []*workerSet // of the queues
+	eventXYs []uint32     // dispatch cores of all queues, as commands name them
+	restarts atomic.Uint64
+
+	programs *program.Target
+	report   postmortem.Machine
+	printing *printing
+	naps     nap.Sleeper
+	seen     observed
+	seed     maphash.Seed // of fingerprints
+}
+
+func newMachine(kd *kmd.Device, ch *chip.Chip, o Options) *machine {
+	own := abi.Own(ch.Arch())
+	return &machine{opened: time.Now(), tie: rand.Uint64(), kd: kd, ch: ch, pr: ch.Params(), worker: own, queue: own, opts: o,
+		printing: newPrinting(), seed: maphash.MakeSeed()}
+}
+
+// describe describes the machine to those who compile programs and report hangs, once its queues are planned.
+func (d *machine) describe() {
+	d.programs = program.NewTarget(d.ch, d.worker, d.grid)
+	d.programs.Args, d.programs.PackedCores, d.programs.Stock = d.opts.Firmware.argFormat(), d.ctl.PackedCores, d.opts.StockWireFormat
+	d.report = postmortem.Machine{Device: d.kd, Chip: d.ch, Grid: d.grid, Workers: d.worker, Others: d.queue, Control: &d.ctl,
+		Queues: d.cores[:d.opts.Queues], Foreign: d.opts.QueueFirmware != nil, Remote: d.up != nil, Mirror: d.mirror()}
+}
+
+// layout returns how commands are laid out.
+func (d *machine) layout() cq.Layout { return cq.Layout(d.ch.Arch()) }
+
+// layoutOf returns the layout of a core: a worker's or that of the cores that no program may use.
+func (d *machine) layoutOf(c chip.Core) *abi.Layout {
+	if d.grid.Contains(c) {
+		return d.worker
+	}
+	return d.queue
+}
+
+// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on Wormhole and the
+// last logical column on Blackhole, which hold the command queues. Source: tt-metal core descriptors
+// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
+func programGrid(ch *chip.Chip) chip.Range {
+	w, h := ch.Grid()
+	if ch.Arch() == chip.Wormhole {
+		return chip.Range{End: chip.Core{X: w - 1, Y: h - 2}}
+	}
+	return chip.Range{End: chip.Core{X: w - 2, Y: h - 1}}
+}
+
+// queueGrid is the rest of the Tensix grid: its last row on Wormhole and its last column on Blackhole.
+func (d *machine) queueGrid() chip.Range {
+	r := d.tensixRange()
+	if d.ch.Arch() == chip.Wormhole {
+		r.Start.Y = r.End.Y
+	} else {
+		r.Start.X = r.End.X
+	}
+	return r
+}
+
+// queueCores returns the prefetch core and the dispatch core of a queue.
+func (d *machine) queueCores(id int) (prefetch, dispatch chip.Core) {
+	return d.cores[id][0], d.cores[id][1]
+}
+
+// pinQueueMemory pins the host memory of all queues.
+func (d *machine) pinQueueMemory() (err error) {
+	if d.sysmem, err = d.hostSide().PinHostMemory(d.memory); err != nil {
+		return fmt.Errorf("memory of the command queues: %w", err)
+	}
+	return d.checkHostMemory()
+}
+
+// tensixRange is the whole logical Tensix grid.
+func (d *machine) tensixRange() chip.Range {
+	w, h := d.ch.Grid()
+	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
+}
+
+// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. It waits until the cores
+// are in reset: until the store arrives they use the host's memory.
+func (d *machine) hold() error {
+	if err := d.kd.Alive(); err != nil {
+		return err
+	}
+	if err := d.multicastWord(d.tensixRange(), d.pr.SoftReset, d.pr.ResetAll); err != nil {
+		return err
+	}
+	for c := range d.ch.Workers() {
+		if err := d.held(c); err != nil {
+			return fmt.Errorf("dispatch: hold core %v in reset: %w", c, err)
+		}
+	}
+	return nil
+}
+
+// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe, about a microsecond.
+const heldTries = 10_000
+
+// held waits until a core is in reset.
+func (d *machine) held(c chip.Core) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	var v uint32
+	for range heldTries {
+		if v, err = d.kd.Read32(xy, uint64(d.pr.SoftReset)); err != nil {
+			return err
+		}
+		if v&d.pr.ResetAll == d.pr.ResetAll {
+			return nil
+		}
+	}
+	return fmt.Errorf("its reset register stays %#x, want the bits %#x: the chip needs a reset", v, d.pr.ResetAll)
+}
+
+// write writes to the L1 of one core, bypassing the command queues.
+func (d *machine) write(c chip.Core, addr uint32, p []byte) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	return d.kd.Write(xy, uint64(addr), p)
+}
+
+// read reads from the L1 of one core, bypassing the command queues.
+func (d *machine) read(c chip.Core, addr uint32, p []byte) error {
+	xy, err := d.ch.Virtual(c)
+	if err != nil {
+		return err
+	}
+	return d.kd.Read(xy, uint64(addr), p)
+}
+
+// multicast writes the same bytes to every core of a range, bypassing the command queues.
+func (d *machine) multicast(r chip.Range, addr uint64, p []byte) error {
+	for _, rect := range d.ch.Rects(r) {
+		if err := d.kd.Multicast(rect.Start, rect.End, addr, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *machine) multicastWord(r chip.Range, addr, v uint32) error {
+	return d.multicast(r, uint64(addr), []byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)})
+}

@@ -1,0 +1,185 @@
+// Package memmap says where the parts of a command queue lie: in the L1 of its two cores and in pinned host memory. It is data
+// that the host, the reports of package postmortem and the kernels' arguments share.
+package memmap
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Sizes of a command queue's parts on Tensix dispatch cores. Source: tt-metal dispatch_settings.cpp.
+const (
+	PageSize            = 4096      // unit of the dispatch ring and of the completion queue, in bytes
+	FetchEntries        = 1534      // prefetch queue entries
+	MaxCommandSize      = 128 << 10 // largest batch of one prefetch queue entry, in bytes
+	ScratchSize         = 128 << 10 // scratch double buffer of the prefetcher
+	BinaryRingSize      = 1 << 20   // its binary cache, at the same address as the scratch buffer
+	DispatchPages       = 128       // dispatch ring, in pages
+	SubordinatePages    = 128       // ring of the subordinate dispatcher, in pages of SubordinatePageSize
+	SubordinatePageSize = 256
+	MaxQueues           = 2
+	MaxSubDevices       = 8
+
+	cmdDataSize     = 256 << 10 // command data buffer of the prefetcher
+	dispatchBlocks  = 4         // blocks in which the dispatcher gives pages back
+	dispatchRing    = 0x1A000   // L1 address of the dispatch ring on the dispatch core, a multiple of its page
+	subordinateRing = dispatchRing + DispatchPages*PageSize
+	maxPackedCores  = 800 // of one WRITE_PACKED, and twice the most rectangles
+)
+
+// Bytes of a prefetch queue entry: with this runtime's own firmware, and with newer firmware of tt-metal.
+const (
+	FetchEntryBytes = 2
+	WideFetchEntry  = 4
+)
+
+// SlotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes. Semaphores
+// follow, 16 bytes apart.
+const SlotArgs = 128
+
+// Control is where the parts of a command queue lie in L1, and what its kernels count on. What differs between the queues of a
+// device is that of queue 0. Fields beside abi.Queue aren't in tt-metal.
+type Control struct {
+	abi.Queue
+	EdgeWord  [MaxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues
+	Forwarded uint32            // dispatch core: commands forwarded to the subordinate, forwardedSize bytes
+	ArgWords  uint32            // dispatch core: words that become arguments, argWordsSize bytes; 0 if there are none
+	Times     uint32            // dispatch core: when programs ran; 0 if that isn't noted
+	Loops     uint32            // prefetch core: loops and aborted replays, LoopsSize bytes; 0 if there is no control flow
+}
+
+// Own returns the place of the parts with this runtime's own kernels. Its words begin where L1 is free for buffers, on the
+// prefetch core and on the dispatch core alike. Source: tt-metal command_queue_common.cpp and dispatch_mem_map.cpp.
+func Own(l *abi.Layout) Control {
+	base := l.L1.Unreserved
+	align := l.Arch.Params().Align.PCIe()
+	up := func(a uint32) uint32 { return (a + align - 1) &^ (align - 1) }
+	c := Control{Queue: abi.Queue{
+		FetchRead: base, IssueRead: base + 4,
+		CompletionWrite: base + 0x10, CompletionRead: base + 0x20,
+		LastEvent: [MaxQueues]uint32{base + 0x30, base + 0x40},
+		SyncWords: base + 0x50,
+		// 0xD0 and 0x150 are the fabric words of split queues.
+		FetchQueue: up(base + 0x160), FetchQueueSize: FetchEntries * FetchEntryBytes, FetchEntry: FetchEntryBytes,
+		CommandsSize: cmdDataSize, ScratchSize: ScratchSize, BinaryRingSize: BinaryRingSize,
+		DispatchCredits: 0, SubordinateCredits: 1, Sync: 2,
+		DispatchRing: dispatchRing, DispatchPageSize: PageSize, DispatchPages: DispatchPages, DispatchBlocks: dispatchBlocks,
+		SubordinateRing: subordinateRing, SubordinatePageSize: SubordinatePageSize, SubordinatePages: SubordinatePages,
+		DispatchPublished: 0, SubordinatePublished: 1,
+		SubDevices: MaxSubDevices, PackedCores: maxPackedCores,
+	}}
+	c.Commands = up(c.FetchQueue + c.FetchQueueSize)
+	c.Scratch = up(c.Commands + c.CommandsSize)
+	c.Loops = (c.Scratch + max(c.ScratchSize, c.BinaryRingSize) + 63) &^ 63
+	// On the dispatch core, the memory from the fetch queue's address up to the dispatch ring is free.
+	c.PlaceOwnWords(c.FetchQueue)
+	c.ArgWords = (subordinateRing + SubordinatePages*SubordinatePageSize + 63) &^ 63
+	c.Times = (c.ArgWords + argWordsSize + 15) &^ 15
+	return c
+}
+
+// PlaceOwnWords places the words on the dispatch core that tt-metal doesn't have and all firmware leaves alone: EdgeWord and
+// Forwarded.
+func (c *Control) PlaceOwnWords(at uint32) {
+	for i := range c.EdgeWord {
+		c.EdgeWord[i] = at + 16*uint32(i)
+	}
+	c.Forwarded = c.EdgeWord[MaxQueues-1] + 16
+}
+
+// End returns the address after the words that PlaceOwnWords has placed, which begin with the first EdgeWord.
+func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
+
+// argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are written, and 8 KiB of commands. Source:
+// firmware, struct cq_arg_words in cq_read_arg.h.
+const argWordsSize = 32*64 + 32*16 + 8192
+
+// forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
+const forwardedSize = 32 + 8*32
+
+// Offsets in the prefetcher's struct cq_control, which is at Control.Loops: four words, 16 loops of four words, 12 words of the
+// log, and a word of memory with what is around it. Source: firmware, cq_prefetch_control.h.
+const (
+	LoopsAbort    = 0
+	LoopsAborted  = 4
+	LoopsReplays  = 8
+	loopsDepth    = 12
+	loopsFirst    = 16 // entries of loopEntry bytes: number, iterations left, iterations, address of the trace
+	loopEntry     = 16
+	LoopsLogLimit = loopsFirst + 16*loopEntry
+	LoopsLogXY    = LoopsLogLimit + 4
+	LoopsLogAddr  = LoopsLogLimit + 8
+	LoopsLogged   = LoopsLogLimit + 12
+	LoopsSize     = LoopsLogLimit + 48 + 64
+)
+
+// The times of programs: the firmware notes in a ring at Control.Times when each program was started and when it was done, whether
+// anybody reads them or not. Source: firmware, cq_times.h.
+const (
+	TimesEntries = 1024
+	TimesHeader  = 16
+	TimesStride  = 16
+	TimesSize    = TimesHeader + TimesEntries*TimesStride
+)
+
+// Loop is a loop that a queue's prefetcher is in.
+type Loop struct {
+	Trace     uint32 `json:"trace"`     // address in every DRAM bank of the trace that has it
+	Loop      uint32 `json:"loop"`      // its number in the trace
+	Iteration uint32 `json:"iteration"` // from 0
+	Of        uint32 `json:"of"`        // iterations, or the most that there may be
+}
+
+// String is as "loop 2, iteration 5 of 10".
+func (l Loop) String() string {
+	return fmt.Sprintf("loop %d of the trace at %#x, iteration %d of at most %d", l.Loop, l.Trace, l.Iteration, l.Of)
+}
+
+// ParseLoops reads the loops of a struct cq_control, outermost first, and how many replays the prefetcher has begun.
+func ParseLoops(b []byte) (loops []Loop, replays uint32) {
+	le := binary.LittleEndian
+	for i := range min(le.Uint32(b[loopsDepth:]), cq.MaxLoops) {
+		l := b[loopsFirst+loopEntry*i:]
+		count := le.Uint32(l[8:])
+		loops = append(loops, Loop{Loop: le.Uint32(l), Iteration: count - le.Uint32(l[4:]), Of: count, Trace: le.Uint32(l[12:])})
+	}
+	return loops, le.Uint32(b[LoopsReplays:])
+}
+
+// Host holds the offsets of one queue's parts in its share of the pinned host memory. Source: tt-metal
+// command_queue_common.cpp and system_memory_cq_interface.cpp.
+type Host struct {
+	Base           uint32 // of the share
+	Size           uint32
+	CompletionWr   uint32 // word that the dispatcher publishes its pointer in
+	CompletionRd   uint32 // mirror of the host's pointer
+	Issue          uint32
+	IssueSize      uint32
+	Completion     uint32
+	CompletionSize uint32
+}
+
+// OwnHost returns the share of a queue with this runtime's own kernels: a quarter of it is the completion queue.
+func OwnHost(p *chip.Params, id int, size uint32) Host {
+	a := p.Align.PCIe()
+	start := 4 * a
+	comp := (size - start) / PageSize / 4 * PageSize
+	return Host{
+		Base: uint32(id) * size, Size: size,
+		CompletionWr: 2 * a, CompletionRd: 3 * a,
+		Issue: start, IssueSize: size - start - comp,
+		Completion: size - comp, CompletionSize: comp,
+	}
+}
+
+// MinQueueSize is the smallest share of host memory that a queue works in: two of the largest batches of commands, so that one
+// can be written while the other is read, and a few completion pages.
+const MinQueueSize = 1 << 20
+
+// ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap, so that a full ring differs from
+// an empty one. Source: tt-metal system_memory_cq_interface.cpp.
+const ToggleBit = 1 << 31

@@ -1,0 +1,245 @@
+package postmortem
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+)
+
+// CoreState is the state of a Tensix core, as its L1 has it.
+type CoreState struct {
+	Core       chip.Core                          `json:"core"`
+	Kind       string                             `json:"kind"`               // "worker", "prefetch", "dispatch", "mirror"
+	Firmware   string                             `json:"firmware,omitempty"` // revision of its base firmware; empty for this runtime's own
+	Go         uint32                             `json:"go"`                 // its go message
+	LaunchRead uint32                             `json:"launch_read"`        // launch message that it runs or runs next
+	Processors [chip.NumProcessors]ProcessorState `json:"processors"`
+	Err        error                              `json:"-"` // why it could not be read
+	Unreadable string                             `json:"unreadable,omitempty"`
+}
+
+// Kinds of cores.
+const (
+	Worker   = "worker"
+	Prefetch = "prefetch"
+	Dispatch = "dispatch"
+	Mirror   = "mirror" // of a chip reached over Ethernet: its L1 mirrors host memory, and a kernel there never ends
+)
+
+// ProcessorState is what one of a core's processors left in the core's state area.
+type ProcessorState struct {
+	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
+	Detail   uint32 `json:"detail"`   // what the waypoint says of it
+	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
+	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
+	// executed; empty if there is none, and if the device can't tell.
+	Engine string `json:"engine,omitempty"`
+}
+
+// Busy reports whether the core has something to do.
+func (s CoreState) Busy() bool { return s.Unreadable != "" || s.Go>>24 != SignalDone }
+
+// busyWorker reports whether the core is a worker that can be read and has something to do.
+func (s *CoreState) busyWorker() bool { return s.Kind == Worker && s.Unreadable == "" && s.Busy() }
+
+// String describes the core and its processors in one line.
+func (s CoreState) String() string {
+	if s.Unreadable != "" {
+		return fmt.Sprintf("core %v (%s): unreadable: %s", s.Core, s.Kind, s.Unreadable)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "core %v (%s): go %#08x, launch message %d;", s.Core, s.Kind, s.Go, s.LaunchRead)
+	for i, p := range s.Processors {
+		if s.Firmware != "" {
+			fmt.Fprintf(&b, " %v at %s", chip.Processor(i), p.Waypoint)
+		} else {
+			fmt.Fprintf(&b, " %v at %s(%#x) after %d kernels", chip.Processor(i), p.Waypoint, p.Detail, p.Kernels)
+		}
+		if p.Engine != "" {
+			fmt.Fprintf(&b, " (its engines: %s)", p.Engine)
+		}
+	}
+	return b.String()
+}
+
+// Core reads what a core is doing.
+func (m *Machine) Core(c chip.Core) CoreState {
+	s, _ := m.readCore(c)
+	return s
+}
+
+// readCore is Core, and returns the bytes of the core's mailbox as well.
+func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
+	l := m.layoutOf(c)
+	l1 := &l.L1
+	s := CoreState{Core: c, Kind: m.kind(c)}
+	if !l.Revision.Own() {
+		s.Firmware = l.Revision.Name
+	}
+	b := make([]byte, l1.CoreState+chip.NumProcessors*l1.CoreStateSize-l1.Mailbox)
+	if s.Err = m.read(c, l1.Mailbox, b); s.Err != nil {
+		s.Unreadable = s.Err.Error()
+		return s, nil
+	}
+	le := binary.LittleEndian
+	index := le.Uint32(b[l1.GoIndex-l1.Mailbox:])
+	if index < l1.GoEntries {
+		s.Go = le.Uint32(b[l1.Go-l1.Mailbox+4*index:])
+	}
+	s.LaunchRead = le.Uint32(b[l1.LaunchReadPtr-l1.Mailbox:])
+	for i := range s.Processors {
+		at := b[l1.CoreState-l1.Mailbox+uint32(i)*l1.CoreStateSize:]
+		p := &s.Processors[i]
+		p.Waypoint = waypoint(at[l.State.Waypoint:][:4])
+		if l.State.Detail != abi.Absent {
+			p.Detail, p.Kernels = le.Uint32(at[l.State.Detail:]), le.Uint32(at[l.State.Kernels:])
+		}
+		if s.Firmware != "" && le.Uint32(at[l.State.Waypoint:]) == 0 { // built without the watcher
+			p.Waypoint = metalState(chip.Processor(i), s.Go, b[l1.SubordinateSync-l1.Mailbox:])
+		}
+	}
+	if xy, err := m.Chip.Virtual(c); err == nil && s.Busy() {
+		for thread := range 3 {
+			s.Processors[chip.TRISC0+chip.Processor(thread)].Engine, _ = m.Device.EngineWait(xy, thread)
+		}
+	}
+	return s, b
+}
+
+// metalState names what a processor with base firmware of tt-metal does, by the core's go message and by the bytes through
+// which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*, RUN_SYNC_MSG_*).
+func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
+	state := uint8(goMessage >> 24)
+	if p != chip.BRISC {
+		state = sync[p-1]
+	}
+	switch state {
+	case SignalDone:
+		return "IDLE"
+	case SignalInit:
+		return "BOOT"
+	case SignalGo:
+		return "RUN"
+	case 1:
+		return "LOAD"
+	case 2:
+		return "RSET"
+	case 3:
+		return "SYNC"
+	}
+	return waypoint([]byte{0})
+}
+
+// waypoint reads the four characters, without the spaces that fill a short name.
+func waypoint(b []byte) string {
+	out := []byte("????")
+	for i, c := range b {
+		if c >= ' ' && c < 0x7F {
+			out[i] = c
+		} else if c == 0 && i > 0 && b[0] != 0 {
+			out[i] = ' ' // tt-metal's are filled with zeros
+		}
+	}
+	return strings.TrimRight(string(out), " ")
+}
+
+// kind returns what a core is for.
+func (m *Machine) kind(c chip.Core) string {
+	for _, q := range m.Queues {
+		switch c {
+		case q[0]:
+			return Prefetch
+		case q[1]:
+			return Dispatch
+		}
+	}
+	if m.Remote && c == m.Mirror {
+		return Mirror
+	}
+	return Worker
+}
+
+// Signals in byte 3 of a go message. Source: tt-metal dev_msgs.h.
+const (
+	SignalDone = 0x00
+	SignalInit = 0x40
+	SignalGo   = 0x80
+)
+
+// maxNamed is how many ranges of busy cores an error names.
+const maxNamed = 4
+
+// busyCores says how many cores are busy, and which: those of queues by what they do, and workers in ranges.
+func busyCores(cores []CoreState) string {
+	var workers []chip.Core
+	var others []string
+	busy, unreadable := 0, 0
+	for i := range cores {
+		switch s := &cores[i]; {
+		case s.Unreadable != "":
+			unreadable++
+			continue
+		case !s.Busy():
+			continue
+		case s.Kind == Worker:
+			workers = append(workers, s.Core)
+		default:
+			others = append(others, fmt.Sprintf("%s %v", s.Kind, s.Core))
+		}
+		busy++
+	}
+	s := fmt.Sprintf("%d of %d cores busy", busy, len(cores))
+	if busy > 0 {
+		var named []string
+		for _, r := range ranges(workers) {
+			if named = append(named, r.String()); r.Start == r.End {
+				named[len(named)-1] = r.Start.String()
+			}
+		}
+		if len(named) > 0 {
+			named[0] = "workers " + named[0]
+		}
+		named = append(named, others...)
+		if more := len(named) - maxNamed; more > 1 {
+			named = append(named[:maxNamed], fmt.Sprintf("%d more", more))
+		}
+		s += " (" + strings.Join(named, ", ") + ")"
+	}
+	if unreadable > 0 {
+		s += fmt.Sprintf(", %d unreadable", unreadable)
+	}
+	return s
+}
+
+// ranges covers cores by rectangles: rows as long as they go on, and as many equal ones as follow one another.
+func ranges(cores []chip.Core) []chip.Range {
+	slices.SortFunc(cores, func(a, b chip.Core) int {
+		if a.Y != b.Y {
+			return a.Y - b.Y
+		}
+		return a.X - b.X
+	})
+	var rows, out []chip.Range
+	for _, c := range cores {
+		if n := len(rows); n > 0 && rows[n-1].End == (chip.Core{X: c.X - 1, Y: c.Y}) {
+			rows[n-1].End = c
+			continue
+		}
+		rows = append(rows, chip.Range{Start: c, End: c})
+	}
+	for _, r := range rows {
+		i := slices.IndexFunc(out, func(o chip.Range) bool {
+			return o.Start.X == r.Start.X && o.End.X == r.End.X && o.End.Y == r.Start.Y-1
+		})
+		if i >= 0 {
+			out[i].End.Y = r.End.Y
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}

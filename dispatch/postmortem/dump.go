@@ -1,0 +1,133 @@
+package postmortem
+
+import (
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/kernels/print"
+	"github.com/reprise-tt/reprise/kernels/watch"
+)
+
+// Dump is the state of a device whose queue hangs, as far as it could be read: what a *HangError reports, and what its
+// file holds.
+type Dump struct {
+	Time       time.Time       `json:"time"`
+	Target     string          `json:"target"` // what was opened
+	Arch       string          `json:"arch"`
+	Harvesting chip.Harvesting `json:"harvesting"`
+	Queue      int             `json:"queue"`   // that hangs
+	Waiting    string          `json:"waiting"` // what the caller waited for
+	Last       string          `json:"last"`    // what was put into the queue last
+	Cause      string          `json:"cause"`
+	// Unreachable says why nothing could be read from the device; empty if it answers.
+	Unreachable string      `json:"unreachable,omitempty"`
+	Queues      []QueueDump `json:"queues"`
+	Cores       []CoreState `json:"cores"` // all Tensix cores, by logical coordinate
+	Regions     []Region    `json:"regions,omitempty"`
+	// Prints is what is left in the rings of busy workers whose kernels print, taken by a listener or not, oldest first.
+	Prints []print.Record `json:"prints,omitempty"`
+	// Watch is the checks of kernels that have failed.
+	Watch []watch.Failure `json:"watch,omitempty"`
+	// Stacks are the call stacks of busy workers, and then of the queue's own cores: of their processors that have a kernel, and of
+	// BRISC.
+	Stacks []live.Snapshot `json:"stacks,omitempty"`
+	// StacksNote says why call stacks are missing.
+	StacksNote string `json:"stacks_note,omitempty"`
+}
+
+// Region is a piece of memory in a Dump.
+type Region struct {
+	Name string    `json:"name"` // such as "dispatch ring"; see the Region constants
+	Core chip.Core `json:"core"` // whose L1 it is, unless it is host memory
+	Host bool      `json:"host,omitempty"`
+	Addr uint64    `json:"addr"` // of its first byte: in L1, or in the queue's issue ring
+	Size int       `json:"size"`
+	Data []byte    `json:"-"`
+}
+
+// Names of regions.
+const (
+	RegionMailbox         = "mailbox"       // of every core
+	RegionKernelConfig    = "kernel config" // of the command-queue cores and of busy workers, up to 32
+	RegionFirmware        = "base firmware" // of this runtime, of all processors: of the workers whose kernel config is kept
+	RegionControl         = "control block" // with the prefetch queue on the prefetch core
+	RegionCommandData     = "command data"  // commands that the prefetcher has read from the issue ring
+	RegionDispatchRing    = "dispatch ring"
+	RegionSubordinateRing = "subordinate ring"
+	RegionIssue           = "issue ring" // commands in host memory, one region for each entry of the prefetch queue
+	RegionTrace           = "trace"      // image of the trace that was replayed last, unless it has more than 32 MiB
+)
+
+// QueueDump is what is known of one queue.
+type QueueDump struct {
+	ID       int       `json:"id"`
+	Prefetch chip.Core `json:"prefetch"`
+	Dispatch chip.Core `json:"dispatch"`
+	Last     string    `json:"last"`
+	// Busy says that another goroutine was putting commands into the queue at that moment, so that the host's side of its
+	// rings (Host and Entries) was not read.
+	Busy    bool         `json:"busy,omitempty"`
+	Host    HostRings    `json:"host"`
+	Device  DeviceRings  `json:"device"`
+	Entries []FetchState `json:"entries,omitempty"`
+	Pending []string     `json:"pending,omitempty"` // what the host expects to be reported, in order
+	// Programs is the run that the queue waits for in a trace with control flow or, if a loop went beyond its limit, that which
+	// ended last. There are several if the trace has several places at which the queue can be.
+	Programs []TraceProgram `json:"programs,omitempty"`
+}
+
+// HostRings is the host's side of a queue's rings.
+type HostRings struct {
+	FetchNext     uint32 `json:"fetch_next"`  // L1 address of the prefetch queue entry to be written next
+	FetchPut      uint64 `json:"fetch_put"`   // entries written since the queue was started
+	FetchTaken    uint64 `json:"fetch_taken"` // entries that the prefetcher has taken
+	IssueWrite    uint32 `json:"issue_write"` // offset in the issue ring
+	IssueSize     uint32 `json:"issue_size"`
+	Expected      uint32 `json:"expected"`        // completion count once everything so far has run
+	CompletionRd  uint32 `json:"completion_rd"`   // pointer as the host publishes it
+	CompletionWr  uint32 `json:"completion_wr"`   // pointer that the dispatcher has published in host memory
+	CompletionLow uint32 `json:"completion_base"` // of an empty ring
+	Pages         uint64 `json:"pages"`           // completion pages taken out since the queue was started
+}
+
+// DeviceRings are the words by which the command-queue kernels and the host tell each other where they are.
+type DeviceRings struct {
+	Read               bool          `json:"read"` // whether the rest could be read
+	PrefetchReset      uint32        `json:"prefetch_reset"`
+	DispatchReset      uint32        `json:"dispatch_reset"`   // soft reset registers
+	FetchRead          uint32        `json:"fetch_read"`       // prefetch core: address of the entry taken last
+	IssueRead          uint32        `json:"issue_read"`       // prefetch core: NoC address up to which commands have arrived
+	DispatchCredits    uint32        `json:"dispatch_credits"` // prefetch core: pages it may ever have used
+	SubordinateCredits uint32        `json:"subordinate_credits"`
+	Syncs              uint32        `json:"syncs"` // prefetch core: notifications that STALLs have counted on
+	DispatchPages      uint32        `json:"dispatch_pages"`
+	SubordinatePages   uint32        `json:"subordinate_pages"` // dispatch core: pages ever published in its rings
+	CompletionWr       uint32        `json:"completion_wr"`
+	CompletionRd       uint32        `json:"completion_rd"`
+	LastEvents         []uint32      `json:"last_events"`
+	GoSyncs            []uint32      `json:"go_syncs"` // notifications of the dispatcher to its subordinate
+	Streams            []uint32      `json:"streams"`  // completions counted on the dispatch core
+	FirstStream        int           `json:"first_stream"`
+	Replays            uint32        `json:"replays"`         // of traces that the prefetcher has begun since the queue was started
+	Loops              []memmap.Loop `json:"loops,omitempty"` // that it is in, outermost first
+}
+
+// FetchState is one entry of the prefetch queue and its commands.
+type FetchState struct {
+	Number uint64 `json:"number"` // since the queue was started
+	Taken  bool   `json:"taken"`  // by the prefetcher
+	Offset uint32 `json:"offset"` // in the issue ring
+	Size   uint32 `json:"size"`
+}
+
+// Region returns the first region of a name and core.
+func (d *Dump) Region(name string, c chip.Core) (Region, bool) {
+	for _, r := range d.Regions {
+		if r.Name == name && r.Core == c {
+			return r, true
+		}
+	}
+	return Region{}, false
+}

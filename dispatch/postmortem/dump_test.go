@@ -1,0 +1,210 @@
+package postmortem
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+)
+
+// sampleDump is the dump of a queue whose dispatcher waits for a worker that waits for a word.
+func sampleDump(tb testing.TB) *Dump {
+	tb.Helper()
+	b := cq.NewBuilder(cq.Blackhole, nil)
+	b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: 48, Count: 130})
+	stream, err := b.Finish()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pre, core, worker := chip.Core{X: 13}, chip.Core{X: 13, Y: 1}, chip.Core{X: 2, Y: 1}
+	ring := make([]byte, memmap.DispatchPages*memmap.PageSize)
+	copy(ring[2*memmap.PageSize:], stream[cq.AtRelayed:])
+	waits := CoreState{Core: core, Kind: Dispatch, Go: SignalGo << 24}
+	waits.Processors[chip.BRISC] = ProcessorState{Waypoint: "WRKR", Detail: 48<<24 | 130, Kernels: 1}
+	busy := CoreState{Core: worker, Kind: Worker, Go: SignalGo << 24}
+	busy.Processors[chip.TRISC1] = ProcessorState{Waypoint: "SEMW", Detail: 0x1234, Kernels: 1, Engine: "SEMWAIT waits while semaphore 1 is 0"}
+	stuck := live.Snapshot{Core: worker, PC: 0x197B4, Registers: make([]uint32, 32), Memory: []byte{1, 2, 3}}
+	stuck.Frames = []stack.Frame{{PC: 0x197B4, Function: "wait\x1b", File: "wait.c", Line: 8,
+		Args: []stack.Argument{{Name: "addr", Value: "0x1234"}}}}
+	sampled := live.Snapshot{Core: worker, Stack: live.Stack{Processor: chip.NCRISC, Note: "only pc is known"}, PC: 0x100}
+	return &Dump{
+		Stacks: []live.Snapshot{stuck, sampled}, StacksNote: "those of 1 of 2 busy workers",
+		Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Target: "a card", Arch: "blackhole",
+		Harvesting: chip.Harvesting{Tensix: 1}, Waiting: "data of a read", Last: "dense", Cause: "no progress for 10s",
+		Queues: []QueueDump{{
+			Prefetch: pre, Dispatch: core, Last: "dense", Pending: []string{"64 B of data"},
+			Host: HostRings{FetchPut: 1, FetchTaken: 1, Expected: 130, CompletionRd: memmap.ToggleBit | 0x100},
+			Device: DeviceRings{Read: true, DispatchReset: 1 << 11, DispatchCredits: memmap.DispatchPages, DispatchPages: 3,
+				SubordinateCredits: memmap.SubordinatePages, Streams: []uint32{129}, FirstStream: 48},
+			Programs: []TraceProgram{{Trace: "decode", Step: 7, Program: "dense", Loops: []int{0, 2}}},
+			Entries:  []FetchState{{Taken: true, Size: uint32(len(stream))}},
+		}},
+		Cores: []CoreState{busy, {Core: pre, Kind: Prefetch}, waits, {Kind: Worker, Unreadable: "lost"}},
+		Regions: []Region{
+			{Name: RegionIssue, Core: pre, Host: true, Size: len(stream), Data: stream},
+			{Name: RegionDispatchRing, Core: core, Addr: 0x1A000, Size: len(ring), Data: ring},
+			{Name: RegionTrace, Core: pre, Host: true, Size: len(stream), Data: stream},
+		},
+	}
+}
+
+func encode(tb testing.TB, d *Dump) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	n, err := d.WriteTo(&b)
+	if err != nil || n != int64(b.Len()) {
+		tb.Fatalf("wrote %d of %d B: %v", n, b.Len(), err)
+	}
+	return b.Bytes()
+}
+
+// A dump comes back from its file as it was.
+func TestDumpRoundTrip(t *testing.T) {
+	want := sampleDump(t)
+	got, err := ReadDump(bytes.NewReader(encode(t, want)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The text says in words where everything stands.
+func TestDumpPrint(t *testing.T) {
+	var b strings.Builder
+	if err := sampleDump(t).Print(&b); err != nil {
+		t.Fatal(err)
+	}
+	rest := b.String()
+	for _, part := range []string{
+		"a card (blackhole) at 2026-01-02 03:04:05 UTC: queue 0 waited for data of a read; last submitted: dense",
+		"1 of 1 entries taken", "host at 0x100+toggle", "expected          64 B of data", "3 pages published, 0 returned",
+		"130 of workers expected by the host; stream 48 counts 129",
+		`in its trace      perhaps waiting for program "dense" (step 7 of trace "decode", in loop 2, in loop 0)`,
+		"core (13,1) (dispatch): held in reset: BRISC",
+		"waits for workers: completion stream 48 to reach 130", "entry 0 (taken last)", "WAIT flags=stream stream=48",
+		"dispatch ring, newest commands last", "page   2", "<- waits here",
+		"the trace that was replayed last has 1 commands", "<- waits here",
+		"core (2,1) (worker)", "TRISC1  SEMW after 1 kernels: waits for a word to have a value, the word is at L1 address 0x1234",
+		"its engines: SEMWAIT waits while semaphore 1 is 0",
+		"unreadable: lost",
+		"call stacks of busy workers: those of 1 of 2 busy workers\n  (2,1) BRISC\n    #0 wait?(addr=0x1234) at wait.c:8, pc 0x197b4\n  (2,1) NCRISC (only pc is known)\n",
+	} {
+		_, after, ok := strings.Cut(rest, part)
+		if !ok {
+			t.Fatalf("the text doesn't say %q in its place:\n%s", part, b.String())
+		}
+		rest = after
+	}
+}
+
+// A file that isn't whole is refused with the reason, whatever is wrong with it.
+func TestReadDumpRefuses(t *testing.T) {
+	whole := encode(t, sampleDump(t))
+	change := func(f func([]byte) []byte) []byte { return f(bytes.Clone(whole)) }
+	for _, tt := range []struct {
+		name string
+		file []byte
+		is   error
+		says string
+	}{
+		{"empty", nil, ErrNotDump, "doesn't begin with"},
+		{"something else", bytes.Repeat([]byte("hello"), 100), ErrNotDump, "doesn't begin with"},
+		{"cut in its head", whole[:30], ErrDamaged, "in its head"},
+		{"cut in its body", whole[:len(whole)-1], ErrDamaged, "its head, which says"},
+		{"longer than it says", append(bytes.Clone(whole), 0), ErrDamaged, "its head, which says"},
+		{"another version", change(func(b []byte) []byte { b[8]++; return b }), ErrDumpVersion, "it is 2, this program reads 1"},
+		{"a flipped bit", change(func(b []byte) []byte { b[len(b)/2] ^= 4; return b }), ErrDamaged, "checksum"},
+		{"no JSON in its description", seal(described(`{"Arch":"wormhole",]`)), ErrDamaged, "its description: byte 20: "},
+		{"another form of description", seal(described(`{"Arch":5}`)), ErrDamaged, "its description: byte 9: "},
+		{"a huge size", change(func(b []byte) []byte { b[19] = 0x7F; return b }), ErrDamaged, "at most"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := ReadDump(bytes.NewReader(tt.file))
+			if d != nil || !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, %v, want one that is %v and says %q", d, err, tt.is, tt.says)
+			}
+		})
+	}
+}
+
+// described is the body of a dump with this description and nothing else.
+func described(text string) []byte {
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
+}
+
+// seal puts a head in front of what may be anything.
+func seal(body []byte) []byte {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, _ = w.Write(body)
+	_ = w.Close()
+	out := binary.LittleEndian.AppendUint32([]byte(DumpMagic), dumpVersion)
+	out = binary.LittleEndian.AppendUint64(out, uint64(z.Len()))
+	sum := sha256.Sum256(z.Bytes())
+	return append(append(out, sum[:]...), z.Bytes()...)
+}
+
+// A file whose checksum is right and whose content is hostile is an error or prints; nothing else.
+func FuzzReadDump(f *testing.F) {
+	body := func(file []byte) []byte {
+		z, err := gzip.NewReader(bytes.NewReader(file[dumpHead:]))
+		if err != nil {
+			f.Fatal(err)
+		}
+		b, err := io.ReadAll(z)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return b
+	}
+	small := sampleDump(f)
+	ring := &small.Regions[1]
+	ring.Size, ring.Data = 4*memmap.PageSize, ring.Data[:4*memmap.PageSize]
+	f.Add(body(encode(f, small)))
+	f.Add(body(encode(f, &Dump{Arch: "wormhole", Queues: []QueueDump{{Device: DeviceRings{Read: true}}}})))
+	f.Add([]byte{2, 0, 0, 0, '{', '}'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := ReadDump(bytes.NewReader(seal(b)))
+		if err != nil {
+			return
+		}
+		if err := d.Print(io.Discard); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whatever lies in a ring, the search for commands in it ends and stays inside.
+func TestRingCommandsOfNoise(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	ring := make([]byte, memmap.DispatchPages*memmap.PageSize)
+	for round := range 4 {
+		for i := range ring {
+			ring[i] = byte(r.Uint32())
+		}
+		for p := range memmap.DispatchPages {
+			ring[p*memmap.PageSize] = byte(r.Uint32N(24)) // ids of commands
+		}
+		for _, c := range ringCommands(ring, memmap.PageSize, uint32(round*37), memmap.DispatchPages, func(uint32) bool { return false }) {
+			if c.page >= memmap.DispatchPages || c.command == nil {
+				t.Errorf("page %d: %v", c.page, c.command)
+			}
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package postmortem
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// A dump file is a head and a gzip stream. The head is the magic, a version (u32), the length of the gzip stream (u64)
+// and its SHA-256; numbers are little-endian. The stream holds the length of a JSON text (u32), that text, a Dump, and
+// the bytes of its regions one after the other.
+const (
+	// DumpMagic begins every dump file.
+	DumpMagic   = "RPRDUMP\x00"
+	dumpVersion = 1
+	dumpHead    = len(DumpMagic) + 4 + 8 + sha256.Size
+	// maxDump bounds what a file may unpack to: four queues' worth, and a trace.
+	maxDump = 64 << 20
+)
+
+var (
+	// ErrNotDump is returned for a file that doesn't begin like a dump.
+	ErrNotDump = errors.New("not a dump of a hang")
+	// ErrDumpVersion is returned for a dump that another release has written.
+	ErrDumpVersion = errors.New("unknown version of dumps")
+	// ErrDamaged is returned for a dump that was changed or cut off after it was written.
+	ErrDamaged = errors.New("the dump is damaged")
+)
+
+// WriteTo writes the dump as a file.
+func (d *Dump) WriteTo(w io.Writer) (int64, error) {
+	var body bytes.Buffer
+	z := gzip.NewWriter(&body)
+	head, err := json.Marshal(d)
+	if err == nil {
+		_, err = z.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(head))))
+	}
+	if err == nil {
+		_, err = z.Write(head)
+	}
+	for i := range d.Regions {
+		if err == nil {
+			_, err = z.Write(d.Regions[i].Data)
+		}
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		return 0, fmt.Errorf("dispatch: write dump: %w", err)
+	}
+	file := append([]byte(DumpMagic), make([]byte, 0, dumpHead+body.Len())...)
+	file = binary.LittleEndian.AppendUint32(file, dumpVersion)
+	file = binary.LittleEndian.AppendUint64(file, uint64(body.Len()))
+	sum := sha256.Sum256(body.Bytes())
+	file = append(append(file, sum[:]...), body.Bytes()...)
+	n, err := w.Write(file)
+	if err != nil {
+		err = fmt.Errorf("dispatch: write dump: %w", err)
+	}
+	return int64(n), err
+}
+
+// ReadDump reads a dump file. The error matches ErrNotDump, ErrDumpVersion or ErrDamaged where the file is to blame.
+func ReadDump(r io.Reader) (*Dump, error) {
+	head := make([]byte, dumpHead)
+	if n, err := io.ReadFull(r, head); err != nil || string(head[:len(DumpMagic)]) != DumpMagic {
+		if err != nil && n >= len(DumpMagic) && string(head[:len(DumpMagic)]) == DumpMagic {
+			return nil, fmt.Errorf("dispatch: read dump: %w: it ends after %d B, in its head: %w", ErrDamaged, n, err)
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("dispatch: read dump: %w", err)
+		}
+		return nil, fmt.Errorf("dispatch: read dump: %w: it doesn't begin with %q", ErrNotDump, DumpMagic)
+	}
+	le := binary.LittleEndian
+	at := len(DumpMagic)
+	if v := le.Uint32(head[at:]); v != dumpVersion {
+		return nil, fmt.Errorf("dispatch: read dump: %w: it is %d, this program reads %d", ErrDumpVersion, v, dumpVersion)
+	}
+	size := le.Uint64(head[at+4:])
+	if size > maxDump {
+		return nil, fmt.Errorf("dispatch: read dump: %w: it says that it has %d B, at most %d B make sense", ErrDamaged, size, maxDump)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, int64(size)+1))
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: read dump: %w", err)
+	}
+	if uint64(len(body)) != size {
+		return nil, fmt.Errorf("dispatch: read dump: %w: %d B or more follow its head, which says %d B", ErrDamaged, len(body), size)
+	}
+	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], head[at+12:]) {
+		return nil, fmt.Errorf("dispatch: read dump: %w: its checksum is wrong", ErrDamaged)
+	}
+	d, err := unpackDump(body)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: read dump: %w: %w", ErrDamaged, err)
+	}
+	return d, nil
+}
+
+func unpackDump(body []byte) (*Dump, error) {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	all, err := io.ReadAll(io.LimitReader(z, maxDump+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > maxDump {
+		return nil, fmt.Errorf("it unpacks to more than %d B", maxDump)
+	}
+	if len(all) < 4 {
+		return nil, fmt.Errorf("it unpacks to %d B", len(all))
+	}
+	n := binary.LittleEndian.Uint32(all)
+	all = all[4:]
+	if uint64(n) > uint64(len(all)) {
+		return nil, fmt.Errorf("its description has %d B, the file %d B", n, len(all))
+	}
+	d := &Dump{}
+	if err := json.Unmarshal(all[:n], d); err != nil {
+		var syntax *json.SyntaxError
+		var form *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			err = fmt.Errorf("byte %d: %w", syntax.Offset, err)
+		case errors.As(err, &form):
+			err = fmt.Errorf("byte %d: %w", form.Offset, err)
+		}
+		return nil, fmt.Errorf("its description: %w", err)
+	}
+	all = all[n:]
+	for i := range d.Regions {
+		r := &d.Regions[i]
+		if r.Size < 0 || r.Size > len(all) {
+			return nil, fmt.Errorf("region %d (%q) has %d B, %d B are left", i, r.Name, r.Size, len(all))
+		}
+		r.Data, all = all[:r.Size:r.Size], all[r.Size:]
+	}
+	if len(all) != 0 {
+		return nil, fmt.Errorf("%d B after its last region", len(all))
+	}
+	return d, nil
+}
+
+// save writes the dump to a new file in a directory.
+func (d *Dump) save(dir string) (name string, err error) {
+	f, err := os.CreateTemp(dir, fmt.Sprintf("reprise-hang-%s-queue%d-*.dump", d.Time.Format("20060102-150405"), d.Queue))
+	if err != nil {
+		return "", fmt.Errorf("dispatch: write dump: %w", err)
+	}
+	_, err = d.WriteTo(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return f.Name(), nil
+}

@@ -1,0 +1,140 @@
+package postmortem
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/program"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+)
+
+// HangError is returned when a queue makes no progress. Error is one line; Detail describes the device.
+type HangError struct {
+	Queue   int    // number of the queue
+	Waiting string // what the caller waited for
+	Last    string // what was put into the queue last
+	Cause   error  // ErrTimeout, or why the device stopped if that is known
+	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue entry taken last and
+	// of the next one to be written, 0 if they could not be read or another goroutine was writing at that moment.
+	FetchRead, FetchWritten uint32
+	Cores                   []CoreState // all Tensix cores, by logical coordinate
+	Dump                    *Dump       // everything that was read
+	File                    string      // that the dump was written to; empty if none was asked for, or could be written
+	FileErr                 error       // why it couldn't be written
+}
+
+// Error implements error, in one line.
+func (e *HangError) Error() string {
+	s := fmt.Sprintf("dispatch: queue %d hangs: waiting for %s, last submitted %s%s, %s: %v", e.Queue, e.Waiting, e.Last, e.inTrace(),
+		busyCores(e.Cores), e.Cause)
+	if e.File != "" {
+		s += "; see " + e.File
+	}
+	return s
+}
+
+// inTrace says in which loop of a trace the queue is, and with which program.
+func (e *HangError) inTrace() string {
+	if e.Dump != nil {
+		for i := range e.Dump.Queues {
+			if q := &e.Dump.Queues[i]; q.ID == e.Queue {
+				return q.inTrace()
+			}
+		}
+	}
+	return ""
+}
+
+// Unwrap returns the cause.
+func (e *HangError) Unwrap() error { return e.Cause }
+
+// Detail describes the queues' pointers and commands, and every core that is not idle.
+func (e *HangError) Detail() string {
+	var b strings.Builder
+	fmt.Fprintln(&b, e)
+	if e.FileErr != nil {
+		fmt.Fprintf(&b, "the dump could not be written: %v\n", e.FileErr)
+	}
+	if e.Dump != nil {
+		_ = e.Dump.Print(&b) // a strings.Builder takes everything
+	}
+	return b.String()
+}
+
+// KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows which: Err says what
+// the kernel did.
+type KernelError struct {
+	Core            chip.Core
+	Processor       chip.Processor
+	Program, Kernel string
+	Offset          uint32 // of the instruction in the kernel's text, in bytes
+	// Frames are the function that the instruction is in, after those that are inlined there, where the kernel's file tells.
+	Frames []stack.Frame
+	Err    error
+}
+
+// Error implements error.
+func (e *KernelError) Error() string {
+	where := ""
+	if len(e.Frames) > 0 && e.Frames[0].Function != "" {
+		where = ", " + e.Frames[0].Function
+		if f := e.Frames[0]; f.File != "" {
+			where += fmt.Sprintf(" at %s:%d", f.File, f.Line)
+		}
+		if f := e.Frames[len(e.Frames)-1]; len(e.Frames) > 1 && f.File != "" { // where the others are inlined
+			where += fmt.Sprintf(", in %s at %s:%d", f.Function, f.File, f.Line)
+		}
+	}
+	return fmt.Sprintf("kernel %q of program %q on %v of core %v, at +%#x of its text%s: %v", e.Kernel, e.Program, e.Processor, e.Core,
+		e.Offset, where, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *KernelError) Unwrap() error { return e.Err }
+
+// culprit is an error of a device that knows which worker it is about: of an emulator.
+type culprit interface {
+	Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool)
+}
+
+// Find returns the kernel whose text a worker's program counter is in, of which program it is and how far into its text that is,
+// in bytes; nil if no kernel is known there.
+type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
+
+// Blame names in an error of the device the kernel that it is about, if it knows a worker and that is found.
+func Blame(cause error, find Find) error {
+	var c culprit
+	if !errors.As(cause, &c) {
+		return cause
+	}
+	core, p, pc, ok := c.Culprit()
+	if !ok {
+		return cause
+	}
+	of, k, in := find(core, p, pc)
+	if k == nil {
+		return cause
+	}
+	e := &KernelError{Core: core, Processor: p, Program: of.Program, Kernel: k.Name, Offset: in, Err: cause}
+	if m, err := stack.Load(k.Name, k.File, pc-in); err == nil {
+		e.Frames = stack.Space{m}.Unwind(stack.Registers{PC: pc}, nil)
+	}
+	return e
+}
+
+// Report collects the state of the device for an error, and writes its file if dir isn't empty.
+func (m *Machine) Report(h *Hang, dir string) *HangError {
+	d := m.Collect(h)
+	e := &HangError{Queue: h.Queue, Waiting: h.Waiting, Last: h.Last, Cause: h.Cause, Dump: d, Cores: d.Cores}
+	for i := range d.Queues {
+		if o := &d.Queues[i]; o.ID == h.Queue {
+			e.FetchRead, e.FetchWritten = o.Device.FetchRead, o.Host.FetchNext
+		}
+	}
+	if dir != "" {
+		e.File, e.FileErr = d.save(dir)
+	}
+	return e
+}

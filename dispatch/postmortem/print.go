@@ -1,0 +1,466 @@
+package postmortem
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+)
+
+// Print writes the dump as text: the queues' pointers, their commands, and every core that is not idle.
+func (d *Dump) Print(w io.Writer) error {
+	p := &dumpPrinter{d: d, w: bufio.NewWriter(w)}
+	p.head()
+	for i := range d.Queues {
+		p.queue(&d.Queues[i])
+	}
+	if len(d.Watch) > 0 {
+		p.printf("\nchecks that failed:\n")
+	}
+	for i := range d.Watch {
+		p.printf("  %v\n", &d.Watch[i])
+	}
+	p.workers()
+	p.stacks()
+	if len(d.Prints) > 0 {
+		p.printf("\nprinted by busy workers:\n")
+	}
+	for _, r := range d.Prints {
+		p.printf("  %10d %v\n", r.Time, r)
+	}
+	if err := p.w.Flush(); err != nil {
+		return fmt.Errorf("dispatch: print dump: %w", err)
+	}
+	return nil
+}
+
+type dumpPrinter struct {
+	d *Dump
+	w *bufio.Writer
+}
+
+func (p *dumpPrinter) printf(format string, a ...any) { fmt.Fprintf(p.w, format, a...) }
+
+func (p *dumpPrinter) layout() cq.Layout {
+	if p.d.Arch == chip.Wormhole.String() {
+		return cq.Wormhole
+	}
+	return cq.Blackhole
+}
+
+func (p *dumpPrinter) head() {
+	d := p.d
+	p.printf("%s (%s) at %s: queue %d waited for %s; last submitted: %s\n", d.Target, d.Arch, d.Time.Format("2006-01-02 15:04:05 MST"),
+		d.Queue, d.Waiting, d.Last)
+	p.printf("cause: %s\n", d.Cause)
+	if d.Unreachable != "" {
+		p.printf("nothing could be read from the device: %s\n", d.Unreachable)
+	}
+}
+
+func (p *dumpPrinter) queue(q *QueueDump) {
+	p.printf("\nqueue %d, last submitted: %s\n", q.ID, q.Last)
+	h, r := &q.Host, &q.Device
+	if q.Busy {
+		p.printf("  another goroutine was putting commands into it at that moment\n")
+	} else {
+		p.printf("  prefetch queue    %d of %d entries taken; next to be written at %#x%s\n", h.FetchTaken, h.FetchPut, h.FetchNext,
+			p.seen(r, ", taken last at %#x", r.FetchRead))
+		p.printf("  issue ring        host writes at %#x of %#x%s\n", h.IssueWrite, h.IssueSize,
+			p.seen(r, ", device has read up to NoC address %#x", r.IssueRead))
+	}
+	p.printf("  completion queue  host at %s, device says %s in host memory%s; %d pages taken out\n", ringPointer(h.CompletionRd),
+		ringPointer(h.CompletionWr),
+		p.seen(r, " and %s in its own, where the host's is %s", ringPointer(r.CompletionWr), ringPointer(r.CompletionRd)), h.Pages)
+	p.printf("  expected          %s\n", orNothing(q.Pending))
+	if r.Read {
+		p.rings(q)
+	}
+	for _, c := range p.d.Cores {
+		if c.Unreadable == "" && (c.Core == q.Prefetch || c.Core == q.Dispatch) {
+			p.core(c)
+		}
+	}
+	p.entries(q)
+	if r.Read {
+		p.ring(q, RegionDispatchRing, memmap.PageSize, r.DispatchCredits-memmap.DispatchPages, r.DispatchPages, chip.BRISC)
+		p.ring(q, RegionSubordinateRing, memmap.SubordinatePageSize, r.SubordinateCredits-memmap.SubordinatePages, r.SubordinatePages, chip.NCRISC)
+		p.trace(q)
+	}
+}
+
+// rings prints the words on the command-queue cores.
+func (p *dumpPrinter) rings(q *QueueDump) {
+	r := &q.Device
+	p.printf("  dispatch ring     %d pages published, %d returned\n", r.DispatchPages, r.DispatchCredits-memmap.DispatchPages)
+	p.printf("  subordinate ring  %d pages published, %d returned\n", r.SubordinatePages, r.SubordinateCredits-memmap.SubordinatePages)
+	p.printf("  completions       %d of workers expected by the host", q.Host.Expected)
+	for i, v := range r.Streams {
+		if v != 0 || i == 0 {
+			p.printf("; stream %d counts %d", r.FirstStream+i, v)
+		}
+	}
+	p.printf(" (modulo %#x)\n", 1<<chip.StreamCounterBits)
+	for _, l := range r.Loops {
+		p.printf("  in a loop         %v\n", l)
+	}
+	if len(q.Programs) > 0 {
+		p.printf("  in its trace      %s\n", q.running())
+	}
+	p.printf("  notifications     %d for STALLs, %v for go signals; last events %v\n", r.Syncs, r.GoSyncs, r.LastEvents)
+	for _, c := range []struct {
+		core  chip.Core
+		kind  string
+		reset uint32
+	}{{q.Prefetch, Prefetch, r.PrefetchReset}, {q.Dispatch, Dispatch, r.DispatchReset}} {
+		if held := heldProcessors(c.reset); len(held) > 0 {
+			p.printf("  core %v (%s): held in reset: %s\n", c.core, c.kind, strings.Join(held, ", "))
+		}
+	}
+}
+
+// resetBits are the bits of the soft reset register by processor. Source: tt-isa-documentation
+// WormholeB0/TensixTile/SoftReset.md.
+var resetBits = [chip.NumProcessors]uint32{chip.BRISC: 1 << 11, chip.NCRISC: 1 << 18, chip.TRISC0: 1 << 12, chip.TRISC1: 1 << 13,
+	chip.TRISC2: 1 << 14}
+
+func heldProcessors(reset uint32) (held []string) {
+	if reset == ^uint32(0) {
+		return nil // it could not be read
+	}
+	for i, bit := range resetBits {
+		if reset&bit != 0 {
+			held = append(held, chip.Processor(i).String())
+		}
+	}
+	return held
+}
+
+func (p *dumpPrinter) seen(r *DeviceRings, format string, a ...any) string {
+	if !r.Read {
+		return ""
+	}
+	return fmt.Sprintf(format, a...)
+}
+
+func ringPointer(v uint32) string {
+	if v&memmap.ToggleBit != 0 {
+		return fmt.Sprintf("%#x+toggle", v&^memmap.ToggleBit)
+	}
+	return fmt.Sprintf("%#x", v)
+}
+
+func orNothing(s []string) string {
+	const shown = 8
+	switch {
+	case len(s) == 0:
+		return "no report"
+	case len(s) > shown:
+		return strings.Join(s[:shown], ", ") + fmt.Sprintf(" and %d more", len(s)-shown)
+	}
+	return strings.Join(s, ", ")
+}
+
+// entries prints the commands of the entries of the prefetch queue. The prefetcher reads one entry ahead, so it
+// works on the one taken last or on the one before.
+func (p *dumpPrinter) entries(q *QueueDump) {
+	for _, e := range q.Entries {
+		state := "waiting"
+		if e.Taken {
+			state = "taken"
+			if e.Number+1 == q.Host.FetchTaken {
+				state = "taken last"
+			}
+		}
+		p.printf("  entry %d (%s), %d B at %#x of the issue ring:\n", e.Number, state, e.Size, e.Offset)
+		for _, r := range p.d.Regions {
+			if r.Name == RegionIssue && r.Core == q.Prefetch && r.Addr == uint64(e.Offset) && r.Size == int(e.Size) {
+				p.commands(r.Data, "    ")
+				break
+			}
+		}
+	}
+	if left := q.Host.FetchPut - min(q.Host.FetchPut, q.Host.FetchTaken+ShownWaiting); left > 0 && !q.Busy {
+		p.printf("  and %d entries more\n", left)
+	}
+}
+
+// commands prints a stream of prefetcher commands. One that can't be read says so in its line.
+func (p *dumpPrinter) commands(b []byte, indent string) {
+	var s strings.Builder
+	_ = cq.Print(&s, p.layout(), b) // what is wrong with the stream stands in the text
+	for line := range strings.Lines(s.String()) {
+		p.printf("%s%s", indent, line)
+	}
+}
+
+// ring prints the commands that lie in a ring between the pages released and the pages published. Readers release pages by
+// the block and late, so most of what is listed has been executed.
+func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
+	r, ok := p.d.Region(name, q.Dispatch)
+	if !ok || len(r.Data) < page {
+		return
+	}
+	pages := uint32(len(r.Data) / page)
+	n := published - back
+	if n > pages {
+		p.printf("  %s: %d pages lie between what was published and returned, it has %d: one of the words was overwritten\n", name, n, pages)
+		return
+	}
+	var state CoreState
+	for _, c := range p.d.Cores {
+		if c.Core == q.Dispatch {
+			state = c
+		}
+	}
+	stopped := func(word uint32) bool {
+		_, bad := stopPlaces[state.Processors[proc].Waypoint]
+		return bad && word == state.Processors[proc].Detail
+	}
+	cmds := ringCommands(r.Data, page, back%pages, n, stopped)
+	at := -1
+	for i, c := range cmds {
+		if w, ok := c.command.(cq.Wait); c.command == nil || ok && waitsAt(state.Processors[proc], w) {
+			at = i // the newest one: those before it were passed
+		}
+	}
+	if len(cmds) > 0 {
+		p.printf("  %s, newest commands last (%v %s):\n", name, proc, state.Explain(proc))
+	}
+	const shown, after = 12, 5
+	last := len(cmds)
+	if at >= 0 {
+		last = min(last, at+after)
+	}
+	first := max(0, last-shown)
+	if first > 0 {
+		p.printf("    ... %d before\n", first)
+	}
+	for i, c := range cmds[first:last] {
+		mark := ""
+		if first+i == at {
+			mark = "  <- waits here"
+		}
+		if c.command == nil {
+			p.printf("    page %3d  ? %#08x  <- stopped here\n", c.page, state.Processors[proc].Detail)
+			continue
+		}
+		p.printf("    page %3d  %s%s\n", c.page, cq.Line(p.layout(), cq.RelayInline{Command: c.command, To: masterOf(name)}), mark)
+	}
+	if last < len(cmds) {
+		p.printf("    ... %d more\n", len(cmds)-last)
+	}
+}
+
+func masterOf(ring string) cq.Dispatcher {
+	if ring == RegionSubordinateRing {
+		return cq.Subordinate
+	}
+	return cq.Master
+}
+
+// waitsAt reports whether a processor's waypoint can be that of a WAIT.
+func waitsAt(s ProcessorState, w cq.Wait) bool {
+	switch s.Waypoint {
+	case "WRKR":
+		return w.Flags&cq.WaitStream != 0 && s.Detail == uint32(w.Stream)<<24|w.Count&0xFFFFFF
+	case "WMEM":
+		return w.Flags&cq.WaitMemory != 0 && s.Detail == w.Addr
+	}
+	return false
+}
+
+// trace prints where in the trace that was replayed last the dispatcher waits.
+func (p *dumpPrinter) trace(q *QueueDump) {
+	r, ok := p.d.Region(RegionTrace, q.Prefetch)
+	if !ok {
+		return
+	}
+	var state CoreState
+	for _, c := range p.d.Cores {
+		if c.Core == q.Dispatch {
+			state = c
+		}
+	}
+	var lines []string
+	at := -1
+	for e, err := range cq.All(p.layout(), r.Data) {
+		if err != nil || e.Command == nil {
+			break
+		}
+		if c, _, ok := e.Dispatch(); !ok || c.ID() != cq.DispatchSequence {
+			lines = append(lines, fmt.Sprintf("%08x  %s", e.Offset, cq.Line(p.layout(), e.Command)))
+		}
+		for r := range e.Relayed {
+			if c, _, _ := e.Dispatch(); c.ID() == cq.DispatchSequence {
+				lines = append(lines, fmt.Sprintf("%08x  %s", r.At, cq.Line(p.layout(), cq.RelayInline{To: r.To, Command: r.Command})))
+			}
+			if wait, ok := r.Command.(cq.Wait); ok && r.To == cq.Master && at < 0 && waitsAt(state.Processors[chip.BRISC], wait) {
+				at = len(lines) - 1
+			}
+		}
+	}
+	p.printf("  the trace that was replayed last has %d commands in %d B\n", len(lines), r.Size)
+	if at < 0 {
+		return
+	}
+	const around = 3
+	p.printf("  if it is the one that runs, the dispatcher is in it at:\n")
+	for i := max(0, at-around); i < min(len(lines), at+around+1); i++ {
+		mark := ""
+		if i == at {
+			mark = "  <- waits here"
+		}
+		p.printf("    %s%s\n", lines[i], mark)
+	}
+}
+
+// workers prints the cores that are not idle, alike ones together.
+func (p *dumpPrinter) workers() {
+	if p.d.Unreachable != "" {
+		return
+	}
+	type group struct {
+		first CoreState
+		cores []string
+	}
+	var groups []*group
+	idle := 0
+	for _, c := range p.d.Cores {
+		if c.Kind != Worker {
+			continue
+		}
+		if !c.Busy() {
+			idle++
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g *group) bool {
+			return g.first.Go == c.Go && g.first.Processors == c.Processors && g.first.Unreadable == c.Unreadable
+		})
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, &group{first: c})
+		}
+		groups[i].cores = append(groups[i].cores, c.Core.String())
+	}
+	p.printf("\n%d workers are idle\n", idle)
+	for _, g := range groups {
+		if len(g.cores) > 1 {
+			p.printf("%d cores alike: %s\n", len(g.cores), strings.Join(g.cores, " "))
+		}
+		p.core(g.first)
+	}
+}
+
+func (p *dumpPrinter) core(c CoreState) {
+	if c.Unreadable != "" {
+		p.printf("  %v\n", c)
+		return
+	}
+	p.printf("  core %v (%s): go message %#08x, launch message %d\n", c.Core, c.Kind, c.Go, c.LaunchRead)
+	for i := range c.Processors {
+		at := &c.Processors[i]
+		p.printf("    %-7v %-4s after %d kernels: %s\n", chip.Processor(i), at.Waypoint, at.Kernels, c.Explain(chip.Processor(i)))
+		if at.Engine != "" {
+			p.printf("            its engines: %s\n", at.Engine)
+		}
+	}
+}
+
+// ringCommand is a dispatcher's command and the page of the ring that it begins at.
+type ringCommand struct {
+	page    uint32
+	command cq.DispatchCommand // nil if it can't be read
+}
+
+// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages; the first page can
+// be the middle of one, so pages that don't begin like a command are passed over, unless keep wants their first word.
+func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32) bool) []ringCommand {
+	pages := uint32(len(ring) / page)
+	flat := make([]byte, 0, int(n)*page)
+	for i := range n {
+		at := int((first+i)%pages) * page
+		flat = append(flat, ring[at:at+page]...)
+	}
+	var out []ringCommand
+	for at := 0; at < len(flat); {
+		cmds, size := ringPage(flat[at:], keep)
+		for _, c := range cmds {
+			out = append(out, ringCommand{page: (first + uint32(at/page)) % pages, command: c})
+		}
+		at += max(1, (size+page-1)/page) * page
+	}
+	return out
+}
+
+// ringPage reads what begins at the page at the start of b: a command or a sequence of them. One that can't be read is nil,
+// if it is to be kept, and is the last.
+func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
+	left := 1
+	if cq.DispatchID(b[0]) == cq.DispatchSequence {
+		left, size = int(binary.LittleEndian.Uint16(b[cq.AtSequenceCount:])), cq.HeaderSize
+	}
+	for ; left > 0; left-- {
+		size = cq.SlotStride(size)
+		if len(b) < size+cq.HeaderSize {
+			break
+		}
+		c, n := ringCommandAt(b[size:])
+		if c == nil && !keep(binary.LittleEndian.Uint32(b[size:])) {
+			break
+		}
+		cmds, size = append(cmds, c), size+n
+		if c == nil {
+			break
+		}
+	}
+	return cmds, size
+}
+
+// ringCommandAt reads the command at the start of b, without its data if they may be long, and says how many bytes it
+// has in the ring.
+func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
+	for _, head := range []int{cq.HeaderSize, cq.LargeHeaderSize} {
+		if len(b) < head {
+			break
+		}
+		switch c, _ := cq.DecodeDispatch(b[:head], true); c := c.(type) {
+		case nil:
+		case cq.WriteLinear:
+			return c, size64(uint64(cq.LargeHeaderSize), binary.LittleEndian.Uint64(b[cq.AtWriteLinearLength:]))
+		case cq.WriteHost:
+			return c, size64(0, binary.LittleEndian.Uint64(b[8:]))
+		case cq.WritePaged:
+			return c, size64(cq.HeaderSize, uint64(c.PageSize)*uint64(c.Pages))
+		case cq.ForwardSubordinate:
+			return c, cq.ForwardSubordinateSize
+		default:
+			if head == cq.HeaderSize {
+				return c, head
+			}
+		}
+	}
+	switch cq.DispatchID(b[0]) {
+	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchReadArg, cq.DispatchDebug, cq.DispatchSetWriteOffset,
+		cq.DispatchSetGoSignalNOCData:
+	default:
+		return nil, 0
+	}
+	// Lists and data follow the head; of all sizes only the right one can be read.
+	const longest = memmap.PageSize
+	for n := cq.HeaderSize; n <= min(len(b), longest); n += 4 {
+		if c, err := cq.DecodeDispatch(b[:n], false); err == nil && c != nil {
+			return c, n
+		}
+	}
+	return nil, 0
+}
+
+// size64 adds sizes, and is no more than a ring has.
+func size64(a, b uint64) int { return int(min(a+min(b, 1<<20), 1<<20)) }

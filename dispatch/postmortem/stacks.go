@@ -1,0 +1,241 @@
+package postmortem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/program"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+	"github.com/reprise-tt/reprise/internal/debug/stack"
+)
+
+// stackPatience is how long a report waits for the processors that don't pause, all together.
+const stackPatience = 250 * time.Millisecond
+
+// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them is busy, of all. After them come
+// those of the queue's own two cores. All processors are paused for that and go on.
+func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
+	all := dump.busyWorkers(len(dump.Cores))
+	own := slices.DeleteFunc(slices.Clone(all), func(c chip.Core) bool { return !h.Workers.Contains(c) })
+	if len(own) > 0 {
+		all = own
+	}
+	if len(all) > mostStacks {
+		dump.StacksNote = fmt.Sprintf("those of %d of %d busy workers", mostStacks, len(all))
+		all = all[:mostStacks]
+	}
+	var places []live.Place
+	add := func(c chip.Core, l *abi.Layout) {
+		xy, err := m.Chip.Virtual(c)
+		if err != nil {
+			return
+		}
+		for p := range chip.Processor(chip.NumProcessors) {
+			if has, err := live.HasKernel(l, m.reader(c), p); err == nil && (has || p == chip.BRISC) {
+				places = append(places, live.Place{Core: c, XY: xy, Processor: p})
+			}
+		}
+	}
+	for _, c := range all {
+		add(c, m.Workers)
+	}
+	workers := len(places)
+	for _, c := range m.Queues[h.Queue] {
+		add(c, m.Others)
+	}
+	stacks, err := live.Take(context.Background(), m.Device, places, stackPatience)
+	switch {
+	case errors.Is(err, core.ErrUnsupported):
+		dump.StacksNote = "none, and no program counters: the device has no debug interface"
+	case err != nil:
+		dump.StacksNote = "none: " + err.Error()
+	}
+	kernels := m.queueKernels()
+	for i := range stacks {
+		s := &stacks[i]
+		known, l := kernels, m.Others
+		if i < workers {
+			known, l = catalogue(h.Loaded, s), m.Workers
+		}
+		if _, err := known.Unwind(s, l, m.reader(s.Core)); err != nil {
+			s.Note = err.Error()
+		}
+	}
+	dump.Stacks = stacks
+}
+
+// queueKernels returns the kernels of command queues that have names: this runtime's own.
+func (m *Machine) queueKernels() *live.Catalogue {
+	c := &live.Catalogue{}
+	if !m.Foreign {
+		_ = c.AddQueueKernels(m.Chip.Arch()) // those that run were found there
+	}
+	return c
+}
+
+// reader reads L1 of a core.
+func (m *Machine) reader(c chip.Core) live.Reader {
+	return func(addr uint32, p []byte) error { return m.read(c, addr, p) }
+}
+
+// catalogue returns the kernels that a processor can have.
+func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {
+	c := &live.Catalogue{}
+	for _, of := range loaded {
+		for i := range of.Kernels {
+			if k := &of.Kernels[i]; k.Processor == s.Processor && slices.Contains(k.Cores, s.Core) {
+				c.AddText(of.Program+"/"+k.Name, k.Text, k.File)
+			}
+		}
+	}
+	return c
+}
+
+// Symbolize makes the call stacks again with kernels of a catalogue: those of processors whose kernel, as the dump has it, is in the
+// catalogue. It returns how many these are. The error is that of a dump without the memory that this takes.
+func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
+	var arch chip.Arch
+	for _, a := range [...]chip.Arch{chip.Wormhole, chip.Blackhole} {
+		if a.String() == d.Arch {
+			arch = a
+		}
+	}
+	if !arch.Valid() {
+		return 0, fmt.Errorf("dispatch: call stacks of a dump: architecture %q doesn't exist", d.Arch)
+	}
+	for i := range d.Stacks {
+		s := d.Stacks[i]
+		l := abi.Own(arch)
+		if name := d.firmwareOf(s.Core); name != "" {
+			l = abi.Of(name, arch)
+		}
+		if l == nil {
+			continue
+		}
+		pieces := map[uint32][]byte{}
+		for _, name := range [...]string{RegionMailbox, RegionKernelConfig, RegionFirmware} {
+			if r, ok := d.Region(name, s.Core); ok {
+				pieces[uint32(r.Addr)] = r.Data
+			}
+		}
+		known, err := c.Unwind(&s, l, live.MemoryOf(pieces))
+		if err != nil {
+			return n, fmt.Errorf("dispatch: call stacks of a dump: %w", err)
+		}
+		if known {
+			d.Stacks[i] = s
+			n++
+		}
+	}
+	return n, nil
+}
+
+// firmwareOf returns the revision of a core's base firmware, empty for this runtime's.
+func (d *Dump) firmwareOf(c chip.Core) string {
+	for i := range d.Cores {
+		if d.Cores[i].Core == c {
+			return d.Cores[i].Firmware
+		}
+	}
+	return ""
+}
+
+// stacks prints the call stacks.
+func (p *dumpPrinter) stacks() {
+	kinds := map[chip.Core]string{}
+	for i := range p.d.Cores {
+		kinds[p.d.Cores[i].Core] = p.d.Cores[i].Kind
+	}
+	var workers, queue []live.Snapshot
+	for _, s := range p.d.Stacks {
+		if k := kinds[s.Core]; k == Prefetch || k == Dispatch {
+			queue = append(queue, s)
+		} else {
+			workers = append(workers, s)
+		}
+	}
+	if p.d.StacksNote != "" {
+		p.printf("\ncall stacks of busy workers: %s\n", p.d.StacksNote)
+	} else if len(workers) > 0 {
+		p.printf("\ncall stacks of busy workers:\n")
+	}
+	p.alikeStacks(workers)
+	if len(queue) > 0 {
+		p.printf("\ncall stacks of the queue's cores:\n")
+	}
+	p.alikeStacks(queue)
+}
+
+// alikeStacks prints call stacks, alike ones together.
+func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
+	type group struct {
+		first *live.Stack
+		of    []string
+	}
+	var groups []*group
+	byKey := map[string]*group{}
+	for i := range stacks {
+		s := &stacks[i]
+		key := callers(&s.Stack)
+		g := byKey[key]
+		if g == nil {
+			g = &group{first: &s.Stack}
+			groups, byKey[key] = append(groups, g), g
+		}
+		g.of = append(g.of, fmt.Sprintf("%v %v", s.Core, s.Processor))
+	}
+	for _, g := range groups {
+		const shown = 8
+		if more := len(g.of) - shown; more > 1 {
+			g.of = append(g.of[:shown], fmt.Sprintf("%d more", more))
+		}
+		p.printf("  %s%s", strings.Join(g.of, ", "), stackText(g.first))
+	}
+}
+
+// callers is what stacks have in common that are alike: a processor that polls is at one of a few instructions of a function.
+func callers(s *live.Stack) string {
+	var b strings.Builder
+	b.WriteString(s.Note)
+	top := true
+	for _, f := range s.Frames {
+		switch {
+		case !top:
+			fmt.Fprintf(&b, "\n%v", f)
+		case !f.Inlined:
+			fmt.Fprintf(&b, "\n%s in %s", f.Function, f.Module)
+			top = false
+		}
+	}
+	return b.String()
+}
+
+// stackText is the note and the frames of a stack in lines.
+func stackText(s *live.Stack) string {
+	var b strings.Builder
+	if s.Note != "" {
+		fmt.Fprintf(&b, " (%s)", s.Note)
+	}
+	b.WriteByte('\n')
+	for i, f := range s.Frames {
+		fmt.Fprintf(&b, "    #%d %s\n", i, printableFrame(f))
+	}
+	return b.String()
+}
+
+// printableFrame is a frame without characters that a terminal would obey: its names are of a file.
+func printableFrame(f stack.Frame) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7F {
+			return '?'
+		}
+		return r
+	}, f.String())
+}

@@ -1,0 +1,377 @@
+package postmortem
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/flow"
+)
+
+// Trace is a trace with control flow. It doesn't change.
+type Trace struct {
+	Name  string
+	Addr  uint32 // in every DRAM bank
+	Image []byte // its commands
+	Steps []tracebuf.Step
+	Calls []*Trace     // traces that it calls, by tracebuf.Control.Callee
+	Cores []chip.Range // by program: it has no kernels outside; nil if that isn't known
+	// Patched says that numbers of iterations may have been changed since the trace was recorded.
+	Patched bool
+}
+
+// runs reports whether a step runs a program.
+func runs(s *tracebuf.Step) bool {
+	return s.Control.Kind == flow.None && s.Program != tracebuf.NoProgram
+}
+
+// jumps reports whether the trace may go from a step to its Target. A loop that never has 0 iterations doesn't.
+func (t *Trace) jumps(s *tracebuf.Step) bool {
+	switch s.Control.Kind {
+	case flow.Loop:
+		return s.Control.Count == 0 || t.Patched
+	case flow.End, flow.Branch:
+		return true
+	}
+	return false
+}
+
+// TraceProgram is a run of a program in a trace that hangs.
+type TraceProgram struct {
+	Trace   string `json:"trace"`
+	Step    int    `json:"step"` // of the trace
+	Program string `json:"program"`
+	Loops   []int  `json:"loops,omitempty"` // numbers of the trace's loops around the step, outermost first
+	// Ended says that the program is done, the last one before a loop went beyond its limit.
+	Ended bool `json:"ended,omitempty"`
+}
+
+// String is as `program "dense" (step 7 of trace "decode", in loop 1, in loop 0)`.
+func (p TraceProgram) String() string {
+	var loops strings.Builder
+	for _, l := range slices.Backward(p.Loops) {
+		fmt.Fprintf(&loops, ", in loop %d", l)
+	}
+	return fmt.Sprintf("program %q (step %d of trace %q%s)", p.Program, p.Step, p.Trace, &loops)
+}
+
+// tracePrograms returns the run that a queue waits for in a trace with control flow or, where a loop went beyond its limit, the
+// last one that ended. There are several if the trace has several places where the queue can be. workers is how many
+// completions a run counts, and busy are the workers of the queue that are not done.
+func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch ProcessorState, workers int,
+	busy []chip.Core) []TraceProgram {
+	if root == nil || !r.Read || len(r.Streams) == 0 {
+		return nil
+	}
+	var flows []*traceGraph
+	graphOf(l, root, &flows)
+	if n := len(r.Loops); n > 0 && prefetch.Waypoint == "LOOP" {
+		for _, g := range flows {
+			if begin, end, ok := g.loop(r.Loops[n-1]); ok {
+				return describe(g.lastRuns(begin, end), true)
+			}
+		}
+		return nil
+	}
+	if dispatch.Waypoint != "WRKR" || dispatch.Detail>>24 != uint32(r.FirstStream) {
+		return nil
+	}
+	done := int(r.Streams[0]) / workers
+	within := func(*traceGraph, int) bool { return true }
+	known := len(r.Loops) == 0
+	// A prefetcher that waits for the programs of each iteration is in the one that hangs. In other loops it reads ahead.
+	for _, l := range slices.Backward(r.Loops) {
+		i := slices.IndexFunc(flows, func(g *traceGraph) bool { return g.flow.Addr == l.Trace })
+		if i < 0 {
+			continue
+		}
+		known = true
+		g := flows[i]
+		if begin, end, ok := g.loop(l); ok && g.syncs[end-1] {
+			inside := g.callees(begin, end, nil)
+			within = func(o *traceGraph, step int) bool {
+				return o == g && begin < step && step <= end || slices.Contains(inside, o)
+			}
+			break
+		}
+	}
+	if !known {
+		return nil // another trace runs
+	}
+	var out []traceRun
+	for _, g := range flows {
+		for _, w := range g.waits {
+			if w.count&0xFFFFFF == dispatch.Detail&0xFFFFFF && within(g, w.step) {
+				for _, x := range g.unfinished(w.step, done) {
+					if !slices.Contains(out, x) {
+						out = append(out, x)
+					}
+				}
+			}
+		}
+	}
+	return describe(onCores(out, busy), false)
+}
+
+// traceRun is a run of a program: a step of a trace.
+type traceRun struct {
+	g    *traceGraph
+	step int
+}
+
+// describe describes runs for the report.
+func describe(list []traceRun, ended bool) (out []TraceProgram) {
+	for _, x := range list {
+		p := TraceProgram{Trace: x.g.flow.Name, Step: x.step, Program: x.g.steps[x.step].Name, Ended: ended}
+		for _, s := range x.g.steps[:x.step] {
+			if s.Control.Kind == flow.Loop && x.step < s.Control.Target {
+				p.Loops = append(p.Loops, s.Control.Loop)
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// onCores returns the runs whose programs have kernels on all busy workers; all runs if there are none of these.
+func onCores(list []traceRun, busy []chip.Core) []traceRun {
+	var out []traceRun
+	for _, x := range list {
+		cores := x.g.flow.coresOf(&x.g.steps[x.step])
+		outside := func(c chip.Core) bool { return !cores.Contains(c) }
+		if cores == (chip.Range{}) || !slices.ContainsFunc(busy, outside) {
+			out = append(out, x)
+		}
+	}
+	if len(out) == 0 {
+		return list
+	}
+	return out
+}
+
+// traceGraph is the steps of a trace, and in which order they can follow one another.
+type traceGraph struct {
+	flow   *Trace
+	steps  []tracebuf.Step
+	before [][]int       // steps that can come right before each step, and the end
+	runs   []int         // programs that were run since the last reset, at the beginning of each step, and at the end
+	resets []bool        // whether a step clears the completion count
+	syncs  []bool        // whether the prefetcher waits in a step for all programs
+	waits  []traceWait   // of the dispatcher, for completions
+	calls  []*traceGraph // by Trace.Calls
+}
+
+type traceWait struct {
+	step  int
+	count uint32
+}
+
+// graphOf adds the graph of a trace, and those of the traces that it calls, to a list that has each trace once.
+func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
+	if i := slices.IndexFunc(*list, func(g *traceGraph) bool { return g.flow == f }); i >= 0 {
+		return (*list)[i]
+	}
+	g := &traceGraph{flow: f, steps: f.Steps}
+	for _, c := range f.Calls {
+		g.calls = append(g.calls, graphOf(l, c, list))
+	}
+	n := len(g.steps)
+	g.before, g.runs, g.resets, g.syncs = make([][]int, n+1), make([]int, n+1), make([]bool, n), make([]bool, n)
+	never := g.decode(l)
+	counts := map[int]int{} // at targets of branches
+	for i, s := range g.steps {
+		if c, ok := counts[i]; ok {
+			g.runs[i] = c
+		}
+		next := g.runs[i]
+		switch {
+		case g.resets[i]:
+			next = 0
+		case g.called(i) != nil:
+			callee := g.called(i)
+			next = callee.runs[len(callee.steps)]
+		case runs(&s):
+			next++
+		}
+		g.runs[i+1] = next
+		if !never[i] {
+			g.before[i+1] = append(g.before[i+1], i)
+		}
+		if to := s.Control.Target; f.jumps(&s) && to >= 0 && to <= n {
+			g.before[to] = append(g.before[to], i)
+			counts[to] = next
+		}
+	}
+	*list = append(*list, g)
+	return g
+}
+
+// decode notes the waits and resets in the commands of the steps, and returns which steps are jumps: always go to their Target.
+func (g *traceGraph) decode(l cq.Layout) (jumps []bool) {
+	jumps = make([]bool, len(g.steps))
+	i := -1
+	for e, err := range cq.All(l, g.flow.Image) {
+		if err != nil || e.Command == nil {
+			break
+		}
+		for i+1 < len(g.steps) && g.steps[i+1].Offset <= e.Offset {
+			i++
+		}
+		if i < 0 {
+			continue
+		}
+		switch c := e.Command.(type) {
+		case cq.Branch:
+			jumps[i] = jumps[i] || c.Compare == cq.Never
+		case cq.Stall:
+			g.syncs[i] = true
+		}
+		for r := range e.Relayed {
+			if w, ok := r.Command.(cq.Wait); ok && r.To == cq.Master && w.Flags&cq.WaitStream != 0 {
+				g.waits = append(g.waits, traceWait{i, w.Count})
+				g.resets[i] = g.resets[i] || w.Flags&cq.ClearStream != 0
+			}
+		}
+	}
+	return jumps
+}
+
+// loop returns the first and the last step of a loop; ok is false if the trace doesn't have it.
+func (g *traceGraph) loop(l memmap.Loop) (begin, end int, ok bool) {
+	if g.flow.Addr != l.Trace {
+		return 0, 0, false
+	}
+	is := func(k flow.Kind) func(tracebuf.Step) bool {
+		return func(s tracebuf.Step) bool { return s.Control.Kind == k && s.Control.Loop == int(l.Loop) }
+	}
+	begin, end = slices.IndexFunc(g.steps, is(flow.Loop)), slices.IndexFunc(g.steps, is(flow.End))
+	return begin, end, begin >= 0 && end > begin
+}
+
+// callees adds the traces that are called from a first step up to an end, and those that these call, to a list.
+func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
+	for i := first; i < end; i++ {
+		if c := g.called(i); c != nil && !slices.Contains(list, c) {
+			list = c.callees(0, len(c.steps), append(list, c))
+		}
+	}
+	return list
+}
+
+// backward calls visit for the steps that can come before a step, nearest first, as long as visit returns true for those
+// between.
+func (g *traceGraph) backward(from int, visit func(step int) bool) {
+	seen := make([]bool, len(g.steps)+1)
+	pending := slices.Clone(g.before[from])
+	for len(pending) > 0 {
+		i := pending[0]
+		pending = pending[1:]
+		if seen[i] {
+			continue
+		}
+		seen[i] = true
+		if visit(i) {
+			pending = append(pending, g.before[i]...)
+		}
+	}
+}
+
+// unfinished returns the runs that a wait in a step can be for when so many programs are done since the last reset.
+func (g *traceGraph) unfinished(step, done int) (out []traceRun) {
+	g.backward(step, func(i int) bool {
+		if runs(&g.steps[i]) && g.runs[i] == done {
+			out = append(out, traceRun{g, i})
+			return false
+		}
+		if callee := g.called(i); callee != nil {
+			out = append(out, callee.unfinished(len(callee.steps), done)...)
+			return false
+		}
+		return !g.resets[i] && g.runs[i] >= done
+	})
+	return out
+}
+
+// called is the trace that a step calls; nil if it calls none.
+func (g *traceGraph) called(step int) *traceGraph {
+	if s := &g.steps[step].Control; s.Kind == flow.Call && s.Callee >= 0 && s.Callee < len(g.calls) {
+		return g.calls[s.Callee]
+	}
+	return nil
+}
+
+// lastRuns returns the runs that can be the last ones in an iteration of a loop.
+func (g *traceGraph) lastRuns(begin, end int) (out []traceRun) {
+	g.backward(end, func(i int) bool {
+		callee := g.called(i)
+		switch {
+		case i <= begin:
+			return false
+		case runs(&g.steps[i]):
+			out = append(out, traceRun{g, i})
+			return false
+		case callee != nil:
+			inside := callee.lastRuns(-1, len(callee.steps))
+			out = append(out, inside...)
+			return len(inside) == 0
+		}
+		return true
+	})
+	return out
+}
+
+// nameProgram notes the program of a trace that the queue waits for, which has some workers.
+func (d *Dump) nameProgram(l cq.Layout, trace *Trace, workers chip.Range) {
+	busy := slices.DeleteFunc(d.busyWorkers(len(d.Cores)), func(c chip.Core) bool { return !workers.Contains(c) })
+	at := func(c chip.Core) (s ProcessorState) {
+		if i := slices.IndexFunc(d.Cores, func(s CoreState) bool { return s.Core == c }); i >= 0 {
+			s = d.Cores[i].Processors[chip.BRISC]
+		}
+		return s
+	}
+	for i := range d.Queues {
+		if q := &d.Queues[i]; q.ID == d.Queue {
+			q.Programs = tracePrograms(l, trace, &q.Device, at(q.Prefetch), at(q.Dispatch), workers.Size(), busy)
+		}
+	}
+}
+
+// coresOf returns where a step's program has its kernels; the zero Range if that isn't known.
+func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
+	if runs(s) && s.Program < len(t.Cores) {
+		return t.Cores[s.Program]
+	}
+	return chip.Range{}
+}
+
+// inTrace says, for the line of an error, which program of a trace a queue waits for and in which loop; empty if that isn't known.
+func (d *QueueDump) inTrace() string {
+	var b strings.Builder
+	if n := len(d.Device.Loops); n > 0 {
+		fmt.Fprintf(&b, ", in %v", d.Device.Loops[n-1])
+	}
+	if len(d.Programs) > 0 {
+		fmt.Fprintf(&b, ", %s", d.running())
+	}
+	return b.String()
+}
+
+// running says which program of a trace runs, or ran last.
+func (d *QueueDump) running() string {
+	var names []string
+	for _, p := range d.Programs {
+		names = append(names, p.String())
+	}
+	what := "waiting for "
+	switch {
+	case d.Programs[0].Ended:
+		what = "the last program was "
+	case len(d.Device.Loops) == 0:
+		what = "perhaps waiting for "
+	}
+	return what + strings.Join(names, " or ")
+}

@@ -1,0 +1,345 @@
+package program
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/kernels/print"
+)
+
+// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's kernels. Source:
+// tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
+const BinaryPageSize = 1 << binaryPageLog
+
+const (
+	binaryPageLog   = 11
+	maxRelayLength  = memmap.ScratchSize / 2 // of one sub-command of a packed relay
+	maxCommandBytes = 64 << 10               // at which commands with many data are split, half of what a fetch entry may have
+)
+
+// Indices of the write offsets that a program's commands are relative to. Source: tt-metal program/dispatch.cpp.
+const (
+	offsetNone   = 0
+	offsetConfig = 1 // the program's slot in the kernel-config ring
+	offsetBinary = 2 // its kernels in that slot
+)
+
+// group is a set of cores that a program treats alike: the same kernels, circular buffers and semaphores.
+type group struct {
+	cores   []chip.Core
+	rects   []chip.VirtualRect
+	kernels [chip.NumProcessors]*Kernel
+	cbs     []CircularBuffer
+	sems    []Semaphore
+
+	prints *print.Program // nil if no kernel prints
+
+	textOff [chip.NumProcessors]uint32 // from the start of the group's text
+	text    []byte
+	page    int // of the binary buffer, where the text starts
+}
+
+// slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes from its start.
+// The order is tt-metal's: unique arguments, common arguments, semaphores, circular buffers.
+type slotLayout struct {
+	args, common         [chip.NumProcessors]uint32
+	argBytes, commonSize [chip.NumProcessors]uint32
+	ArgFormat
+	sems, cbs uint32
+	size      uint32 // of all that, the program's slot
+	text      uint32 // of the kernels, which lie elsewhere
+}
+
+// Target is what programs are compiled for: the workers of a device, and how its queues take commands.
+type Target struct {
+	Chip        *chip.Chip
+	Workers     *abi.Layout
+	Grid        chip.Range // cores that programs may use
+	Args        ArgFormat
+	PackedCores uint32 // most cores of one WRITE_PACKED
+	// Stock makes the commands those of tt-metal's own wire format, in which each command of the dispatcher has a relay and a page
+	// of its own and go signals pass through the prefetcher.
+	Stock bool
+
+	texts  atomic.Uint64 // programs compiled, which names their texts
+	loaded *sync.Map     // by textID, weak.Pointer[Loaded]; apart, for clean-ups must not keep the Target
+}
+
+// NewTarget returns a Target for the workers of a chip; the caller sets what else is not zero.
+func NewTarget(ch *chip.Chip, workers *abi.Layout, grid chip.Range) *Target {
+	return &Target{Chip: ch, Workers: workers, Grid: grid, loaded: new(sync.Map)}
+}
+
+// layout returns how commands are laid out.
+func (t *Target) layout() cq.Layout { return cq.Layout(t.Chip.Arch()) }
+
+// Compile checks a program and turns it into commands.
+func (t *Target) Compile(p *Program) (*Image, error) {
+	l1 := &t.Workers.L1
+	if err := p.validate(t.Grid, t.Workers); err != nil {
+		return nil, err
+	}
+	groups := t.groups(p)
+	t.findPrints(p, groups)
+	lay := layoutSlot(p, groups, t.Args)
+	if n := alignSlot(lay.size) + alignSlot(lay.text); n > l1.KernelConfigSize {
+		return nil, p.fail("program", "its kernels, arguments and circular buffers need %d B of each core's kernel-config memory, which has %d B: make the kernels smaller", n, l1.KernelConfigSize)
+	}
+	if lay.cbs > 0xFFFF {
+		return nil, p.fail("program", "its arguments need %d B, more than the 64 KiB that a launch message can address", lay.cbs)
+	}
+	im, err := t.emit(p, &lay, groups, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(im.main.bytes) < residentSaving {
+		return im, nil
+	}
+	resident, err := t.emit(p, &lay, groups, im)
+	if err != nil {
+		return nil, err
+	}
+	if len(resident.main.bytes)+residentSaving <= len(im.main.bytes) {
+		im.resident, im.binary = resident, resident.binary
+	}
+	return im, nil
+}
+
+// emit makes the commands of a program: with all arguments and all configuration in them or, when there are such commands
+// already, with these beside the kernels that they have.
+func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
+	l1 := &t.Workers.L1
+	im := &Image{
+		name: p.Name, slotSize: lay.size, textSize: lay.text, argCount: uint32(lay.ArgFormat), bounds: bounds(groups),
+		layout: t.layout(), configBase: l1.KernelConfig, launchBase: l1.Launch, launchSize: l1.LaunchSize,
+		stream: uint16(t.Chip.Params().Stream.FirstDispatch), cores: countCores(groups),
+	}
+	c := compiler{t: t, p: p, lay: lay, groups: groups, im: im}
+	if inline != nil {
+		c.resident, im.id, im.text, im.binary = true, inline.id, inline.text, slices.Clone(inline.binary)
+	} else {
+		im.id = textID(t.texts.Add(1))
+		for _, g := range groups {
+			if g.prints != nil {
+				im.prints = append(im.prints, *g.prints)
+			}
+		}
+		c.texts()
+		t.noteKernels(im, groups)
+		for i := range p.Kernels {
+			im.args = append(im.args, kernelArgs{name: p.Kernels[i].Name, n: len(p.Kernels[i].Common)})
+		}
+		if err := c.part(&im.text, c.binaries); err != nil {
+			return nil, fmt.Errorf("dispatch: program %q: its kernels: %w", p.Name, err)
+		}
+	}
+	err := c.part(&im.main, func() {
+		c.uniqueArgs()
+		c.config()
+		c.launch()
+		c.goSignal()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: program %q: %w", p.Name, err)
+	}
+	if c.unfit {
+		return inline, nil
+	}
+	return im, nil
+}
+
+func countCores(groups []*group) int {
+	n := 0
+	for _, g := range groups {
+		n += len(g.cores)
+	}
+	return n
+}
+
+// bounds is the smallest rectangle with all cores of the groups.
+func bounds(groups []*group) chip.Range {
+	out := chip.Range{Start: groups[0].cores[0], End: groups[0].cores[0]}
+	for _, g := range groups {
+		for _, c := range g.cores {
+			out.Start.X, out.Start.Y = min(out.Start.X, c.X), min(out.Start.Y, c.Y)
+			out.End.X, out.End.Y = max(out.End.X, c.X), max(out.End.Y, c.Y)
+		}
+	}
+	return out
+}
+
+// groups sorts the cores of a program by what they have.
+func (t *Target) groups(p *Program) []*group {
+	var out []*group
+	byKey := map[string]*group{}
+	for c := range t.Grid.Cores() {
+		var g group
+		key := make([]byte, 0, 64)
+		used := false
+		for i := range p.Kernels {
+			if k := &p.Kernels[i]; rangesContain(k.Cores, c) {
+				g.kernels[k.Processor] = k
+				key = append(key, 'k', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		for i, b := range p.CircularBuffers {
+			if rangesContain(b.Cores, c) {
+				g.cbs = append(g.cbs, b)
+				key = append(key, 'c', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		for i, s := range p.Semaphores {
+			if rangesContain(s.Cores, c) {
+				g.sems = append(g.sems, s)
+				key = append(key, 's', byte(i), byte(i>>8))
+				used = true
+			}
+		}
+		if !used {
+			continue
+		}
+		same, ok := byKey[string(key)]
+		if !ok {
+			same = &g
+			byKey[string(key)] = same
+			out = append(out, same)
+		}
+		same.cores = append(same.cores, c)
+	}
+	for _, g := range out {
+		for _, r := range coverCores(g.cores) {
+			g.rects = append(g.rects, t.Chip.Rects(r)...)
+		}
+	}
+	return out
+}
+
+// coverCores covers a set of cores with rectangles that hold nothing else: from each core not yet covered, as far to
+// the right as the set goes, then as far down as whole rows of that width go.
+func coverCores(cores []chip.Core) []chip.Range {
+	left := map[chip.Core]bool{}
+	for _, c := range cores {
+		left[c] = true
+	}
+	sorted := slices.SortedFunc(slices.Values(cores), chip.Core.Compare)
+	var out []chip.Range
+	for _, c := range sorted {
+		if !left[c] {
+			continue
+		}
+		r := c.Range()
+		for left[chip.Core{X: r.End.X + 1, Y: c.Y}] {
+			r.End.X++
+		}
+		for row := r.End.Y + 1; ; row++ {
+			whole := true
+			for x := r.Start.X; x <= r.End.X; x++ {
+				whole = whole && left[chip.Core{X: x, Y: row}]
+			}
+			if !whole {
+				break
+			}
+			r.End.Y = row
+		}
+		for covered := range r.Cores() {
+			delete(left, covered)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func layoutSlot(p *Program, groups []*group, args ArgFormat) slotLayout {
+	s := slotLayout{ArgFormat: args}
+	maxCB, maxSem := -1, -1
+	for i := range p.Kernels {
+		k := &p.Kernels[i]
+		for _, a := range k.Args {
+			s.argBytes[k.Processor] = max(s.argBytes[k.Processor], s.bytes(a.Args))
+		}
+		s.commonSize[k.Processor] = max(s.commonSize[k.Processor], s.bytes(k.Common))
+	}
+	for _, b := range p.CircularBuffers {
+		maxCB = max(maxCB, b.Index)
+	}
+	for _, m := range p.Semaphores {
+		maxSem = max(maxSem, m.ID)
+	}
+	off := uint32(0)
+	for i := range s.args {
+		s.args[i] = off
+		off += align16(s.argBytes[i])
+	}
+	for i := range s.common {
+		s.common[i] = off
+		off += align16(s.commonSize[i])
+	}
+	s.sems = off
+	off += uint32(maxSem+1) * 16
+	s.cbs = off
+	s.size = off + uint32(maxCB+1)*16
+	for _, g := range groups {
+		for proc, k := range g.kernels {
+			if k == nil {
+				continue
+			}
+			g.textOff[proc] = uint32(len(g.text))
+			g.text = append(g.text, k.Text...)
+			for len(g.text)%SlotAlign != 0 {
+				g.text = append(g.text, 0)
+			}
+		}
+		s.text = max(s.text, uint32(len(g.text)))
+	}
+	return s
+}
+
+func align16(n uint32) uint32 { return (n + 15) &^ 15 }
+
+// ArgFormat is how a block of runtime arguments is given to a kernel: the bytes of their number before them, 0 or 4.
+type ArgFormat uint32
+
+// Counted is the format of base firmware that wants the number of arguments in a word before them.
+const Counted ArgFormat = 4
+
+// bytes returns the size of a block of arguments.
+func (f ArgFormat) bytes(args []uint32) uint32 {
+	if len(args) == 0 {
+		return 0
+	}
+	return uint32(f) + uint32(4*len(args))
+}
+
+// Put writes a block of arguments.
+func (f ArgFormat) Put(b []byte, args []uint32) {
+	if len(args) == 0 {
+		return
+	}
+	if f > 0 {
+		binary.LittleEndian.PutUint32(b, uint32(len(args)))
+	}
+	for i, v := range args {
+		binary.LittleEndian.PutUint32(b[uint32(f)+uint32(4*i):], v)
+	}
+}
+
+// Offset returns what a launch message says of a block of arguments of some bytes at an offset.
+func (f ArgFormat) Offset(off, size uint32) uint16 {
+	if f > 0 && size == 0 {
+		return noArgs
+	}
+	return uint16(off)
+}
+
+// noArgs is the offset of arguments that there are none of, to firmware that checks their number. Source: tt-metal rta_constants.h
+// (RTA_CRTA_NO_ARGS_SENTINEL).
+const noArgs = 0xFFFF

@@ -1,0 +1,154 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels/print"
+)
+
+// Image is a compiled program: its commands as they go to the prefetcher, with the few places that depend on when
+// and where it runs, and its kernels as they go to DRAM. Running a program and recording it use the same image.
+// Once placed, an image changes only by SetWords.
+type Image struct {
+	name       string
+	id         textID
+	layout     cq.Layout
+	slotSize   uint32 // bytes of arguments and configuration
+	textSize   uint32 // bytes of kernels in each core's memory
+	argCount   uint32 // bytes before each block of arguments
+	configBase uint32 // L1 address of the kernel-config memory
+	launchBase uint32 // L1 address of the first launch message
+	launchSize uint32
+	stream     uint16     // that counts completions
+	cores      int        // that run a kernel
+	bounds     chip.Range // the smallest with all cores of the program
+	binary     []byte
+	placed     bool
+
+	kernels *Loaded
+	prints  []print.Program // one for each set of cores with kernels that print
+
+	text commands // which bring the kernels; a run has them in front if they aren't on the cores yet
+	main commands // everything else
+	args []kernelArgs
+
+	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, after the kernels,
+	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
+	resident *Image
+	changed  bool
+	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
+	words    []uint32 // arguments of a core, while they are changed
+}
+
+// commands are a part of a run, with the offsets of what a run patches.
+type commands struct {
+	bytes []byte
+	cuts  []int // ends of commands at which they may be split over fetch entries
+
+	hostID     int
+	wait       int     // a WAIT for the memory that they write
+	slots      []int32 // 32-bit addresses of the program's slot
+	texts      []int32 // 32-bit addresses of its kernels
+	entries    []entryPatch
+	launchAddr []int32
+	goCount    int // 0 if there is no go signal
+	goWord     int
+	relays     []relayPatch
+}
+
+// entryPatch is a word that says where a kernel begins, counted from the program's slot.
+type entryPatch struct {
+	at  int32
+	off uint32 // of the kernel in the program's text
+}
+
+// relayPatch is a sub-command of a RELAY_PAGED_PACKED that reads a page of the binary buffer.
+type relayPatch struct{ at, page int }
+
+// Name returns the program's name.
+func (im *Image) Name() string { return im.name }
+
+// Label returns where the name lies, for who keeps it without a copy.
+func (im *Image) Label() *string { return &im.name }
+
+// Placed reports whether Place was called.
+func (im *Image) Placed() bool { return im.placed }
+
+// Prints returns what the program's kernels print, one for each set of cores with the same kernels.
+func (im *Image) Prints() []print.Program { return im.prints }
+
+// Cores returns how many cores run a kernel of the program.
+func (im *Image) Cores() int { return im.cores }
+
+// Bounds returns the smallest range with all cores that run a kernel of the program or have a part of its memory.
+func (im *Image) Bounds() chip.Range { return im.bounds }
+
+// CommandSize is how much is sent.
+type CommandSize struct {
+	Count int // commands of the prefetcher
+	Bytes int
+}
+
+// Commands returns the size of one run whose kernels are on the cores already.
+func (im *Image) Commands() CommandSize {
+	b := im.current().main.bytes
+	return CommandSize{Count: CountCommands(im.layout, b), Bytes: len(b)}
+}
+
+// RunBytes returns the most that one run has now.
+func (im *Image) RunBytes() int { return len(im.text.bytes) + len(im.current().main.bytes) }
+
+// CountCommands returns how many commands of the prefetcher a stream has.
+func CountCommands(l cq.Layout, cmds []byte) int {
+	n := 0
+	for range cq.All(l, cmds) {
+		n++
+	}
+	return n
+}
+
+// current returns the form of the program that runs from now on.
+func (im *Image) current() *Image {
+	if im.resident != nil && !im.changed {
+		return im.resident
+	}
+	return im
+}
+
+// Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
+func (im *Image) Binary() []byte { return im.binary }
+
+// Place tells the image where Binary lies: the address, equal in all banks, of an interleaved buffer over that many
+// banks. It must be called once, before the first run.
+func (im *Image) Place(addr uint32, banks int) error {
+	if im.placed {
+		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
+	}
+	for _, c := range []*commands{&im.text, &im.main} {
+		for _, r := range c.relays {
+			cq.Put16(c.bytes, r.at+cq.AtPagedSubStart, uint16(r.page%banks))
+			cq.Put32(c.bytes, r.at+cq.AtPagedSubBase, addr+uint32(r.page/banks)*BinaryPageSize)
+		}
+	}
+	im.placed = true
+	if im.resident != nil {
+		return im.resident.Place(addr, banks)
+	}
+	return nil
+}
+
+// change is called before arguments change.
+func (im *Image) change() {
+	if !im.changed && im.resident != nil {
+		im.compiled = slices.Clone(im.main.bytes)
+	}
+	im.changed = true
+}
+
+// BinaryImage returns an image that has kernels and no commands, for a program whose commands are in a trace already.
+func BinaryImage(name string, binary []byte, prints []print.Program) *Image {
+	return &Image{name: name, binary: binary, placed: true, prints: prints}
+}

@@ -1,0 +1,248 @@
+package program
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// Run is a run of a program after those that a State knows of.
+type Run struct {
+	im         *Image
+	p          placement
+	dispatcher Dispatcher
+}
+
+// Next places a run and moves st past it.
+func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
+	im = im.current()
+	return Run{im, im.place(st, dispatcher), dispatcher}
+}
+
+// Size returns the bytes of the run's commands.
+func (r *Run) Size() int { return r.im.size(&r.p) }
+
+// Append appends the run's commands to dst. id names the run in profilers.
+func (r *Run) Append(dst []byte, id uint16) []byte {
+	return r.im.build(dst, r.im.main.bytes, &r.p, r.dispatcher, id)
+}
+
+// Cuts appends to ends where the run's commands end that can be sent in batches of at most so many bytes.
+func (r *Run) Cuts(ends []int, most int) []int {
+	start, end := 0, 0 // of the batch so far
+	cut := func(at int) {
+		if at-start > most {
+			ends = append(ends, end)
+			start = end
+		}
+		end = at
+	}
+	if r.p.send {
+		for _, at := range r.im.text.cuts {
+			cut(at)
+		}
+	}
+	for _, at := range r.im.main.cuts {
+		cut(at + r.Size() - len(r.im.main.bytes))
+	}
+	return append(ends, end)
+}
+
+// placement is where a run goes, which depends on the runs before it.
+type placement struct {
+	base     uint32 // L1 address of the program's slot
+	text     uint32 // L1 address of its kernels
+	send     bool   // they aren't there yet
+	launch   uint32 // L1 address of its launch message
+	before   cq.Count
+	textWait await // before the kernels may be written
+	wait     await // before the slot may be written
+}
+
+// place places a run and moves st past it.
+func (im *Image) place(st *State, dispatcher Dispatcher) placement {
+	p := placement{before: st.Expected, launch: im.launchBase + st.launch*im.launchSize}
+	after := st.Expected + cq.Count(dispatcher.Workers)
+	r := &st.config
+	p.textWait = r.makeRoom(im.slotSize)
+	text, ok := r.find(im.id, uint32(after))
+	if !ok {
+		var wait await
+		p.send = true
+		text, wait = r.place(im.id, im.textSize, im.slotSize, uint32(after))
+		p.textWait = later(p.textWait, wait)
+	}
+	var off uint32
+	off, p.wait = r.reserve(im.slotSize, uint32(after))
+	p.base, p.text = im.configBase+off, im.configBase+text
+	st.launch = (st.launch + 1) % LaunchEntries
+	st.Expected = after
+	return p
+}
+
+// size returns the bytes of a run.
+func (im *Image) size(p *placement) int {
+	if p.send {
+		return len(im.text.bytes) + len(im.main.bytes)
+	}
+	return len(im.main.bytes)
+}
+
+// build appends a run whose commands are those of the image or, from any run before, equal ones but for the arguments.
+func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
+	if p.send {
+		start := len(dst)
+		dst = append(dst, im.text.bytes...)
+		im.text.patch(dst[start:], p, p.textWait, im.stream, dispatcher, id)
+	}
+	start := len(dst)
+	dst = append(dst, main...)
+	im.main.patch(dst[start:], p, p.wait, im.stream, dispatcher, id)
+	return dst
+}
+
+// patch fills in what depends on the run.
+func (c *commands) patch(b []byte, p *placement, wait await, stream uint16, dispatcher Dispatcher, id uint16) {
+	cq.Put16(b, c.hostID, id)
+	if wait.on {
+		cq.Put8(b, c.wait+cq.AtWaitFlags, uint8(cq.WaitStream))
+		cq.Put16(b, c.wait+cq.AtWaitStream, stream)
+		cq.Put32(b, c.wait+cq.AtWaitCount, wait.count)
+	} else {
+		cq.Put8(b, c.wait+cq.AtWaitFlags, 0)
+		cq.Put16(b, c.wait+cq.AtWaitStream, 0)
+		cq.Put32(b, c.wait+cq.AtWaitCount, 0)
+	}
+	for _, o := range c.slots {
+		cq.Put32(b, int(o), p.base)
+	}
+	for _, o := range c.texts {
+		cq.Put32(b, int(o), p.text)
+	}
+	for _, e := range c.entries {
+		cq.Put32(b, int(e.at), p.text-p.base+e.off)
+	}
+	for _, o := range c.launchAddr {
+		cq.Put32(b, int(o), p.launch)
+	}
+	if c.goWord != 0 {
+		cq.Put32(b, c.goWord, uint32(dispatcher.GoWord(cq.SignalGo)))
+		cq.Put32(b, c.goCount, uint32(p.before))
+	}
+}
+
+// Variant is how a run of a program was encoded: which of its commands it has. [Image.AppendRun] returns it.
+type Variant uint8
+
+const (
+	residentArgs Variant = 1 << iota // arguments and configuration are relayed from DRAM, beside the kernels
+	withTexts                        // it begins with the commands that bring the kernels
+)
+
+// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM beside the kernels, for
+// all runs that have the same.
+func (v Variant) Inline() bool { return v&residentArgs == 0 }
+
+// form returns the image that the main commands of a run are of.
+func (im *Image) form(v Variant) *Image {
+	if v&residentArgs != 0 && im.resident != nil {
+		return im.resident
+	}
+	return im
+}
+
+// variant is how a run of one form is encoded at a place.
+func (im *Image) variant(form *Image, p *placement) Variant {
+	var v Variant
+	if form == im.resident {
+		v |= residentArgs
+	}
+	if p.send {
+		v |= withTexts
+	}
+	return v
+}
+
+// runBytes returns the bytes of a run.
+func (im *Image) runBytes(v Variant) int {
+	f := im.form(v)
+	if v&withTexts != 0 {
+		return len(f.text.bytes) + len(f.main.bytes)
+	}
+	return len(f.main.bytes)
+}
+
+// AppendRun appends the commands of one run to dst, moves st past it and says how it was encoded. id names the run in
+// profilers. It allocates only when dst is too small.
+func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
+	f := im.current()
+	p := f.place(st, dispatcher)
+	return f.build(dst, f.main.bytes, &p, dispatcher, id), im.variant(f, &p)
+}
+
+// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are among the commands. They are
+// those that the run has, whatever has been changed since.
+func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
+	main := im.main.bytes
+	if im.changed {
+		main = im.compiled
+	}
+	p := im.place(st, dispatcher)
+	return im.build(dst, main, &p, dispatcher, id), im.variant(im, &p)
+}
+
+// AppendAgain appends a run with the runtime arguments of one that was appended before, whatever has been changed since: run
+// are its commands, v says how they were encoded. It returns how the new ones are.
+func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant, error) {
+	if want := im.runBytes(v); len(run) != want {
+		return dst, v, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
+	}
+	f := im.form(v)
+	p := f.place(st, dispatcher)
+	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id), im.variant(f, &p), nil
+}
+
+// MainOffset returns where, in the commands of a run, those begin that CommandBytes counts: the offsets of arguments count
+// from there.
+func (im *Image) MainOffset(v Variant) int { return im.runBytes(v) - len(im.form(v).main.bytes) }
+
+// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order, which page of Binary it
+// reads first.
+func (im *Image) RelayedPages(v Variant) []int {
+	f := im.form(v)
+	var pages []int
+	if v&withTexts != 0 {
+		for _, r := range f.text.relays {
+			pages = append(pages, r.page)
+		}
+	}
+	for _, r := range f.main.relays {
+		pages = append(pages, r.page)
+	}
+	return pages
+}
+
+// AppendKernels appends the commands that bring the kernels of a program, unless they are on the workers already, and moves st
+// past them.
+func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []byte {
+	r := &st.config
+	wait := r.makeRoom(im.slotSize)
+	if _, ok := r.find(im.id, uint32(st.Expected)); ok {
+		return dst
+	}
+	off, room := r.place(im.id, im.textSize, im.slotSize, uint32(st.Expected))
+	p := placement{base: im.configBase, text: im.configBase + off}
+	start := len(dst)
+	dst = append(dst, im.text.bytes...)
+	im.text.patch(dst[start:], &p, later(wait, room), im.stream, dispatcher, 0)
+	return dst
+}
+
+// KernelPages is RelayedPages for the commands of AppendKernels.
+func (im *Image) KernelPages() []int {
+	var pages []int
+	for _, r := range im.text.relays {
+		pages = append(pages, r.page)
+	}
+	return pages
+}

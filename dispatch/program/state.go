@@ -1,0 +1,135 @@
+package program
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+)
+
+// State is what a command stream assumes about the workers and how it leaves them. A queue has one; a trace starts from
+// ReplayState and carries the one it ends with. It is a value.
+type State struct {
+	// Expected is the count of completions once everything so far has run. It wraps.
+	Expected cq.Count
+	launch   uint32 // slot of the next launch message
+	config   configRing
+}
+
+// TakeOver makes s that of a stream which takes the workers over from another one, all of whose programs are done.
+func (t *Target) TakeOver(s, from *State) {
+	s.launch, s.config = from.launch, newRing(t.Workers.L1.KernelConfigSize)
+}
+
+// ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
+// slot, and all kernel-config memory free, since whatever ran before is done.
+func (t *Target) ReplayState() State {
+	return State{config: newRing(t.Workers.L1.KernelConfigSize)}
+}
+
+// Detached is the state after a trace: all kernel-config memory is in use until its last program is done. It is all that a trace
+// keeps of the State that it ends with, which has sixty times the bytes.
+type Detached struct {
+	// Expected is the count of completions that the trace leaves.
+	Expected cq.Count
+	launch   uint32 // slot of the next launch message
+}
+
+// Detach returns the state after a trace that ended in s.
+func (s *State) Detach() Detached { return Detached{s.Expected, s.launch} }
+
+// After returns the state of a queue after a trace.
+func (t *Target) After(end Detached) State {
+	return State{Expected: end.Expected, launch: end.launch, config: fullRing(t.Workers.L1.KernelConfigSize, uint32(end.Expected))}
+}
+
+// Dispatcher is the core that starts workers and to which they report completions.
+type Dispatcher struct {
+	At      chip.XY
+	Workers uint32 // completions that one run causes: one from each worker of the queue, used by the program or not
+}
+
+// GoWord returns a go message of workers that report to the core.
+func (d Dispatcher) GoWord(s cq.Signal) cq.GoWord { return cq.NewGoWord(0, d.At.X, d.At.Y, s) }
+
+// After returns the state after that many programs of a trace.
+func (d Dispatcher) After(programs int) Detached {
+	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
+}
+
+// Control flow in traces: what the commands of a body assume can't depend on how often it ran before. So bodies begin where
+// all programs are done, no completion is counted and the next launch message is the first one. The kernels that are on the
+// workers may stay there.
+
+// IsReset reports whether a stream needs no commands to get to where its Reset is.
+func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
+
+// Reset returns the state after all programs so far are done, the workers have taken their launch pointers back and the
+// completion count was cleared. Kernels stay where they are.
+func (s State) Reset() State {
+	r := &s.config
+	r.head, r.first, r.n = 0, 0, 0
+	for i := range r.texts.list {
+		r.texts.list[i].last = 0
+	}
+	s.Expected, s.launch = 0, 0
+	return s
+}
+
+// ResetWithoutKernels is Reset for a stream that doesn't know which kernels are on the workers.
+func (s State) ResetWithoutKernels() State { return State{config: newRing(s.config.size)} }
+
+// SameKernels reports whether two states have the same kernels at the same places.
+func (s *State) SameKernels(o *State) bool {
+	return s.config.end == o.config.end && s.config.texts == o.config.texts
+}
+
+// FitKernels reports whether the kernels of all these programs can be on the workers at a time, beside those that are there in
+// state s. Then running the programs in any order, after their kernels were put there in this order, moves none of them.
+func FitKernels(s State, images []*Image) bool {
+	r := &s.config
+	before := r.texts
+	for _, im := range images {
+		r.makeRoom(im.slotSize)
+		if _, ok := r.find(im.id, 0); !ok {
+			r.place(im.id, im.textSize, im.slotSize, 0)
+		}
+	}
+	for _, im := range images {
+		r.makeRoom(im.slotSize)
+	}
+	for _, im := range images {
+		if _, ok := r.find(im.id, 0); !ok {
+			return false
+		}
+	}
+	for _, t := range before.list {
+		if _, ok := r.find(t.id, 0); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// ErrState is returned for the binary form of a state that no trace ends in.
+var ErrState = errors.New("not the state of a queue after a trace")
+
+// AppendDetached appends the binary form of a state: the count of completions and the slot of the
+// next launch message, as 32-bit little-endian words.
+func (t Detached) AppendDetached(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(t.Expected))
+	return binary.LittleEndian.AppendUint32(b, t.launch)
+}
+
+// ParseDetached reads what AppendDetached wrote, for a trace of that many programs. The error
+// wraps ErrState.
+func (d Dispatcher) ParseDetached(b []byte, programs int) (Detached, error) {
+	st := d.After(programs)
+	if want := st.AppendDetached(nil); !bytes.Equal(b, want) {
+		return Detached{}, fmt.Errorf("dispatch: %w: % x, %d programs leave % x", ErrState, b, programs, want)
+	}
+	return st, nil
+}

@@ -1,0 +1,290 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/memmap"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// wait is a caller's wait for something of a queue.
+type wait struct {
+	waiter
+	q    *Queue
+	what string // for errors
+	task task
+	seen movement
+
+	submits   bool // the caller holds Queue.mu, and waits to put commands into the queue
+	elsewhere bool // done may depend on something else than the queue, which then doesn't hang
+}
+
+// newWait begins a wait. Of a task it learns how long it takes.
+func (q *Queue) newWait(what string, t task) wait {
+	w := wait{waiter: newWaiter(q.d.opts.HangTimeout, q.d.opts.Pace, &q.d.naps), q: q, what: what, task: t}
+	w.expect(q.forecasts.get(t))
+	return w
+}
+
+// run waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for the host. It fails with a *HangError
+// when nothing moves for the device's hang timeout.
+func (w *wait) run(ctx context.Context, done func() bool) error {
+	for {
+		ended, err := w.poll(done)
+		if ended && err == nil {
+			w.q.forecasts.learn(w.task, w.took())
+		}
+		if ended || err != nil {
+			return err
+		}
+		if w.elsewhere {
+			if err := w.q.failure(); err != nil {
+				return w.fail(err)
+			}
+		}
+		if err := w.pause(ctx); err != nil {
+			if errors.Is(err, ErrTimeout) && !w.elsewhere {
+				return w.hang(err)
+			}
+			return w.fail(err)
+		}
+	}
+}
+
+// fail returns the error of a wait that has ended for a reason.
+func (w *wait) fail(err error) error {
+	return fmt.Errorf("dispatch: queue %d: wait for %s: %w", w.q.id, w.what, err)
+}
+
+// await waits until done returns true.
+func (q *Queue) await(ctx context.Context, what string, done func() bool, t task) error {
+	w := q.newWait(what, t)
+	return w.run(ctx, done)
+}
+
+// awaitLocked is await for a caller that holds mu.
+func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) error {
+	w := q.newWait(what, task{})
+	w.submits = true
+	return w.run(ctx, done)
+}
+
+// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
+// queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
+func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
+	w := q.newWait(what, task{last: what, function: reflect.ValueOf(done).Pointer()})
+	w.elsewhere = true
+	return w.run(ctx, done)
+}
+
+// awaitReport waits for a completion.
+func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) error {
+	if err := q.await(ctx, what, c.done, c.task); err != nil {
+		return err
+	}
+	if c.lost != nil {
+		return fmt.Errorf("dispatch: queue %d: wait for %s: %w", q.id, what, c.lost)
+	}
+	q.d.seen.add(c.before)
+	q.forecasts.waited.Store(c.total)
+	return nil
+}
+
+// drainOthers takes completions of the device's other queues out of their rings: this queue may wait for one of them
+// whose dispatcher waits for space in its completion queue.
+func (q *Queue) drainOthers() {
+	for _, o := range q.all {
+		if o != q {
+			o.drainAlive()
+		}
+	}
+}
+
+// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It doesn't wait for life.mu,
+// because a goroutine that is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
+func (q *Queue) drainAlive() {
+	if !q.life.mu.TryRLock() {
+		return
+	}
+	defer q.life.mu.RUnlock()
+	if !q.life.closed {
+		if err := q.comp.drain(); err != nil {
+			_ = q.fail(fmt.Errorf("dispatch: queue %d: %w", q.id, err))
+		}
+	}
+}
+
+// overLifeLocked returns why waits have to end; nil if they may go on. life.mu is held.
+func (q *Queue) overLifeLocked() error {
+	if stop := q.status.stop.Load(); stop != nil {
+		return *stop
+	}
+	return q.goneLifeLocked()
+}
+
+// goneLifeLocked returns an error if windows and memory of the queue are gone. life.mu is held.
+func (q *Queue) goneLifeLocked() error {
+	if q.life.closed {
+		return errClosed
+	}
+	return nil
+}
+
+// overLifeLocked is Queue.overLifeLocked, but a caller that ends the queue's kernels may go on.
+func (w *wait) overLifeLocked() error {
+	if w.submits && w.q.life.ending {
+		return w.q.goneLifeLocked()
+	}
+	return w.q.overLifeLocked()
+}
+
+// poll is one poll of a wait: it takes completions out of the ring, calls done and checks for progress.
+func (w *wait) poll(done func() bool) (ended bool, err error) {
+	q := w.q
+	q.life.mu.RLock()
+	defer q.life.mu.RUnlock()
+	if err := w.overLifeLocked(); err != nil {
+		return false, w.fail(err)
+	}
+	lost := q.d.kd.Guard(func() error {
+		q.drainOthers()
+		if err := q.comp.drain(); err != nil {
+			return q.fail(w.fail(err))
+		}
+		if ended = done(); ended || w.sleep == 0 {
+			return nil
+		}
+		if err := q.d.kd.Fault(); err != nil {
+			return w.hangLifeLocked(err)
+		}
+		if w.queueDue() && w.seen.changed(q.progressLifeLocked()) {
+			w.progress()
+		}
+		return nil
+	})
+	switch {
+	case lost != nil && errors.Is(lost, kmd.ErrDeviceLost):
+		return false, w.hangLifeLocked(lost)
+	case lost != nil || ended:
+		return ended, lost
+	case w.sleep != 0 && q.d.printing.any.Load() && w.seen.watch.due():
+		return false, w.watchLifeLocked()
+	case w.due():
+		begun := time.Now()
+		err = w.pollDeviceLifeLocked()
+		w.polled(time.Since(begun))
+	}
+	return false, err
+}
+
+// movement is the last fingerprint that a wait has seen of everything that changes on a device that makes progress.
+type movement struct {
+	queue  [2]uint64
+	looked time.Time // when queue was read
+	device uint64
+	polled bool // device is valid
+	watch  watchDue
+}
+
+// changed notes a fingerprint of the queues, and reports whether it is another one.
+func (m *movement) changed(now [2]uint64) bool {
+	if now == m.queue {
+		return false
+	}
+	m.queue = now
+	return true
+}
+
+// queueDue returns true each time when the queue's fingerprint is to be read, which takes an access to the device: less often than
+// what is waited for is looked at.
+func (w *wait) queueDue() bool {
+	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
+		return false
+	}
+	w.seen.looked = w.looked
+	return true
+}
+
+// progressLifeLocked returns a fingerprint of what changes while queues take commands and report: this one, and those that it may
+// wait for.
+func (q *Queue) progressLifeLocked() [2]uint64 {
+	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
+	for _, o := range q.all {
+		if o != q {
+			o.mix(&p)
+		}
+	}
+	return p
+}
+
+// mix adds to a fingerprint what changes while the queue takes commands and reports, unless the queue is being closed. It
+// unlocks life.mu even if the memory faults.
+func (q *Queue) mix(p *[2]uint64) {
+	if !q.life.mu.TryRLock() {
+		return
+	}
+	defer q.life.mu.RUnlock()
+	if !q.life.closed {
+		p[0] = p[0]<<32 | p[0]>>32 ^ q.comp.seen()
+		p[1] = p[1]<<32 | uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))
+	}
+}
+
+// fingerprint is a hash of words.
+type fingerprint struct{ maphash.Hash }
+
+func (f *fingerprint) word(v uint32) {
+	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
+}
+
+// pollDeviceLifeLocked checks that the device answers, and counts any change on it as progress: a completion was counted, or a
+// processor is at another waypoint or has begun another kernel. So a program that takes longer than the hang timeout is no
+// hang as long as its kernels move. It reads every core, which is too slow for every poll.
+func (w *wait) pollDeviceLifeLocked() error {
+	if err := w.q.d.kd.Alive(); err != nil {
+		return w.hangLifeLocked(err)
+	}
+	now := w.q.deviceFingerprint()
+	if w.seen.polled && now != w.seen.device {
+		w.progress()
+	}
+	w.seen.device, w.seen.polled = now, true
+	return nil
+}
+
+// watchLifeLocked ends the wait if a check of a kernel on the queue's workers has failed.
+func (w *wait) watchLifeLocked() error {
+	d := w.q.d
+	for _, c := range d.watchedCores(w.q.set.cores) {
+		if fs, _ := d.failures(c); len(fs) > 0 { // a core that can't be read is found by polls of the whole device
+			return w.hangLifeLocked(&fs[0])
+		}
+	}
+	return nil
+}
+
+// deviceFingerprint returns a hash of all that changes on a device that works: completion counts, waypoints, kernels.
+func (q *Queue) deviceFingerprint() uint64 {
+	var f fingerprint
+	f.SetSeed(q.d.seed)
+	for i := range memmap.MaxSubDevices {
+		f.word(q.d.report.Register(q.tiles.dispatch, q.d.pr.Stream.Reg(q.d.pr.Stream.FirstDispatch+i, chip.SpaceAvailable)))
+	}
+	for c := range q.d.ch.Workers() {
+		s := q.d.report.Core(c)
+		f.word(s.Go)
+		f.word(s.LaunchRead)
+		for _, p := range s.Processors {
+			_, _ = f.WriteString(p.Waypoint)
+			f.word(p.Detail)
+			f.word(p.Kernels)
+		}
+	}
+	return f.Sum64()
+}
