@@ -1,12 +1,6 @@
 package ops
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
-)
+import "fmt"
 
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one; negative ones count from the end.
 //
@@ -23,48 +17,6 @@ func (r result) along() int {
 		return *r.dim
 	}
 	return -1
-}
-
-// scratch returns a tensor in DRAM for what an operation leaves between its programs. One operation's scratch tensors of the same kind
-// differ in their slots; the next operation uses them again.
-func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
-	s.Memory = Interleaved(allocator.DRAM)
-	key := fmt.Sprintf("scratch %d of %v", slot, s)
-	if t := c.d.scratch[key]; t != nil {
-		return t, nil
-	}
-	if err := c.d.refuseLocked(&CacheMissError{Op: "scratch", Key: key, Err: reprise.ErrInCapture}); err != nil {
-		return nil, err
-	}
-	t, err := c.create(s)
-	switch {
-	case err != nil:
-	case c.d.captures.noDispatch():
-		c.planned = append(c.planned, t)
-	default:
-		c.d.scratch[key] = t
-	}
-	return t, err
-}
-
-// releasePlanned deallocates scratch tensors that were only planned, without dispatch.
-func (c *call) releasePlanned(err error) error {
-	for _, t := range slices.Backward(c.planned) {
-		if free := t.releaseLocked(); err == nil {
-			err = free
-		}
-	}
-	c.planned = nil
-	return err
-}
-
-// leaving calls a part of an operation, which leaves its result in t.
-func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
-	own := c.result
-	c.result = result{into: t}
-	_, err := f()
-	c.result = own
-	return err
 }
 
 // lastAlong returns a tensor with a dimension moved to the end, and the order of dimensions that moves it back: the tensor itself and
@@ -99,7 +51,7 @@ func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 
 // permuteAs is permute for an operation that isn't one of permuting.
 func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
-	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(order)))
+	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
 }
 
 // movedBack permutes a result in scratch memory to where it belongs: its memory is like that of the operand.

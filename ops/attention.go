@@ -5,13 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
-)
-
-// Kernels of attention.
-const (
-	kernelAttentionReader = "attention_reader"
-	kernelAttentionWriter = "attention_writer"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of keys whose scores are in L1 at once;
@@ -64,9 +58,7 @@ func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, po
 	if a.Mask != nil {
 		in = append(in, a.Mask)
 	}
-	args := func() []graph.Arg {
-		return []graph.Arg{q.arg(), k.arg(), v.arg(), a.Mask.arg(), text(a.Causal), text(a.Scale), text(position)}
-	}
+	args := argList{q, k, v, a.Mask, a.Causal, a.Scale, position}
 	return d.do(ctx, name, in, args, func(c *call) (*Tensor, error) {
 		if err := sameKind(in...); err != nil {
 			return nil, err
@@ -80,12 +72,7 @@ func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, po
 		dims := q.geo.dims
 		s := Spec{Shape: []int{dims[0], dims[1], dims[2], v.geo.dims[3]}, DType: q.geo.spec.DType, Layout: Tile}
 		s.Memory = c.memoryLike(q, s.Shape, Tile)
-		return c.deviceOp("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(a.job(out, position, in))
-		})
+		return c.compute("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, position, in) })
 	}, opts...)
 }
 
@@ -112,27 +99,17 @@ func (a *Attention) fits(q, k, v *geometry, position int) error {
 // job returns the job of an attention; in are queries, keys, values, and the mask if there is one.
 func (a *Attention) job(out *Tensor, position int, in []*Tensor) job {
 	q, k, v := in[0].geo, in[1].geo, in[2].geo
-	flag := func(b bool) uint32 {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
 	if scale == 0 {
 		scale = float32(1 / math.Sqrt(float64(q.dims[3])))
 	}
-	const wide = 4 * tileSize * tileSize // bytes of a tile of fp32
-	page := q.pageBytes
 	return job{
-		kernel: kernelAttentionReader, writer: kernelAttentionWriter, params: []uint32{uint32(position)}, args: []uint32{causal, masked},
-		pieces: q.dims[0] * q.dims[1] * q.high, out: out, in: in,
-		engine: &engineKernel{name: "attention", args: []uint32{
+		program: catalog.Attention, params: []uint32{uint32(position)}, args: []uint32{causal, masked}, pieces: q.dims[0] * q.dims[1] * q.high,
+		out: out, in: in,
+		engineArgs: []uint32{
 			uint32(q.wide), uint32(v.wide), uint32(q.dims[2]), uint32(q.high), uint32(k.dims[2]), causal, masked, math.Float32bits(scale),
-		}},
-		buffers: []ring{
-			{page, 2}, {page, q.wide}, {page, 2 * k.wide}, {page, 2 * attentionColumns}, {page, 2}, {page, 2}, // from outside
-			{wide, attentionChunk}, {page, attentionChunk}, {wide, 1}, {wide, 1}, {wide, 1}, {wide, attentionColumns}, {wide, 1}, {wide, 2 * v.wide}, // of the engines
 		},
+		buffers: tiles(2, q.wide, 2*k.wide, 2*attentionColumns, 2, 2, // from outside
+			attentionChunk, attentionChunk, 1, 1, 1, attentionColumns, 1, 2*v.wide), // of the engines
 	}
 }

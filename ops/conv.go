@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Conv2dConfig describes a convolution of images. Pairs are of height and width.
@@ -71,27 +71,16 @@ func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg 
 	if bias != nil {
 		in = append(in, bias)
 	}
-	args := func() []graph.Arg {
-		w := cfg.windows()
-		return []graph.Arg{
-			images.arg(), weights.arg(), text(d.id), text(cfg.In), text(cfg.Out), text(cfg.Batch), text(cfg.Height), text(cfg.Width),
-			text(w.kernel), text(w.stride), text(w.padding), text(w.dilation), bias.arg(),
-		}
-	}
+	w := cfg.windows()
+	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width, w.kernel, w.stride, w.padding, w.dilation, bias}
 	return d.do(ctx, "ttnn::conv2d", in, args, func(c *call) (*Tensor, error) {
-		w := cfg.windows()
 		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
 		if err != nil {
 			return nil, err
 		}
-		args := func() []graph.Arg {
-			return []graph.Arg{images.arg(), weights.arg(), bias.arg(), text(s.DType), text(s.Memory)}
-		}
-		return c.deviceOp("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(w.convolution(out, images, weights, bias, positions, string(c.activation)))
+		args := argList{images, weights, bias, s.DType, s.Memory}
+		return c.compute("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
+			return w.convolution(out, images, weights, bias, positions, string(c.activation))
 		})
 	}, opts...)
 }
@@ -142,16 +131,14 @@ func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels i
 // convolution returns the job of a convolution: the product of matrices of engineMatmul, with another reader.
 func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
 	slots := w.slots(images.geo, positions)
-	t := images.geo.spec.DType
-	tile := tileSize * tileSize * t.Size()
 	j := job{
-		title: "conv2d", kernel: kernelConvReader, out: out, in: []*Tensor{images, weights},
-		args:    append([]uint32{0}, w.args(positions, 0, slots)...),
-		engine:  &engineKernel{name: "matmul", function: function, args: []uint32{uint32(out.geo.wide), uint32(weights.geo.high), 0}},
-		buffers: []ring{{out.geo.pageBytes, 2}, {tile, 2}, {tile, 2 * matmulBlock}, {tile, 1}},
+		program: catalog.Conv2d, function: function, out: out, in: []*Tensor{images, weights},
+		args:       append([]uint32{0}, w.args(positions, 0, slots)...),
+		engineArgs: []uint32{uint32(out.geo.wide), uint32(weights.geo.high), 0},
+		buffers:    tiles(2, 2, 2*matmulBlock, 1),
 	}
 	if bias != nil {
-		j.args[0], j.engine.args[2] = 1, 1
+		j.args[0], j.engineArgs[2] = 1, 1
 		j.in = append(j.in, bias)
 	}
 	j.buffers = append(j.buffers, w.rings(images.geo, slots)...)

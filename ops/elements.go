@@ -1,5 +1,7 @@
 package ops
 
+import "github.com/reprise-tt/reprise/ops/catalog"
+
 // tileElements is the number of elements of a tile.
 const tileElements = 32 * 32
 
@@ -34,41 +36,22 @@ func doubled(pages, bytes int) int {
 	return 2 * pages
 }
 
-// engineElements returns the job that computes an operation on the elements of tensors in any layout. The kernel is one for tiles:
-// it gets the elements in the order in which pages of the result have them.
-func engineElements(k *engineKernel, out *Tensor, in ...*Tensor) job {
-	tiles, bytes := out.geo.tilesOfPage(), tileElements*out.geo.spec.DType.Size()
-	tilesAt := ring{bytes, doubled(tiles, bytes)}
-	j := job{
-		kernel: kernelElementReader, args: []uint32{uint32(len(in))}, out: out, in: in, engine: k, writer: kernelPageWriter,
-		pieces: out.geo.pages * tiles, together: tiles,
-		buffers: []ring{tilesAt, tilesAt, {}, {in[0].geo.pageBytes, 1}, {}},
-	}
-	if len(in) == 2 {
-		j.buffers[2], j.buffers[4] = tilesAt, ring{in[1].geo.pageBytes, 1}
-	}
-	return j
+// each returns the job of a program that computes a tensor of tiles from one of them, element by element, with numbers.
+func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
+	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
 }
 
-// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows, and rows of tiles.
-func engineMatmulRows(out *Tensor, a, b operand) job {
-	tile := func(t *Tensor) int { return tileElements * t.geo.spec.DType.Size() }
-	d := out.geo.dims
-	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
+// elements returns the job of a program that computes the elements of tensors in any layout. The kernel is one for tiles: it gets the
+// elements in the order in which pages of the result have them.
+func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
+	n := out.geo.tilesOfPage()
+	room := doubled(n, tileElements*out.geo.spec.DType.Size())
 	j := job{
-		title: "matmul", kernel: kernelMatmulRowsReader, out: out, in: []*Tensor{a.Tensor, b.Tensor},
-		engine: &engineKernel{name: "matmul", args: []uint32{uint32(wide), uint32(inner), 0}},
-		pieces: d[0] * d[1] * high * wide,
-		buffers: []ring{
-			{tile(out), 2}, {tile(a.Tensor), 2}, {tile(b.Tensor), 2 * matmulBlock}, {}, {a.geo.pageBytes, 1}, {b.geo.pageBytes, 1}, {},
-		},
+		program: p, args: []uint32{uint32(len(in))}, out: out, in: in, pieces: out.geo.pages * n, together: n,
+		buffers: append(tiles(room, room, 0), ring{in[0].geo.pageBytes, 1}, ring{}),
 	}
-	if out.geo.spec.Layout != Tile {
-		j.writer, j.together = kernelRowsWriter, wide
-		j.buffers[0].pages, j.buffers[6] = doubled(wide, tile(out)), ring{out.geo.pageBytes, 1}
-	}
-	if j.transposedKernel(a, b); a.transposed {
-		j.buffers = turnRings(j.buffers)
+	if len(in) == 2 {
+		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].geo.pageBytes, 1}
 	}
 	return j
 }

@@ -5,8 +5,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
+
+// Operations of the kernels of elements, with the kernels' numbers.
+const (
+	opCopy = iota
+	opRelu
+	opAdd
+	opMultiply
+	opSubtract
+	opDivide
+)
+
+// engineRight is the circular buffer of a second operand; kRight in kernels/blocks.h.
+const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
@@ -37,7 +50,7 @@ func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 }
 
 func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, name, []*Tensor{a, b}, argList{a, b}, func(c *call) (*Tensor, error) {
 		shape, err := broadcast(a, b)
 		if err != nil {
 			return nil, err
@@ -104,10 +117,8 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		like = b
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(like, shape, a.geo.spec.Layout)}
-	args := func() []graph.Arg {
-		none := text("nullopt")
-		return []graph.Arg{a.arg(), b.arg(), text(op), text(s.DType), text(s.Memory), none, none, none, none, none}
-	}
+	const none = "nullopt"
+	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
 	name := "ttnn::prim::binary_ng"
 	if c.d.separateRepeat {
 		name = "ttnn::prim::binary"
@@ -117,27 +128,34 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a, b)
 		case onEngines(out, a, b):
-			return c.run(engineBinary(op, out, a, b))
+			return c.run(job{
+				program: catalog.BinaryTiles, args: []uint32{2}, engineArgs: []uint32{op, engineRight}, out: out, in: []*Tensor{a, b}, allCores: true,
+				buffers: tiles(2, 2, 2),
+			})
 		case floats(a):
-			return c.run(engineElements(&engineKernel{name: "binary", args: []uint32{op, engineRight}}, out, a, b))
+			j := elements(catalog.BinaryElements, out, a, b)
+			j.engineArgs = []uint32{op, engineRight}
+			return c.run(j)
 		}
 		return c.run(job{
-			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
+			program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
 			buffers: rings(2, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes),
 		})
 	})
 }
 
 // unary computes a result from one tensor.
-func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
+func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		switch {
 		case op == opRelu && sameShards(out, a) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a)
 		case op == opRelu && onEngines(out, a):
-			return c.run(engineUnary("relu", out, a))
+			return c.run(each(catalog.UnaryTiles, "relu", out, a))
 		case op == opRelu && floats(a):
-			return c.run(engineElements(&engineKernel{name: "unary", function: "relu"}, out, a))
+			j := elements(catalog.UnaryElements, out, a)
+			j.function = "relu"
+			return c.run(j)
 		case op == opCopy && out.geo.dims == a.geo.dims:
 			return c.rearrange(whole(a.geo.dims), out, a)
 		case op == opCopy: // repeated
@@ -147,24 +165,24 @@ func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *
 			}
 		}
 		words := []uint32{op, 0, 0, 0, 0}
-		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a},
+		return c.run(job{program: catalog.Elementwise, args: words, out: out, in: []*Tensor{a},
 			buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
 	})
 }
 
 // Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::relu", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::relu", []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
 		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
-			func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
+			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
 	}, opts...)
 }
 
 // Repeat repeats a tensor times[i] times along dimension i.
 func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} },
+	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, argList{a, times},
 		func(c *call) (*Tensor, error) {
 			shape, err := repeatedShape(a, times)
 			if err != nil {
@@ -176,7 +194,7 @@ func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpO
 
 // repeat is Repeat as part of another operation.
 func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
-	return c.function("ttnn::repeat", func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} }, func() (*Tensor, error) {
+	return c.function("ttnn::repeat", argList{a, times}, func() (*Tensor, error) {
 		return c.primRepeat(a, times, m)
 	})
 }
@@ -187,9 +205,7 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 		return nil, err
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
-	args := func() []graph.Arg {
-		return []graph.Arg{text(shapeText(times)), text(shapeText(a.geo.spec.Shape)), text(shapeText(shape)), text(s.DType), text(m)}
-	}
+	args := argList{times, a.geo.spec.Shape, shape, s.DType, m}
 	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 

@@ -11,6 +11,7 @@ import (
 // geometry is the layout of a tensor's elements in pages.
 type geometry struct {
 	spec      Spec
+	kind      kind
 	dims      [4]int
 	pageWidth int // elements
 	pageBytes int
@@ -35,7 +36,7 @@ func (s Spec) geometry() (*geometry, error) {
 	if m.Kind != allocator.DRAM && m.Kind != allocator.L1 {
 		return nil, fmt.Errorf("%w: %v: tensors are in DRAM or L1", ErrMemory, m.Kind)
 	}
-	g := &geometry{spec: s.clone(), dims: to4D(s.Shape)}
+	g := &geometry{spec: s.clone(), kind: s.kind(), dims: to4D(s.Shape)}
 	g.pageWidth, g.high = g.dims[3], g.dims[2]
 	unit := 1 // rows of a page
 	switch m.Layout {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-const kernelGather = "gather"
-
-// gatherPages is the number of pages that kernelGather copies at a time; kPages in kernels/gather.cpp.
+// gatherPages is the number of pages that the kernel copies at a time; kPages in kernels/gather.cpp.
 const gatherPages = 4
 
 // Heads are queries, keys and values of the heads of attention.
@@ -23,7 +21,7 @@ type Heads struct{ Q, K, V *Tensor }
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(heads), text(kvHeads)} }
+	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
 	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		dims := a.geo.dims
@@ -77,7 +75,7 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 // [batches, 1, rows, heads width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. The error wraps
 // [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} },
+	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, argList{a},
 		func(c *call) (*Tensor, error) {
 			g := a.geo
 			if g.dims[3]%tileSize != 0 {
@@ -104,7 +102,7 @@ func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (
 		return nil, fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, a.geo.spec.Layout)
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(shape)), text(s.Memory)} }
+	args := argList{a, shape, s.Memory}
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		if out.geo.spec.Layout != Tile {
 			return fmt.Errorf("%w: into a tensor in %v: want tiles", ErrMemory, out.geo.spec.Layout)
@@ -113,6 +111,6 @@ func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (
 		for _, n := range slices.Concat(g.sizes[:], []int{g.first}, g.steps[:]) {
 			words = append(words, uint32(n))
 		}
-		return c.run(job{kernel: kernelGather, args: words, out: out, in: []*Tensor{a}, buffers: rings(gatherPages, a.geo.pageBytes)})
+		return c.run(job{program: catalog.Gather, args: words, out: out, in: []*Tensor{a}, buffers: rings(gatherPages, a.geo.pageBytes)})
 	})
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
@@ -18,48 +16,6 @@ var archives embed.FS
 
 var prebuilt = images.New(archives, "kernels/prebuilt")
 
-// Kernels by file name.
-const (
-	kernelElementwise = "elementwise"
-	kernelShards      = "shards"
-	kernelConcat      = "concat"
-	kernelMatmul      = "matmul"
-	kernelArgMax      = "argmax"
-	kernelPages       = "pages"
-	kernelEmbedding   = "embedding"
-	kernelTopK        = "top_k"
-	kernelRearrange   = "rearrange"
-
-	kernelMatmulLeft   = "matmul_left"
-	kernelMatmulRight  = "matmul_right"
-	kernelMatmulReader = "matmul_reader"
-	kernelTileReader   = "tile_reader"
-	kernelReduceReader = "reduce_reader"
-	kernelRowReader    = "row_reader"
-	kernelConvReader   = "conv_reader"
-	kernelPoolReader   = "pool_reader"
-	kernelFoldReader   = "fold_reader"
-	kernelNoReader     = "no_reader"
-	kernelConvert      = "convert"
-	kernelShardTiles   = "shard_tiles"
-	kernelTileWriter   = "tile_writer"
-
-	kernelElementReader    = "element_reader"
-	kernelPageWriter       = "page_writer"
-	kernelMatmulRowsReader = "matmul_rows_reader"
-	kernelRowsWriter       = "rows_writer"
-)
-
-// Operations of kernelElementwise and kernelShards, with the kernels' numbers.
-const (
-	opCopy = iota
-	opRelu
-	opAdd
-	opMultiply
-	opSubtract
-	opDivide
-)
-
 func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
 	file, err := prebuilt.ELF(a, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,74 +25,4 @@ func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
 		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
 	}
 	return kernels.Load(file)
-}
-
-// Flags of a tensor in kernels/tensor.h.
-const (
-	flagL1 = 1 << iota
-	flagTile
-	flagSharded
-	flagTransposed // in kernels/transposed.h: of a product
-)
-
-// headerWords is the length of a tensor's description in a kernel's common arguments, without the banks of its shards;
-// tensorStructBytes is the size of the struct that a kernel makes of it.
-const headerWords, tensorStructBytes = 16, 72
-
-// flagsWord is the word of the flags in it.
-const flagsWord = 3
-
-// argWords returns the number of words that describe appends.
-func (g *geometry) argWords() int {
-	if s := g.sharding; s != nil {
-		return headerWords + ceil(ceil(s.Tensor[0], s.Shard[0])*ceil(g.wide, s.Shard[1]), 4)
-	}
-	return headerWords
-}
-
-// describe appends the description of a tensor to a kernel's common arguments.
-func describe(args []uint32, t *Tensor) ([]uint32, error) {
-	g, b := t.geo, t.buf
-	flags := uint32(0)
-	if g.spec.Memory.Kind == allocator.L1 {
-		flags |= flagL1
-	}
-	if g.spec.Layout == Tile {
-		flags |= flagTile
-	}
-	var banks []uint32
-	shard := [3]uint32{} // height and width in pages, and number of shards side by side
-	if s := g.sharding; s != nil {
-		flags |= flagSharded
-		var err error
-		if banks, err = shardBanks(g, b); err != nil {
-			return nil, err
-		}
-		shard = [3]uint32{uint32(s.Shard[0]), uint32(s.Shard[1]), uint32(ceil(g.wide, s.Shard[1]))}
-	}
-	args = append(args, b.Addr(), uint32(g.pageBytes), b.PageStride(), flags,
-		uint32(g.dims[0]), uint32(g.dims[1]), uint32(g.dims[2]), uint32(g.dims[3]),
-		uint32(g.pageWidth), uint32(g.wide), uint32(g.high), shard[0], shard[1], shard[2], uint32(g.spec.DType), uint32(len(banks)))
-	return append(args, banks...), nil
-}
-
-// shardBanks returns the banks of a tensor's shards, four to a word.
-func shardBanks(g *geometry, b *reprise.Buffer) ([]uint32, error) {
-	s := g.sharding
-	var words []uint32
-	n := 0
-	for row := 0; row < s.Tensor[0]; row += s.Shard[0] {
-		for column := 0; column < g.wide; column += s.Shard[1] {
-			p, ok := b.Page(row*g.wide + column)
-			if !ok || p.Addr != b.Addr() || p.Bank > 0xFF {
-				return nil, fmt.Errorf("%w: the shard at page row %d is at %+v, not at the start of a bank from 0 to 255", ErrMemory, row, p)
-			}
-			if n%4 == 0 {
-				words = append(words, 0)
-			}
-			words[n/4] |= uint32(p.Bank) << (n % 4 * 8)
-			n++
-		}
-	}
-	return words, nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. The
@@ -57,9 +57,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := func() []graph.Arg {
-		return append([]graph.Arg{x.arg(), y.arg(), text(s.DType), text(s.Memory)}, c.productOptions()...)
-	}
+	args := append(argList{x, y, s.DType, s.Memory}, c.productOptions()...)
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
 		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
@@ -72,34 +70,32 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 			return c.run(engineMatmulRows(out, a, b))
 		}
 		return c.run(job{
-			kernel: kernelMatmul, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
+			program: catalog.MatmulIntegers, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
 			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
 		})
 	})
 }
 
 // productArgs returns the arguments of a product of tensors in graphs.
-func productArgs(opts []OpOption, ts ...*Tensor) func() []graph.Arg {
-	return func() []graph.Arg {
-		r := optionsOf(opts)
-		var args []graph.Arg
-		for _, t := range ts {
-			args = append(args, t.arg())
-		}
-		return append(args, r.productOptions()...)
+func productArgs(opts []OpOption, ts ...*Tensor) argList {
+	r := optionsOf(opts)
+	var args argList
+	for _, t := range ts {
+		args = append(args, t)
 	}
+	return append(args, r.productOptions()...)
 }
 
 // productOptions returns those options of a product that are set, by their names in TT-NN.
-func (r *result) productOptions() []graph.Arg {
-	var args []graph.Arg
-	for _, o := range []struct {
-		name string
-		set  bool
-	}{{"transpose_a=true", r.transposeA}, {"transpose_b=true", r.transposeB}, {"activation=" + string(r.activation), r.activation != ""}} {
-		if o.set {
-			args = append(args, text(o.name))
-		}
+func (r *result) productOptions() (args argList) {
+	if r.transposeA {
+		args = append(args, "transpose_a=true")
+	}
+	if r.transposeB {
+		args = append(args, "transpose_b=true")
+	}
+	if r.activation != "" {
+		args = append(args, "activation="+string(r.activation))
 	}
 	return args
 }
@@ -124,7 +120,7 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 		return c.run(blocked)
 	}
 	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room for.
-	if cache := c.d.cache; c.d.rec != nil && cache[blocked.key()] == nil && cache[simple.key()] != nil {
+	if c.d.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
 	err = c.run(blocked)
@@ -175,7 +171,7 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 // out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", []*Tensor{a},
-		func() []graph.Arg { return []graph.Arg{a.arg(), text(optionsOf(opts).along()), text(keep)} }, func(c *call) (*Tensor, error) {
+		argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 			shape := a.Shape()
 			in, _, err := c.lastAlong(a, c.along())
 			if err != nil {
@@ -191,8 +187,8 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 				s.Memory = c.memory.clone()
 			}
 			return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
-				func() []graph.Arg { return []graph.Arg{in.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
-					return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+				argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
+					return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
 				})
 		}, opts...)
 }

@@ -3,19 +3,19 @@ package ops
 import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
 func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
 	args, err := k.args(c.d.dev)
 	j := job{
-		kernel: kernelMatmulLeft, args: args, out: out, in: []*Tensor{a.Tensor, b.Tensor}, blocks: k, buffers: k.rings(),
-		engine: &engineKernel{name: "matmul_blocks", function: string(c.activation)},
+		program: catalog.MatmulBlocks, function: string(c.activation), args: args, out: out, in: []*Tensor{a.Tensor, b.Tensor}, grid: k.grid,
+		buffers: k.rings(), semaphores: 4, transposed: [2]bool{a.transposed, b.transposed},
 	}
 	if k.narrow {
-		j.engine.name += "_narrow"
+		j.program = catalog.MatmulNarrow
 	}
-	j.transposedKernel(a, b)
 	if bias != nil {
 		j.in = append(j.in, bias)
 	}
@@ -46,31 +46,4 @@ func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 		x, y = x|uint32(v.X)<<(6*i), y|uint32(v.Y)<<(6*i)
 	}
 	return append(words, x, y), nil
-}
-
-// kernels returns the kernels of the product.
-func (k *blocking) kernels(c *call, j *job, common []uint32) ([]reprise.Kernel, error) {
-	images := j.images()
-	var list []reprise.Kernel
-	for i, name := range []string{kernelMatmulLeft, kernelMatmulRight, images[0], images[1], images[2]} {
-		im, err := c.d.image(name)
-		if err != nil {
-			return nil, err
-		}
-		x := reprise.Kernel{Name: name, Image: im, Processor: chip.BRISC + chip.Processor(i), Cores: []chip.Range{k.grid}, Common: common}
-		if i >= 2 {
-			x.Common = j.args
-		}
-		list = append(list, x)
-	}
-	return list, nil
-}
-
-// semaphores returns those of kernels/matmul_blocks.h.
-func (k *blocking) semaphores() []reprise.Semaphore {
-	var out []reprise.Semaphore
-	for id := range 4 {
-		out = append(out, reprise.Semaphore{ID: id, Cores: []chip.Range{k.grid}})
-	}
-	return out
 }

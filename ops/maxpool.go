@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Pool2dConfig describes a pool of images. Pairs are of height and width.
@@ -29,12 +29,7 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding,
 		orElse(cfg.Dilation, [2]int{1, 1}),
 	}
-	args := func() []graph.Arg {
-		return []graph.Arg{
-			images.arg(), text(cfg.Batch), text(cfg.Height), text(cfg.Width), text(cfg.Channels), text(w.kernel), text(w.stride), text(w.padding),
-			text(w.dilation),
-		}
-	}
+	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.padding, w.dilation}
 	return d.do(ctx, "ttnn::max_pool2d", []*Tensor{images}, args, func(c *call) (*Tensor, error) {
 		positions, err := w.positions()
 		if err == nil {
@@ -50,13 +45,8 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		if err != nil {
 			return nil, err
 		}
-		args := func() []graph.Arg { return []graph.Arg{images.arg(), text(w.kernel), text(s.DType), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(w.largest(out, images, positions))
-		})
+		args := argList{images, w.kernel, s.DType, s.Memory}
+		return c.compute("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
 	}, opts...)
 }
 
@@ -68,9 +58,7 @@ func (w *windows) largest(out, images *Tensor, positions [2]int) job {
 		outside >>= 16
 	}
 	return job{
-		title: "max_pool2d", kernel: kernelPoolReader, out: out, in: []*Tensor{images},
-		args:    w.args(positions, outside, slots),
-		engine:  &engineKernel{name: "pool", args: []uint32{uint32(w.kernel[0] * w.kernel[1])}},
-		buffers: append(rings(2, out.geo.pageBytes, out.geo.pageBytes), w.rings(images.geo, slots)...),
+		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, outside, slots),
+		engineArgs: []uint32{uint32(w.kernel[0] * w.kernel[1])}, buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
 	}
 }

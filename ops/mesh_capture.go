@@ -17,9 +17,9 @@ type MeshCapture struct{ chips []*Capture } // of each chip; that of chip 0 has 
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
 	for i, d := range m.chips {
-		c.chips = append(c.chips, d.beginCapture(cfg, c.recorder()))
+		c.chips = append(c.chips, d.captures.start(cfg, &d.mu, c.recorder()))
 		if i > 0 {
-			c.recorder().Device(d.describe())
+			c.recorder().Device(d.captures.describe())
 		}
 	}
 	c.recorder().Cluster(m.clusterDescriptor(), m.meshMapping())

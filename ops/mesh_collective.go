@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers, which wrap around, or
@@ -80,7 +79,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 	}
 	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) }
 	var out *MeshTensor
-	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} },
+	err = m.do(ctx, name, func(i int) argList { return argList{t.parts[i]} },
 		func(ctx context.Context) (parts []*Tensor, err error) {
 			// Links work in place and leave the slices of other chips undefined.
 			var sums *MeshTensor
@@ -163,7 +162,7 @@ func (m *Mesh) collective(ctx context.Context, name, class string, t *MeshTensor
 	fill func(ctx context.Context, d *Device, from, into *Tensor) error,
 	load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
 	var out *MeshTensor
-	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
+	err := m.do(ctx, name, func(i int) argList { return argList{t.parts[i]} }, func(ctx context.Context) ([]*Tensor, error) {
 		var err error
 		if out, err = m.create(ctx, s); err != nil {
 			return nil, err
@@ -197,7 +196,7 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 	if m.chips[0].separateRepeat {
 		class = "Device Operation"
 	}
-	args := func(int) []graph.Arg { return []graph.Arg{text(name), text(shapeText(t.Spec().Shape))} }
+	args := func(int) argList { return argList{name, t.Spec().Shape} }
 	return m.function(ctx, class, args, func(ctx context.Context) ([]*Tensor, error) {
 		if t.buf == nil {
 			return t.parts, nil
@@ -211,7 +210,7 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 		m.mu.Unlock()
 		for i, c := range m.m.Chips() {
 			if part := x.On(c); part != nil {
-				m.chips[i].captures.run(i, part)
+				m.chips[i].captures.run(part)
 			}
 		}
 		return t.parts, m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)

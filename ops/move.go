@@ -3,8 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // ToMemoryConfig copies a tensor to a tensor of another memory configuration.
@@ -22,7 +20,7 @@ func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ..
 }
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(m)} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, name, []*Tensor{a}, argList{a, m}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
 		s.Memory = m
 		return c.copy(a, s)
@@ -32,7 +30,7 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 // ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same, except that a sharded
 // tensor becomes interleaved in the same memory unless an option gives it shards.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(l)} },
+	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, argList{a, l},
 		func(c *call) (*Tensor, error) {
 			s := a.geo.spec
 			s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
@@ -42,7 +40,7 @@ func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOp
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation",
-		func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
+		argList{a, s.Layout, s.Memory}, a, s)
 }
 
 // WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least 1.
@@ -52,7 +50,7 @@ func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps
 // (see [WithSteps]). It takes all data types, layouts and memories. Whole pages are copied where the part has them: rows of
 // row-major tensors if it has all of the last dimension, tiles if it begins and ends at borders of tiles.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(begin)), text(shapeText(end))} }
+	args := argList{a, begin, end}
 	return d.do(ctx, "ttnn::slice", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		rank := len(s.Shape)
@@ -94,7 +92,7 @@ func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Te
 // relay copies a tensor of the other layout to a layout. The names are those in graphs for shapes of whole tiles, and for others.
 func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op, padded, class, paddedClass string,
 	opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, name, []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		if s.Layout == l {
 			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, l)
@@ -103,7 +101,7 @@ func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op
 			op, class = padded, paddedClass
 		}
 		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
-		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Memory)} }
+		args := argList{a, s.Memory}
 		return c.deviceOp("ttnn::prim::"+op, class+"DeviceOperation", args, s, func(out *Tensor) error {
 			return c.rearrange(whole(a.geo.dims), out, a)
 		})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // LayerNorm returns (x - m) / sqrt(v + eps) for each element x, where m is the mean of its row and v the mean of the row's (x - m)^2,
@@ -42,12 +42,9 @@ func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (
 			in = append(in, w)
 		}
 	}
-	args := func() []graph.Arg {
-		out := []graph.Arg{a.arg(), text(n.eps), n.gamma.arg()}
-		if !n.keepMean {
-			out = append(out, n.beta.arg())
-		}
-		return out
+	args := argList{a, n.eps, n.gamma}
+	if !n.keepMean {
+		args = append(args, n.beta)
 	}
 	return d.do(ctx, "ttnn::"+n.name, in, args, func(c *call) (*Tensor, error) { return c.norm(n, a, in) }, opts...)
 }
@@ -66,14 +63,9 @@ func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
 	}
 	s := a.geo.spec.clone()
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text("LayerNormType::" + n.kind), text(n.eps), n.gamma.arg(), n.beta.arg(), text(s.Memory)}
-	}
-	return c.deviceOp("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) error {
-		if !onEngines(out) {
-			return out.unsupportedError()
-		}
-		return c.run(n.operation(a).job(out, a))
+	args := argList{a, "LayerNormType::" + n.kind, n.eps, n.gamma, n.beta, s.Memory}
+	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
+		return n.operation(a).job(out, a)
 	})
 }
 
@@ -92,7 +84,7 @@ func (n norm) operation(a *Tensor) rowOperation {
 	}
 	share := math.Float32bits(1 / float32(a.geo.dims[3]))
 	return rowOperation{
-		kernel: "norm", args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
+		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
 	}
 }
 

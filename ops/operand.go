@@ -40,15 +40,16 @@ func (o operand) text() string {
 // inner returns the number of tiles of a row of a left operand.
 func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
 
-// transposedKernel makes a job's kernel of the engines the one for transposed operands, if there are any. That one has flags as
-// arguments after the others.
-func (j *job) transposedKernel(a, b operand) {
+// transpose makes a job that of transposed operands, if there are any. The kernel of the engines then has flags as arguments after the
+// others, and turns tiles of a left operand.
+func (j *job) transpose(a, b operand) {
 	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
 		return
 	}
-	j.engine.name += "_transposed"
-	j.engine.packs = true
-	j.engine.args = append(j.engine.args, flag(a.transposed), flag(b.transposed))
+	j.engineArgs = append(j.engineArgs, flag(a.transposed), flag(b.transposed))
+	if a.transposed {
+		j.buffers = turnRings(j.buffers)
+	}
 }
 
 // flag returns 1 for true.
@@ -70,5 +71,5 @@ func turnRings(buffers []ring) []ring {
 	for len(buffers) < engineTurned {
 		buffers = append(buffers, ring{})
 	}
-	return append(buffers, ring{buffers[1].page, 2 * engineTurn})
+	return append(buffers, tiles(2*engineTurn)...)
 }

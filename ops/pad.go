@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Pad returns a tensor with more elements around those of another one: padding[i] is how many come before and after them in
@@ -13,7 +11,7 @@ import (
 // are copied where padding leaves them whole: of row-major tensors if the last dimension has none, of tiles if padding of the last
 // two dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(padding), text(value)} }
+	args := argList{a, padding, value}
 	return d.do(ctx, "ttnn::pad", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		if len(padding) != len(s.Shape) {

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end: -1 is the last one. It takes all data types,
 // layouts and memories, and copies elements unchanged. The result has the operand's layout. The error wraps [ErrShape] if the
 // tensor doesn't have the dimensions.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim0), text(dim1)} },
+	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, argList{a, dim0, dim1},
 		func(c *call) (*Tensor, error) {
 			return c.transpose(a, dim0, dim1)
 		}, opts...)
@@ -30,7 +28,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 		order[i] = i
 	}
 	order[x], order[y] = y, x
-	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, text(dim0), text(dim1))
+	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each dimension once; negative ones
@@ -41,7 +39,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // 128 KiB of the operand in L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element, which
 // are those of the next rows of the result too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} },
+	return d.do(ctx, "ttnn::permute", []*Tensor{a}, argList{a, dims},
 		func(c *call) (*Tensor, error) {
 			order := slices.Clone(dims)
 			for i := range order {
@@ -50,7 +48,7 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 			if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
 				return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
 			}
-			return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(dims)))
+			return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
 		}, opts...)
 }
 
@@ -62,13 +60,13 @@ func fromEnd(dim, rank int) int {
 	return dim
 }
 
-func (c *call) permute(name, class string, a *Tensor, order []int, more ...graph.Arg) (*Tensor, error) {
+func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
 	s := a.geo.spec.clone()
 	for i, k := range order {
 		s.Shape[i] = a.geo.spec.Shape[k]
 	}
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg { return append(append([]graph.Arg{a.arg()}, more...), text(s.Memory)) }
+	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		return c.rearrange(permuted(a.geo.dims, order4(order)), out, a)
 	})

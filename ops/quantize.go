@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to 127, ties away from zero. The tensor
@@ -14,7 +14,7 @@ import (
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), text(zero)} }
+	args := argList{a, scale, zero}
 	return d.do(ctx, "ttnn::quantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		if t := firstUnsupported(a); t != nil {
 			return nil, t.unsupportedError()
@@ -22,7 +22,7 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 		if err := checkQuantization(scale, zero); err != nil {
 			return nil, err
 		}
-		return c.quantize("quantize", a, Int32, 1/scale, float32(zero))
+		return c.quantize(catalog.Quantize, a, Int32, 1/scale, float32(zero))
 	}, opts...)
 }
 
@@ -30,9 +30,7 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 // [Device.Quantize] rounds it. The tensor is one of Int32 in tile layout.
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text(scale), text(zero), text(toScale), text(toZero)}
-	}
+	args := argList{a, scale, zero, toScale, toZero}
 	return d.do(ctx, "ttnn::requantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
@@ -44,14 +42,14 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 			return nil, err
 		}
 		factor := scale / toScale
-		return c.quantize("quantize", a, Int32, factor, float32(toZero)-float32(float32(zero)*factor))
+		return c.quantize(catalog.Quantize, a, Int32, factor, float32(toZero)-float32(float32(zero)*factor))
 	}, opts...)
 }
 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as BFloat16 or what [WithDataType] says.
 // The vector unit computes in fp32. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), text(zero)} }
+	args := argList{a, scale, zero}
 	return d.do(ctx, "ttnn::dequantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
@@ -66,22 +64,17 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 		if !to.Float() {
 			return nil, fmt.Errorf("%w: a result of %v: want BFloat16 or Float32", ErrDataType, to)
 		}
-		return c.quantize("dequantize", a, to, scale, -float32(zero))
+		return c.quantize(catalog.Dequantize, a, to, scale, -float32(zero))
 	}, opts...)
 }
 
 // quantize runs a kernel that computes elements with a factor and a number.
-func (c *call) quantize(kernel string, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
+func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
 	s := a.geo.spec.clone()
 	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text(kernel), text(factor), text(number), text(s.DType), text(s.Memory)}
-	}
-	return c.deviceOp("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		if !tilesForEngines(out) {
-			return out.unsupportedError()
-		}
-		return c.run(engineEach(kernel, "", out, a, math.Float32bits(factor), math.Float32bits(number)))
+	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
+	return c.compute("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
+		return each(p, "", out, a, math.Float32bits(factor), math.Float32bits(number))
 	})
 }
 

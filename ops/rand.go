@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Rand returns a tensor of random numbers, evenly distributed from low on and below high, or high by rounding. The spec is one of
@@ -14,7 +14,7 @@ import (
 //
 // Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for numbers that are no range.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return append(specArgs(s, d.id), text(low), text(high), text(seed)) }
+	args := append(specArgs(s, d.id), low, high, seed)
 	return d.do(ctx, "ttnn::rand", nil, args, func(c *call) (*Tensor, error) {
 		width := high - low
 		if !(width >= 0 && width <= math.MaxFloat32) {
@@ -23,14 +23,10 @@ func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint3
 		if c.memory != nil {
 			s.Memory = c.memory.clone()
 		}
-		return c.deviceOp("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
+		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
+			return job{
+				program: catalog.Rand, out: out, buffers: tiles(2), numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
 			}
-			return c.run(job{
-				kernel: kernelNoReader, out: out, engine: &engineKernel{name: "rand"}, buffers: rings(2, out.geo.pageBytes),
-				numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
-			})
 		})
 	}, opts...)
 }

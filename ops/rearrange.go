@@ -1,6 +1,10 @@
 package ops
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
 
 // axis says which elements of a tensor a dimension of a result has.
 type axis struct {
@@ -87,7 +91,7 @@ func (m *arrangement) job(out, a *Tensor) job {
 	}
 	words = append(words, value, uint32(slots), uint32(key), uint32(bytes), flag[chunks], flag[m.order])
 	return job{
-		kernel: kernelRearrange, args: words, out: out, in: []*Tensor{a},
+		program: catalog.Rearrange, args: words, out: out, in: []*Tensor{a},
 		buffers: []ring{{g.pageBytes, 1}, {slots * bytes, 1}, {4 * slots, 1}},
 	}
 }
@@ -184,7 +188,7 @@ func (c *call) pages(p *pageMap, out, a *Tensor) job {
 		room++
 	}
 	return job{
-		kernel: kernelPages, args: append(words, elementWord(out.geo.spec.DType, p.value), uint32(half)), out: out, in: []*Tensor{a},
+		program: catalog.Pages, args: append(words, elementWord(out.geo.spec.DType, p.value), uint32(half)), out: out, in: []*Tensor{a},
 		buffers: []ring{{bytes, room}},
 	}
 }

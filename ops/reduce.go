@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of floats in tile layout. Sums have 32
@@ -27,7 +27,7 @@ func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) 
 }
 
 func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, argList{a, dim}, func(c *call) (*Tensor, error) {
 		if t := firstUnsupported(a); t != nil {
 			return nil, t.unsupportedError()
 		}
@@ -43,15 +43,12 @@ func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(op), text(dim), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
+		args := argList{a, op, dim, s.Memory}
+		return c.compute("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
 			if along < rank-2 {
-				return c.run(engineFold(op, along == rank-3, n, out, a))
+				return engineFold(op, along == rank-3, n, out, a)
 			}
-			return c.run(engineReduce(op, rows, n, out, a))
+			return engineReduce(op, rows, n, out, a)
 		})
 	}, opts...)
 }
@@ -78,9 +75,8 @@ func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
 		word |= word << 16
 	}
 	return job{
-		kernel: kernelReduceReader, args: []uint32{byRows, padding, word}, out: out, in: []*Tensor{a},
-		engine:  &engineKernel{name: "reduce", args: []uint32{uint32(each), maxima, byRows}},
-		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {a.geo.pageBytes, 1}, {a.geo.pageBytes, 1}},
+		program: catalog.Reduce, args: []uint32{byRows, padding, word}, out: out, in: []*Tensor{a},
+		engineArgs: []uint32{uint32(each), maxima, byRows}, buffers: tiles(2, 2, 1, 1),
 	}
 }
 
@@ -98,8 +94,7 @@ func engineFold(op string, second bool, n int, out, a *Tensor) job {
 		factor /= float32(n)
 	}
 	return job{
-		kernel: kernelFoldReader, args: []uint32{inSecond}, out: out, in: []*Tensor{a},
-		engine:  &engineKernel{name: "fold", args: []uint32{uint32(n), maxima, math.Float32bits(factor)}},
-		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes),
+		program: catalog.Fold, args: []uint32{inSecond}, out: out, in: []*Tensor{a},
+		engineArgs: []uint32{uint32(n), maxima, math.Float32bits(factor)}, buffers: tiles(2, 2),
 	}
 }

@@ -3,8 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Reshape returns a tensor of another shape with the same elements, row by row. One dimension of the shape may be -1: it is what
@@ -15,7 +13,7 @@ import (
 // moreover the last but one does, or is a multiple of 32 before and after. Options that say where the result goes make it a copy.
 // The error wraps [ErrShape] if the shape doesn't have as many elements.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::reshape", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(shape))} },
+	return d.do(ctx, "ttnn::reshape", []*Tensor{a}, argList{a, shape},
 		func(c *call) (*Tensor, error) {
 			s := a.geo.spec.clone()
 			var err error
@@ -28,7 +26,7 @@ func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...Op
 				}
 			}
 			s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-			args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(s.Shape)), text(s.Memory)} }
+			args := argList{a, s.Shape, s.Memory}
 			return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
 				return c.rearrange(arrangement{order: true}, out, a)
 			})

@@ -1,19 +1,20 @@
 package ops
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
 
 // rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
 type rowOperation struct {
-	kernel  string
+	program *catalog.Program
 	args    []uint32  // of the engines, after those of all these kernels
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
 	weights []*Tensor // of one row each, or nil
 	keeps   bool      // it keeps fp32 tiles of a row, if there is room, and has an argument after args that says so
 }
-
-// Circular buffers of rowOperation: those of fp32 tiles are after the operands', in kernels/compute/rows.h.
-const rowOperands, rowStates = 3, 2
 
 // maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer rows are read again in each pass.
 const maxResident = 512 << 10
@@ -40,25 +41,17 @@ func (o rowOperation) job(out, a *Tensor) job {
 			pages = 2 * wide
 		}
 	}
-	buffers := []ring{{out.geo.pageBytes, 2}}
-	for i := range rowOperands {
-		if i < len(in) {
-			buffers = append(buffers, ring{page, pages})
-		} else {
-			buffers = append(buffers, ring{page, 1})
-		}
-	}
-	for range rowStates {
-		buffers = append(buffers, ring{state, 1})
+	buffers := tiles(2, 1, 1, 1, 1, 1) // the result, operands, two fp32 tiles
+	for i := range in {
+		buffers[1+i].pages = pages
 	}
 	if o.keeps {
 		o.args = append(slices.Clip(o.args), flag(kept > 0))
-		buffers = append(buffers, ring{state, kept})
+		buffers = append(buffers, tiles(kept)...)
 	}
 	columns := a.geo.dims[3] - (wide-1)*tileSize
 	return job{
-		kernel: kernelRowReader, args: []uint32{resident, uint32(o.passes), uint32(weights), uint32(masks)}, out: out, in: in,
-		engine:  &engineKernel{name: o.kernel, args: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...)},
-		buffers: buffers, together: wide,
+		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(weights), uint32(masks)}, out: out, in: in,
+		engineArgs: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...), buffers: buffers, together: wide,
 	}
 }

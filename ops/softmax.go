@@ -5,20 +5,25 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s the sum of the row's e^(x - m).
-// A row is the elements along dimension dim; -1 is the last one. The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of
-// the tensor's shape and data type. Padding doesn't count.
+// Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s
+// the sum of the row's e^(x - m). A row is the elements along dimension dim; -1 is the last one.
+// The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of the tensor's
+// shape and data type. Padding doesn't count.
 //
-// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the error is at most 2^-18 of the result
-// plus 2^-126, and that of rounding to BFloat16. A row stays in the L1 of its core if it takes no more than 512 KiB, and is read three
-// times otherwise. Up to 85 tiles of BFloat16 are a row whose e^(x - m) stay there too; they are computed twice otherwise. For another dimension than the last one the tensor is permuted before and after, in memory as [WithDim] has it.
+// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the
+// error is at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row stays
+// in the L1 of its core if it takes no more than 512 KiB, and is read three times otherwise. Up to
+// 85 tiles of BFloat16 are a row whose e^(x - m) stay there too; they are computed twice otherwise.
+// For another dimension than the last one the tensor is permuted before and after, in memory as
+// [WithDim] has it.
 //
-// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for a dimension that it doesn't have.
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
+// a dimension that it doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} },
+	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, argList{a, dim},
 		func(c *call) (*Tensor, error) {
 			if t := firstUnsupported(a); t != nil {
 				return nil, t.unsupportedError()
@@ -50,7 +55,7 @@ func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale fl
 	if mask != nil {
 		in = append(in, mask)
 	}
-	return d.do(ctx, "ttnn::scale_mask_softmax", in, func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), mask.arg()} },
+	return d.do(ctx, "ttnn::scale_mask_softmax", in, argList{a, scale, mask},
 		func(c *call) (*Tensor, error) {
 			return c.softmax(a, mask, scale)
 		}, opts...)
@@ -72,13 +77,10 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	}
 	s := a.geo.spec.clone()
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), mask.arg(), text(scale), text(s.Memory)} }
-	return c.deviceOp("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) error {
-		if !onEngines(out) {
-			return out.unsupportedError()
-		}
-		o := rowOperation{kernel: "softmax", args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
-		return c.run(o.job(out, a))
+	args := argList{a, mask, scale, s.Memory}
+	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
+		o := rowOperation{program: catalog.Softmax, args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
+		return o.job(out, a)
 	})
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Typecast converts the elements of a tensor to another data type; the result has the tensor's shape and layout. Floats become
@@ -17,7 +17,7 @@ import (
 //
 // Errors wrap [ErrDataType] for BFloat8B, and for a data type that doesn't exist.
 func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::typecast", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(to)} },
+	return d.do(ctx, "ttnn::typecast", []*Tensor{a}, argList{a, to},
 		func(c *call) (*Tensor, error) {
 			if to >= numDataTypes || to == BFloat8B {
 				return nil, fmt.Errorf("%w: %v: want one of elements that stand alone (see Host.Convert for BFloat8B)", ErrDataType, to)
@@ -25,25 +25,15 @@ func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...O
 			s := a.geo.spec.clone()
 			s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
 			from := a.geo.spec.DType
-			args := func() []graph.Arg { return []graph.Arg{a.arg(), text(from), text(to), text(s.Memory)} }
+			args := argList{a, from, to, s.Memory}
 			if from == to {
 				return c.unary(opCopy, "ttnn::prim::typecast", "TypecastDeviceOperation", args, a, s)
 			}
 			return c.deviceOp("ttnn::prim::typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
 				if tilesForEngines(a, out) {
-					return c.run(engineEach("typecast", "to_"+engineFormats[to].String(), out, a))
+					return c.run(each(catalog.Typecast, catalog.ToFormat(to.format()), out, a))
 				}
-				return c.run(job{kernel: kernelConvert, out: out, in: []*Tensor{a}, buffers: rings(1, a.geo.pageBytes, out.geo.pageBytes)})
+				return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.geo.pageBytes, out.geo.pageBytes)})
 			})
 		}, opts...)
-}
-
-// tilesForEngines reports whether tensors are tiles of BFloat16, Float32 or Int32.
-func tilesForEngines(ts ...*Tensor) bool {
-	for _, t := range ts {
-		if s := t.geo.spec; s.Layout != Tile || !s.DType.Float() && s.DType != Int32 {
-			return false
-		}
-	}
-	return true
 }

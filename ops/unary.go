@@ -4,25 +4,20 @@ import (
 	"context"
 	"strings"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // function computes a function of elements that only the engines have. op is its name in TT-NN, kernel that in the compute API.
 func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
 		if t := firstUnsupported(a); t != nil {
 			return nil, t.unsupportedError()
 		}
 		s := a.geo.spec
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		args := func() []graph.Arg {
-			return []graph.Arg{a.arg(), text("UnaryOpType::" + strings.ToUpper(op)), text(s.Memory)}
-		}
-		return c.deviceOp("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(engineUnary(kernel, out, a))
+		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
+		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
+			return each(catalog.UnaryTiles, kernel, out, a)
 		})
 	}, opts...)
 }

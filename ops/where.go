@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Where returns the elements of a where those of condition are not zero, and those of b elsewhere. The tensors are of one data type,
@@ -14,7 +14,7 @@ import (
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
 func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
 	in := []*Tensor{condition, a, b}
-	args := func() []graph.Arg { return []graph.Arg{condition.arg(), a.arg(), b.arg()} }
+	args := argList{condition, a, b}
 	return d.do(ctx, "ttnn::where", in, args, func(c *call) (*Tensor, error) {
 		if t := firstUnsupported(in...); t != nil {
 			return nil, t.unsupportedError()
@@ -23,17 +23,9 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 		if err != nil {
 			return nil, err
 		}
-		args := func() []graph.Arg {
-			return []graph.Arg{condition.arg(), a.arg(), b.arg(), text(s.DType), text(s.Memory)}
-		}
-		return c.deviceOp("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(job{
-				kernel: kernelTileReader, args: []uint32{3}, out: out, in: in, engine: &engineKernel{name: "where"},
-				buffers: rings(2, out.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes),
-			})
+		args := argList{condition, a, b, s.DType, s.Memory}
+		return c.compute("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
+			return job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)}
 		})
 	}, opts...)
 }

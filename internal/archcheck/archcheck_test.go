@@ -43,7 +43,8 @@ hwtest/vm/inside           -> nothing  # what the first program of that machine 
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph kernels/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
+ops                        -> reprise ops/catalog ops/graph kernels/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
+ops/catalog                -> kernels  # the table of operations: programs, kernels, formats, documentation
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
@@ -125,7 +126,7 @@ internal/nap/naptest       -> nothing  # counts its timers, for tests
 internal/callsite          -> nothing  # who called a function
 internal/riscv             -> chip  # the cross compiler
 internal/images            -> chip  # archives of kernel images
-internal/fwbuild           -> chip dispatch/abi kernels internal/debug/stack internal/riscv internal/images  # builds the images that are committed
+internal/fwbuild           -> chip dispatch/abi kernels ops/catalog internal/debug/stack internal/riscv internal/images  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `
