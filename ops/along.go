@@ -1,7 +1,5 @@
 package ops
 
-import "fmt"
-
 // WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one; negative ones count from the end.
 //
 // As in TT-NN, the tensor is permuted first, and so is the result of TopK at the end. What is permuted is kept in DRAM that belongs to
@@ -24,9 +22,9 @@ func (r result) along() int {
 func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
 	s := a.geo.spec.clone()
 	rank := len(s.Shape)
-	along := fromEnd(dim, rank)
-	if along < 0 || along >= rank {
-		return nil, nil, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, s.Shape, -rank, rank-1)
+	along, err := dimension(dim, s.Shape)
+	if err != nil {
+		return nil, nil, err
 	}
 	if along == rank-1 {
 		return a, nil, nil

@@ -162,6 +162,16 @@ func (c *call) discard(err error, t *Tensor) error {
 	return err
 }
 
+// release releases intermediate tensors, after an error if it isn't nil, and returns the first error.
+func (c *call) release(err error, ts []*Tensor) error {
+	for _, t := range ts {
+		if free := t.releaseLocked(); err == nil {
+			err = free
+		}
+	}
+	return err
+}
+
 // memoryLike returns the memory configuration of a result: that of the option, or that of an operand. If the operand's shards
 // are for another shape or layout, the result is interleaved in the same memory.
 func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
@@ -173,6 +183,37 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 		return Interleaved(s.Memory.Kind)
 	}
 	return s.Memory
+}
+
+// like returns the spec of a result that is like an operand.
+func (c *call) like(t *Tensor) Spec {
+	s := t.geo.spec.clone()
+	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
+	return s
+}
+
+// memoryOr returns the memory configuration that the option says, or another one.
+func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
+	if c.memory != nil {
+		return c.memory.clone()
+	}
+	return m
+}
+
+// checkEach returns an error unless the tensors for several results, if there are any, can take them.
+func (c *call) checkEach(results int, a *Tensor) error {
+	if c.into != nil || c.each != nil && len(c.each) != results {
+		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
+	}
+	for _, t := range c.each {
+		if err := t.checkLocked(c.d); err != nil {
+			return err
+		}
+		if t == a {
+			return fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
+		}
+	}
+	return nil
 }
 
 // scratch returns a tensor in DRAM for what an operation leaves between its programs. One operation's scratch tensors of the same kind

@@ -71,12 +71,7 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 			in, groups = append([]*Tensor{t}, in[n:]...), append(groups, t)
 		}
 	}
-	for _, t := range groups {
-		if free := t.releaseLocked(); free != nil && err == nil {
-			err = free
-		}
-	}
-	return out, err
+	return out, c.release(err, groups)
 }
 
 // fitting returns how many of the tensors one program can take: their descriptions must fit the runtime arguments, together

@@ -120,10 +120,7 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 // windowed returns the spec of what windows over images leave, in tiles.
 func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
 	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
-	s.Memory = c.memoryLike(images, s.Shape, Tile)
-	if c.memory == nil {
-		s.Memory = Interleaved(images.geo.spec.Memory.Kind)
-	}
+	s.Memory = c.memoryOr(Interleaved(images.geo.spec.Memory.Kind))
 	_, err := s.geometry()
 	return s, err
 }

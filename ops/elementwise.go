@@ -86,12 +86,7 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, e
 	if err == nil {
 		out, err = c.prim(op, pair[0], pair[1], shape)
 	}
-	for _, t := range repeated {
-		if free := t.releaseLocked(); free != nil && err == nil {
-			err = free
-		}
-	}
-	return out, err
+	return out, c.release(err, repeated)
 }
 
 // broadcast returns the shape of a result with the dimensions of two tensors.
@@ -173,8 +168,7 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 // Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::relu", []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		s := c.like(a)
 		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
 			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
 	}, opts...)

@@ -29,12 +29,9 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 				return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
 					t.spec.Layout, t.spec.Memory)
 			}
-			s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: Interleaved(t.spec.Memory.Kind)}
+			s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: c.memoryOr(Interleaved(t.spec.Memory.Kind))}
 			if c.layout != nil {
 				s.Layout = *c.layout
-			}
-			if c.memory != nil {
-				s.Memory = c.memory.clone()
 			}
 			args := argList{indices, table, s.Layout, s.Memory}
 			return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {

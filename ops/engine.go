@@ -23,14 +23,24 @@ func (t DataType) format() kernels.Format {
 
 // onEngines reports whether the engines compute a result: all tensors are floats in tile layout, the operands of one data type.
 func onEngines(out *Tensor, in ...*Tensor) bool {
-	return firstUnsupported(append(slices.Clip(in), out)...) == nil
+	return floatTiles(append(slices.Clip(in), out)...) == nil
 }
 
-// firstUnsupported returns the first tensor that the engines can't compute with, or nil.
-func firstUnsupported(ts ...*Tensor) *Tensor {
+// floatTiles returns an error unless tensors are floats in tile layout: the engines can't compute with others.
+func floatTiles(ts ...*Tensor) error {
 	for _, t := range ts {
 		if t.geo.spec.Layout != Tile || !t.geo.spec.DType.Float() {
-			return t
+			return t.unsupportedError()
+		}
+	}
+	return nil
+}
+
+// inTiles returns an error unless tensors are in tile layout.
+func inTiles(ts ...*Tensor) error {
+	for _, t := range ts {
+		if l := t.geo.spec.Layout; l != Tile {
+			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, l)
 		}
 	}
 	return nil
@@ -38,17 +48,19 @@ func firstUnsupported(ts ...*Tensor) *Tensor {
 
 // unsupportedError is the error of an operation that only the engines do, for a tensor that they can't compute with.
 func (t *Tensor) unsupportedError() error {
-	s := t.geo.spec
-	if !s.DType.Float() {
+	if s := t.geo.spec; !s.DType.Float() {
 		return fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, s.DType)
 	}
-	return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, s.Layout)
+	return inTiles(t)
 }
 
 // fits returns an error unless a tensor is one of a set.
 func (t *Tensor) fits(set catalog.Tensors) error {
-	if set == catalog.FloatTiles && !onEngines(t) || set == catalog.EngineTiles && !tilesForEngines(t) {
-		return t.unsupportedError()
+	switch {
+	case set == catalog.FloatTiles, set == catalog.EngineTiles && !tilesForEngines(t):
+		return floatTiles(t)
+	case set == catalog.InTiles:
+		return inTiles(t)
 	}
 	return nil
 }

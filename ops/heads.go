@@ -30,16 +30,8 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d",
 				ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
 		}
-		if c.into != nil || c.each != nil && len(c.each) != 3 {
-			return nil, fmt.Errorf("%w: there are three results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
-		}
-		for _, t := range c.each {
-			if err := t.checkLocked(d); err != nil {
-				return nil, err
-			}
-			if t == a {
-				return nil, fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
-			}
+		if err := c.checkEach(3, a); err != nil {
+			return nil, err
 		}
 		width := dims[3] / all
 		wide := width / tileSize
@@ -98,19 +90,15 @@ type gathering struct {
 
 // gather copies tiles in another order.
 func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (*Tensor, error) {
-	if a.geo.spec.Layout != Tile {
-		return nil, fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, a.geo.spec.Layout)
+	if err := inTiles(a); err != nil {
+		return nil, err
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
 	args := argList{a, shape, s.Memory}
-	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		if out.geo.spec.Layout != Tile {
-			return fmt.Errorf("%w: into a tensor in %v: want tiles", ErrMemory, out.geo.spec.Layout)
+	return c.compute(name, class, args, s, func(out *Tensor) job {
+		return job{
+			program: catalog.Gather, args: words(slices.Concat(g.sizes[:], []int{g.first}, g.steps[:])...), out: out, in: []*Tensor{a},
+			buffers: rings(gatherPages, a.geo.pageBytes),
 		}
-		var words []uint32
-		for _, n := range slices.Concat(g.sizes[:], []int{g.first}, g.steps[:]) {
-			words = append(words, uint32(n))
-		}
-		return c.run(job{program: catalog.Gather, args: words, out: out, in: []*Tensor{a}, buffers: rings(gatherPages, a.geo.pageBytes)})
 	})
 }

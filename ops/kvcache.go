@@ -75,12 +75,7 @@ func (c *call) checkCache(cache, in *Tensor) error {
 	case c.into != nil || c.memory != nil || c.dtype != nil:
 		return fmt.Errorf("%w: the result is the cache: options for another one don't fit", ErrMemory)
 	}
-	for _, t := range []*Tensor{cache, in} {
-		if t.geo.spec.Layout != Tile {
-			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, t.geo.spec.Layout)
-		}
-	}
-	return nil
+	return inTiles(cache, in)
 }
 
 // inPlace runs a job that changes a part of a tensor.
@@ -91,8 +86,8 @@ func (c *call) inPlace(name, class string, args argList, t *Tensor, j job) (*Ten
 
 // sameKind returns an error unless tensors are floats in tile layout, of one data type.
 func sameKind(ts ...*Tensor) error {
-	if t := firstUnsupported(ts...); t != nil {
-		return t.unsupportedError()
+	if err := floatTiles(ts...); err != nil {
+		return err
 	}
 	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.geo.spec.DType != ts[0].geo.spec.DType }); i >= 0 {
 		return fmt.Errorf("%w: %v and %v: want one for all tensors", ErrDataType, ts[0].geo.spec.DType, ts[i].geo.spec.DType)

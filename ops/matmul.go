@@ -43,8 +43,8 @@ func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOptio
 	}
 	return d.do(ctx, "ttnn::linear", in, productArgs(opts, a, b, bias), func(c *call) (*Tensor, error) {
 		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
-		if t := firstUnsupported(others...); t != nil {
-			return nil, t.unsupportedError()
+		if err := floatTiles(others...); err != nil {
+			return nil, err
 		}
 		return c.matmul("linear", a, b, bias)
 	}, opts...)
@@ -63,7 +63,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
 		case y.geo.spec.DType == BFloat8B:
-			return firstUnsupported(x, out).unsupportedError()
+			return floatTiles(x, out)
 		case bias != nil || c.activation != "":
 			return out.unsupportedError()
 		case floats(x):
@@ -182,10 +182,7 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 			} else {
 				shape = slices.Delete(shape, i, i+1)
 			}
-			s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
-			if c.memory != nil {
-				s.Memory = c.memory.clone()
-			}
+			s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
 			return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
 				argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
 					return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})

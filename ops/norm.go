@@ -50,8 +50,8 @@ func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (
 }
 
 func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
-	if t := firstUnsupported(in...); t != nil {
-		return nil, t.unsupportedError()
+	if err := floatTiles(in...); err != nil {
+		return nil, err
 	}
 	for _, w := range in[1:] {
 		if err := a.fitsWeights(w); err != nil {
@@ -61,8 +61,7 @@ func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
 	if !(n.eps >= 0 && n.eps <= math.MaxFloat32) {
 		return nil, fmt.Errorf("%w: eps is %v: want a number from 0 on", ErrShape, n.eps)
 	}
-	s := a.geo.spec.clone()
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	s := c.like(a)
 	args := argList{a, "LayerNormType::" + n.kind, n.eps, n.gamma, n.beta, s.Memory}
 	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
 		return n.operation(a).job(out, a)

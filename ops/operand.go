@@ -52,6 +52,15 @@ func (j *job) transpose(a, b operand) {
 	}
 }
 
+// words returns numbers as arguments of kernels.
+func words(n ...int) []uint32 {
+	out := make([]uint32, len(n))
+	for i, v := range n {
+		out[i] = uint32(v)
+	}
+	return out
+}
+
 // flag returns 1 for true.
 func flag(on bool) uint32 {
 	if on {

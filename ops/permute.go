@@ -52,6 +52,16 @@ func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpO
 		}, opts...)
 }
 
+// dimension counts a dimension of a shape from 0.
+func dimension(dim int, shape []int) (int, error) {
+	rank := len(shape)
+	along := fromEnd(dim, rank)
+	if along < 0 || along >= rank {
+		return 0, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, shape, -rank, rank-1)
+	}
+	return along, nil
+}
+
 // fromEnd counts a dimension from 0.
 func fromEnd(dim, rank int) int {
 	if dim < 0 {

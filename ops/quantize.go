@@ -16,8 +16,8 @@ import (
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, scale, zero}
 	return d.do(ctx, "ttnn::quantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(a); t != nil {
-			return nil, t.unsupportedError()
+		if err := floatTiles(a); err != nil {
+			return nil, err
 		}
 		if err := checkQuantization(scale, zero); err != nil {
 			return nil, err
@@ -80,13 +80,10 @@ func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, numb
 
 // quantized returns an error unless a tensor has integers that the engines take.
 func (t *Tensor) quantized() error {
-	switch s := t.geo.spec; {
-	case s.DType != Int32:
+	if s := t.geo.spec; s.DType != Int32 {
 		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
-	case s.Layout != Tile:
-		return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, s.Layout)
 	}
-	return nil
+	return inTiles(t)
 }
 
 // checkQuantization returns an error for numbers that a quantisation can't have.

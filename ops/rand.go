@@ -20,9 +20,7 @@ func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint3
 		if !(width >= 0 && width <= math.MaxFloat32) {
 			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)
 		}
-		if c.memory != nil {
-			s.Memory = c.memory.clone()
-		}
+		s.Memory = c.memoryOr(s.Memory)
 		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rand, out: out, buffers: tiles(2), numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},

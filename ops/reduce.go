@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
@@ -28,17 +27,14 @@ func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) 
 
 func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts []OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, argList{a, dim}, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(a); t != nil {
-			return nil, t.unsupportedError()
+		if err := floatTiles(a); err != nil {
+			return nil, err
 		}
 		s := a.geo.spec.clone()
 		rank := len(s.Shape)
-		along := dim
-		if along < 0 {
-			along += rank
-		}
-		if along < 0 || along >= rank {
-			return nil, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, s.Shape, -rank, rank-1)
+		along, err := dimension(dim, s.Shape)
+		if err != nil {
+			return nil, err
 		}
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1

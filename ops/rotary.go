@@ -50,8 +50,7 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 		if c.param != "" && one == 0 {
 			return nil, fmt.Errorf("%w: rows at their own positions have none that could be parameter %q", ErrNoParam, c.param)
 		}
-		s := x.geo.spec
-		s.Memory = c.memoryLike(x, s.Shape, s.Layout)
+		s := c.like(x)
 		return c.compute("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rotary, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise"
 )
@@ -145,8 +146,8 @@ func (r *plan) write(context.Context, *Tensor, func() []byte) error { return nil
 func (r *plan) read(context.Context, *Tensor) ([]byte, error) { return nil, nil }
 
 func (r *plan) finish(_ context.Context, err error) error {
-	for i := len(r.scratch) - 1; i >= 0; i-- {
-		if free := r.scratch[i].releaseLocked(); err == nil {
+	for _, t := range slices.Backward(r.scratch) {
+		if free := t.releaseLocked(); err == nil {
 			err = free
 		}
 	}

@@ -25,8 +25,8 @@ import (
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, argList{a, dim},
 		func(c *call) (*Tensor, error) {
-			if t := firstUnsupported(a); t != nil {
-				return nil, t.unsupportedError()
+			if err := floatTiles(a); err != nil {
+				return nil, err
 			}
 			t, back, err := c.lastAlong(a, dim)
 			if err != nil {
@@ -72,11 +72,10 @@ func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 			return nil, err
 		}
 	}
-	if t := firstUnsupported(in...); t != nil {
-		return nil, t.unsupportedError()
+	if err := floatTiles(in...); err != nil {
+		return nil, err
 	}
-	s := a.geo.spec.clone()
-	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	s := c.like(a)
 	args := argList{a, mask, scale, s.Memory}
 	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
 		o := rowOperation{program: catalog.Softmax, args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}

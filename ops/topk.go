@@ -19,15 +19,12 @@ func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
 	values, err = d.do(ctx, "ttnn::topk", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		if c.into != nil || c.each != nil && len(c.each) != 2 {
-			return nil, fmt.Errorf("%w: there are two results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
+		if err := c.checkEach(2, a); err != nil {
+			return nil, err
 		}
 		for _, t := range c.each {
-			if err := t.checkLocked(d); err != nil {
-				return nil, err
-			}
-			if t == a || t.geo.spec.Layout != a.geo.spec.Layout {
-				return nil, fmt.Errorf("%w: a result goes into another tensor than the operand, of the same layout", ErrMemory)
+			if l := a.geo.spec.Layout; t.geo.spec.Layout != l {
+				return nil, fmt.Errorf("%w: a result goes into a tensor in %v, and the operand is in %v", ErrMemory, t.geo.spec.Layout, l)
 			}
 		}
 		shape, along := a.Shape(), fromEnd(c.along(), len(a.geo.spec.Shape))

@@ -16,8 +16,8 @@ func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpO
 	in := []*Tensor{condition, a, b}
 	args := argList{condition, a, b}
 	return d.do(ctx, "ttnn::where", in, args, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(in...); t != nil {
-			return nil, t.unsupportedError()
+		if err := floatTiles(in...); err != nil {
+			return nil, err
 		}
 		s, err := c.repeatedTogether(in)
 		if err != nil {

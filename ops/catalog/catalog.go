@@ -41,6 +41,7 @@ const (
 	Any         Tensors = iota
 	FloatTiles          // tiles of BFloat16 or Float32
 	EngineTiles         // tiles of BFloat16, Float32 or Int32
+	InTiles             // tiles of any type
 )
 
 // Content says what a circular buffer holds, and so its format.

@@ -87,7 +87,7 @@ var (
 		Engine: &Engine{Name: "rotary", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
 	UpdateCache = &Program{Reader: "update_cache"}
 	FillCache   = &Program{Reader: "fill_cache"}
-	Gather      = &Program{Reader: "gather"}
+	Gather      = &Program{Reader: "gather", Result: InTiles}
 
 	Typecast = &Program{Reader: tileReader, Engine: &Engine{Name: "typecast", Converts: true, Buffers: usual, Exact: []int{1, 2}, Types: []Types{
 		{bf16, bf16, fp32}, {bf16, bf16, int32s}, {fp32, fp32, bf16}, {fp32, fp32, int32s}, {int32s, int32s, bf16}, {int32s, int32s, fp32},
