@@ -53,10 +53,6 @@ const (
 	firmwareSource = "dispatch/firmware/src"
 	kernelHeaders  = "kernels/include"
 	kernelSource   = "kernels/src"
-	digitsSource   = "examples/digits/kernels"
-	wordsSource    = "examples/words/transformer/kernels"
-	hwtestSource   = "hwtest/kernels"
-	benchSource    = "internal/bench/kernels"
 	opsSource      = "ops/kernels"
 	relaySource    = "dispatch/firmware/relay/src"
 )
