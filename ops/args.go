@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -9,11 +10,44 @@ import (
 // argList is the arguments of a function for graphs and Observers: tensors, shapes, and what else has a text.
 type argList []any
 
+// optional returns a tensor as an argument that may be left out: then it is nil.
+func optional(t *Tensor) any {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+// present returns the tensors that aren't nil.
+func present(ts ...*Tensor) []*Tensor {
+	return slices.DeleteFunc(ts, func(t *Tensor) bool { return t == nil })
+}
+
+// tensors yields the tensors among the arguments, also nil ones that aren't optional.
+func (l argList) tensors(yield func(*Tensor) bool) {
+	for _, v := range l {
+		switch v := v.(type) {
+		case *Tensor:
+			if !yield(v) {
+				return
+			}
+		case []*Tensor:
+			for _, t := range v {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // graph returns the arguments for graphs.
 func (l argList) graph() []graph.Arg {
 	out := make([]graph.Arg, len(l))
 	for i, v := range l {
 		switch v := v.(type) {
+		case nil:
+			out[i].Text = "nullptr"
 		case *Tensor:
 			out[i] = v.arg()
 		case []*Tensor:

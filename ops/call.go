@@ -25,25 +25,32 @@ type call struct {
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
 var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is the function's name in graphs, in are its tensors.
-func (d *Device) do(ctx context.Context, name string, in []*Tensor, args argList, f func(*call) (*Tensor, error),
-	opts ...OpOption) (*Tensor, error) {
+// do runs an operation for the user. name is the function's name in graphs; the tensors among its arguments must be usable.
+func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, to: d.runnerLocked(), result: optionsOf(opts)}
 	c.quiet = len(d.observers) == 0 && !d.captures.active()
-	if c.into != nil {
-		if slices.Contains(in, c.into) {
-			return nil, &opError{name, fmt.Errorf("%w: the result can't go into an operand", ErrMemory)}
-		}
-		in = append(slices.Clip(in), c.into)
-	}
-	for _, t := range in {
+	check := func(t *Tensor) error {
 		if err := t.checkLocked(d); err != nil {
-			return nil, &opError{name, err}
+			return &opError{name, err}
 		}
 		if t.geo.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
-			return nil, &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+			return &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+		}
+		return nil
+	}
+	for t := range args.tensors {
+		if c.into != nil && t == c.into {
+			return nil, &opError{name, fmt.Errorf("%w: the result can't go into an operand", ErrMemory)}
+		}
+		if err := check(t); err != nil {
+			return nil, err
+		}
+	}
+	if c.into != nil {
+		if err := check(c.into); err != nil {
+			return nil, err
 		}
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
@@ -189,6 +196,13 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 func (c *call) like(t *Tensor) Spec {
 	s := t.geo.spec.clone()
 	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
+	return s
+}
+
+// shaped returns the spec of a result that is like an operand, of another shape.
+func (c *call) shaped(t *Tensor, shape []int) Spec {
+	s := t.geo.spec
+	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
 	return s
 }
 

@@ -18,7 +18,7 @@ const maxArgs = 341
 // It takes all data types, layouts and memories. Whole pages are copied where all tensors have the result's: of row-major tensors
 // along any dimension but the last, of tiles unless a tensor before the last ends inside of one along the dimension.
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::concat", in, argList{in, dim}, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
 			return nil, fmt.Errorf("%w: %d tensors, want two or more", ErrShape, len(in))
 		}

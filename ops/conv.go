@@ -67,18 +67,14 @@ func Conv2dWeights(h *Host, groups int) (*Host, error) {
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
-	in := []*Tensor{images, weights}
-	if bias != nil {
-		in = append(in, bias)
-	}
 	w := cfg.windows()
-	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width, w.kernel, w.stride, w.padding, w.dilation, bias}
-	return d.do(ctx, "ttnn::conv2d", in, args, func(c *call) (*Tensor, error) {
+	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width, w.kernel, w.stride, w.padding, w.dilation, optional(bias)}
+	return d.do(ctx, "ttnn::conv2d", args, func(c *call) (*Tensor, error) {
 		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
 		if err != nil {
 			return nil, err
 		}
-		args := argList{images, weights, bias, s.DType, s.Memory}
+		args := argList{images, weights, optional(bias), s.DType, s.Memory}
 		return c.compute("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
 			return w.convolution(out, images, weights, bias, positions, string(c.activation))
 		})
@@ -95,12 +91,8 @@ func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int
 		return positions, Spec{}, err
 	}
 	t := images.geo.spec.DType
-	operands := []*Tensor{weights}
-	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}}
-	if bias != nil {
-		operands, shapes = append(operands, bias), append(shapes, [4]int{1, 1, 1, channels})
-	}
-	for i, o := range operands {
+	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}, {1, 1, 1, channels}}
+	for i, o := range present(weights, bias) {
 		switch s := o.geo.spec; {
 		case s.DType != t:
 			return positions, Spec{}, fmt.Errorf("%w: images of %v, weights or bias of %v: want one type", ErrDataType, t, s.DType)
@@ -128,16 +120,10 @@ func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels i
 // convolution returns the job of a convolution: the product of matrices of engineMatmul, with another reader.
 func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
 	slots := w.slots(images.geo, positions)
-	j := job{
-		program: catalog.Conv2d, function: function, out: out, in: []*Tensor{images, weights},
-		args:       append([]uint32{0}, w.args(positions, 0, slots)...),
-		engineArgs: []uint32{uint32(out.geo.wide), uint32(weights.geo.high), 0},
-		buffers:    tiles(2, 2, 2*matmulBlock, 1),
+	return job{
+		program: catalog.Conv2d, function: function, out: out, in: present(images, weights, bias),
+		args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
+		engineArgs: append(words(out.geo.wide, weights.geo.high), flag(bias != nil)),
+		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geo, slots)...),
 	}
-	if bias != nil {
-		j.args[0], j.engineArgs[2] = 1, 1
-		j.in = append(j.in, bias)
-	}
-	j.buffers = append(j.buffers, w.rings(images.geo, slots)...)
-	return j
 }

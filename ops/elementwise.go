@@ -50,24 +50,23 @@ func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 }
 
 func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a, b}, argList{a, b}, func(c *call) (*Tensor, error) {
-		shape, err := broadcast(a, b)
+	return d.do(ctx, name, argList{a, b}, func(c *call) (*Tensor, error) {
+		s, err := c.together(a, b)
 		if err != nil {
 			return nil, err
 		}
 		if op == opDivide && !floats(a) {
-			return nil, fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, a.geo.spec.DType)
+			return nil, a.unsupportedError()
 		}
 		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
-			return c.prim(op, a, b, shape)
+			return c.prim(op, a, b, s)
 		}
-		return c.repeatFirst(op, a, b, shape)
+		return c.repeatFirst(op, a, b, to4D(s.Shape))
 	}, opts...)
 }
 
 // repeatFirst repeats operands along their first two dimensions before it computes.
-func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, err error) {
-	whole := to4D(shape)
+func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, err error) {
 	pair := [2]*Tensor{a, b}
 	var repeated []*Tensor
 	for i, t := range pair {
@@ -84,34 +83,42 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, e
 		repeated = append(repeated, pair[i])
 	}
 	if err == nil {
-		out, err = c.prim(op, pair[0], pair[1], shape)
+		var s Spec
+		if s, err = c.together(pair[:]...); err == nil {
+			out, err = c.prim(op, pair[0], pair[1], s)
+		}
 	}
 	return out, c.release(err, repeated)
 }
 
-// broadcast returns the shape of a result with the dimensions of two tensors.
-func broadcast(a, b *Tensor) ([]int, error) {
-	if a.geo.spec.DType != b.geo.spec.DType {
-		return nil, fmt.Errorf("%w: %v and %v", ErrDataType, a.geo.spec.DType, b.geo.spec.DType)
-	}
-	var shape [4]int
-	for i := range shape {
-		x, y := a.geo.dims[i], b.geo.dims[i]
-		if x != y && x != 1 && y != 1 {
-			return nil, fmt.Errorf("%w: %v and %v: dimensions are equal, or one is 1", ErrShape, a.geo.spec.Shape, b.geo.spec.Shape)
+// together returns the spec of a result with the dimensions of all tensors, where those that are 1 are repeated.
+func (c *call) together(in ...*Tensor) (Spec, error) {
+	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
+	for _, t := range in {
+		rank = max(rank, len(t.geo.spec.Shape))
+		if have := t.geo.spec.DType; have != first.DType {
+			return Spec{}, fmt.Errorf("%w: %v and %v", ErrDataType, first.DType, have)
 		}
-		shape[i] = max(x, y)
+		for i, n := range t.geo.dims {
+			if n != 1 && shape[i] != 1 && n != shape[i] {
+				return Spec{}, fmt.Errorf("%w: %v and %v: dimensions are equal, or 1", ErrShape, first.Shape, t.geo.spec.Shape)
+			}
+			shape[i] = max(shape[i], n)
+		}
 	}
-	return shape[4-max(len(a.geo.spec.Shape), len(b.geo.spec.Shape)):], nil
+	s := Spec{Shape: shape[4-rank:], DType: first.DType, Layout: first.Layout}
+	like := in[0]
+	for _, t := range slices.Backward(in) {
+		if slices.Equal(t.geo.spec.Shape, s.Shape) {
+			like = t
+		}
+	}
+	s.Memory = c.memoryLike(like, s.Shape, s.Layout)
+	return s, nil
 }
 
 // prim computes a result from two tensors.
-func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
-	like := a
-	if !slices.Equal(shape, a.geo.spec.Shape) && slices.Equal(shape, b.geo.spec.Shape) {
-		like = b
-	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(like, shape, a.geo.spec.Layout)}
+func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
 	const none = "nullopt"
 	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
 	name := "ttnn::prim::binary_ng"
@@ -167,7 +174,7 @@ func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s S
 
 // Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::relu", []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
 		s := c.like(a)
 		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
 			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
@@ -176,14 +183,13 @@ func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor
 
 // Repeat repeats a tensor times[i] times along dimension i.
 func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, argList{a, times},
-		func(c *call) (*Tensor, error) {
-			shape, err := repeatedShape(a, times)
-			if err != nil {
-				return nil, err
-			}
-			return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
-		}, opts...)
+	return d.do(ctx, "ttnn::repeat", argList{a, times}, func(c *call) (*Tensor, error) {
+		shape, err := repeatedShape(a, times)
+		if err != nil {
+			return nil, err
+		}
+		return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
+	}, opts...)
 }
 
 // repeat is Repeat as part of another operation.

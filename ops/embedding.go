@@ -15,29 +15,28 @@ import (
 // The result has the table's data type, is row-major and interleaved in the table's memory; [WithLayout] makes it tiles. Rows of a
 // row-major result are copied whole. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::embedding", []*Tensor{indices, table}, argList{indices, table},
-		func(c *call) (*Tensor, error) {
-			x, t := indices.geo.spec, table.geo
-			if x.DType.Float() {
-				return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
-			}
-			if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
-				return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
-					ErrShape, x.Shape, t.spec.Shape)
-			}
-			if t.spec.Layout != RowMajor || t.wide != 1 {
-				return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
-					t.spec.Layout, t.spec.Memory)
-			}
-			s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: c.memoryOr(Interleaved(t.spec.Memory.Kind))}
-			if c.layout != nil {
-				s.Layout = *c.layout
-			}
-			args := argList{indices, table, s.Layout, s.Memory}
-			return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
-				return embedRows(out, indices, table)
-			})
-		}, opts...)
+	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
+		x, t := indices.geo.spec, table.geo
+		if x.DType.Float() {
+			return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
+		}
+		if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
+			return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
+				ErrShape, x.Shape, t.spec.Shape)
+		}
+		if t.spec.Layout != RowMajor || t.wide != 1 {
+			return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
+				t.spec.Layout, t.spec.Memory)
+		}
+		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: c.memoryOr(Interleaved(t.spec.Memory.Kind))}
+		if c.layout != nil {
+			s.Layout = *c.layout
+		}
+		args := argList{indices, table, s.Layout, s.Memory}
+		return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
+			return embedRows(out, indices, table)
+		})
+	}, opts...)
 }
 
 // embedRows returns the job that copies rows of a table.

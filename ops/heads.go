@@ -23,7 +23,7 @@ type Heads struct{ Q, K, V *Tensor }
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
 	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
-	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", args, func(c *call) (*Tensor, error) {
 		dims := a.geo.dims
 		all := heads + 2*kvHeads
 		if heads < 1 || kvHeads < 1 || dims[1] != 1 || dims[3]%(all*tileSize) != 0 {
@@ -67,17 +67,16 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 // [batches, 1, rows, heads width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. The error wraps
 // [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, argList{a},
-		func(c *call) (*Tensor, error) {
-			g := a.geo
-			if g.dims[3]%tileSize != 0 {
-				return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
-			}
-			return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
-				[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
-					sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
-				})
-		}, opts...)
+	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
+		g := a.geo
+		if g.dims[3]%tileSize != 0 {
+			return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
+		}
+		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
+			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
+				sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
+			})
+	}, opts...)
 }
 
 // gathering is an order of tiles: those of a result count four indices, and come from the sum of a first tile and the product of

@@ -18,7 +18,7 @@ import (
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the position isn't a row of the cache.
 func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
 	args := argList{cache, in, position}
-	_, err := d.do(ctx, "ttnn::update_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+	_, err := d.do(ctx, "ttnn::update_cache", args, func(c *call) (*Tensor, error) {
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the batch isn't one of the cache.
 func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
 	args := argList{cache, in, batch}
-	_, err := d.do(ctx, "ttnn::fill_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+	_, err := d.do(ctx, "ttnn::fill_cache", args, func(c *call) (*Tensor, error) {
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}

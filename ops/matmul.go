@@ -28,7 +28,7 @@ import (
 // Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory on a core for 32 rows of it.
 // Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, productArgs(opts, a, b), func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
@@ -37,12 +37,8 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 // bias is nil, or it has the operands' data type, tile layout and one row for all of the result, or for all of a matrix of it. It
 // is added to the sums before they are rounded.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
-	in := []*Tensor{a, b}
-	if bias != nil {
-		in = append(in, bias)
-	}
-	return d.do(ctx, "ttnn::linear", in, productArgs(opts, a, b, bias), func(c *call) (*Tensor, error) {
-		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
+	return d.do(ctx, "ttnn::linear", append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
+		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
 		if err := floatTiles(others...); err != nil {
 			return nil, err
 		}
@@ -57,7 +53,7 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append(argList{x, y, s.DType, s.Memory}, c.productOptions()...)
+	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
 		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
@@ -76,18 +72,8 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	})
 }
 
-// productArgs returns the arguments of a product of tensors in graphs.
-func productArgs(opts []OpOption, ts ...*Tensor) argList {
-	r := optionsOf(opts)
-	var args argList
-	for _, t := range ts {
-		args = append(args, t)
-	}
-	return append(args, r.productOptions()...)
-}
-
 // productOptions returns those options of a product that are set, by their names in TT-NN.
-func (r *result) productOptions() (args argList) {
+func productOptions(r result) (args argList) {
 	if r.transposeA {
 		args = append(args, "transpose_a=true")
 	}
@@ -170,22 +156,21 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 // than any number. A row is the elements along the last dimension, or that of [WithDim]. In the result that dimension is 1; it is left
 // out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::argmax", []*Tensor{a},
-		argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
-			shape := a.Shape()
-			in, _, err := c.lastAlong(a, c.along())
-			if err != nil {
-				return nil, err
-			}
-			if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
-				shape[i] = 1
-			} else {
-				shape = slices.Delete(shape, i, i+1)
-			}
-			s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
-			return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
-				argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
-					return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
-				})
-		}, opts...)
+	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
+		shape := a.Shape()
+		in, _, err := c.lastAlong(a, c.along())
+		if err != nil {
+			return nil, err
+		}
+		if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
+			shape[i] = 1
+		} else {
+			shape = slices.Delete(shape, i, i+1)
+		}
+		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
+		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
+			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
+				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+			})
+	}, opts...)
 }

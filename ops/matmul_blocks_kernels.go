@@ -10,30 +10,23 @@ import (
 func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
 	args, err := k.args(c.d.dev)
 	j := job{
-		program: catalog.MatmulBlocks, function: string(c.activation), args: args, out: out, in: []*Tensor{a.Tensor, b.Tensor}, grid: k.grid,
+		program: catalog.MatmulBlocks, function: string(c.activation), args: args, out: out, in: present(a.Tensor, b.Tensor, bias), grid: k.grid,
 		buffers: k.rings(), semaphores: 4, transposed: [2]bool{a.transposed, b.transposed},
 	}
 	if k.narrow {
 		j.program = catalog.MatmulNarrow
-	}
-	if bias != nil {
-		j.in = append(j.in, bias)
 	}
 	return j, err
 }
 
 // args returns the arguments of all kernels, as kernels/matmul_blocks.h has them.
 func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
-	flag := map[bool]int{true: 1}
 	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
-	var words []uint32
-	for _, n := range []int{
-		down * k.perM, k.m, across * k.perN, k.n, k.matrices, flag[!k.one],
-		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, flag[k.bias], int(k.flags),
+	args := words(
+		down*k.perM, k.m, across*k.perN, k.n, k.matrices, int(flag(!k.one)),
+		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, int(flag(k.bias)), int(k.flags),
 		k.grid.Start.X, k.grid.Start.Y,
-	} {
-		words = append(words, uint32(n))
-	}
+	)
 	// A core's x depends on its column only, and y on its row.
 	var x, y uint32
 	for i, at := range []chip.Core{
@@ -45,5 +38,5 @@ func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
 		}
 		x, y = x|uint32(v.X)<<(6*i), y|uint32(v.Y)<<(6*i)
 	}
-	return append(words, x, y), nil
+	return append(args, x, y), nil
 }

@@ -9,12 +9,11 @@ const matmulBlock = 4
 // empty, is applied to the elements of the result.
 func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
 	j := job{
-		program: catalog.Matmul, function: function, args: []uint32{0}, out: out, in: []*Tensor{a.Tensor, b.Tensor},
-		engineArgs: []uint32{uint32(out.geo.wide), uint32(a.inner()), 0}, buffers: tiles(2, 2, 2*matmulBlock),
+		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
+		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.geo.wide, a.inner()), flag(bias != nil)), buffers: tiles(2, 2, 2*matmulBlock),
 	}
 	if bias != nil {
-		j.args[0], j.engineArgs[2] = 1, 1
-		j.in, j.buffers = append(j.in, bias), append(j.buffers, tiles(1)...)
+		j.buffers = append(j.buffers, tiles(1)...)
 	}
 	j.transpose(a, b)
 	return j

@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/reprise-tt/reprise/ops/catalog"
 )
@@ -30,7 +29,7 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 		orElse(cfg.Dilation, [2]int{1, 1}),
 	}
 	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.padding, w.dilation}
-	return d.do(ctx, "ttnn::max_pool2d", []*Tensor{images}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::max_pool2d", args, func(c *call) (*Tensor, error) {
 		positions, err := w.positions()
 		if err == nil {
 			err = w.check(images)
@@ -53,12 +52,8 @@ func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig
 // largest returns the job of a pool.
 func (w *windows) largest(out, images *Tensor, positions [2]int) job {
 	slots := w.slots(images.geo, positions)
-	outside := math.Float32bits(float32(math.Inf(-1)))
-	if images.geo.spec.DType == BFloat16 {
-		outside >>= 16
-	}
 	return job{
-		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, outside, slots),
+		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.geo.spec.DType.lowest(), slots),
 		engineArgs: []uint32{uint32(w.kernel[0] * w.kernel[1])}, buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
 	}
 }

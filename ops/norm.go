@@ -36,20 +36,15 @@ type norm struct {
 }
 
 func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (*Tensor, error) {
-	in := []*Tensor{a}
-	for _, w := range []*Tensor{n.gamma, n.beta} {
-		if w != nil {
-			in = append(in, w)
-		}
-	}
-	args := argList{a, n.eps, n.gamma}
+	args := argList{a, n.eps, optional(n.gamma)}
 	if !n.keepMean {
-		args = append(args, n.beta)
+		args = append(args, optional(n.beta))
 	}
-	return d.do(ctx, "ttnn::"+n.name, in, args, func(c *call) (*Tensor, error) { return c.norm(n, a, in) }, opts...)
+	return d.do(ctx, "ttnn::"+n.name, args, func(c *call) (*Tensor, error) { return c.norm(n, a) }, opts...)
 }
 
-func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
+func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
+	in := present(a, n.gamma, n.beta)
 	if err := floatTiles(in...); err != nil {
 		return nil, err
 	}
@@ -62,7 +57,7 @@ func (c *call) norm(n norm, a *Tensor, in []*Tensor) (*Tensor, error) {
 		return nil, fmt.Errorf("%w: eps is %v: want a number from 0 on", ErrShape, n.eps)
 	}
 	s := c.like(a)
-	args := argList{a, "LayerNormType::" + n.kind, n.eps, n.gamma, n.beta, s.Memory}
+	args := argList{a, "LayerNormType::" + n.kind, n.eps, optional(n.gamma), optional(n.beta), s.Memory}
 	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
 		return n.operation(a).job(out, a)
 	})

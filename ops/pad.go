@@ -12,7 +12,7 @@ import (
 // two dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each dimension, or is negative.
 func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
 	args := argList{a, padding, value}
-	return d.do(ctx, "ttnn::pad", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		if len(padding) != len(s.Shape) {
 			return nil, fmt.Errorf("%w: padding %v of %v: want a pair for each dimension", ErrShape, padding, s.Shape)

@@ -10,10 +10,9 @@ import (
 // layouts and memories, and copies elements unchanged. The result has the operand's layout. The error wraps [ErrShape] if the
 // tensor doesn't have the dimensions.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, argList{a, dim0, dim1},
-		func(c *call) (*Tensor, error) {
-			return c.transpose(a, dim0, dim1)
-		}, opts...)
+	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
+		return c.transpose(a, dim0, dim1)
+	}, opts...)
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
@@ -39,17 +38,16 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // 128 KiB of the operand in L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element, which
 // are those of the next rows of the result too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::permute", []*Tensor{a}, argList{a, dims},
-		func(c *call) (*Tensor, error) {
-			order := slices.Clone(dims)
-			for i := range order {
-				order[i] = fromEnd(order[i], len(order))
-			}
-			if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
-				return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
-			}
-			return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
-		}, opts...)
+	return d.do(ctx, "ttnn::permute", argList{a, dims}, func(c *call) (*Tensor, error) {
+		order := slices.Clone(dims)
+		for i := range order {
+			order[i] = fromEnd(order[i], len(order))
+		}
+		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
+			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+		}
+		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
+	}, opts...)
 }
 
 // dimension counts a dimension of a shape from 0.

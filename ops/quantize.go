@@ -14,8 +14,7 @@ import (
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := argList{a, scale, zero}
-	return d.do(ctx, "ttnn::quantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}
@@ -30,8 +29,7 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 // [Device.Quantize] rounds it. The tensor is one of Int32 in tile layout.
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
-	args := argList{a, scale, zero, toScale, toZero}
-	return d.do(ctx, "ttnn::requantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::requantize", argList{a, scale, zero, toScale, toZero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
 		}
@@ -49,8 +47,7 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as BFloat16 or what [WithDataType] says.
 // The vector unit computes in fp32. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := argList{a, scale, zero}
-	return d.do(ctx, "ttnn::dequantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
 		}

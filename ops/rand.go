@@ -15,7 +15,7 @@ import (
 // Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for numbers that are no range.
 func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
 	args := append(specArgs(s, d.id), low, high, seed)
-	return d.do(ctx, "ttnn::rand", nil, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {
 		width := high - low
 		if !(width >= 0 && width <= math.MaxFloat32) {
 			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)

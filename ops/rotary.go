@@ -26,7 +26,7 @@ const AllRows = -1
 // Float32, each is rounded. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
 	args := argList{x, cos, sin, position}
-	return d.do(ctx, "ttnn::experimental::rotary_embedding", []*Tensor{x, cos, sin}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::experimental::rotary_embedding", args, func(c *call) (*Tensor, error) {
 		if err := sameKind(x, cos, sin); err != nil {
 			return nil, err
 		}

@@ -22,15 +22,8 @@ const maxResident = 512 << 10
 // job returns the operation as a job.
 func (o rowOperation) job(out, a *Tensor) job {
 	wide, page := out.geo.wide, a.geo.pageBytes
-	in, masks, weights := []*Tensor{a}, 0, 0
-	if o.mask != nil {
-		in, masks = append(in, o.mask), 1
-	}
-	for _, w := range o.weights {
-		if w != nil {
-			in, weights = append(in, w), weights+1
-		}
-	}
+	weights := present(slices.Clone(o.weights)...)
+	in := append(present(a, o.mask), weights...)
 	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
 	resident, pages, kept := uint32(0), 2, 0
 	if n := len(in) * wide * page; n <= maxResident {
@@ -51,7 +44,7 @@ func (o rowOperation) job(out, a *Tensor) job {
 	}
 	columns := a.geo.dims[3] - (wide-1)*tileSize
 	return job{
-		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(weights), uint32(masks)}, out: out, in: in,
+		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(len(weights)), flag(o.mask != nil)}, out: out, in: in,
 		engineArgs: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...), buffers: buffers, together: wide,
 	}
 }

@@ -23,27 +23,26 @@ import (
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
 // a dimension that it doesn't have.
 func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::softmax", []*Tensor{a}, argList{a, dim},
-		func(c *call) (*Tensor, error) {
-			if err := floatTiles(a); err != nil {
-				return nil, err
-			}
-			t, back, err := c.lastAlong(a, dim)
-			if err != nil {
-				return nil, err
-			}
-			if back == nil {
-				return c.softmax(a, nil, 1)
-			}
-			out, err := c.scratch(1, t.geo.spec)
-			if err != nil {
-				return nil, err
-			}
-			if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
-				return nil, err
-			}
-			return c.movedBack(out, a, back)
-		}, opts...)
+	return d.do(ctx, "ttnn::softmax", argList{a, dim}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(a); err != nil {
+			return nil, err
+		}
+		t, back, err := c.lastAlong(a, dim)
+		if err != nil {
+			return nil, err
+		}
+		if back == nil {
+			return c.softmax(a, nil, 1)
+		}
+		out, err := c.scratch(1, t.geo.spec)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
+			return nil, err
+		}
+		return c.movedBack(out, a, back)
+	}, opts...)
 }
 
 // ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
@@ -51,34 +50,27 @@ func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOpti
 // typically has zeros, and minus infinity where an element must not count. A row must have an element that counts. The scale is a
 // number other than 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
 func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
-	in := []*Tensor{a}
-	if mask != nil {
-		in = append(in, mask)
-	}
-	return d.do(ctx, "ttnn::scale_mask_softmax", in, argList{a, scale, mask},
-		func(c *call) (*Tensor, error) {
-			return c.softmax(a, mask, scale)
-		}, opts...)
+	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
+		return c.softmax(a, mask, scale)
+	}, opts...)
 }
 
 func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
 	if !(scale >= -math.MaxFloat32 && scale <= math.MaxFloat32) || scale == 0 {
 		return nil, fmt.Errorf("%w: a scale of %v: want a finite number other than 0", ErrShape, scale)
 	}
-	in, masked := []*Tensor{a}, uint32(0)
 	if mask != nil {
-		in, masked = append(in, mask), 1
 		if err := a.fitsMask(mask); err != nil {
 			return nil, err
 		}
 	}
-	if err := floatTiles(in...); err != nil {
+	if err := floatTiles(present(a, mask)...); err != nil {
 		return nil, err
 	}
 	s := c.like(a)
-	args := argList{a, mask, scale, s.Memory}
+	args := argList{a, optional(mask), scale, s.Memory}
 	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
-		o := rowOperation{program: catalog.Softmax, args: []uint32{masked, math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
+		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, mask: mask, keeps: true}
 		return o.job(out, a)
 	})
 }

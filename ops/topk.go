@@ -18,7 +18,7 @@ import (
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
 	r := optionsOf(opts)
 	args := argList{a, k, r.along(), !r.smallest, true}
-	values, err = d.do(ctx, "ttnn::topk", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	values, err = d.do(ctx, "ttnn::topk", args, func(c *call) (*Tensor, error) {
 		if err := c.checkEach(2, a); err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 
 // function computes a function of elements that only the engines have, by its name in TT-NN.
 func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, argList{a}, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, argList{a}, func(c *call) (*Tensor, error) {
 		if err := floatTiles(a); err != nil {
 			return nil, err
 		}

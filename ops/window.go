@@ -67,9 +67,9 @@ func (w *windows) slots(a *geometry, positions [2]int) int {
 
 // args returns the arguments of Windows in kernels/windows.h. outside are the bits of the element outside of the images.
 func (w *windows) args(positions [2]int, outside uint32, slots int) []uint32 {
-	out := []uint32{uint32(w.image[0]), uint32(w.image[1]), uint32(w.channels)}
+	out := words(w.image[0], w.image[1], w.channels)
 	for _, pair := range [][2]int{positions, w.kernel, w.stride, w.padding, w.dilation} {
-		out = append(out, uint32(pair[0]), uint32(pair[1]))
+		out = append(out, words(pair[:]...)...)
 	}
 	return append(out, outside, uint32(slots))
 }
