@@ -3,13 +3,17 @@ package ops
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -195,3 +199,19 @@ func WithObserver(o Observer) Option {
 // Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
 // one decides whether operations run.
 func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
+
+//go:embed kernels/prebuilt
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
+
+func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
+	file, err := prebuilt.ELF(a, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = kernels.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
+	}
+	return kernels.Load(file)
+}

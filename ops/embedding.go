@@ -28,7 +28,8 @@ func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...
 			return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
 				t.spec.Layout, t.spec.Memory)
 		}
-		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: c.memoryOr(Interleaved(t.spec.Memory.Kind))}
+		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor}
+		s.Memory = c.memoryOr(Interleaved(t.spec.Memory.Kind))
 		if c.layout != nil {
 			s.Layout = *c.layout
 		}

@@ -59,7 +59,8 @@ func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, op
 			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			program: catalog.FillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+			program: catalog.FillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in},
+			buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
 	return err

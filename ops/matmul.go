@@ -37,7 +37,8 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 // bias is nil, or it has the operands' data type, tile layout and one row for all of the result, or for all of a matrix of it. It
 // is added to the sums before they are rounded.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::linear", append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
+	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
+	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
 		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
 		if err := floatTiles(others...); err != nil {
 			return nil, err
@@ -152,9 +153,11 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 	return s, nil
 }
 
-// ArgMax returns the index of the largest element of each row, as UInt32: the first one if several are equal. NaN is larger
-// than any number. A row is the elements along the last dimension, or that of [WithDim]. In the result that dimension is 1; it is left
-// out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
+// ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
+// are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
+// of [WithDim]. In the result that dimension is 1; it is left out if keep is false and there are
+// others. The result is row major and, unless an option says otherwise, interleaved in the
+// operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
 		shape := a.Shape()
@@ -173,4 +176,96 @@ func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOpt
 				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
 			})
 	}, opts...)
+}
+
+// matmulBlock is the number of tiles of a product that a core computes at once; kBlock in kernels/blocks.h.
+const matmulBlock = 4
+
+// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil. The function, which may be
+// empty, is applied to the elements of the result.
+func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
+	j := job{
+		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
+		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.geo.wide, a.inner()), flag(bias != nil)),
+		buffers: tiles(2, 2, 2*matmulBlock),
+	}
+	if bias != nil {
+		j.buffers = append(j.buffers, tiles(1)...)
+	}
+	j.transpose(a, b)
+	return j
+}
+
+// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows, and rows of tiles.
+func engineMatmulRows(out *Tensor, a, b operand) job {
+	d := out.geo.dims
+	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
+	j := job{
+		program: catalog.MatmulRows, out: out, in: []*Tensor{a.Tensor, b.Tensor},
+		engineArgs: []uint32{uint32(wide), uint32(inner), 0}, pieces: d[0] * d[1] * high * wide,
+		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.geo.pageBytes, 1}, ring{b.geo.pageBytes, 1}, ring{}),
+	}
+	if out.geo.spec.Layout != Tile {
+		j.program, j.together = catalog.MatmulRowsOut, wide
+		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.geo.spec.DType.Size()), ring{out.geo.pageBytes, 1}
+	}
+	j.transpose(a, b)
+	return j
+}
+
+// operand is an operand of a product: the matrices of a tensor, or those with rows and columns exchanged.
+type operand struct {
+	*Tensor
+	transposed bool
+}
+
+// operands returns those of a product of two tensors, as options say.
+func (r *result) operands(a, b *Tensor) (left, right operand) {
+	return operand{a, r.transposeA}, operand{b, r.transposeB}
+}
+
+// dims returns the dimensions of the matrices as the product has them.
+func (o operand) dims() [4]int {
+	d := o.geo.dims
+	if o.transposed {
+		d[2], d[3] = d[3], d[2]
+	}
+	return d
+}
+
+// text returns the shape for errors.
+func (o operand) text() string {
+	if o.transposed {
+		return fmt.Sprint(o.geo.spec.Shape) + " transposed"
+	}
+	return fmt.Sprint(o.geo.spec.Shape)
+}
+
+// inner returns the number of tiles of a row of a left operand.
+func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
+
+// transpose makes a job that of transposed operands, if there are any. The kernel of the engines then has flags as arguments after the
+// others, and turns tiles of a left operand.
+func (j *job) transpose(a, b operand) {
+	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
+		return
+	}
+	j.engineArgs = append(j.engineArgs, flag(a.transposed), flag(b.transposed))
+	if a.transposed {
+		j.buffers = turnRings(j.buffers)
+	}
+}
+
+// engineTurned and engineTurn are kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned tiles of a left
+// operand, and how many are turned at once.
+const engineTurned, engineTurn = 7, 4
+
+// turnRings adds the circular buffer of turned tiles to those of a product in the simple form. There is room for as many tiles of the
+// operands as are turned at once.
+func turnRings(buffers []ring) []ring {
+	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
+	for len(buffers) < engineTurned {
+		buffers = append(buffers, ring{})
+	}
+	return append(buffers, tiles(2*engineTurn)...)
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 const (
@@ -47,18 +49,22 @@ type blocking struct {
 
 // blocks cuts a product into blocks, or returns nil if the simple form is quicker.
 //
-// Each core's block is as small as the grid allows, since all cores work at the same time: the height of the result in tiles
-// divided by the rows of cores, and the width by the columns. If there is one right matrix, the rows of all left ones are those
-// of one matrix, unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row of the grid needs the same
-// tiles of the left operand and a column those of the right one, so each tile is read from DRAM once for all blocks of a turn; in
-// the simple form it is read once for every four tiles of the result that need it.
+// Each core's block is as small as the grid allows, since all cores work at the same time: the
+// height of the result in tiles divided by the rows of cores, and the width by the columns. If
+// there is one right matrix, the rows of all left ones are those of one matrix, unless they are
+// transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row
+// of the grid needs the same tiles of the left operand and a column those of the right one, so each
+// tile is read from DRAM once for all blocks of a turn; in the simple form it is read once for
+// every four tiles of the result that need it.
 //
-// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the next ones arrive meanwhile. Dst
-// has room for four sums of 32 bits in each of its halves, of which one is computed while the other is packed. A tile of the left
-// operand stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. The tiles of a block's first part
-// are used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make a pass; if that isn't all,
-// there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them. A pass has at
-// least passTiles indices, so that moving the sums takes less time than computing them.
+// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the
+// next ones arrive meanwhile. Dst has room for four sums of 32 bits in each of its halves, of which
+// one is computed while the other is packed. A tile of the left operand stays in SrcB for all tiles
+// of its row, so a part of a block is as wide as possible. The tiles of a block's first part are
+// used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make
+// a pass; if that isn't all, there is room for two passes, so that tiles of the next one arrive,
+// and sums of 32 bits are kept between them. A pass has at least passTiles indices, so that moving
+// the sums takes less time than computing them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.geo.spec.DType == BFloat8B
@@ -193,4 +199,39 @@ func (k *blocking) rings() []ring {
 		r = append(r, ring{k.leftBytes, steps * k.perM})
 	}
 	return r
+}
+
+// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
+func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
+	args, err := k.args(c.d.dev)
+	j := job{
+		program: catalog.MatmulBlocks, function: string(c.activation), args: args, out: out, in: present(a.Tensor, b.Tensor, bias), grid: k.grid,
+		buffers: k.rings(), semaphores: 4, transposed: [2]bool{a.transposed, b.transposed},
+	}
+	if k.narrow {
+		j.program = catalog.MatmulNarrow
+	}
+	return j, err
+}
+
+// args returns the arguments of all kernels, as kernels/matmul_blocks.h has them.
+func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
+	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
+	args := words(
+		down*k.perM, k.m, across*k.perN, k.n, k.matrices, int(flag(!k.one)),
+		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, int(flag(k.bias)), int(k.flags),
+		k.grid.Start.X, k.grid.Start.Y,
+	)
+	// A core's x depends on its column only, and y on its row.
+	var x, y uint32
+	for i, at := range []chip.Core{
+		k.grid.Start, {X: k.grid.Start.X + min(1, across-1), Y: k.grid.Start.Y + min(1, down-1)}, k.grid.End,
+	} {
+		v, err := d.Virtual(at)
+		if err != nil {
+			return nil, err
+		}
+		x, y = x|uint32(v.X)<<(6*i), y|uint32(v.Y)<<(6*i)
+	}
+	return append(args, x, y), nil
 }

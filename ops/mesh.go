@@ -98,19 +98,20 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) argLi
 	return err
 }
 
-// do runs a function for the user.
-func (m *Mesh) do(ctx context.Context, name string, args func(i int) argList, f func(context.Context) ([]*Tensor, error)) error {
-	err := m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {
-		out, err := f(ctx)
-		if err != nil {
+// make runs a function for the user, which makes a tensor.
+func (m *Mesh) make(ctx context.Context, name string, args func(i int) argList,
+	f func(context.Context) (*MeshTensor, error)) (out *MeshTensor, err error) {
+	err = m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {
+		if out, err = f(ctx); err != nil {
 			for _, d := range m.chips {
 				d.captures.failed(name, err)
 			}
+			return nil, err
 		}
-		return out, err
+		return out.parts, nil
 	})
 	if err != nil {
-		return &opError{name, err}
+		return nil, &opError{name, err}
 	}
-	return nil
+	return out, nil
 }

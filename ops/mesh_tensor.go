@@ -22,17 +22,9 @@ func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
 
 // Empty allocates a tensor on all chips.
-func (m *Mesh) Empty(ctx context.Context, s Spec) (t *MeshTensor, err error) {
-	err = m.do(ctx, "ttnn::empty", func(i int) argList { return specArgs(s, i) }, func(ctx context.Context) ([]*Tensor, error) {
-		if t, err = m.create(ctx, s); err != nil {
-			return nil, err
-		}
-		return t.parts, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
+	return m.make(ctx, "ttnn::empty", func(i int) argList { return specArgs(s, i) },
+		func(ctx context.Context) (*MeshTensor, error) { return m.create(ctx, s) })
 }
 
 // create allocates a tensor as part of an operation.

@@ -50,6 +50,23 @@ func tiles(counts ...int) []ring {
 	return out
 }
 
+// words returns numbers as arguments of kernels.
+func words(n ...int) []uint32 {
+	out := make([]uint32, len(n))
+	for i, v := range n {
+		out[i] = uint32(v)
+	}
+	return out
+}
+
+// flag returns 1 for true.
+func flag(on bool) uint32 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
 // rings returns circular buffers of so many pages each.
 func rings(pages int, sizes ...int) []ring {
 	out := make([]ring, len(sizes))

@@ -98,7 +98,8 @@ func (t *Tensor) arg() graph.Arg {
 	}
 }
 
-// Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]). Operations that are in the queue still use it, and traces hold it.
+// Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]).
+// Operations that are in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -133,7 +133,8 @@ func topK(k int, smallest bool, out, a, indices *Tensor) job {
 		rows = min(tileSize, out.geo.dims[2])
 	}
 	return job{
-		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices}, pieces: out.geo.pages / out.geo.wide,
+		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices},
+		pieces:  out.geo.pages / out.geo.wide,
 		buffers: []ring{{max(out.geo.pageBytes, a.geo.pageBytes, indices.geo.pageBytes), 1}, {12 * k * rows, 1}},
 	}
 }

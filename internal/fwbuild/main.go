@@ -1,15 +1,18 @@
-// Command fwbuild compiles the programs that run on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), the relay of command queues over Ethernet (dispatch/firmware/relay), and the kernels that come with
-// Reprise (kernels), its operations (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its benchmarks (bench).
-// go generate runs it in those packages:
+// Command fwbuild compiles the programs that run on the chips: the base firmware and the
+// command-queue kernels (dispatch/firmware), the relay of command queues over Ethernet
+// (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), its operations
+// (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its
+// benchmarks (bench). go generate runs it in those packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|words|hwtest|bench|ops...
 //
-// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
-// [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
-// -check it writes nothing, and fails if the committed images differ from what it built. With -only it makes the images whose
-// names, such as blackhole/compute/matmul, match, and leaves the others alone. ELF files are committed in an archive for each chip
-// ([images.Pack]); what is compared is their content, since compressed bytes depend on the version of compress/gzip.
+// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
+// Kernels are made by [kernels.CompileELF]. The output depends on the sources and the compiler
+// only: it has no paths, times or build ids. With -check it writes nothing, and fails if the
+// committed images differ from what it built. With -only it makes the images whose names, such as
+// blackhole/compute/matmul, match, and leaves the others alone. ELF files are committed in an
+// archive for each chip ([images.Pack]); what is compared is their content, since compressed bytes
+// depend on the version of compress/gzip.
 package main
 
 import (

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh/topology"
@@ -20,9 +21,7 @@ import (
 func open(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -40,15 +39,11 @@ func emulated(t *testing.T, m *sim.Machine) *sim.Machine {
 func testTunnel(t *testing.T, d *kmd.Device) {
 	ctx := t.Context()
 	tun, err := topology.OpenTunnel(d, chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer tun.Close()
 	worker, dram := chip.XY{X: 18, Y: 18}, chip.XY{X: 0, Y: 0}
 	for i := range uint32(10) {
-		if err := tun.Store32(ctx, worker, 0x20000+uint64(4*i), i*i); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, tun.Store32(ctx, worker, 0x20000+uint64(4*i), i*i))
 		if v, err := tun.Load32(ctx, worker, 0x20000+uint64(4*i)); err != nil || v != i*i {
 			t.Fatalf("%d, %v: want %d", v, err, i*i)
 		}
@@ -58,9 +53,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 		for i := range data {
 			data[i] = byte(i*7 + i>>8)
 		}
-		if err := tun.Write(ctx, xy, 0x30020, data); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, tun.Write(ctx, xy, 0x30020, data))
 		if err := tun.Read(ctx, xy, 0x30020, got); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("tile %v: other bytes were read than written; %v", xy, err)
 		}
@@ -88,9 +81,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
 	fn := drivertest.New(chip.Wormhole)
 	drv, err := driver.New(driver.Config{Arch: chip.Wormhole, Functions: []driver.Function{fn}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { drv.Close() })
 	tile := chip.XY{X: 9, Y: 6}
 	put := func(addr uint64, v uint32) {
@@ -116,9 +107,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	}()
 	defer func() { stop(); <-ended }()
 	tun, err := topology.OpenTunnel(open(t, modelled{drv.Node(0)}), tile, topology.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer tun.Close()
 	if v, err := tun.Load32(t.Context(), chip.XY{X: 18, Y: 18}, 0); err != nil || v != 0xC0FFEE {
 		t.Errorf("%#x, %v", v, err)
@@ -135,9 +124,7 @@ func (m modelled) String() string  { return m.n.String() }
 func TestTunnelWithoutAnswer(t *testing.T) {
 	m := emulated(t, sim.N300(sim.LinkFault("link-down=0:8"), sim.LinkFault("link-down=0:9")))
 	tun, err := topology.OpenTunnel(open(t, m.Card(0)), chip.XY{X: 9, Y: 6}, topology.Place{X: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer tun.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

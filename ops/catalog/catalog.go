@@ -158,14 +158,3 @@ func Page() string {
 	}
 	return text
 }
-
-// String returns the name of the program, unless an operation gives it another one: that of a function or of the kernel that computes.
-func (p *Program) String() string {
-	switch {
-	case p.Title != "":
-		return p.Title
-	case p.Engine != nil:
-		return p.Engine.Name
-	}
-	return p.Reader
-}

@@ -35,7 +35,8 @@ var (
 		Buffers: []Content{Result, Left, Left, Left, None, None, None, Left},
 	}}
 	matmulBlocks = &Engine{
-		Name: "matmul_blocks", Types: weights, Functions: activations, Buffers: []Content{Result, Left, Right, Left, Left, Wide}, Unpacked: []int{5},
+		Name: "matmul_blocks", Types: weights, Functions: activations, Unpacked: []int{5},
+		Buffers: []Content{Result, Left, Right, Left, Left, Wide},
 		Transposed: &Engine{
 			Name: "matmul_blocks_transposed", Types: weights, Functions: activations, Packs: true, Unpacked: []int{5},
 			Buffers: []Content{Result, Left, Right, Left, Left, Wide, None, Left},
@@ -69,10 +70,12 @@ var (
 	Where          = &Program{Reader: tileReader, Result: FloatTiles,
 		Engine: &Engine{Name: "where", Types: floats, Buffers: usual, Exact: []int{1, 2, 3}}}
 
-	Reduce  = &Program{Reader: "reduce_reader", Result: FloatTiles, Engine: &Engine{Name: "reduce", Types: floats, Buffers: usual}}
-	Fold    = &Program{Reader: "fold_reader", Result: FloatTiles, Engine: &Engine{Name: "fold", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
+	Reduce = &Program{Reader: "reduce_reader", Result: FloatTiles, Engine: &Engine{Name: "reduce", Types: floats, Buffers: usual}}
+	Fold   = &Program{Reader: "fold_reader", Result: FloatTiles,
+		Engine: &Engine{Name: "fold", Types: floats, Buffers: usual, Exact: []int{1, 2}}}
 	Softmax = &Program{Reader: "row_reader", Result: FloatTiles, Engine: &Engine{
-		Name: "softmax", Types: floats, Buffers: []Content{Result, Left, Left, Left, Wide, Wide, Wide}, Unpacked: []int{4, 5, 6}, Exact: []int{1, 2, 3},
+		Name: "softmax", Types: floats, Unpacked: []int{4, 5, 6}, Exact: []int{1, 2, 3},
+		Buffers: []Content{Result, Left, Left, Left, Wide, Wide, Wide},
 	}}
 	Norm = &Program{Reader: "row_reader", Result: FloatTiles, Engine: &Engine{
 		Name: "norm", Types: floats, Buffers: []Content{Result, Left, Left, Left, Wide, Wide}, Unpacked: []int{4, 5}, Exact: []int{1, 2, 3},
@@ -89,9 +92,10 @@ var (
 	FillCache   = &Program{Reader: "fill_cache"}
 	Gather      = &Program{Reader: "gather", Result: InTiles}
 
-	Typecast = &Program{Reader: tileReader, Engine: &Engine{Name: "typecast", Converts: true, Buffers: usual, Exact: []int{1, 2}, Types: []Types{
-		{bf16, bf16, fp32}, {bf16, bf16, int32s}, {fp32, fp32, bf16}, {fp32, fp32, int32s}, {int32s, int32s, bf16}, {int32s, int32s, fp32},
-	}}}
+	Typecast = &Program{Reader: tileReader, Engine: &Engine{Name: "typecast", Converts: true, Buffers: usual, Exact: []int{1, 2},
+		Types: []Types{
+			{bf16, bf16, fp32}, {bf16, bf16, int32s}, {fp32, fp32, bf16}, {fp32, fp32, int32s}, {int32s, int32s, bf16}, {int32s, int32s, fp32},
+		}}}
 	Convert  = &Program{Reader: "convert"}
 	Quantize = &Program{Reader: tileReader, Result: EngineTiles, Engine: &Engine{
 		Name: "quantize", Buffers: usual, Exact: []int{1, 2},

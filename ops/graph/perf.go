@@ -39,10 +39,12 @@ type perfRow struct {
 	window  string // of a convolution: height and width
 }
 
-// WritePerformance writes the report's times as the performance report that tt-metal's profiler writes
-// (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each operation that a device ran, as
-// often as it ran. Durations are from when the programs before were done to when the operation's kernels were; columns of single
-// processors are those of zones that are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL), and empty without. Products have the fidelity of this module's kernels, HiFi4.
+// WritePerformance writes the report's times as the performance report that tt-metal's profiler
+// writes (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each
+// operation that a device ran, as often as it ran. Durations are from when the programs before were
+// done to when the operation's kernels were; columns of single processors are those of zones that
+// are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL),
+// and empty without. Products have the fidelity of this module's kernels, HiFi4.
 func (r *Report) WritePerformance(w io.Writer) error {
 	rows := r.perfRows()
 	ins := 2 // tt-perf-report reads the columns of two

@@ -140,7 +140,8 @@ func (r *Report) Encode(w io.Writer) error {
 	}
 	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g,
 		MeshMapping: r.MeshMapping,
-		Metadata:    map[string]any{}, PagesByAddress: r.PagesByAddress, OperationBuffers: r.OperationBuffers, Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
+		Metadata:    map[string]any{}, PagesByAddress: r.PagesByAddress, OperationBuffers: r.OperationBuffers,
+		Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
 	for k, v := range r.Metadata.More {
 		out.Metadata[k] = v
 	}

@@ -74,7 +74,8 @@ var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetens
 	}}
 
 var integer = recipe{"integer", "examples/digits/weights.bin",
-	options{seed: 1998, epochs: 100, batch: 16, rate: 0.05, momentum: 0.9, decay: 3e-4, shift: 0.5, bend: 0.1}, func(images []digits.Image, o options) (trained, error) {
+	options{seed: 1998, epochs: 100, batch: 16, rate: 0.05, momentum: 0.9, decay: 3e-4, shift: 0.5, bend: 0.1},
+	func(images []digits.Image, o options) (trained, error) {
 		m := train(images, o, newIntegerModel)
 		n, err := quantise(m, images)
 		if err != nil {

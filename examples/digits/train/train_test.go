@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/internal/rng"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
@@ -21,17 +22,11 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	}
 	for _, r := range []recipe{convolutional, integer} {
 		path := filepath.Join(t.TempDir(), "weights")
-		if err := r.write(io.Discard, path); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, r.write(io.Discard, path))
 		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		want, err := os.ReadFile(filepath.Join("../../..", r.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d bytes that differ from the %d of %s; run go run ./examples/digits/train", len(got), len(want), r.file)
 		}
@@ -42,9 +37,7 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 // changes: in each layer of the first, the middle and the last weight, and another one.
 func checkGradients(t *testing.T, newModel func(*rng.Source) *model, other int) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	m := train(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0}, newModel)
 	x := make([]float64, digits.Pixels)
 	ink(x, &images[7])
@@ -90,9 +83,7 @@ func TestExp(t *testing.T) {
 
 func TestWarpWithoutLimitsIsTheImage(t *testing.T) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	src := rng.Source(1)
 	x := make([]float64, digits.Pixels)
 	warp(x, &images[0], 0, 0, &src)
