@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/mesh/hosts"
@@ -24,9 +25,7 @@ import (
 func acrossHosts(t *testing.T, spec chip.Machine, n int, f func(ctx context.Context, e *hosts.Local, m *sim.Machine) error) []error {
 	t.Helper()
 	engines, err := hosts.InProcess(n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	listeners, addresses := make([]net.Listener, n), make([]string, n)
 	for i := range listeners {
 		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -122,16 +121,10 @@ func TestAcross(t *testing.T) {
 	} {
 		whole := sim.NewMachine(tc.spec)
 		m, err := mesh.Open(t.Context(), mesh.Cards(whole.Cards()...), tc.shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		want, err := reduced(t.Context(), m, func(tr *reprise.Trace) error { return tr.Replay(t.Context()) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(m.Close(t.Context()), whole.Close()); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
+		devtest.Must(t, errors.Join(m.Close(t.Context()), whole.Close()))
 		for _, n := range tc.parts {
 			got := make([]map[string][]byte, n)
 			for i, err := range acrossHosts(t, tc.spec, n, func(ctx context.Context, e *hosts.Local, machine *sim.Machine) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -96,23 +97,17 @@ func TestOneAddressEverywhere(t *testing.T) {
 		var live []owned
 		defer func() {
 			for _, o := range live {
-				if err := o.buf.Release(); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, o.buf.Release())
 			}
 			for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-				if err := b.mesh.InStep(k); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, b.mesh.InStep(k))
 			}
 		}()
 		apart := false
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			if len(live) > 0 && rapid.Bool().Draw(t, "free") {
 				i := rapid.IntRange(0, len(live)-1).Draw(t, "which")
-				if err := live[i].buf.Release(); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, live[i].buf.Release())
 				live = append(live[:i], live[i+1:]...)
 				continue
 			}
@@ -122,9 +117,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 			buf, err := meshes[n].NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{
 				Kind: kind, PageSize: 64, Size: 64 * rapid.IntRange(1, 5000).Draw(t, "pages"), Name: "b",
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			for _, c := range meshes[n].Chips() {
 				one := buf.On(c)
 				if one.Addr() != buf.Addr() {
@@ -145,9 +138,7 @@ func TestOneAddressEverywhere(t *testing.T) {
 			}
 			live = append(live, owned{meshes[n], buf})
 			if !apart {
-				if err := b.mesh.InStep(kind); err != nil {
-					t.Fatal(err)
-				}
+				devtest.Must(t, b.mesh.InStep(kind))
 			}
 		}
 	})

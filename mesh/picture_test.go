@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/mesh/topology"
 )
 
@@ -29,9 +30,7 @@ func graphOf(t *testing.T, m chip.Machine) *topology.Graph {
 	for i := range m.Chips {
 		c := &m.Chips[i]
 		top, err := chip.New(m.Arch, c.Harvesting)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		out := topology.Chip{Name: fmt.Sprintf("0000:%02x:00.0", i+1), Serial: fmt.Sprintf("%016X", c.Serial())}
 		for xy := range top.Tiles(chip.Ethernet) {
 			if !top.Tile(xy).Harvested {
@@ -55,9 +54,7 @@ func graphOf(t *testing.T, m chip.Machine) *topology.Graph {
 func drawn(t *testing.T, g *topology.Graph) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Draw(&b, g); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, Draw(&b, g))
 	for d := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return b.String()
@@ -111,9 +108,7 @@ func apart(t *testing.T, name, svg string) {
 	var all []label
 	number := func(s string) float64 {
 		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		return v
 	}
 	box := regexp.MustCompile(`viewBox="0 0 (\d+) (\d+)"`).FindStringSubmatch(svg)
@@ -162,14 +157,10 @@ func TestDrawFaults(t *testing.T) {
 	}
 	const golden = "testdata/n300.svg"
 	if *updatePicture {
-		if err := os.WriteFile(golden, []byte(svg), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(golden, []byte(svg), 0o666))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if d := cmp.Diff(string(want), svg); d != "" {
 		t.Errorf("the picture (-want +got), -update-picture renews it:\n%s", d)
 	}

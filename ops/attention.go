@@ -5,13 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
-)
-
-// Kernels of attention.
-const (
-	kernelAttentionReader = "attention_reader"
-	kernelAttentionWriter = "attention_writer"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // attentionColumns is the number of tiles of values in a block, attentionChunk that of tiles of keys whose scores are in L1 at once;
@@ -43,7 +37,7 @@ type Attention struct {
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor, a Attention, opts ...OpOption) (*Tensor, error) {
-	return d.attention(ctx, "ttnn::transformer::scaled_dot_product_attention", q, k, v, 0, a, false, opts)
+	return d.attention(ctx, attention{Attention: a, name: "scaled_dot_product_attention", q: q, k: k, v: v}, opts)
 }
 
 // ScaledDotProductAttentionDecode is [Device.ScaledDotProductAttention] of queries at positions position, position+1, ... against
@@ -55,49 +49,46 @@ func (d *Device) ScaledDotProductAttention(ctx context.Context, q, k, v *Tensor,
 func (d *Device) ScaledDotProductAttentionDecode(ctx context.Context, q, k, v *Tensor, position int, a Attention,
 	opts ...OpOption) (*Tensor, error) {
 	a.Causal = true
-	return d.attention(ctx, "ttnn::transformer::scaled_dot_product_attention_decode", q, k, v, position, a, true, opts)
+	return d.attention(ctx, attention{a, "scaled_dot_product_attention_decode", q, k, v, position, true}, opts)
 }
 
-func (d *Device) attention(ctx context.Context, name string, q, k, v *Tensor, position int, a Attention, decode bool,
-	opts []OpOption) (*Tensor, error) {
-	in := []*Tensor{q, k, v}
-	if a.Mask != nil {
-		in = append(in, a.Mask)
-	}
-	args := func() []graph.Arg {
-		return []graph.Arg{q.arg(), k.arg(), v.arg(), a.Mask.arg(), text(a.Causal), text(a.Scale), text(position)}
-	}
-	return d.do(ctx, name, in, args, func(c *call) (*Tensor, error) {
+// attention is a call of Attention.
+type attention struct {
+	Attention
+	name     string
+	q, k, v  *Tensor
+	position int
+	decode   bool
+}
+
+func (d *Device) attention(ctx context.Context, a attention, opts []OpOption) (*Tensor, error) {
+	args := argList{a.q, a.k, a.v, optional(a.Mask), a.Causal, a.Scale, a.position}
+	return d.do(ctx, "ttnn::transformer::"+a.name, args, func(c *call) (*Tensor, error) {
+		in := present(a.q, a.k, a.v, a.Mask)
 		if err := sameKind(in...); err != nil {
 			return nil, err
 		}
-		if err := a.fits(q.geo, k.geo, v.geo, position); err != nil {
+		if err := a.fits(); err != nil {
 			return nil, err
 		}
-		if c.param != "" && !decode {
+		if c.param != "" && !a.decode {
 			return nil, fmt.Errorf("%w: only decoding has a position that could be parameter %q", ErrNoParam, c.param)
 		}
-		dims := q.geo.dims
-		s := Spec{Shape: []int{dims[0], dims[1], dims[2], v.geo.dims[3]}, DType: q.geo.spec.DType, Layout: Tile}
-		s.Memory = c.memoryLike(q, s.Shape, Tile)
-		return c.deviceOp("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
-			return c.run(a.job(out, position, in))
-		})
+		dims := a.q.geo.dims
+		s := c.shaped(a.q, []int{dims[0], dims[1], dims[2], a.v.geo.dims[3]})
+		return c.compute("ttnn::prim::sdpa", "SDPAOperation", args, s, func(out *Tensor) job { return a.job(out, in) })
 	}, opts...)
 }
 
 // fits checks shapes.
-func (a *Attention) fits(q, k, v *geometry, position int) error {
-	x, y, z := q.dims, k.dims, v.dims
+func (a *attention) fits() error {
+	x, y, z := a.q.geo.dims, a.k.geo.dims, a.v.geo.dims
 	if y[0] != x[0] || z[0] != x[0] || x[1]%y[1] != 0 || z[1] != y[1] || z[2] != y[2] || y[3] != x[3] {
-		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, keys as wide as queries, and a value for each key",
-			ErrShape, q.spec.Shape, k.spec.Shape, v.spec.Shape)
+		return fmt.Errorf("%w: queries of %v, keys of %v and values of %v: want the same batches, a multiple of the keys' heads, "+
+			"keys as wide as queries, and a value for each key", ErrShape, a.q.geo.spec.Shape, a.k.geo.spec.Shape, a.v.geo.spec.Shape)
 	}
-	if position < 0 || position+x[2] > y[2] && a.Causal {
-		return fmt.Errorf("%w: %d queries at position %d, and %d keys: want a key for each position", ErrShape, x[2], position, y[2])
+	if a.position < 0 || a.position+x[2] > y[2] && a.Causal {
+		return fmt.Errorf("%w: %d queries at position %d, and %d keys: want a key for each position", ErrShape, x[2], a.position, y[2])
 	}
 	if a.Mask == nil {
 		return nil
@@ -110,29 +101,17 @@ func (a *Attention) fits(q, k, v *geometry, position int) error {
 }
 
 // job returns the job of an attention; in are queries, keys, values, and the mask if there is one.
-func (a *Attention) job(out *Tensor, position int, in []*Tensor) job {
-	q, k, v := in[0].geo, in[1].geo, in[2].geo
-	flag := func(b bool) uint32 {
-		if b {
-			return 1
-		}
-		return 0
-	}
+func (a *attention) job(out *Tensor, in []*Tensor) job {
+	q, k, v := a.q.geo, a.k.geo, a.v.geo
 	causal, masked, scale := flag(a.Causal), flag(a.Mask != nil), a.Scale
 	if scale == 0 {
 		scale = float32(1 / math.Sqrt(float64(q.dims[3])))
 	}
-	const wide = 4 * tileSize * tileSize // bytes of a tile of fp32
-	page := q.pageBytes
 	return job{
-		kernel: kernelAttentionReader, writer: kernelAttentionWriter, params: []uint32{uint32(position)}, args: []uint32{causal, masked},
-		pieces: q.dims[0] * q.dims[1] * q.high, out: out, in: in,
-		engine: &engineKernel{name: "attention", args: []uint32{
-			uint32(q.wide), uint32(v.wide), uint32(q.dims[2]), uint32(q.high), uint32(k.dims[2]), causal, masked, math.Float32bits(scale),
-		}},
-		buffers: []ring{
-			{page, 2}, {page, q.wide}, {page, 2 * k.wide}, {page, 2 * attentionColumns}, {page, 2}, {page, 2}, // from outside
-			{wide, attentionChunk}, {page, attentionChunk}, {wide, 1}, {wide, 1}, {wide, 1}, {wide, attentionColumns}, {wide, 1}, {wide, 2 * v.wide}, // of the engines
-		},
+		program: catalog.Attention, params: words(a.position), args: []uint32{causal, masked}, pieces: q.dims[0] * q.dims[1] * q.high,
+		out: out, in: in,
+		engineArgs: append(words(q.wide, v.wide, q.dims[2], q.high, k.dims[2]), causal, masked, math.Float32bits(scale)),
+		buffers: tiles(2, q.wide, 2*k.wide, 2*attentionColumns, 2, 2, // from outside
+			attentionChunk, attentionChunk, 1, 1, 1, attentionColumns, 1, 2*v.wide), // of the engines
 	}
 }

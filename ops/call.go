@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
@@ -15,48 +16,46 @@ import (
 type call struct {
 	ctx context.Context
 	d   *Device
+	to  runner
 	result
-	planned []*Tensor // scratch memory of an operation without dispatch
-	others  []*Tensor // results after the first one, for graphs: set when the functions inside have ended
+	quiet  bool      // nobody hears of functions
+	others []*Tensor // results after the first one, for graphs: set when the functions inside have ended
 }
 
-// internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
-type internalCall struct{}
-
 // takesBlocks are the operations that take tensors of BFloat8B, by their names in graphs.
-var takesBlocks = map[string]bool{"ttnn::matmul": true, "ttnn::linear": true, "ttnn::from_device": true,
-	"ttnn::copy_host_to_device_tensor": true}
+var takesBlocks = []string{"ttnn::matmul", "ttnn::linear", "ttnn::from_device", "ttnn::copy_host_to_device_tensor"}
 
-// do runs an operation for the user. name is the function's name in graphs, in are its tensors.
-func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() []graph.Arg, f func(*call) (*Tensor, error),
-	opts ...OpOption) (*Tensor, error) {
+// do runs an operation for the user. name is the function's name in graphs; the tensors among its arguments must be usable.
+func (d *Device) do(ctx context.Context, name string, args argList, f func(*call) (*Tensor, error), opts ...OpOption) (*Tensor, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d}
-	for _, o := range opts {
-		o(&c.result)
+	c := &call{ctx: context.WithValue(ctx, internalCall{}, true), d: d, to: d.runnerLocked(), result: optionsOf(opts)}
+	c.quiet = len(d.observers) == 0 && !d.captures.active()
+	check := func(t *Tensor) error {
+		if err := t.checkLocked(d); err != nil {
+			return &opError{name, err}
+		}
+		if t.geo.spec.DType == BFloat8B && !slices.Contains(takesBlocks, name) {
+			return &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+		}
+		return nil
 	}
-	if c.into != nil {
-		if slices.Contains(in, c.into) {
+	for t := range args.tensors {
+		if c.into != nil && t == c.into {
 			return nil, &opError{name, fmt.Errorf("%w: the result can't go into an operand", ErrMemory)}
 		}
-		in = append(slices.Clip(in), c.into)
-	}
-	for _, t := range in {
-		if err := t.checkLocked(d); err != nil {
-			return nil, &opError{name, err}
+		if err := check(t); err != nil {
+			return nil, err
 		}
-		if t.geo.spec.DType == BFloat8B && !takesBlocks[name] {
-			return nil, &opError{name, fmt.Errorf("%w: %v is for the right operand of a product", ErrDataType, BFloat8B)}
+	}
+	if c.into != nil {
+		if err := check(c.into); err != nil {
+			return nil, err
 		}
 	}
 	t, err := c.function(name, args, func() (*Tensor, error) {
 		t, err := f(c)
-		err = c.releasePlanned(err)
-		if err == nil && d.blocking && d.rec == nil && !d.captures.noDispatch() {
-			err = d.q.Wait(c.ctx)
-		}
-		if err != nil {
+		if err = c.to.finish(c.ctx, err); err != nil {
 			d.captures.failed(name, err)
 		}
 		return t, err
@@ -72,26 +71,27 @@ func (d *Device) do(ctx context.Context, name string, in []*Tensor, args func() 
 }
 
 // function runs a function that graphs and Observers record. A function that hangs has no end in graphs.
-func (c *call) function(name string, args func() []graph.Arg, f func() (*Tensor, error)) (*Tensor, error) {
-	return c.observed(name, func() []string { return texts(args()) }, func() (*Tensor, error) { return c.captured(name, args, f) })
-}
-
-// texts returns the texts of arguments.
-func texts(args []graph.Arg) []string {
-	out := make([]string, len(args))
-	for i, a := range args {
-		out[i] = a.Text
+func (c *call) function(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
+	if c.quiet {
+		return f()
 	}
-	return out
+	before, end := c.ctx, func(error) {}
+	if len(c.d.observers) > 0 {
+		c.ctx, end = c.d.observers.begin(c.ctx, c.d.id, name, args.texts())
+	}
+	t, err := c.captured(name, args, f)
+	end(err)
+	c.ctx = before
+	return t, err
 }
 
 // captured runs a function that graphs record.
-func (c *call) captured(name string, args func() []graph.Arg, f func() (*Tensor, error)) (*Tensor, error) {
+func (c *call) captured(name string, args argList, f func() (*Tensor, error)) (*Tensor, error) {
 	captures := &c.d.captures
 	if !captures.active() {
 		return f()
 	}
-	captures.begin(name, args())
+	captures.begin(name, args.graph())
 	t, err := f()
 	var h *dispatch.HangError
 	switch {
@@ -109,25 +109,27 @@ func (c *call) captured(name string, args func() []graph.Arg, f func() (*Tensor,
 }
 
 // deviceOp allocates the result and computes it with one program. class is the name of TT-NN's class for the operation.
-func (c *call) deviceOp(name, class string, args func() []graph.Arg, s Spec, run func(out *Tensor) error) (*Tensor, error) {
+func (c *call) deviceOp(name, class string, args argList, s Spec, run func(out *Tensor) error) (*Tensor, error) {
+	inside := func() (*Tensor, error) {
+		out, err := c.output(s)
+		if err != nil {
+			return nil, err
+		}
+		if err := run(out); err != nil {
+			if c.into == nil {
+				err = c.discard(err, out)
+			}
+			return nil, err
+		}
+		return out, nil
+	}
+	if c.quiet {
+		return inside()
+	}
 	if c.d.separateRepeat {
 		class = "Device Operation"
 	}
-	return c.function(name, args, func() (*Tensor, error) {
-		return c.function(class, func() []graph.Arg { return []graph.Arg{text(name), text(shapeText(s.Shape))} }, func() (*Tensor, error) {
-			out, err := c.output(s)
-			if err != nil {
-				return nil, err
-			}
-			if err := run(out); err != nil {
-				if c.into == nil {
-					err = c.discard(err, out)
-				}
-				return nil, err
-			}
-			return out, nil
-		})
-	})
+	return c.function(name, args, func() (*Tensor, error) { return c.function(class, argList{name, s.Shape}, inside) })
 }
 
 // output returns the tensor for the result: that of Into, or a new one.
@@ -148,32 +150,31 @@ func (c *call) create(s Spec) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.function(c.d.createName(), func() []graph.Arg { return specArgs(s, c.d.id) }, func() (*Tensor, error) {
+	inside := func() (*Tensor, error) {
 		c.d.lastID++
 		t := &Tensor{d: c.d, id: c.d.lastID, geo: g}
-		cfg := g.config(fmt.Sprintf("tensor %d", t.id))
-		if c.d.captures.noDispatch() {
-			var err error
-			t.plan, err = c.d.captures.allocate(c.d, g, cfg)
-			return t, err
-		}
-		if err := c.d.refuseLocked(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes",
-			reprise.ErrInCapture)); err != nil {
-			return nil, err
-		}
-		b, err := c.d.dev.NewBuffer(cfg)
-		if err != nil {
-			return nil, err
-		}
-		t.buf = b
-		return t, nil
-	})
+		return t, c.to.allocate(t, g.config(fmt.Sprintf("tensor %d", t.id)))
+	}
+	if c.quiet {
+		return inside()
+	}
+	return c.function(c.d.createName(), specArgs(s, c.d.id), inside)
 }
 
 // discard releases a tensor because of an error, and returns that error.
 func (c *call) discard(err error, t *Tensor) error {
 	if free := t.releaseLocked(); free != nil {
 		return errors.Join(err, free)
+	}
+	return err
+}
+
+// release releases intermediate tensors, after an error if it isn't nil, and returns the first error.
+func (c *call) release(err error, ts []*Tensor) error {
+	for _, t := range ts {
+		if free := t.releaseLocked(); err == nil {
+			err = free
+		}
 	}
 	return err
 }
@@ -189,4 +190,74 @@ func (c *call) memoryLike(t *Tensor, shape []int, l Layout) MemoryConfig {
 		return Interleaved(s.Memory.Kind)
 	}
 	return s.Memory
+}
+
+// like returns the spec of a result that is like an operand.
+func (c *call) like(t *Tensor) Spec {
+	s := t.geo.spec.clone()
+	s.Memory = c.memoryLike(t, s.Shape, s.Layout)
+	return s
+}
+
+// shaped returns the spec of a result that is like an operand, of another shape.
+func (c *call) shaped(t *Tensor, shape []int) Spec {
+	s := t.geo.spec
+	s.Shape, s.Memory = shape, c.memoryLike(t, shape, s.Layout)
+	return s
+}
+
+// memoryOr returns the memory configuration that the option says, or another one.
+func (c *call) memoryOr(m MemoryConfig) MemoryConfig {
+	if c.memory != nil {
+		return c.memory.clone()
+	}
+	return m
+}
+
+// checkEach returns an error unless the tensors for several results, if there are any, can take them.
+func (c *call) checkEach(results int, a *Tensor) error {
+	if c.into != nil || c.each != nil && len(c.each) != results {
+		return fmt.Errorf("%w: there are %d results, and %d tensors to write them to: see IntoEach", ErrShape, results, max(len(c.each), 1))
+	}
+	for _, t := range c.each {
+		if err := t.checkLocked(c.d); err != nil {
+			return err
+		}
+		if t == a {
+			return fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
+		}
+	}
+	return nil
+}
+
+// scratch returns a tensor in DRAM for what an operation leaves between its programs. One operation's scratch tensors of the same kind
+// differ in their slots; the next operation uses them again.
+func (c *call) scratch(slot int, s Spec) (*Tensor, error) {
+	s.Memory = Interleaved(allocator.DRAM)
+	g, err := s.geometry()
+	if err != nil {
+		return nil, err
+	}
+	key := scratchKey{slot, g.kind}
+	if t := c.d.scratch[key]; t != nil {
+		return t, nil
+	}
+	miss := &CacheMissError{Op: "scratch", Key: fmt.Sprintf("scratch %d of %v", slot, s), Err: reprise.ErrInCapture}
+	if err := c.to.refuse(miss); err != nil {
+		return nil, err
+	}
+	t, err := c.create(s)
+	if err == nil {
+		c.to.keep(key, t)
+	}
+	return t, err
+}
+
+// leaving calls a part of an operation, which leaves its result in t.
+func (c *call) leaving(t *Tensor, f func() (*Tensor, error)) error {
+	own := c.result
+	c.result = result{into: t}
+	_, err := f()
+	c.result = own
+	return err
 }

@@ -17,7 +17,8 @@ import (
 
 // Capture records operations and their allocations as a graph.
 type Capture struct {
-	d     *Device
+	all   *captures
+	lock  *sync.Mutex // an operation holds it
 	rec   *graph.Recorder
 	mode  graph.Mode
 	first *graph.Recorder // of another chip of a mesh, whose graph has the memory of all chips; nil otherwise
@@ -33,7 +34,7 @@ func (c *Capture) Record(r print.Record) {
 	if !r.Zone {
 		return
 	}
-	xy, err := c.d.dev.Virtual(r.Core)
+	xy, err := c.all.dev.Virtual(r.Core)
 	if err != nil {
 		return
 	}
@@ -41,7 +42,7 @@ func (c *Capture) Record(r print.Record) {
 	defer c.zonesMu.Unlock()
 	if len(c.zones) < most {
 		c.zones = append(c.zones, graph.Zone{
-			Device: int64(c.d.id), X: int(xy.X), Y: int(xy.Y), Processor: r.Processor.String(), Program: r.Program, Kernel: r.Kernel,
+			Device: int64(c.all.id), X: int(xy.X), Y: int(xy.Y), Processor: r.Processor.String(), Program: r.Program, Kernel: r.Kernel,
 			Name: r.Text, File: r.File, Line: r.Line, Start: r.Start, End: r.Time,
 		})
 	}
@@ -65,32 +66,21 @@ func (c *Capture) memory(event func(*graph.Recorder)) {
 	}
 }
 
-// BeginCapture starts to record operations with their arguments and tensors, and other uses of the device: buffers, programs
-// and transfers. [Capture.End] returns the graph.
-//
-// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the allocator's state, and one
-// that doesn't fit is at address 0; nothing is loaded, transferred or run, and [Device.ToHost] returns no data. Calls to the
-// reprise.Device itself still run. After the capture its tensors can't be used ([ErrPlanned]).
-//
-// Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
-// one decides whether operations run.
-func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.beginCapture(cfg, nil) }
-
-func (d *Device) beginCapture(cfg graph.Config, first *graph.Recorder) *Capture {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c := &Capture{d: d, rec: graph.NewRecorder(cfg), mode: cfg.Mode, first: first}
-	c.rec.Device(d.describe())
-	all := &d.captures
+// start begins a capture. lock is what an operation holds.
+func (all *captures) start(cfg graph.Config, lock *sync.Mutex, first *graph.Recorder) *Capture {
+	lock.Lock()
+	defer lock.Unlock()
+	c := &Capture{all: all, lock: lock, rec: graph.NewRecorder(cfg), mode: cfg.Mode, first: first}
+	c.rec.Device(all.describe())
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if len(all.stack) == 0 {
 		if cfg.Mode == graph.Normal {
-			all.times.startLocked(d.dev)
+			all.times.startLocked(all.dev)
 		}
-		all.stop = d.dev.Observe(watcher{d})
+		all.stop = all.dev.Observe(watcher{all})
 		if cfg.Mode == graph.NoDispatch {
-			all.snap = d.dev.MemorySnapshot()
+			all.snap = all.dev.MemorySnapshot()
 			all.gen++
 		}
 	}
@@ -101,10 +91,10 @@ func (d *Device) beginCapture(cfg graph.Config, first *graph.Recorder) *Capture 
 // End ends the capture and returns its report. It has the times on the device of all programs that are done: [Device.Wait] first, if
 // the last ones may not be. The error wraps [ErrNotCapturing] if it isn't the innermost.
 func (c *Capture) End() (*graph.Report, error) {
-	c.d.mu.Lock()
-	defer c.d.mu.Unlock()
-	c.d.captures.time(c, true)
-	if err := c.d.captures.remove(c); err != nil {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.all.time(c, true)
+	if err := c.all.remove(c); err != nil {
 		return nil, fmt.Errorf("ops: end graph capture: %w", err)
 	}
 	r, err := c.rec.Finish()
@@ -151,7 +141,7 @@ func writeReport(r *graph.Report, path string) error {
 
 // Report returns a report of the capture so far. The capture goes on.
 func (c *Capture) Report() *graph.Report {
-	c.d.captures.time(c, false)
+	c.all.time(c, false)
 	return c.withZones(c.rec.Report())
 }
 
@@ -160,7 +150,7 @@ func (c *Capture) Report() *graph.Report {
 func (c *Capture) Open() []string { return c.rec.Open() }
 
 // describe returns the description of the device for reports.
-func (d *Device) describe() graph.Device {
+func (d *captures) describe() graph.Device {
 	grid, l1, p := d.dev.Grid(), d.dev.Memory(allocator.L1), d.dev.Arch().Params()
 	g := graph.Device{
 		ID: int64(d.id), GridX: int64(grid.End.X + 1), GridY: int64(grid.End.Y + 1), ComputeX: int64(grid.End.X + 1),

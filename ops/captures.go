@@ -15,6 +15,9 @@ import (
 // captures are the graph captures that are under way on a device. They hear of operations from this package, and of all other
 // uses of the device (buffers, programs, transfers) from an Observer.
 type captures struct {
+	dev *reprise.Device
+	id  int // of the device in graphs
+
 	mu    sync.Mutex
 	stack []*Capture // the outermost first
 	stop  func()     // removes the Observer
@@ -83,24 +86,24 @@ func errorKind(err error) string {
 
 // program records a program of a capture without dispatch, with its circular buffers where the device would place them: those
 // without an address after one another from the start of their memory on.
-func (c *captures) program(d *Device, cbs []reprise.CircularBuffer, placed bool) {
+func (c *captures) program(cbs []reprise.CircularBuffer, placed bool) {
 	out := make([]graph.CircularBuffer, len(cbs))
-	next := uint64(d.dev.Memory(allocator.L1).Low)
-	align := uint64(d.dev.Arch().Params().Align.DRAM())
+	next := uint64(c.dev.Memory(allocator.L1).Low)
+	align := uint64(c.dev.Arch().Params().Align.DRAM())
 	for i, b := range cbs {
-		out[i] = graph.CircularBuffer{Device: d.id, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores),
+		out[i] = graph.CircularBuffer{Device: c.id, Size: int64(b.PageSize) * int64(b.Pages), Cores: coreRanges(b.Cores),
 			GloballyAllocated: placed, Address: uint64(b.Addr)}
 		if !placed {
 			out[i].Address = next
 			next = (next + uint64(out[i].Size) + align - 1) / align * align
 		}
 	}
-	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Program(d.id, out...) }) })
+	c.each(func(one *Capture) { one.memory(func(r *graph.Recorder) { r.Program(c.id, out...) }) })
 }
 
 // run records a program that runs.
-func (c *captures) run(device int, x *reprise.Executable) {
-	c.each(func(one *Capture) { one.run(device, x) })
+func (c *captures) run(x *reprise.Executable) {
+	c.each(func(one *Capture) { one.run(c.id, x) })
 }
 
 func (c *Capture) run(device int, x *reprise.Executable) {
@@ -134,7 +137,7 @@ func (c *captures) time(one *Capture, last bool) {
 	if last {
 		c.times.settle()
 	}
-	one.rec.SetPrograms(c.times.programs(one, one.d.id))
+	one.rec.SetPrograms(c.times.programs(one, c.id))
 }
 
 // remove removes a capture, which must be the innermost one.

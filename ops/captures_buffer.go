@@ -24,7 +24,7 @@ func (p *planned) free() error {
 }
 
 // allocate plans a tensor's memory in the snapshot. A tensor that doesn't fit is at address 0.
-func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*planned, error) {
+func (c *captures) allocate(g *geometry, cfg reprise.BufferConfig) (*planned, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := &planned{gen: c.gen}
@@ -34,13 +34,13 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 		return nil, err
 	}
 	p.buffer = &graph.Buffer{
-		ID: c.bufferID(d), Device: d.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout),
+		ID: c.bufferID(), Device: c.id, Type: bufferType(cfg.Kind), Layout: graph.BufferLayout(g.spec.Memory.Layout),
 		Size:     int64(g.pages) * int64(g.pageBytes),
 		PageSize: int64(g.pageBytes), Address: uint64(p.addr),
 	}
-	banks := d.dev.DRAMBanks()
+	banks := c.dev.DRAMBanks()
 	if cfg.Kind == allocator.L1 {
-		banks = d.dev.Grid().Size()
+		banks = c.dev.Grid().Size()
 	}
 	if s := g.sharding; s != nil {
 		p.buffer.Cores = ceil(s.Tensor[0], s.Shard[0]) * ceil(s.Tensor[1], s.Shard[1])
@@ -61,19 +61,19 @@ func (c *captures) allocate(d *Device, g *geometry, cfg reprise.BufferConfig) (*
 }
 
 // bufferID returns a new id, which no buffer of another chip of a mesh has either.
-func (c *captures) bufferID(d *Device) uint64 {
+func (c *captures) bufferID() uint64 {
 	c.next++
-	return uint64(d.id)<<40 | c.next
+	return uint64(c.id)<<40 | c.next
 }
 
 // buffer returns the description of a buffer. A buffer has one description as long as it is allocated.
-func (c *captures) buffer(d *Device, b *reprise.Buffer) *graph.Buffer {
+func (c *captures) buffer(b *reprise.Buffer) *graph.Buffer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bufferLocked(d, b)
+	return c.bufferLocked(b)
 }
 
-func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
+func (c *captures) bufferLocked(b *reprise.Buffer) *graph.Buffer {
 	g := c.bufs[b]
 	if g != nil {
 		return g
@@ -82,10 +82,10 @@ func (c *captures) bufferLocked(d *Device, b *reprise.Buffer) *graph.Buffer {
 		c.bufs = map[*reprise.Buffer]*graph.Buffer{}
 	}
 	g = &graph.Buffer{
-		ID: c.bufferID(d), Device: d.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()),
+		ID: c.bufferID(), Device: c.id, Type: bufferType(b.Kind()), Layout: graph.BufferLayout(b.Layout()), Size: int64(b.Size()),
 		PageSize: int64(b.PageSize()),
 		Cores:    len(b.Cores()), Address: uint64(b.Addr()), MaxPerBank: maxPerBank(b), Pages: func() []graph.Page {
-			return pagesOf(graph.Page{Device: int64(d.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()),
+			return pagesOf(graph.Page{Device: int64(c.id), Address: uint64(b.Addr()), PageSize: int64(b.PageSize()),
 				BufferType: int64(bufferType(b.Kind()))}, b.Page)
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/reprise-tt/reprise"
@@ -11,8 +12,11 @@ import (
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
+// internalCall is the context key that marks an operation's own transfers and runs: graphs leave them out.
+type internalCall struct{}
+
 // watcher is the device's Observer during captures.
-type watcher struct{ d *Device }
+type watcher struct{ c *captures }
 
 // isFunction reports whether a call is a function in graphs when it isn't part of an operation.
 func isFunction(k reprise.CallKind) bool {
@@ -25,7 +29,7 @@ func isFunction(k reprise.CallKind) bool {
 
 // Begin implements reprise.Observer.
 func (w watcher) Begin(ctx context.Context, call *reprise.Call) {
-	c := &w.d.captures
+	c := w.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.times.beginLocked(call)
@@ -43,7 +47,7 @@ func (c *captures) beginLocked(call *reprise.Call) {
 	name := "reprise::" + strings.ReplaceAll(call.Kind.String(), " ", "_")
 	args := []graph.Arg{{Text: call.Name}}
 	if call.Bytes > 0 {
-		args = append(args, text(call.Bytes))
+		args = append(args, graph.Arg{Text: strconv.FormatInt(int64(call.Bytes), 10)})
 	}
 	for _, one := range c.stack {
 		one.rec.Begin(name, args...)
@@ -55,17 +59,17 @@ func (c *captures) beginLocked(call *reprise.Call) {
 
 // End implements reprise.Observer.
 func (w watcher) End(ctx context.Context, call *reprise.Call) {
-	c := &w.d.captures
+	c := w.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch b, _ := call.Object.(*reprise.Buffer); {
 	case call.Kind == reprise.CallAllocate && call.Err == nil && b != nil:
-		g := c.bufferLocked(w.d, b)
+		g := c.bufferLocked(b)
 		for _, one := range c.stack {
 			one.memory(func(r *graph.Recorder) { r.Allocate(g) })
 		}
 	case call.Kind == reprise.CallReleaseBuffer && call.Err == nil && b != nil:
-		g := c.bufferLocked(w.d, b)
+		g := c.bufferLocked(b)
 		for _, one := range c.stack {
 			one.memory(func(r *graph.Recorder) { r.Deallocate(g) })
 		}
@@ -80,14 +84,14 @@ func (w watcher) End(ctx context.Context, call *reprise.Call) {
 		} else { // it began while another call was open, or before the capture
 			c.beginLocked(call)
 		}
-		c.endLocked(ctx, w.d, call)
+		c.endLocked(ctx, call)
 	}
 }
 
 // RecordControl is told of loops, branches and calls that a trace has: in graphs they are functions around what is recorded
 // in them.
 func (w watcher) RecordControl(name string) (end func()) {
-	c := &w.d.captures
+	c := w.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begun := slices.Clone(c.stack)
@@ -106,14 +110,14 @@ func (w watcher) RecordControl(name string) (end func()) {
 }
 
 // endLocked records the end of a call. A call that hangs has none.
-func (c *captures) endLocked(ctx context.Context, d *Device, call *reprise.Call) {
+func (c *captures) endLocked(ctx context.Context, call *reprise.Call) {
 	c.calledLocked(ctx, call)
 	x, _ := call.Object.(*reprise.Executable)
 	var h *dispatch.HangError
 	hangs := errors.As(call.Err, &h)
 	for _, one := range c.stack {
 		if call.Kind == reprise.CallRun && x != nil {
-			one.run(d.id, x)
+			one.run(c.id, x)
 		}
 		if call.Err != nil {
 			one.rec.Error(errorKind(call.Err), call.Err.Error(), call.Name)

@@ -5,14 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // maxArgs is the most words of runtime arguments, unique and common ones together. Source: tt-metal max_runtime_args.
 const maxArgs = 341
-
-// maxConcat is the most tensors that one program concatenates, if their arguments fit.
-const maxConcat = 16
 
 // Concat concatenates tensors of one data type along a dimension; -1 is the last one. One program takes up to 16 tensors, or
 // fewer if they have very many shards. More are concatenated in groups first, whose results need memory for the time of the
@@ -21,14 +18,7 @@ const maxConcat = 16
 // It takes all data types, layouts and memories. Whole pages are copied where all tensors have the result's: of row-major tensors
 // along any dimension but the last, of tiles unless a tensor before the last ends inside of one along the dimension.
 func (d *Device) Concat(ctx context.Context, in []*Tensor, dim int, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg {
-		all := graph.Arg{Text: fmt.Sprintf("[%d tensors]", len(in))}
-		for _, t := range in {
-			all.Tensors = append(all.Tensors, t.graph())
-		}
-		return []graph.Arg{all, text(dim)}
-	}
-	return d.do(ctx, "ttnn::concat", in, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::concat", argList{in, dim}, func(c *call) (*Tensor, error) {
 		if len(in) < 2 {
 			return nil, fmt.Errorf("%w: %d tensors, want two or more", ErrShape, len(in))
 		}
@@ -81,12 +71,7 @@ func (c *call) concat(in []*Tensor, dim int) (out *Tensor, err error) {
 			in, groups = append([]*Tensor{t}, in[n:]...), append(groups, t)
 		}
 	}
-	for _, t := range groups {
-		if free := t.releaseLocked(); free != nil && err == nil {
-			err = free
-		}
-	}
-	return out, err
+	return out, c.release(err, groups)
 }
 
 // fitting returns how many of the tensors one program can take: their descriptions must fit the runtime arguments, together
@@ -116,16 +101,14 @@ func (c *call) concatOnce(in []*Tensor, dim int) (*Tensor, error) {
 		page = max(page, t.geo.pageBytes)
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(a, shape, a.geo.spec.Layout)}
-	args := func() []graph.Arg {
-		var all []graph.Arg
-		for _, t := range in {
-			all = append(all, t.arg())
-		}
-		return append(all, text(dim), text(s.Memory))
+	var args argList
+	for _, t := range in {
+		args = append(args, t)
 	}
+	args = append(args, dim, s.Memory)
 	return c.deviceOp("ttnn::prim::concat", "ConcatDeviceOperation", args, s, func(out *Tensor) error {
 		j := job{
-			kernel: kernelConcat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
+			program: catalog.Concat, args: []uint32{uint32(4 - len(shape) + dim), uint32(len(in)), 0}, out: out, in: in, allCores: true,
 			buffers: rings(1, page, page, out.geo.pageBytes, tensorStructBytes*len(in)),
 		}
 		if wholePages(out, in, 4-len(shape)+dim) {

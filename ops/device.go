@@ -3,14 +3,19 @@ package ops
 import (
 	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Device runs operations on one queue of a device. Its methods may be called from several goroutines; operations run in the
@@ -21,16 +26,29 @@ type Device struct {
 	id             int
 	blocking       bool
 	separateRepeat bool
-	observers      []Observer
+	observers      observers
 	captures       captures
 
-	mu      sync.Mutex // guards the fields below; an operation holds it from start to end
-	images  map[string]*kernels.Image
-	cache   map[string]*reprise.Executable
-	scratch map[string]*Tensor // memory between programs of an operation
-	rec     *reprise.Recorder  // of the trace that is captured, or nil
-	refused error              // why that capture fails
-	lastID  uint64             // of a tensor
+	mu       sync.Mutex // guards the fields below; an operation holds it from start to end
+	images   map[string]*kernels.Image
+	cache    map[programKey]loaded
+	lastLoad int                    // number of the latest program in the cache
+	scratch  map[scratchKey]*Tensor // memory between programs of an operation
+	rec      *reprise.Recorder      // of the trace that is captured, or nil
+	refused  error                  // why that capture fails
+	lastID   uint64                 // of a tensor
+}
+
+// scratchKey identifies a scratch tensor.
+type scratchKey struct {
+	slot int // which of those that an operation has
+	kind kind
+}
+
+// loaded is a program in the cache.
+type loaded struct {
+	*reprise.Executable
+	number int // in the order of loading
 }
 
 // Option configures a Device.
@@ -53,11 +71,12 @@ func WithSeparateRepeat() Option { return func(d *Device) { d.separateRepeat = t
 
 // New returns a Device that runs operations on dev. Closing it doesn't close dev.
 func New(dev *reprise.Device, opts ...Option) *Device {
-	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[string]*reprise.Executable{},
-		scratch: map[string]*Tensor{}}
+	d := &Device{dev: dev, q: dev.Queue(0), images: map[string]*kernels.Image{}, cache: map[programKey]loaded{},
+		scratch: map[scratchKey]*Tensor{}}
 	for _, o := range opts {
 		o(d)
 	}
+	d.captures.dev, d.captures.id = dev, d.id
 	return d
 }
 
@@ -80,25 +99,32 @@ func (d *Device) ClearProgramCache(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(d.cache)) { // the same order each time
-		x := d.cache[key]
-		if err := x.Release(ctx); err != nil && !errors.Is(err, reprise.ErrReleased) {
-			errs = append(errs, err)
-			continue
+	released := func(err error) bool {
+		if err == nil || errors.Is(err, reprise.ErrReleased) {
+			return true
 		}
-		delete(d.cache, key)
+		errs = append(errs, err)
+		return false
 	}
-	for _, key := range slices.Sorted(maps.Keys(d.scratch)) {
-		if err := d.scratch[key].releaseLocked(); err != nil && !errors.Is(err, reprise.ErrReleased) {
-			errs = append(errs, err)
-			continue
+	for _, key := range sortedKeys(d.cache, func(x loaded) int { return x.number }) { // the same order each time
+		if released(d.cache[key].Release(ctx)) {
+			delete(d.cache, key)
 		}
-		delete(d.scratch, key)
+	}
+	for _, key := range sortedKeys(d.scratch, func(t *Tensor) int { return int(t.id) }) {
+		if released(d.scratch[key].releaseLocked()) {
+			delete(d.scratch, key)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("ops: clear program cache: %w", err)
 	}
 	return nil
+}
+
+// sortedKeys returns the keys of a map in the order of a number that each value has.
+func sortedKeys[K comparable, V any](m map[K]V, number func(V) int) []K {
+	return slices.SortedFunc(maps.Keys(m), func(a, b K) int { return number(m[a]) - number(m[b]) })
 }
 
 // Wait waits until the queue has finished all operations.
@@ -133,15 +159,6 @@ func (d *Device) Record(ctx context.Context, r *reprise.Recorder, record func(ct
 	return cmp.Or(d.refused, err)
 }
 
-// refuseLocked returns an error if a trace is being captured, which then fails with it even if the caller drops it.
-func (d *Device) refuseLocked(err error) error {
-	if d.rec == nil {
-		return nil
-	}
-	d.refused = cmp.Or(d.refused, err)
-	return err
-}
-
 // image returns a kernel's image, which it loads once.
 func (d *Device) image(name string) (*kernels.Image, error) {
 	if im := d.images[name]; im != nil {
@@ -160,4 +177,41 @@ func (d *Device) createName() string {
 		return "create_device_tensor"
 	}
 	return "tt::tt_metal::create_device_tensor"
+}
+
+// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End. A nil Observer
+// attaches nothing.
+func WithObserver(o Observer) Option {
+	return func(d *Device) {
+		if o != nil {
+			d.observers = append(d.observers, o)
+		}
+	}
+}
+
+// BeginCapture starts to record operations with their arguments and tensors, and other uses of the device: buffers, programs
+// and transfers. [Capture.End] returns the graph.
+//
+// With graph.NoDispatch no operation reaches the device: tensors are allocated in a copy of the allocator's state, and one
+// that doesn't fit is at address 0; nothing is loaded, transferred or run, and [Device.ToHost] returns no data. Calls to the
+// reprise.Device itself still run. After the capture its tensors can't be used ([ErrPlanned]).
+//
+// Captures nest: each of them records everything, and they end from the innermost to the outermost. The mode of the outermost
+// one decides whether operations run.
+func (d *Device) BeginCapture(cfg graph.Config) *Capture { return d.captures.start(cfg, &d.mu, nil) }
+
+//go:embed kernels/prebuilt
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
+
+func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
+	file, err := prebuilt.ELF(a, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = kernels.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
+	}
+	return kernels.Load(file)
 }

@@ -5,8 +5,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
+
+// Operations of the kernels of elements, with the kernels' numbers.
+const (
+	opCopy = iota
+	opRelu
+	opAdd
+	opMultiply
+	opSubtract
+	opDivide
+)
+
+// engineRight is the circular buffer of a second operand; kRight in kernels/blocks.h.
+const engineRight = 2
 
 // Add adds two tensors of the same data type. A dimension that is 1 in one of them is repeated.
 //
@@ -37,24 +50,23 @@ func (d *Device) Divide(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 }
 
 func (d *Device) binary(ctx context.Context, name string, op uint32, a, b *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a, b}, func() []graph.Arg { return []graph.Arg{a.arg(), b.arg()} }, func(c *call) (*Tensor, error) {
-		shape, err := broadcast(a, b)
+	return d.do(ctx, name, argList{a, b}, func(c *call) (*Tensor, error) {
+		s, err := c.together(a, b)
 		if err != nil {
 			return nil, err
 		}
 		if op == opDivide && !floats(a) {
-			return nil, fmt.Errorf("%w: %v: want BFloat16 or Float32", ErrDataType, a.geo.spec.DType)
+			return nil, a.unsupportedError()
 		}
 		if !c.d.separateRepeat || c.into != nil { // a trace can't allocate the intermediate tensor
-			return c.prim(op, a, b, shape)
+			return c.prim(op, a, b, s)
 		}
-		return c.repeatFirst(op, a, b, shape)
+		return c.repeatFirst(op, a, b, to4D(s.Shape))
 	}, opts...)
 }
 
 // repeatFirst repeats operands along their first two dimensions before it computes.
-func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, err error) {
-	whole := to4D(shape)
+func (c *call) repeatFirst(op uint32, a, b *Tensor, whole [4]int) (out *Tensor, err error) {
 	pair := [2]*Tensor{a, b}
 	var repeated []*Tensor
 	for i, t := range pair {
@@ -71,43 +83,44 @@ func (c *call) repeatFirst(op uint32, a, b *Tensor, shape []int) (out *Tensor, e
 		repeated = append(repeated, pair[i])
 	}
 	if err == nil {
-		out, err = c.prim(op, pair[0], pair[1], shape)
-	}
-	for _, t := range repeated {
-		if free := t.releaseLocked(); free != nil && err == nil {
-			err = free
+		var s Spec
+		if s, err = c.together(pair[:]...); err == nil {
+			out, err = c.prim(op, pair[0], pair[1], s)
 		}
 	}
-	return out, err
+	return out, c.release(err, repeated)
 }
 
-// broadcast returns the shape of a result with the dimensions of two tensors.
-func broadcast(a, b *Tensor) ([]int, error) {
-	if a.geo.spec.DType != b.geo.spec.DType {
-		return nil, fmt.Errorf("%w: %v and %v", ErrDataType, a.geo.spec.DType, b.geo.spec.DType)
-	}
-	var shape [4]int
-	for i := range shape {
-		x, y := a.geo.dims[i], b.geo.dims[i]
-		if x != y && x != 1 && y != 1 {
-			return nil, fmt.Errorf("%w: %v and %v: dimensions are equal, or one is 1", ErrShape, a.geo.spec.Shape, b.geo.spec.Shape)
+// together returns the spec of a result with the dimensions of all tensors, where those that are 1 are repeated.
+func (c *call) together(in ...*Tensor) (Spec, error) {
+	shape, rank, first := [4]int{1, 1, 1, 1}, 0, in[0].geo.spec
+	for _, t := range in {
+		rank = max(rank, len(t.geo.spec.Shape))
+		if have := t.geo.spec.DType; have != first.DType {
+			return Spec{}, fmt.Errorf("%w: %v and %v", ErrDataType, first.DType, have)
 		}
-		shape[i] = max(x, y)
+		for i, n := range t.geo.dims {
+			if n != 1 && shape[i] != 1 && n != shape[i] {
+				return Spec{}, fmt.Errorf("%w: %v and %v: dimensions are equal, or 1", ErrShape, first.Shape, t.geo.spec.Shape)
+			}
+			shape[i] = max(shape[i], n)
+		}
 	}
-	return shape[4-max(len(a.geo.spec.Shape), len(b.geo.spec.Shape)):], nil
+	s := Spec{Shape: shape[4-rank:], DType: first.DType, Layout: first.Layout}
+	like := in[0]
+	for _, t := range slices.Backward(in) {
+		if slices.Equal(t.geo.spec.Shape, s.Shape) {
+			like = t
+		}
+	}
+	s.Memory = c.memoryLike(like, s.Shape, s.Layout)
+	return s, nil
 }
 
 // prim computes a result from two tensors.
-func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
-	like := a
-	if !slices.Equal(shape, a.geo.spec.Shape) && slices.Equal(shape, b.geo.spec.Shape) {
-		like = b
-	}
-	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: c.memoryLike(like, shape, a.geo.spec.Layout)}
-	args := func() []graph.Arg {
-		none := text("nullopt")
-		return []graph.Arg{a.arg(), b.arg(), text(op), text(s.DType), text(s.Memory), none, none, none, none, none}
-	}
+func (c *call) prim(op uint32, a, b *Tensor, s Spec) (*Tensor, error) {
+	const none = "nullopt"
+	args := argList{a, b, op, s.DType, s.Memory, none, none, none, none, none}
 	name := "ttnn::prim::binary_ng"
 	if c.d.separateRepeat {
 		name = "ttnn::prim::binary"
@@ -117,27 +130,34 @@ func (c *call) prim(op uint32, a, b *Tensor, shape []int) (*Tensor, error) {
 		case sameShards(out, a, b) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a, b)
 		case onEngines(out, a, b):
-			return c.run(engineBinary(op, out, a, b))
+			return c.run(job{
+				program: catalog.BinaryTiles, args: []uint32{2}, engineArgs: []uint32{op, engineRight}, out: out, in: []*Tensor{a, b}, allCores: true,
+				buffers: tiles(2, 2, 2),
+			})
 		case floats(a):
-			return c.run(engineElements(&engineKernel{name: "binary", args: []uint32{op, engineRight}}, out, a, b))
+			j := elements(catalog.BinaryElements, out, a, b)
+			j.engineArgs = []uint32{op, engineRight}
+			return c.run(j)
 		}
 		return c.run(job{
-			kernel: kernelElementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
+			program: catalog.Elementwise, args: []uint32{op, 0, 0, 0, 0}, out: out, in: []*Tensor{a, b}, allCores: true,
 			buffers: rings(2, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes),
 		})
 	})
 }
 
 // unary computes a result from one tensor.
-func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *Tensor, s Spec) (*Tensor, error) {
+func (c *call) unary(op uint32, name, class string, args argList, a *Tensor, s Spec) (*Tensor, error) {
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		switch {
 		case op == opRelu && sameShards(out, a) && c.hasShards(out) && !inRows(out):
 			return c.runInShards(op, out, a)
 		case op == opRelu && onEngines(out, a):
-			return c.run(engineUnary("relu", out, a))
+			return c.run(each(catalog.UnaryTiles, "relu", out, a))
 		case op == opRelu && floats(a):
-			return c.run(engineElements(&engineKernel{name: "unary", function: "relu"}, out, a))
+			j := elements(catalog.UnaryElements, out, a)
+			j.function = "relu"
+			return c.run(j)
 		case op == opCopy && out.geo.dims == a.geo.dims:
 			return c.rearrange(whole(a.geo.dims), out, a)
 		case op == opCopy: // repeated
@@ -147,36 +167,34 @@ func (c *call) unary(op uint32, name, class string, args func() []graph.Arg, a *
 			}
 		}
 		words := []uint32{op, 0, 0, 0, 0}
-		return c.run(job{kernel: kernelElementwise, args: words, out: out, in: []*Tensor{a},
+		return c.run(job{program: catalog.Elementwise, args: words, out: out, in: []*Tensor{a},
 			buffers: rings(2, max(a.geo.pageBytes, out.geo.pageBytes))})
 	})
 }
 
 // Relu replaces negative elements by 0.
 func (d *Device) Relu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::relu", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
-		s := a.geo.spec
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+	return d.do(ctx, "ttnn::relu", argList{a}, func(c *call) (*Tensor, error) {
+		s := c.like(a)
 		return c.unary(opRelu, "ttnn::prim::unary", "UnaryDeviceOperation",
-			func() []graph.Arg { return []graph.Arg{a.arg(), text("UnaryOpType::RELU"), text(s.Memory)} }, a, s)
+			argList{a, "UnaryOpType::RELU", s.Memory}, a, s)
 	}, opts...)
 }
 
 // Repeat repeats a tensor times[i] times along dimension i.
 func (d *Device) Repeat(ctx context.Context, a *Tensor, times []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::repeat", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} },
-		func(c *call) (*Tensor, error) {
-			shape, err := repeatedShape(a, times)
-			if err != nil {
-				return nil, err
-			}
-			return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
-		}, opts...)
+	return d.do(ctx, "ttnn::repeat", argList{a, times}, func(c *call) (*Tensor, error) {
+		shape, err := repeatedShape(a, times)
+		if err != nil {
+			return nil, err
+		}
+		return c.primRepeat(a, times, c.memoryLike(a, shape, a.geo.spec.Layout))
+	}, opts...)
 }
 
 // repeat is Repeat as part of another operation.
 func (c *call) repeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, error) {
-	return c.function("ttnn::repeat", func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(times))} }, func() (*Tensor, error) {
+	return c.function("ttnn::repeat", argList{a, times}, func() (*Tensor, error) {
 		return c.primRepeat(a, times, m)
 	})
 }
@@ -187,9 +205,7 @@ func (c *call) primRepeat(a *Tensor, times []int, m MemoryConfig) (*Tensor, erro
 		return nil, err
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: a.geo.spec.Layout, Memory: m}
-	args := func() []graph.Arg {
-		return []graph.Arg{text(shapeText(times)), text(shapeText(a.geo.spec.Shape)), text(shapeText(shape)), text(s.DType), text(m)}
-	}
+	args := argList{times, a.geo.spec.Shape, shape, s.DType, m}
 	return c.unary(opCopy, "ttnn::prim::repeat", "RepeatDeviceOperation", args, a, s)
 }
 
@@ -208,4 +224,79 @@ func repeatedShape(a *Tensor, times []int) ([]int, error) {
 	shape := whole[4-max(len(times), len(a.geo.spec.Shape)):]
 	_, err := volume(shape)
 	return shape, err
+}
+
+// Where returns the elements of a where those of condition are not zero, and those of b elsewhere. The tensors are of one data type,
+// floats in tile layout. A dimension that is 1 in some of them is repeated.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape].
+func (d *Device) Where(ctx context.Context, condition, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
+	in := []*Tensor{condition, a, b}
+	return d.do(ctx, "ttnn::where", argList{condition, a, b}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(in...); err != nil {
+			return nil, err
+		}
+		s, err := c.together(in...)
+		if err != nil {
+			return nil, err
+		}
+		args := argList{condition, a, b, s.DType, s.Memory}
+		return c.compute("ttnn::prim::where", "TernaryDeviceOperation", args, s, func(out *Tensor) job {
+			return job{program: catalog.Where, args: []uint32{3}, out: out, in: in, buffers: tiles(2, 2, 2, 2)}
+		})
+	}, opts...)
+}
+
+// tileElements is the number of elements of a tile.
+const tileElements = 32 * 32
+
+// floats reports whether tensors are of floats, which the engines compute with.
+func floats(ts ...*Tensor) bool {
+	for _, t := range ts {
+		if !t.geo.spec.DType.Float() {
+			return false
+		}
+	}
+	return true
+}
+
+// inRows reports whether a tensor is of floats and not in tiles: its shards are no whole tiles, so they aren't computed in place.
+func inRows(t *Tensor) bool { return floats(t) && t.geo.spec.Layout != Tile }
+
+// tilesOfPage returns how many tiles hold the elements of a page.
+func (g *geometry) tilesOfPage() int {
+	if g.spec.Layout == Tile {
+		return 1
+	}
+	return ceil(g.pageWidth, tileElements)
+}
+
+// doubled returns the number of pages of a circular buffer for so many pages at a time: room for twice as many, unless that is much
+// of a core's memory.
+func doubled(pages, bytes int) int {
+	const limit = 64 << 10
+	if pages*bytes > limit {
+		return pages
+	}
+	return 2 * pages
+}
+
+// each returns the job of a program that computes a tensor of tiles from one of them, element by element, with numbers.
+func each(p *catalog.Program, function string, out, a *Tensor, numbers ...uint32) job {
+	return job{program: p, function: function, args: []uint32{1}, out: out, in: []*Tensor{a}, numbers: numbers, buffers: tiles(2, 2)}
+}
+
+// elements returns the job of a program that computes the elements of tensors in any layout. The kernel is one for tiles: it gets the
+// elements in the order in which pages of the result have them.
+func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
+	n := out.geo.tilesOfPage()
+	room := doubled(n, tileElements*out.geo.spec.DType.Size())
+	j := job{
+		program: p, args: []uint32{uint32(len(in))}, out: out, in: in, pieces: out.geo.pages * n, together: n,
+		buffers: append(tiles(room, room, 0), ring{in[0].geo.pageBytes, 1}, ring{}),
+	}
+	if len(in) == 2 {
+		j.buffers[2].pages, j.buffers[4] = room, ring{in[1].geo.pageBytes, 1}
+	}
+	return j
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Embedding returns the rows of a table that indices choose: of indices [..., n] and a table [rows, width] it is [..., n, width].
@@ -15,32 +15,29 @@ import (
 // The result has the table's data type, is row-major and interleaved in the table's memory; [WithLayout] makes it tiles. Rows of a
 // row-major result are copied whole. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) Embedding(ctx context.Context, indices, table *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::embedding", []*Tensor{indices, table}, func() []graph.Arg { return []graph.Arg{indices.arg(), table.arg()} },
-		func(c *call) (*Tensor, error) {
-			x, t := indices.geo.spec, table.geo
-			if x.DType.Float() {
-				return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
-			}
-			if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
-				return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
-					ErrShape, x.Shape, t.spec.Shape)
-			}
-			if t.spec.Layout != RowMajor || t.wide != 1 {
-				return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
-					t.spec.Layout, t.spec.Memory)
-			}
-			s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor, Memory: Interleaved(t.spec.Memory.Kind)}
-			if c.layout != nil {
-				s.Layout = *c.layout
-			}
-			if c.memory != nil {
-				s.Memory = c.memory.clone()
-			}
-			args := func() []graph.Arg { return []graph.Arg{indices.arg(), table.arg(), text(s.Layout), text(s.Memory)} }
-			return c.deviceOp("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) error {
-				return c.run(embedRows(out, indices, table))
-			})
-		}, opts...)
+	return d.do(ctx, "ttnn::embedding", argList{indices, table}, func(c *call) (*Tensor, error) {
+		x, t := indices.geo.spec, table.geo
+		if x.DType.Float() {
+			return nil, fmt.Errorf("%w: indices of %v: want integers", ErrDataType, x.DType)
+		}
+		if len(x.Shape) > 3 || t.dims[0] != 1 || t.dims[1] != 1 {
+			return nil, fmt.Errorf("%w: indices of %v and a table of %v: want up to three dimensions of indices, and a table of rows and columns",
+				ErrShape, x.Shape, t.spec.Shape)
+		}
+		if t.spec.Layout != RowMajor || t.wide != 1 {
+			return nil, fmt.Errorf("%w: a table in %v, %v: want a row in each page: row-major, interleaved or height sharded", ErrMemory,
+				t.spec.Layout, t.spec.Memory)
+		}
+		s := Spec{Shape: append(indices.Shape(), t.dims[3]), DType: t.spec.DType, Layout: RowMajor}
+		s.Memory = c.memoryOr(Interleaved(t.spec.Memory.Kind))
+		if c.layout != nil {
+			s.Layout = *c.layout
+		}
+		args := argList{indices, table, s.Layout, s.Memory}
+		return c.compute("ttnn::prim::embedding", "EmbeddingsDeviceOperation", args, s, func(out *Tensor) job {
+			return embedRows(out, indices, table)
+		})
+	}, opts...)
 }
 
 // embedRows returns the job that copies rows of a table.
@@ -55,7 +52,7 @@ func embedRows(out, indices, table *Tensor) job {
 		rows, bytes = 1, bytes+chunkBytes
 	}
 	return job{
-		kernel: kernelEmbedding, args: []uint32{uint32(rows), uint32(bytes)}, out: out, in: []*Tensor{indices, table},
+		program: catalog.Embedding, args: []uint32{uint32(rows), uint32(bytes)}, out: out, in: []*Tensor{indices, table},
 		buffers: []ring{{g.pageBytes, 1}, {indices.geo.pageBytes, 1}, {bytes, rows}},
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-const kernelGather = "gather"
-
-// gatherPages is the number of pages that kernelGather copies at a time; kPages in kernels/gather.cpp.
+// gatherPages is the number of pages that the kernel copies at a time; kPages in kernels/gather.cpp.
 const gatherPages = 4
 
 // Heads are queries, keys and values of the heads of attention.
@@ -23,25 +21,17 @@ type Heads struct{ Q, K, V *Tensor }
 //
 // [IntoEach] takes three tensors. The error wraps [ErrShape] or [ErrMemory].
 func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, opts ...OpOption) (Heads, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(heads), text(kvHeads)} }
+	args := argList{a, heads, kvHeads}
 	var out [3]*Tensor
-	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	_, err := d.do(ctx, "ttnn::experimental::nlp_create_qkv_heads", args, func(c *call) (*Tensor, error) {
 		dims := a.geo.dims
 		all := heads + 2*kvHeads
 		if heads < 1 || kvHeads < 1 || dims[1] != 1 || dims[3]%(all*tileSize) != 0 {
 			return nil, fmt.Errorf("%w: %v into %d heads and twice %d: want [batches, 1, rows, %d width], where width is a multiple of %d",
 				ErrShape, a.geo.spec.Shape, heads, kvHeads, all, tileSize)
 		}
-		if c.into != nil || c.each != nil && len(c.each) != 3 {
-			return nil, fmt.Errorf("%w: there are three results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
-		}
-		for _, t := range c.each {
-			if err := t.checkLocked(d); err != nil {
-				return nil, err
-			}
-			if t == a {
-				return nil, fmt.Errorf("%w: a result can't go into the operand", ErrMemory)
-			}
+		if err := c.checkEach(3, a); err != nil {
+			return nil, err
 		}
 		width := dims[3] / all
 		wide := width / tileSize
@@ -77,17 +67,16 @@ func (d *Device) SplitHeads(ctx context.Context, a *Tensor, heads, kvHeads int, 
 // [batches, 1, rows, heads width]. The tensor is in tile layout, of any data type, and width is a multiple of 32. The error wraps
 // [ErrShape] or [ErrMemory].
 func (d *Device) ConcatHeads(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} },
-		func(c *call) (*Tensor, error) {
-			g := a.geo
-			if g.dims[3]%tileSize != 0 {
-				return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
-			}
-			return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
-				[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
-					sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
-				})
-		}, opts...)
+	return d.do(ctx, "ttnn::experimental::nlp_concat_heads", argList{a}, func(c *call) (*Tensor, error) {
+		g := a.geo
+		if g.dims[3]%tileSize != 0 {
+			return nil, fmt.Errorf("%w: heads of %v: want a width that is a multiple of %d", ErrShape, g.spec.Shape, tileSize)
+		}
+		return c.gather("ttnn::prim::nlp_concat_heads", "NLPConcatHeadsDeviceOperation", a,
+			[]int{g.dims[0], 1, g.dims[2], g.dims[1] * g.dims[3]}, gathering{
+				sizes: [3]int{g.high, g.dims[1], g.wide}, steps: [4]int{g.dims[1] * g.high * g.wide, g.wide, g.high * g.wide, 1},
+			})
+	}, opts...)
 }
 
 // gathering is an order of tiles: those of a result count four indices, and come from the sum of a first tile and the product of
@@ -100,19 +89,15 @@ type gathering struct {
 
 // gather copies tiles in another order.
 func (c *call) gather(name, class string, a *Tensor, shape []int, g gathering) (*Tensor, error) {
-	if a.geo.spec.Layout != Tile {
-		return nil, fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, a.geo.spec.Layout)
+	if err := inTiles(a); err != nil {
+		return nil, err
 	}
 	s := Spec{Shape: shape, DType: a.geo.spec.DType, Layout: Tile, Memory: c.memoryLike(a, shape, Tile)}
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(shape)), text(s.Memory)} }
-	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
-		if out.geo.spec.Layout != Tile {
-			return fmt.Errorf("%w: into a tensor in %v: want tiles", ErrMemory, out.geo.spec.Layout)
+	args := argList{a, shape, s.Memory}
+	return c.compute(name, class, args, s, func(out *Tensor) job {
+		return job{
+			program: catalog.Gather, args: words(slices.Concat(g.sizes[:], []int{g.first}, g.steps[:])...), out: out, in: []*Tensor{a},
+			buffers: rings(gatherPages, a.geo.pageBytes),
 		}
-		var words []uint32
-		for _, n := range slices.Concat(g.sizes[:], []int{g.first}, g.steps[:]) {
-			words = append(words, uint32(n))
-		}
-		return c.run(job{kernel: kernelGather, args: words, out: out, in: []*Tensor{a}, buffers: rings(gatherPages, a.geo.pageBytes)})
 	})
 }

@@ -5,13 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/reprise-tt/reprise/ops/graph"
-)
-
-// Kernels of key-value caches.
-const (
-	kernelUpdateCache = "update_cache"
-	kernelFillCache   = "fill_cache"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // UpdateCache writes one row to each matrix of a key-value cache, at a row position, and nothing else of it. The cache is
@@ -23,8 +17,8 @@ const (
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the position isn't a row of the cache.
 func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
-	args := func() []graph.Arg { return []graph.Arg{cache.arg(), in.arg(), text(position)} }
-	_, err := d.do(ctx, "ttnn::update_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+	args := argList{cache, in, position}
+	_, err := d.do(ctx, "ttnn::update_cache", args, func(c *call) (*Tensor, error) {
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}
@@ -36,7 +30,7 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 			return nil, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, cache.geo.spec.Shape, want[2]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			kernel: kernelUpdateCache, params: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
+			program: catalog.UpdateCache, params: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
 			buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
@@ -51,8 +45,8 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the batch isn't one of the cache.
 func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
-	args := func() []graph.Arg { return []graph.Arg{cache.arg(), in.arg(), text(batch)} }
-	_, err := d.do(ctx, "ttnn::fill_cache", []*Tensor{cache, in}, args, func(c *call) (*Tensor, error) {
+	args := argList{cache, in, batch}
+	_, err := d.do(ctx, "ttnn::fill_cache", args, func(c *call) (*Tensor, error) {
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}
@@ -65,7 +59,8 @@ func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, op
 			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)
 		}
 		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			kernel: kernelFillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in}, buffers: rings(1, in.geo.pageBytes),
+			program: catalog.FillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in},
+			buffers: rings(1, in.geo.pageBytes),
 		})
 	}, opts...)
 	return err
@@ -81,24 +76,19 @@ func (c *call) checkCache(cache, in *Tensor) error {
 	case c.into != nil || c.memory != nil || c.dtype != nil:
 		return fmt.Errorf("%w: the result is the cache: options for another one don't fit", ErrMemory)
 	}
-	for _, t := range []*Tensor{cache, in} {
-		if t.geo.spec.Layout != Tile {
-			return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, t.geo.spec.Layout)
-		}
-	}
-	return nil
+	return inTiles(cache, in)
 }
 
 // inPlace runs a job that changes a part of a tensor.
-func (c *call) inPlace(name, class string, args func() []graph.Arg, t *Tensor, j job) (*Tensor, error) {
+func (c *call) inPlace(name, class string, args argList, t *Tensor, j job) (*Tensor, error) {
 	c.into, j.out = t, t
 	return c.deviceOp(name, class, args, t.geo.spec, func(*Tensor) error { return c.run(j) })
 }
 
 // sameKind returns an error unless tensors are floats in tile layout, of one data type.
 func sameKind(ts ...*Tensor) error {
-	if t := firstUnsupported(ts...); t != nil {
-		return t.unsupportedError()
+	if err := floatTiles(ts...); err != nil {
+		return err
 	}
 	if i := slices.IndexFunc(ts, func(t *Tensor) bool { return t.geo.spec.DType != ts[0].geo.spec.DType }); i >= 0 {
 		return fmt.Errorf("%w: %v and %v: want one for all tensors", ErrDataType, ts[0].geo.spec.DType, ts[i].geo.spec.DType)

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Matmul multiplies the matrices in the last two dimensions. The other dimensions are equal, or 1 in one of the tensors. The
@@ -28,7 +28,7 @@ import (
 // Of tensors in rows, data-movement cores make tiles for the engines; a result in rows needs memory on a core for 32 rows of it.
 // Integers are summed in 32 bits by RISC-V cores.
 func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::matmul", []*Tensor{a, b}, productArgs(opts, a, b), func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::matmul", append(argList{a, b}, productOptions(optionsOf(opts))...), func(c *call) (*Tensor, error) {
 		return c.matmul("matmul", a, b, nil)
 	}, opts...)
 }
@@ -37,14 +37,11 @@ func (d *Device) Matmul(ctx context.Context, a, b *Tensor, opts ...OpOption) (*T
 // bias is nil, or it has the operands' data type, tile layout and one row for all of the result, or for all of a matrix of it. It
 // is added to the sums before they are rounded.
 func (d *Device) Linear(ctx context.Context, a, b, bias *Tensor, opts ...OpOption) (*Tensor, error) {
-	in := []*Tensor{a, b}
-	if bias != nil {
-		in = append(in, bias)
-	}
-	return d.do(ctx, "ttnn::linear", in, productArgs(opts, a, b, bias), func(c *call) (*Tensor, error) {
-		others := slices.DeleteFunc(slices.Clone(in), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
-		if t := firstUnsupported(others...); t != nil {
-			return nil, t.unsupportedError()
+	args := append(argList{a, b, optional(bias)}, productOptions(optionsOf(opts))...)
+	return d.do(ctx, "ttnn::linear", args, func(c *call) (*Tensor, error) {
+		others := slices.DeleteFunc(present(a, b, bias), func(t *Tensor) bool { return t == b && t.geo.spec.DType == BFloat8B })
+		if err := floatTiles(others...); err != nil {
+			return nil, err
 		}
 		return c.matmul("linear", a, b, bias)
 	}, opts...)
@@ -57,49 +54,35 @@ func (c *call) matmul(title string, x, y, bias *Tensor) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := func() []graph.Arg {
-		return append([]graph.Arg{x.arg(), y.arg(), text(s.DType), text(s.Memory)}, c.productOptions()...)
-	}
+	args := append(argList{x, y, s.DType, s.Memory}, productOptions(c.result)...)
 	return c.deviceOp("ttnn::prim::matmul", "MatmulDeviceOperation", args, s, func(out *Tensor) error {
 		switch {
 		case onEngines(out, x) && (onEngines(y) || y.geo.spec.DType == BFloat8B):
 			return c.multiply(title, out, a, b, bias)
 		case y.geo.spec.DType == BFloat8B:
-			return firstUnsupported(x, out).unsupportedError()
+			return floatTiles(x, out)
 		case bias != nil || c.activation != "":
 			return out.unsupportedError()
 		case floats(x):
 			return c.run(engineMatmulRows(out, a, b))
 		}
 		return c.run(job{
-			kernel: kernelMatmul, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
+			program: catalog.MatmulIntegers, out: out, in: []*Tensor{x, y}, transposed: [2]bool{a.transposed, b.transposed},
 			buffers: rings(1, a.geo.pageBytes, b.geo.pageBytes, out.geo.pageBytes, out.geo.pageBytes/s.DType.Size()*4),
 		})
 	})
 }
 
-// productArgs returns the arguments of a product of tensors in graphs.
-func productArgs(opts []OpOption, ts ...*Tensor) func() []graph.Arg {
-	return func() []graph.Arg {
-		r := optionsOf(opts)
-		var args []graph.Arg
-		for _, t := range ts {
-			args = append(args, t.arg())
-		}
-		return append(args, r.productOptions()...)
-	}
-}
-
 // productOptions returns those options of a product that are set, by their names in TT-NN.
-func (r *result) productOptions() []graph.Arg {
-	var args []graph.Arg
-	for _, o := range []struct {
-		name string
-		set  bool
-	}{{"transpose_a=true", r.transposeA}, {"transpose_b=true", r.transposeB}, {"activation=" + string(r.activation), r.activation != ""}} {
-		if o.set {
-			args = append(args, text(o.name))
-		}
+func productOptions(r result) (args argList) {
+	if r.transposeA {
+		args = append(args, "transpose_a=true")
+	}
+	if r.transposeB {
+		args = append(args, "transpose_b=true")
+	}
+	if r.activation != "" {
+		args = append(args, "activation="+string(r.activation))
 	}
 	return args
 }
@@ -124,7 +107,7 @@ func (c *call) multiply(title string, out *Tensor, a, b operand, bias *Tensor) e
 		return c.run(blocked)
 	}
 	// Tensors in L1 may leave no room for blocks, and a trace takes the program that there was room for.
-	if cache := c.d.cache; c.d.rec != nil && cache[blocked.key()] == nil && cache[simple.key()] != nil {
+	if c.d.rec != nil && !c.isLoaded(blocked) && c.isLoaded(simple) {
 		return c.run(simple)
 	}
 	err = c.run(blocked)
@@ -170,29 +153,119 @@ func (c *call) product(a, b operand, bias *Tensor) (Spec, error) {
 	return s, nil
 }
 
-// ArgMax returns the index of the largest element of each row, as UInt32: the first one if several are equal. NaN is larger
-// than any number. A row is the elements along the last dimension, or that of [WithDim]. In the result that dimension is 1; it is left
-// out if keep is false and there are others. The result is row major and, unless an option says otherwise, interleaved in the operand's memory.
+// ArgMax returns the index of the largest element of each row, as UInt32: the first one if several
+// are equal. NaN is larger than any number. A row is the elements along the last dimension, or that
+// of [WithDim]. In the result that dimension is 1; it is left out if keep is false and there are
+// others. The result is row major and, unless an option says otherwise, interleaved in the
+// operand's memory.
 func (d *Device) ArgMax(ctx context.Context, a *Tensor, keep bool, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::argmax", []*Tensor{a},
-		func() []graph.Arg { return []graph.Arg{a.arg(), text(optionsOf(opts).along()), text(keep)} }, func(c *call) (*Tensor, error) {
-			shape := a.Shape()
-			in, _, err := c.lastAlong(a, c.along())
-			if err != nil {
-				return nil, err
-			}
-			if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
-				shape[i] = 1
-			} else {
-				shape = slices.Delete(shape, i, i+1)
-			}
-			s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: Interleaved(a.geo.spec.Memory.Kind)}
-			if c.memory != nil {
-				s.Memory = c.memory.clone()
-			}
-			return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
-				func() []graph.Arg { return []graph.Arg{in.arg(), text(-1), text(s.DType), text(s.Memory)} }, s, func(out *Tensor) error {
-					return c.run(job{kernel: kernelArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
-				})
-		}, opts...)
+	return d.do(ctx, "ttnn::argmax", argList{a, optionsOf(opts).along(), keep}, func(c *call) (*Tensor, error) {
+		shape := a.Shape()
+		in, _, err := c.lastAlong(a, c.along())
+		if err != nil {
+			return nil, err
+		}
+		if i := fromEnd(c.along(), len(shape)); keep || len(shape) == 1 {
+			shape[i] = 1
+		} else {
+			shape = slices.Delete(shape, i, i+1)
+		}
+		s := Spec{Shape: shape, DType: UInt32, Layout: RowMajor, Memory: c.memoryOr(Interleaved(a.geo.spec.Memory.Kind))}
+		return c.deviceOp("ttnn::prim::argmax", "ArgMaxDeviceOperation",
+			argList{in, -1, s.DType, s.Memory}, s, func(out *Tensor) error {
+				return c.run(job{program: catalog.ArgMax, out: out, in: []*Tensor{in}, buffers: rings(2, max(in.geo.pageBytes, out.geo.pageBytes))})
+			})
+	}, opts...)
+}
+
+// matmulBlock is the number of tiles of a product that a core computes at once; kBlock in kernels/blocks.h.
+const matmulBlock = 4
+
+// engineMatmul returns the job that multiplies matrices of tiles, and adds a bias unless it is nil. The function, which may be
+// empty, is applied to the elements of the result.
+func engineMatmul(out *Tensor, a, b operand, bias *Tensor, function string) job {
+	j := job{
+		program: catalog.Matmul, function: function, args: []uint32{flag(bias != nil)}, out: out,
+		in: present(a.Tensor, b.Tensor, bias), engineArgs: append(words(out.geo.wide, a.inner()), flag(bias != nil)),
+		buffers: tiles(2, 2, 2*matmulBlock),
+	}
+	if bias != nil {
+		j.buffers = append(j.buffers, tiles(1)...)
+	}
+	j.transpose(a, b)
+	return j
+}
+
+// engineMatmulRows returns the job that multiplies matrices in any layout: tiles are made of rows, and rows of tiles.
+func engineMatmulRows(out *Tensor, a, b operand) job {
+	d := out.geo.dims
+	wide, high, inner := ceil(d[3], 32), ceil(d[2], 32), a.inner()
+	j := job{
+		program: catalog.MatmulRows, out: out, in: []*Tensor{a.Tensor, b.Tensor},
+		engineArgs: []uint32{uint32(wide), uint32(inner), 0}, pieces: d[0] * d[1] * high * wide,
+		buffers: append(tiles(2, 2, 2*matmulBlock, 0), ring{a.geo.pageBytes, 1}, ring{b.geo.pageBytes, 1}, ring{}),
+	}
+	if out.geo.spec.Layout != Tile {
+		j.program, j.together = catalog.MatmulRowsOut, wide
+		j.buffers[0].pages, j.buffers[6] = doubled(wide, tileElements*out.geo.spec.DType.Size()), ring{out.geo.pageBytes, 1}
+	}
+	j.transpose(a, b)
+	return j
+}
+
+// operand is an operand of a product: the matrices of a tensor, or those with rows and columns exchanged.
+type operand struct {
+	*Tensor
+	transposed bool
+}
+
+// operands returns those of a product of two tensors, as options say.
+func (r *result) operands(a, b *Tensor) (left, right operand) {
+	return operand{a, r.transposeA}, operand{b, r.transposeB}
+}
+
+// dims returns the dimensions of the matrices as the product has them.
+func (o operand) dims() [4]int {
+	d := o.geo.dims
+	if o.transposed {
+		d[2], d[3] = d[3], d[2]
+	}
+	return d
+}
+
+// text returns the shape for errors.
+func (o operand) text() string {
+	if o.transposed {
+		return fmt.Sprint(o.geo.spec.Shape) + " transposed"
+	}
+	return fmt.Sprint(o.geo.spec.Shape)
+}
+
+// inner returns the number of tiles of a row of a left operand.
+func (o operand) inner() int { return ceil(o.dims()[3], tileSize) }
+
+// transpose makes a job that of transposed operands, if there are any. The kernel of the engines then has flags as arguments after the
+// others, and turns tiles of a left operand.
+func (j *job) transpose(a, b operand) {
+	if j.transposed = [2]bool{a.transposed, b.transposed}; j.transposed == [2]bool{} {
+		return
+	}
+	j.engineArgs = append(j.engineArgs, flag(a.transposed), flag(b.transposed))
+	if a.transposed {
+		j.buffers = turnRings(j.buffers)
+	}
+}
+
+// engineTurned and engineTurn are kTurned and kTurn in kernels/compute/transposed.h: the circular buffer of turned tiles of a left
+// operand, and how many are turned at once.
+const engineTurned, engineTurn = 7, 4
+
+// turnRings adds the circular buffer of turned tiles to those of a product in the simple form. There is room for as many tiles of the
+// operands as are turned at once.
+func turnRings(buffers []ring) []ring {
+	buffers[1].pages, buffers[engineRight].pages = 2*engineTurn, (engineTurn+1)*matmulBlock
+	for len(buffers) < engineTurned {
+		buffers = append(buffers, ring{})
+	}
+	return append(buffers, tiles(2*engineTurn)...)
 }

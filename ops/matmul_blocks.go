@@ -4,53 +4,10 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
-
-// MatmulForm is how a product of tiles is spread over the cores. The bits of the result don't depend on it.
-type MatmulForm uint8
-
-// The forms.
-const (
-	// MatmulAuto chooses by the shape.
-	MatmulAuto MatmulForm = iota
-	// MatmulSimple lets each core read the operands of its tiles by itself: TT-NN's MatmulMultiCoreProgramConfig. A right operand
-	// of BFloat8B is multiplied in blocks all the same.
-	MatmulSimple
-	// MatmulBlocked cuts the result into a block for each core. One core of each row and column of cores reads tiles and sends
-	// them to the others: TT-NN's MatmulMultiCoreReuseMultiCastProgramConfig.
-	MatmulBlocked
-)
-
-// MatmulProgram chooses how a product of tiles is computed. What is 0 is chosen by the shape. The other fields are of
-// [MatmulBlocked].
-type MatmulProgram struct {
-	Form MatmulForm
-	// PerCoreM and PerCoreN are the height and the width of a core's block, in tiles. TT-NN: per_core_M, per_core_N.
-	PerCoreM, PerCoreN int
-	// InnerStep is how many tiles of the inner dimension are sent at once. TT-NN: in0_block_w.
-	InnerStep int
-	// PassSteps is how many steps are in L1 at once. If there are more, sums of each pass are kept in L1.
-	PassSteps int
-	// NarrowSums sums in 16 bits: each product of tiles is rounded to bfloat16 as it is added, and Dst has room for eight tiles, not
-	// four. Operands and result are BFloat16, the form is MatmulBlocked and no operand is transposed. TT-NN: fp32_dest_acc_en=False.
-	NarrowSums bool
-	// Skip leaves out parts of the work, to measure what the others take: the result is undefined.
-	Skip MatmulParts
-}
-
-// MatmulParts are parts of the work of a product in blocks.
-type MatmulParts uint8
-
-// The parts.
-const (
-	MatmulReads    MatmulParts = 1 << iota // reading tiles and sending them to rows and columns of cores
-	MatmulProducts                         // multiplying
-	MatmulWrites                           // writing the result
-)
-
-// WithMatmulProgram sets how Matmul and Linear compute. The error of an operation that can't compute so wraps [ErrShape].
-func WithMatmulProgram(p MatmulProgram) OpOption { return func(r *result) { r.matmulProgram = p } }
 
 const (
 	// blocksBudget is the L1 that the circular buffers of a product in blocks may take of each core: a third, so that tensors in
@@ -92,18 +49,22 @@ type blocking struct {
 
 // blocks cuts a product into blocks, or returns nil if the simple form is quicker.
 //
-// Each core's block is as small as the grid allows, since all cores work at the same time: the height of the result in tiles
-// divided by the rows of cores, and the width by the columns. If there is one right matrix, the rows of all left ones are those
-// of one matrix, unless they are transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row of the grid needs the same
-// tiles of the left operand and a column those of the right one, so each tile is read from DRAM once for all blocks of a turn; in
-// the simple form it is read once for every four tiles of the result that need it.
+// Each core's block is as small as the grid allows, since all cores work at the same time: the
+// height of the result in tiles divided by the rows of cores, and the width by the columns. If
+// there is one right matrix, the rows of all left ones are those of one matrix, unless they are
+// transposed. Blocks that don't fit into L1 are halved, and a core computes several in turn. A row
+// of the grid needs the same tiles of the left operand and a column those of the right one, so each
+// tile is read from DRAM once for all blocks of a turn; in the simple form it is read once for
+// every four tiles of the result that need it.
 //
-// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the next ones arrive meanwhile. Dst
-// has room for four sums of 32 bits in each of its halves, of which one is computed while the other is packed. A tile of the left
-// operand stays in SrcB for all tiles of its row, so a part of a block is as wide as possible. The tiles of a block's first part
-// are used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make a pass; if that isn't all,
-// there is room for two passes, so that tiles of the next one arrive, and sums of 32 bits are kept between them. A pass has at
-// least passTiles indices, so that moving the sums takes less time than computing them.
+// A step has as many indices of the inner dimension as keep the engines busy for stepClocks; the
+// next ones arrive meanwhile. Dst has room for four sums of 32 bits in each of its halves, of which
+// one is computed while the other is packed. A tile of the left operand stays in SrcB for all tiles
+// of its row, so a part of a block is as wide as possible. The tiles of a block's first part are
+// used as they arrive; the others find them in L1. As many steps as have room in blocksBudget make
+// a pass; if that isn't all, there is room for two passes, so that tiles of the next one arrive,
+// and sums of 32 bits are kept between them. A pass has at least passTiles indices, so that moving
+// the sums takes less time than computing them.
 func (c *call) blocks(out *Tensor, a, b operand, bias *Tensor) (*blocking, error) {
 	p := c.matmulProgram
 	blocksOnly := b.geo.spec.DType == BFloat8B
@@ -238,4 +199,39 @@ func (k *blocking) rings() []ring {
 		r = append(r, ring{k.leftBytes, steps * k.perM})
 	}
 	return r
+}
+
+// job returns the job that multiplies matrices of tiles in blocks, and adds a bias unless it is nil.
+func (k *blocking) job(c *call, out *Tensor, a, b operand, bias *Tensor) (job, error) {
+	args, err := k.args(c.d.dev)
+	j := job{
+		program: catalog.MatmulBlocks, function: string(c.activation), args: args, out: out, in: present(a.Tensor, b.Tensor, bias), grid: k.grid,
+		buffers: k.rings(), semaphores: 4, transposed: [2]bool{a.transposed, b.transposed},
+	}
+	if k.narrow {
+		j.program = catalog.MatmulNarrow
+	}
+	return j, err
+}
+
+// args returns the arguments of all kernels, as kernels/matmul_blocks.h has them.
+func (k *blocking) args(d *reprise.Device) ([]uint32, error) {
+	across, down := k.grid.End.X-k.grid.Start.X+1, k.grid.End.Y-k.grid.Start.Y+1
+	args := words(
+		down*k.perM, k.m, across*k.perN, k.n, k.matrices, int(flag(!k.one)),
+		k.perM, k.perN, k.inner, k.step, k.passSteps, k.passes, k.subRows, k.subWidth, int(flag(k.bias)), int(k.flags),
+		k.grid.Start.X, k.grid.Start.Y,
+	)
+	// A core's x depends on its column only, and y on its row.
+	var x, y uint32
+	for i, at := range []chip.Core{
+		k.grid.Start, {X: k.grid.Start.X + min(1, across-1), Y: k.grid.Start.Y + min(1, down-1)}, k.grid.End,
+	} {
+		v, err := d.Virtual(at)
+		if err != nil {
+			return nil, err
+		}
+		x, y = x|uint32(v.X)<<(6*i), y|uint32(v.Y)<<(6*i)
+	}
+	return append(args, x, y), nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/mesh"
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Mesh runs operations on the chips of a mesh. A [MeshTensor] has a part on each chip, all at the same address. Operations of one
@@ -74,14 +73,14 @@ func (m *Mesh) Size() int { return len(m.chips) }
 func (m *Mesh) Chip(i int) *Device { return m.chips[i] }
 
 // function runs a function that the graphs of all chips record, and of which the Observers of chip 0 are notified.
-func (m *Mesh) function(ctx context.Context, name string, args func(i int) []graph.Arg, f func(context.Context) ([]*Tensor, error)) error {
+func (m *Mesh) function(ctx context.Context, name string, args func(i int) argList, f func(context.Context) ([]*Tensor, error)) error {
 	end := func(error) {}
 	if first := m.chips[0]; len(first.observers) > 0 {
-		ctx, end = first.observe(ctx, name, texts(args(0)))
+		ctx, end = first.observers.begin(ctx, first.id, name, args(0).texts())
 	}
 	for i, d := range m.chips {
 		if d.captures.active() {
-			d.captures.begin(name, args(i))
+			d.captures.begin(name, args(i).graph())
 		}
 	}
 	out, err := f(ctx)
@@ -99,19 +98,20 @@ func (m *Mesh) function(ctx context.Context, name string, args func(i int) []gra
 	return err
 }
 
-// do runs a function for the user.
-func (m *Mesh) do(ctx context.Context, name string, args func(i int) []graph.Arg, f func(context.Context) ([]*Tensor, error)) error {
-	err := m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {
-		out, err := f(ctx)
-		if err != nil {
+// make runs a function for the user, which makes a tensor.
+func (m *Mesh) make(ctx context.Context, name string, args func(i int) argList,
+	f func(context.Context) (*MeshTensor, error)) (out *MeshTensor, err error) {
+	err = m.function(ctx, name, args, func(ctx context.Context) ([]*Tensor, error) {
+		if out, err = f(ctx); err != nil {
 			for _, d := range m.chips {
 				d.captures.failed(name, err)
 			}
+			return nil, err
 		}
-		return out, err
+		return out.parts, nil
 	})
 	if err != nil {
-		return &opError{name, err}
+		return nil, &opError{name, err}
 	}
-	return nil
+	return out, nil
 }

@@ -2,7 +2,9 @@ package ops
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/reprise-tt/reprise/kernels/print"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -17,9 +19,9 @@ type MeshCapture struct{ chips []*Capture } // of each chip; that of chip 0 has 
 func (m *Mesh) BeginCapture(cfg graph.Config) *MeshCapture {
 	c := &MeshCapture{}
 	for i, d := range m.chips {
-		c.chips = append(c.chips, d.beginCapture(cfg, c.recorder()))
+		c.chips = append(c.chips, d.captures.start(cfg, &d.mu, c.recorder()))
 		if i > 0 {
-			c.recorder().Device(d.describe())
+			c.recorder().Device(d.captures.describe())
 		}
 	}
 	c.recorder().Cluster(m.clusterDescriptor(), m.meshMapping())
@@ -83,4 +85,70 @@ func (c *MeshCapture) Record(chip int) print.Handler {
 		return nil
 	}
 	return c.chips[chip].Record
+}
+
+// clusterDescriptor returns the chips of the mesh and the links between them as YAML, with the keys of tt-umd's descriptor of a
+// cluster that the vendor's visualizer reads. Chips have their numbers in graphs.
+func (m *Mesh) clusterDescriptor() string {
+	var b strings.Builder
+	number := map[int]int{} // by index in the graph of the machine
+	section := func(name string, line func(i int) string) {
+		fmt.Fprintf(&b, "%s:\n", name)
+		for i := range m.chips {
+			if s := line(i); s != "" {
+				fmt.Fprintf(&b, "  %s\n", s)
+			}
+		}
+	}
+	g, chips := m.m.Graph(), m.m.Chips()
+	for i, c := range chips {
+		number[m.m.InGraph(c)] = i
+	}
+	section("arch", func(i int) string { return fmt.Sprintf("%d: %s", i, archName(m.chips[i].dev.Arch())) })
+	section("chips", func(i int) string { return fmt.Sprintf("%d: %s", i, place(chips[i].Coord)) })
+	section("chip_unique_ids", func(i int) string { return fmt.Sprintf("%d: %d", i, i+1) })
+	section("chips_with_mmio", func(i int) string {
+		if chips[i].Remote {
+			return ""
+		}
+		return fmt.Sprintf("- %d: %d", i, i)
+	})
+	var links []string
+	if g != nil {
+		for _, l := range g.Links {
+			i, ok := number[l.A.Chip]
+			k, too := number[l.B.Chip]
+			if ok && too {
+				links = append(links, fmt.Sprintf("- [{chip: %d, chan: %d}, {chip: %d, chan: %d}]", i, l.A.Channel, k, l.B.Channel))
+			}
+		}
+	}
+	if len(links) == 0 {
+		b.WriteString("ethernet_connections: []\n")
+	} else {
+		fmt.Fprintf(&b, "ethernet_connections:\n  %s\n", strings.Join(links, "\n  "))
+	}
+	return b.String()
+}
+
+// meshMapping returns the places of the chips in the mesh as YAML.
+func (m *Mesh) meshMapping() string {
+	var b strings.Builder
+	b.WriteString("chips:\n")
+	for i, c := range m.m.Chips() {
+		fmt.Fprintf(&b, "  %d: %s\n", i, place(c.Coord))
+	}
+	return b.String()
+}
+
+// place returns a coordinate of a mesh as a YAML list of column, row and two zeros, which are rack and shelf.
+func place(coord []int) string {
+	x, y := 0, 0
+	if n := len(coord); n > 0 {
+		x = coord[n-1]
+		if n > 1 {
+			y = coord[n-2]
+		}
+	}
+	return fmt.Sprintf("[%d, %d, 0, 0]", x, y)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/mesh"
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // AllReduce sums a tensor's parts and leaves the sum on every chip. The parts are 32-bit integers, which wrap around, or
@@ -27,10 +26,14 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	if err != nil {
 		return nil, &opError{name, err}
 	}
-	return m.collective(ctx, name, "AllReduceAsyncDeviceOperation", t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
-		_, err := d.ToMemoryConfig(ctx, from, s.Memory, Into(into))
-		return err
-	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
+	return m.collective(ctx, name, t, func(ctx context.Context) (*MeshTensor, error) {
+		return m.into(ctx, s, func(out *MeshTensor) error {
+			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
+				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
+				return err
+			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllReduce(ctx, b, sum) })
+		})
+	})
 }
 
 // sumOf returns how links add the elements of a tensor.
@@ -78,44 +81,32 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape,
 			whole.Shape, n)
 	}
-	load := func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) }
-	var out *MeshTensor
-	err = m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} },
-		func(ctx context.Context) (parts []*Tensor, err error) {
-			// Links work in place and leave the slices of other chips undefined.
-			var sums *MeshTensor
-			if sums, err = m.create(ctx, whole); err != nil {
-				return nil, err
+	return m.collective(ctx, name, t, func(ctx context.Context) (out *MeshTensor, err error) {
+		// Links work in place and leave the slices of other chips undefined.
+		sums, err := m.create(ctx, whole)
+		if err != nil {
+			return nil, err
+		}
+		defer func() {
+			if free := m.Deallocate(ctx, sums); free != nil {
+				err = errors.Join(err, free)
 			}
-			defer func() {
-				if free := m.Deallocate(ctx, sums); free != nil {
-					err = errors.Join(err, free)
-				}
-			}()
-			if out, err = m.create(ctx, s); err != nil {
-				return nil, err
-			}
-			for i, d := range m.chips {
-				if _, err = d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i])); err != nil {
-					return nil, m.discard(ctx, err, out)
-				}
-			}
-			if err = m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, load); err != nil {
-				return nil, m.discard(ctx, err, out)
-			}
+		}()
+		return m.into(ctx, s, func(out *MeshTensor) error {
+			err := m.exchange(ctx, name, "ReduceScatterDeviceOperation", sums, func(i int, d *Device) error {
+				_, err := d.ToMemoryConfig(ctx, t.parts[i], whole.Memory, Into(sums.parts[i]))
+				return err
+			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.ReduceScatter(ctx, b, sum) })
 			for i, place := range m.places() {
 				begin, end := make([]int, len(s.Shape)), slices.Clone(s.Shape)
 				begin[0], end[0] = place*s.Shape[0], (place+1)*s.Shape[0]
-				if _, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i])); err != nil {
-					return nil, m.discard(ctx, err, out)
+				if err == nil {
+					_, err = m.chips[i].Slice(ctx, sums.parts[i], begin, end, Into(out.parts[i]))
 				}
 			}
-			return out.parts, nil
+			return err
 		})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	})
 }
 
 // places returns the place of each chip in the line.
@@ -144,10 +135,14 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
 	// Every chip fills all places with its own part; the collective replaces all but its own.
-	return m.collective(ctx, name, "AllGatherDeviceOperation", t, s, func(ctx context.Context, d *Device, from, into *Tensor) error {
-		_, err := d.Repeat(ctx, from, times, Into(into))
-		return err
-	}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
+	return m.collective(ctx, name, t, func(ctx context.Context) (*MeshTensor, error) {
+		return m.into(ctx, s, func(out *MeshTensor) error {
+			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
+				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
+				return err
+			}, func(b *mesh.Buffer) (*mesh.Executable, error) { return m.links.AllGather(ctx, b) })
+		})
+	})
 }
 
 // result returns the Spec of a part in interleaved DRAM, whose pages links transfer.
@@ -157,47 +152,40 @@ func (t *MeshTensor) result() Spec {
 	return s
 }
 
-// collective allocates a result, fills it on each chip with fill, and runs the program that load returns. class is the name of TT-NN's
-// class for that program's operation.
-func (m *Mesh) collective(ctx context.Context, name, class string, t *MeshTensor, s Spec,
-	fill func(ctx context.Context, d *Device, from, into *Tensor) error,
-	load func(*mesh.Buffer) (*mesh.Executable, error)) (*MeshTensor, error) {
-	var out *MeshTensor
-	err := m.do(ctx, name, func(i int) []graph.Arg { return []graph.Arg{t.parts[i].arg()} }, func(ctx context.Context) ([]*Tensor, error) {
-		var err error
-		if out, err = m.create(ctx, s); err != nil {
-			return nil, err
-		}
-		for i, d := range m.chips {
-			if err = fill(ctx, d, t.parts[i], out.parts[i]); err != nil {
-				return nil, m.discard(ctx, err, out)
-			}
-		}
-		if err = m.exchange(ctx, name, class, out, load); err != nil {
-			return nil, m.discard(ctx, err, out)
-		}
-		return out.parts, nil
-	})
+// collective runs a function for the user, which makes a tensor of another one.
+func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor,
+	f func(context.Context) (*MeshTensor, error)) (*MeshTensor, error) {
+	return m.make(ctx, name, func(i int) argList { return argList{t.parts[i]} }, f)
+}
+
+// into allocates a tensor for a function, and deallocates it if that fails.
+func (m *Mesh) into(ctx context.Context, s Spec, f func(out *MeshTensor) error) (*MeshTensor, error) {
+	out, err := m.create(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
-}
-
-// discard deallocates a tensor because of an error, and returns that error.
-func (m *Mesh) discard(ctx context.Context, err error, t *MeshTensor) error {
-	if free := m.Deallocate(ctx, t); free != nil {
-		return errors.Join(err, free)
+	if err = f(out); err == nil {
+		return out, nil
 	}
-	return err
+	if free := m.Deallocate(ctx, out); free != nil {
+		err = errors.Join(err, free)
+	}
+	return nil, err
 }
 
-// exchange runs a collective on a tensor, as the function class. Its program stays loaded until the tensor is deallocated.
-func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, load func(*mesh.Buffer) (*mesh.Executable, error)) error {
+// exchange fills a tensor on each chip and runs on it the program that load returns, as the function class. The program stays loaded until
+// the tensor is deallocated.
+func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, fill func(i int, d *Device) error,
+	load func(*mesh.Buffer) (*mesh.Executable, error)) error {
+	for i, d := range m.chips {
+		if err := fill(i, d); err != nil {
+			return err
+		}
+	}
 	if m.chips[0].separateRepeat {
 		class = "Device Operation"
 	}
-	args := func(int) []graph.Arg { return []graph.Arg{text(name), text(shapeText(t.Spec().Shape))} }
+	args := func(int) argList { return argList{name, t.Spec().Shape} }
 	return m.function(ctx, class, args, func(ctx context.Context) ([]*Tensor, error) {
 		if t.buf == nil {
 			return t.parts, nil
@@ -211,7 +199,7 @@ func (m *Mesh) exchange(ctx context.Context, name, class string, t *MeshTensor, 
 		m.mu.Unlock()
 		for i, c := range m.m.Chips() {
 			if part := x.On(c); part != nil {
-				m.chips[i].captures.run(i, part)
+				m.chips[i].captures.run(part)
 			}
 		}
 		return t.parts, m.m.Queue(0).Run(context.WithValue(ctx, internalCall{}, true), x)

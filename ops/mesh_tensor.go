@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/mesh"
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // MeshTensor is a tensor on each chip of a mesh, with the same Spec and the same address.
@@ -23,17 +22,9 @@ func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
 
 // Empty allocates a tensor on all chips.
-func (m *Mesh) Empty(ctx context.Context, s Spec) (t *MeshTensor, err error) {
-	err = m.do(ctx, "ttnn::empty", func(i int) []graph.Arg { return specArgs(s, i) }, func(ctx context.Context) ([]*Tensor, error) {
-		if t, err = m.create(ctx, s); err != nil {
-			return nil, err
-		}
-		return t.parts, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+func (m *Mesh) Empty(ctx context.Context, s Spec) (*MeshTensor, error) {
+	return m.make(ctx, "ttnn::empty", func(i int) argList { return specArgs(s, i) },
+		func(ctx context.Context) (*MeshTensor, error) { return m.create(ctx, s) })
 }
 
 // create allocates a tensor as part of an operation.
@@ -43,7 +34,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 		return nil, err
 	}
 	t := &MeshTensor{m: m}
-	err = m.function(ctx, m.chips[0].createName(), func(i int) []graph.Arg { return specArgs(s, i) },
+	err = m.function(ctx, m.chips[0].createName(), func(i int) argList { return specArgs(s, i) },
 		func(context.Context) ([]*Tensor, error) {
 			for _, d := range m.chips {
 				d.mu.Lock() // not during the allocation, in which the device's Observers are called
@@ -55,7 +46,7 @@ func (m *Mesh) create(ctx context.Context, s Spec) (*MeshTensor, error) {
 			if m.chips[0].captures.noDispatch() {
 				for _, p := range t.parts {
 					var err error
-					if p.plan, err = p.d.captures.allocate(p.d, g, cfg); err != nil {
+					if p.plan, err = p.d.captures.allocate(g, cfg); err != nil {
 						return nil, err
 					}
 				}

@@ -3,8 +3,7 @@ package ops
 import (
 	"context"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/ops/graph"
+	"math"
 )
 
 // ToMemoryConfig copies a tensor to a tensor of another memory configuration.
@@ -22,7 +21,7 @@ func (d *Device) Reshard(ctx context.Context, a *Tensor, m MemoryConfig, opts ..
 }
 
 func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfig, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(m)} }, func(c *call) (*Tensor, error) {
+	return d.do(ctx, name, argList{a, m}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec
 		s.Memory = m
 		return c.copy(a, s)
@@ -32,17 +31,16 @@ func (d *Device) move(ctx context.Context, name string, a *Tensor, m MemoryConfi
 // ToLayout copies a tensor to a tensor of another layout. The memory configuration stays the same, except that a sharded
 // tensor becomes interleaved in the same memory unless an option gives it shards.
 func (d *Device) ToLayout(ctx context.Context, a *Tensor, l Layout, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::to_layout", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(l)} },
-		func(c *call) (*Tensor, error) {
-			s := a.geo.spec
-			s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
-			return c.copy(a, s)
-		}, opts...)
+	return d.do(ctx, "ttnn::to_layout", argList{a, l}, func(c *call) (*Tensor, error) {
+		s := a.geo.spec
+		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
+		return c.copy(a, s)
+	}, opts...)
 }
 
 func (c *call) copy(a *Tensor, s Spec) (*Tensor, error) {
 	return c.unary(opCopy, "ttnn::prim::copy", "CopyDeviceOperation",
-		func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Layout), text(s.Memory)} }, a, s)
+		argList{a, s.Layout, s.Memory}, a, s)
 }
 
 // WithSteps makes Slice take elements at a distance of steps[i] in dimension i, which is at least 1.
@@ -52,8 +50,8 @@ func WithSteps(steps ...int) OpOption { return func(r *result) { r.steps = steps
 // (see [WithSteps]). It takes all data types, layouts and memories. Whole pages are copied where the part has them: rows of
 // row-major tensors if it has all of the last dimension, tiles if it begins and ends at borders of tiles.
 func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(begin)), text(shapeText(end))} }
-	return d.do(ctx, "ttnn::slice", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	args := argList{a, begin, end}
+	return d.do(ctx, "ttnn::slice", args, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
 		rank := len(s.Shape)
 		if len(begin) != rank || len(end) != rank || c.steps != nil && len(c.steps) != rank {
@@ -82,30 +80,73 @@ func (d *Device) Slice(ctx context.Context, a *Tensor, begin, end []int, opts ..
 // Tilize copies a row-major tensor to tiles. Its name in graphs is TT-NN's; otherwise it is [Device.ToLayout]. The error wraps
 // [ErrMemory] if the tensor isn't row-major.
 func (d *Device) Tilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.relay(ctx, "ttnn::tilize", a, Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding", opts)
+	return d.relay(ctx, a, relayout{Tile, "tilize", "tilize_with_val_padding", "Tilize", "TilizeWithValPadding"}, opts)
 }
 
 // Untilize copies a tensor of tiles to rows, without the tiles' padding. Its name in graphs is TT-NN's; otherwise it is
 // [Device.ToLayout]. The error wraps [ErrMemory] if the tensor is row-major.
 func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.relay(ctx, "ttnn::untilize", a, RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding", opts)
+	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
 
-// relay copies a tensor of the other layout to a layout. The names are those in graphs for shapes of whole tiles, and for others.
-func (d *Device) relay(ctx context.Context, name string, a *Tensor, l Layout, op, padded, class, paddedClass string,
-	opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, name, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
+// relayout is a change of layout, with its names in graphs for shapes of whole tiles, and for others.
+type relayout struct {
+	to                               Layout
+	name, padded, class, paddedClass string
+}
+
+// relay copies a tensor of the other layout to a layout.
+func (d *Device) relay(ctx context.Context, a *Tensor, r relayout, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+r.name, argList{a}, func(c *call) (*Tensor, error) {
 		s := a.geo.spec.clone()
-		if s.Layout == l {
-			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, l)
+		if s.Layout == r.to {
+			return nil, fmt.Errorf("%w: the tensor is in %v already", ErrMemory, r.to)
 		}
+		name, class := r.name, r.class
 		if a.geo.dims[2]%tileSize != 0 || a.geo.dims[3]%tileSize != 0 {
-			op, class = padded, paddedClass
+			name, class = r.padded, r.paddedClass
 		}
-		s.Layout, s.Memory = l, c.memoryLike(a, s.Shape, l)
-		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::"+op, class+"DeviceOperation", args, s, func(out *Tensor) error {
+		s.Layout, s.Memory = r.to, c.memoryLike(a, s.Shape, r.to)
+		return c.deviceOp("ttnn::prim::"+name, class+"DeviceOperation", argList{a, s.Memory}, s, func(out *Tensor) error {
 			return c.rearrange(whole(a.geo.dims), out, a)
 		})
 	}, opts...)
+}
+
+// Pad returns a tensor with more elements around those of another one: padding[i] is how many come before and after them in
+// dimension i. The elements have a value, converted to the data type. It takes all data types, layouts and memories. Whole pages
+// are copied where padding leaves them whole: of row-major tensors if the last dimension has none, of tiles if padding of the last
+// two dimensions adds whole tiles. The error wraps [ErrShape] if padding doesn't have a pair for each dimension, or is negative.
+func (d *Device) Pad(ctx context.Context, a *Tensor, padding [][2]int, value float64, opts ...OpOption) (*Tensor, error) {
+	args := argList{a, padding, value}
+	return d.do(ctx, "ttnn::pad", args, func(c *call) (*Tensor, error) {
+		s := a.geo.spec.clone()
+		if len(padding) != len(s.Shape) {
+			return nil, fmt.Errorf("%w: padding %v of %v: want a pair for each dimension", ErrShape, padding, s.Shape)
+		}
+		m := whole(a.geo.dims)
+		m.value = s.DType.element(value)
+		for i, p := range padding {
+			if p[0] < 0 || p[1] < 0 || p[0] > maxElements || p[1] > maxElements {
+				return nil, fmt.Errorf("%w: padding %v of %v: want numbers of elements from 0", ErrShape, padding, s.Shape)
+			}
+			s.Shape[i] += p[0] + p[1]
+			m.axes[4-len(padding)+i].before = p[0]
+		}
+		if _, err := volume(s.Shape); err != nil {
+			return nil, err
+		}
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		return c.deviceOp("ttnn::prim::pad", "PadDeviceOperation", args, s, func(out *Tensor) error { return c.rearrange(m, out, a) })
+	}, opts...)
+}
+
+// element returns the bits of a number as an element: an integer wraps around, a float is rounded to nearest.
+func (t DataType) element(v float64) uint32 {
+	if !t.Float() {
+		return uint32(int64(v))
+	}
+	var b [4]byte
+	t.put(b[:], math.Float32bits(float32(v)))
+	return t.bits(b[:])
 }

@@ -31,46 +31,25 @@ type Function struct {
 	Err    error     // set when the Observer's End is called
 }
 
-// WithObserver attaches an Observer. Of several Observers the first one is called first in Begin, and last in End. A nil Observer
-// attaches nothing.
-func WithObserver(o Observer) Option {
-	return func(d *Device) {
-		if o != nil {
-			d.observers = append(d.observers, o)
-		}
-	}
-}
-
-// observed runs a function between the calls to Observers.
-func (c *call) observed(name string, args func() []string, f func() (*Tensor, error)) (*Tensor, error) {
-	if len(c.d.observers) == 0 {
-		return f()
-	}
-	before := c.ctx
-	ctx, end := c.d.observe(c.ctx, name, args())
-	c.ctx = ctx
-	t, err := f()
-	end(err)
-	c.ctx = before
-	return t, err
-}
-
 // levelKey is the context key of the level of the innermost function.
 type levelKey struct{}
 
-// observe calls Begin of all Observers. It returns the context for the function's calls, and a func that calls End.
-func (d *Device) observe(ctx context.Context, name string, args []string) (context.Context, func(error)) {
+// observers are those of a Device.
+type observers []Observer
+
+// begin calls Begin of all Observers. It returns the context for the function's calls, and a func that calls End.
+func (all observers) begin(ctx context.Context, device int, name string, args []string) (context.Context, func(error)) {
 	level, _ := ctx.Value(levelKey{}).(int)
-	f := &Function{Name: name, Args: args, Device: d.id, Level: level + 1, Start: time.Now()}
+	f := &Function{Name: name, Args: args, Device: device, Level: level + 1, Start: time.Now()}
 	ctx = context.WithValue(ctx, levelKey{}, f.Level)
-	ctxs := make([]context.Context, len(d.observers)) // of each Observer
-	for i, o := range d.observers {
+	ctxs := make([]context.Context, len(all)) // of each Observer
+	for i, o := range all {
 		ctx = o.Begin(ctx, f)
 		ctxs[i] = ctx
 	}
 	return ctx, func(err error) {
 		f.End, f.Err = time.Now(), err
-		for i, o := range slices.Backward(d.observers) {
+		for i, o := range slices.Backward(all) {
 			o.End(ctxs[i], f)
 		}
 	}

@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Transpose exchanges two dimensions of a tensor; negative ones count from the end: -1 is the last one. It takes all data types,
 // layouts and memories, and copies elements unchanged. The result has the operand's layout. The error wraps [ErrShape] if the
 // tensor doesn't have the dimensions.
 func (d *Device) Transpose(ctx context.Context, a *Tensor, dim0, dim1 int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::transpose", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim0), text(dim1)} },
-		func(c *call) (*Tensor, error) {
-			return c.transpose(a, dim0, dim1)
-		}, opts...)
+	return d.do(ctx, "ttnn::transpose", argList{a, dim0, dim1}, func(c *call) (*Tensor, error) {
+		return c.transpose(a, dim0, dim1)
+	}, opts...)
 }
 
 func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
@@ -30,7 +27,7 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 		order[i] = i
 	}
 	order[x], order[y] = y, x
-	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, text(dim0), text(dim1))
+	return c.permute("ttnn::prim::transpose", "TransposeDeviceOperation", a, order, dim0, dim1)
 }
 
 // Permute returns a tensor whose dimension i is dimension dims[i] of another one. dims has each dimension once; negative ones
@@ -41,17 +38,26 @@ func (c *call) transpose(a *Tensor, dim0, dim1 int) (*Tensor, error) {
 // 128 KiB of the operand in L1: whole tiles where rows of 16 elements stay together, or the 64 bytes around each element, which
 // are those of the next rows of the result too.
 func (d *Device) Permute(ctx context.Context, a *Tensor, dims []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::permute", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(dims))} },
-		func(c *call) (*Tensor, error) {
-			order := slices.Clone(dims)
-			for i := range order {
-				order[i] = fromEnd(order[i], len(order))
-			}
-			if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
-				return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
-			}
-			return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, text(shapeText(dims)))
-		}, opts...)
+	return d.do(ctx, "ttnn::permute", argList{a, dims}, func(c *call) (*Tensor, error) {
+		order := slices.Clone(dims)
+		for i := range order {
+			order[i] = fromEnd(order[i], len(order))
+		}
+		if len(order) != len(a.geo.spec.Shape) || !isOrder(order) {
+			return nil, fmt.Errorf("%w: dimensions %v of %v: want each dimension once", ErrShape, dims, a.geo.spec.Shape)
+		}
+		return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, dims)
+	}, opts...)
+}
+
+// dimension counts a dimension of a shape from 0.
+func dimension(dim int, shape []int) (int, error) {
+	rank := len(shape)
+	along := fromEnd(dim, rank)
+	if along < 0 || along >= rank {
+		return 0, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, shape, -rank, rank-1)
+	}
+	return along, nil
 }
 
 // fromEnd counts a dimension from 0.
@@ -62,14 +68,81 @@ func fromEnd(dim, rank int) int {
 	return dim
 }
 
-func (c *call) permute(name, class string, a *Tensor, order []int, more ...graph.Arg) (*Tensor, error) {
+func (c *call) permute(name, class string, a *Tensor, order []int, more ...any) (*Tensor, error) {
 	s := a.geo.spec.clone()
 	for i, k := range order {
 		s.Shape[i] = a.geo.spec.Shape[k]
 	}
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg { return append(append([]graph.Arg{a.arg()}, more...), text(s.Memory)) }
+	args := append(append(argList{a}, more...), s.Memory)
 	return c.deviceOp(name, class, args, s, func(out *Tensor) error {
 		return c.rearrange(permuted(a.geo.dims, order4(order)), out, a)
 	})
+}
+
+// WithDim makes [Device.ArgMax] and [Device.TopK] search along another dimension than the last one; negative ones count from the end.
+//
+// As in TT-NN, the tensor is permuted first, and so is the result of TopK at the end. What is permuted is kept in DRAM that belongs to
+// the program cache: [Device.ClearProgramCache] releases it, and a trace holds it.
+func WithDim(dim int) OpOption { return func(r *result) { r.dim = &dim } }
+
+// WithSmallest makes [Device.TopK] find the smallest elements, smallest first. TT-NN: largest=False.
+func WithSmallest() OpOption { return func(r *result) { r.smallest = true } }
+
+// along returns the dimension that an option says, or -1.
+func (r result) along() int {
+	if r.dim != nil {
+		return *r.dim
+	}
+	return -1
+}
+
+// lastAlong returns a tensor with a dimension moved to the end, and the order of dimensions that moves it back: the tensor itself and
+// nil if it is the last one.
+func (c *call) lastAlong(a *Tensor, dim int) (*Tensor, []int, error) {
+	s := a.geo.spec.clone()
+	rank := len(s.Shape)
+	along, err := dimension(dim, s.Shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	if along == rank-1 {
+		return a, nil, nil
+	}
+	var order []int
+	for i := range rank {
+		if i != along {
+			order = append(order, i)
+		}
+	}
+	order = append(order, along)
+	back := make([]int, rank)
+	for i, k := range order {
+		s.Shape[i], back[k] = a.geo.spec.Shape[k], i
+	}
+	t, err := c.scratch(0, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, back, c.leaving(t, func() (*Tensor, error) { return c.permuteAs(a, order) })
+}
+
+// permuteAs is permute for an operation that isn't one of permuting.
+func (c *call) permuteAs(a *Tensor, order []int) (*Tensor, error) {
+	return c.permute("ttnn::prim::permute", "PermuteDeviceOperation", a, order, order)
+}
+
+// movedBack permutes a result in scratch memory to where it belongs: its memory is like that of the operand.
+func (c *call) movedBack(t, like *Tensor, back []int) (*Tensor, error) {
+	own := c.result
+	defer func() { c.result = own }()
+	if c.memory == nil {
+		shape := make([]int, len(back))
+		for i, k := range back {
+			shape[i] = t.geo.spec.Shape[k]
+		}
+		m := c.memoryLike(like, shape, like.geo.spec.Layout)
+		c.memory = &m
+	}
+	return c.permuteAs(t, back)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Quantize returns x / scale + zero of each element x as Int32: the nearest integer from -127 to 127, ties away from zero. The tensor
@@ -14,15 +14,14 @@ import (
 //
 // Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for numbers out of range.
 func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), text(zero)} }
-	return d.do(ctx, "ttnn::quantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(a); t != nil {
-			return nil, t.unsupportedError()
+	return d.do(ctx, "ttnn::quantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(a); err != nil {
+			return nil, err
 		}
 		if err := checkQuantization(scale, zero); err != nil {
 			return nil, err
 		}
-		return c.quantize("quantize", a, Int32, 1/scale, float32(zero))
+		return c.quantize(catalog.Quantize, a, Int32, 1/scale, float32(zero))
 	}, opts...)
 }
 
@@ -30,10 +29,7 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 // [Device.Quantize] rounds it. The tensor is one of Int32 in tile layout.
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text(scale), text(zero), text(toScale), text(toZero)}
-	}
-	return d.do(ctx, "ttnn::requantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::requantize", argList{a, scale, zero, toScale, toZero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
 		}
@@ -44,15 +40,14 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 			return nil, err
 		}
 		factor := scale / toScale
-		return c.quantize("quantize", a, Int32, factor, float32(toZero)-float32(float32(zero)*factor))
+		return c.quantize(catalog.Quantize, a, Int32, factor, float32(toZero)-float32(float32(zero)*factor))
 	}, opts...)
 }
 
 // Dequantize returns (q - zero) * scale of each element q of a tensor of Int32 in tile layout, as BFloat16 or what [WithDataType] says.
 // The vector unit computes in fp32. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{a.arg(), text(scale), text(zero)} }
-	return d.do(ctx, "ttnn::dequantize", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
+	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
 		if err := a.quantized(); err != nil {
 			return nil, err
 		}
@@ -66,34 +61,26 @@ func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero 
 		if !to.Float() {
 			return nil, fmt.Errorf("%w: a result of %v: want BFloat16 or Float32", ErrDataType, to)
 		}
-		return c.quantize("dequantize", a, to, scale, -float32(zero))
+		return c.quantize(catalog.Dequantize, a, to, scale, -float32(zero))
 	}, opts...)
 }
 
 // quantize runs a kernel that computes elements with a factor and a number.
-func (c *call) quantize(kernel string, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
+func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, number float32) (*Tensor, error) {
 	s := a.geo.spec.clone()
 	s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text(kernel), text(factor), text(number), text(s.DType), text(s.Memory)}
-	}
-	return c.deviceOp("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) error {
-		if !tilesForEngines(out) {
-			return out.unsupportedError()
-		}
-		return c.run(engineEach(kernel, "", out, a, math.Float32bits(factor), math.Float32bits(number)))
+	args := argList{a, p.Engine.Name, factor, number, s.DType, s.Memory}
+	return c.compute("ttnn::prim::binary_ng", "BinaryNgDeviceOperation", args, s, func(out *Tensor) job {
+		return each(p, "", out, a, math.Float32bits(factor), math.Float32bits(number))
 	})
 }
 
 // quantized returns an error unless a tensor has integers that the engines take.
 func (t *Tensor) quantized() error {
-	switch s := t.geo.spec; {
-	case s.DType != Int32:
+	if s := t.geo.spec; s.DType != Int32 {
 		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
-	case s.Layout != Tile:
-		return fmt.Errorf("%w: a tensor in %v: want tiles (see ToLayout)", ErrMemory, s.Layout)
 	}
-	return nil
+	return inTiles(t)
 }
 
 // checkQuantization returns an error for numbers that a quantisation can't have.
@@ -102,4 +89,34 @@ func checkQuantization(scale float32, zero int32) error {
 		return fmt.Errorf("%w: a scale of %v and a zero point of %d: want a positive number, and one from -2^24 to 2^24", ErrShape, scale, zero)
 	}
 	return nil
+}
+
+// Typecast converts the elements of a tensor to another data type; the result has the tensor's shape and layout. Floats become
+// integers towards zero, and the nearest integer of the type if they don't fit. Integers become the nearest float. Integers become
+// narrower ones by their low bits.
+//
+// The engines convert tiles between BFloat16, Float32 and Int32: NaN becomes the largest Int32 then, numbers below the range
+// -2^31 + 1, and BFloat16 is rounded to with ties away from zero. RISC-V cores convert everything else, which is slow: NaN becomes 0,
+// and ties go to the even number.
+//
+// Errors wrap [ErrDataType] for BFloat8B, and for a data type that doesn't exist.
+func (d *Device) Typecast(ctx context.Context, a *Tensor, to DataType, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::typecast", argList{a, to}, func(c *call) (*Tensor, error) {
+		if to >= numDataTypes || to == BFloat8B {
+			return nil, fmt.Errorf("%w: %v: want one of elements that stand alone (see Host.Convert for BFloat8B)", ErrDataType, to)
+		}
+		s := a.geo.spec.clone()
+		s.DType, s.Memory = to, c.memoryLike(a, s.Shape, s.Layout)
+		from := a.geo.spec.DType
+		args := argList{a, from, to, s.Memory}
+		if from == to {
+			return c.unary(opCopy, "ttnn::prim::typecast", "TypecastDeviceOperation", args, a, s)
+		}
+		return c.deviceOp("ttnn::prim::typecast", "TypecastDeviceOperation", args, s, func(out *Tensor) error {
+			if tilesForEngines(a, out) {
+				return c.run(each(catalog.Typecast, catalog.ToFormat(to.format()), out, a))
+			}
+			return c.run(job{program: catalog.Convert, out: out, in: []*Tensor{a}, buffers: rings(1, a.geo.pageBytes, out.geo.pageBytes)})
+		})
+	}, opts...)
 }

@@ -1,6 +1,10 @@
 package ops
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
 
 // axis says which elements of a tensor a dimension of a result has.
 type axis struct {
@@ -71,25 +75,26 @@ func (m *arrangement) job(out, a *Tensor) job {
 		key, slots = byRow, min(g.dims[2], tileSize)
 	}
 	slots = max(1, min(slots, slotBytes/bytes))
-	var words []uint32
-	for _, f := range []func(axis) int{
-		func(x axis) int { return x.from }, func(x axis) int { return x.begin }, func(x axis) int { return x.step },
-		func(x axis) int { return x.before }, func(x axis) int { return x.taken },
-	} {
-		for _, x := range m.axes {
-			words = append(words, uint32(f(x)))
-		}
-	}
-	flag := map[bool]uint32{true: 1}
 	value := m.value
 	if g.spec.DType == BFloat16 {
 		value >>= 16
 	}
-	words = append(words, value, uint32(slots), uint32(key), uint32(bytes), flag[chunks], flag[m.order])
 	return job{
-		kernel: kernelRearrange, args: words, out: out, in: []*Tensor{a},
+		program: catalog.Rearrange, out: out, in: []*Tensor{a},
+		args:    append(axisWords(m.axes), value, uint32(slots), uint32(key), uint32(bytes), flag(chunks), flag(m.order)),
 		buffers: []ring{{g.pageBytes, 1}, {slots * bytes, 1}, {4 * slots, 1}},
 	}
+}
+
+// axisWords returns the numbers of axes as arguments of kernels: each of all four axes.
+func axisWords(axes [4]axis) []uint32 {
+	out := make([]uint32, 20, 32)
+	for i, x := range axes {
+		for k, n := range [5]int{x.from, x.begin, x.step, x.before, x.taken} {
+			out[4*k+i] = uint32(n)
+		}
+	}
+	return out
 }
 
 // transposesTiles reports whether each tile of a result is a tile of the tensor with rows and columns exchanged.
@@ -159,33 +164,15 @@ func (c *call) half(g *geometry) (pages, bytes int) {
 
 // pages returns the job that copies pages.
 func (c *call) pages(p *pageMap, out, a *Tensor) job {
-	var words []uint32
-	add := func(n [4]int) {
-		for _, v := range n {
-			words = append(words, uint32(v))
-		}
-	}
-	add(p.pages)
-	add(p.distance)
-	add(p.size)
-	for _, f := range []func(axis) int{
-		func(x axis) int { return x.begin }, func(x axis) int { return x.step }, func(x axis) int { return x.before },
-		func(x axis) int { return x.taken },
-	} {
-		var n [4]int
-		for i, x := range p.axes {
-			n[i] = f(x)
-		}
-		add(n)
-	}
 	half, bytes := c.half(out.geo)
 	room := 2 * half
 	if p.blank {
 		room++
 	}
 	return job{
-		kernel: kernelPages, args: append(words, elementWord(out.geo.spec.DType, p.value), uint32(half)), out: out, in: []*Tensor{a},
-		buffers: []ring{{bytes, room}},
+		program: catalog.Pages, out: out, in: []*Tensor{a}, buffers: []ring{{bytes, room}},
+		args: slices.Concat(words(p.pages[:]...), words(p.distance[:]...), words(p.size[:]...), axisWords(p.axes)[4:],
+			[]uint32{elementWord(out.geo.spec.DType, p.value), uint32(half)}),
 	}
 }
 

@@ -2,10 +2,9 @@ package ops
 
 import (
 	"context"
-	"fmt"
 	"math"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // Sum returns the sums along a dimension, which becomes 1; -1 is the last one. The tensor is one of floats in tile layout. Sums have 32
@@ -27,79 +26,70 @@ func (d *Device) Max(ctx context.Context, a *Tensor, dim int, opts ...OpOption) 
 }
 
 func (d *Device) reduce(ctx context.Context, op string, a *Tensor, dim int, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(dim)} }, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(a); t != nil {
-			return nil, t.unsupportedError()
+	return d.do(ctx, "ttnn::"+op, argList{a, dim}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(a); err != nil {
+			return nil, err
 		}
 		s := a.geo.spec.clone()
 		rank := len(s.Shape)
-		along := dim
-		if along < 0 {
-			along += rank
-		}
-		if along < 0 || along >= rank {
-			return nil, fmt.Errorf("%w: dimension %d of %v: want one from %d to %d", ErrShape, dim, s.Shape, -rank, rank-1)
+		along, err := dimension(dim, s.Shape)
+		if err != nil {
+			return nil, err
 		}
 		rows, n := along != rank-1, s.Shape[along]
 		s.Shape[along] = 1
 		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		args := func() []graph.Arg { return []graph.Arg{a.arg(), text(op), text(dim), text(s.Memory)} }
-		return c.deviceOp("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
-			}
+		args := argList{a, op, dim, s.Memory}
+		return c.compute("ttnn::prim::reduce", "ReduceDeviceOperation", args, s, func(out *Tensor) job {
 			if along < rank-2 {
-				return c.run(engineFold(op, along == rank-3, n, out, a))
+				return engineFold(op, along == rank-3, n, out, a)
 			}
-			return c.run(engineReduce(op, rows, n, out, a))
+			return engineReduce(op, rows, n, out, a)
 		})
 	}, opts...)
 }
 
 // engineReduce returns the job that reduces n rows or columns of a tensor of tiles.
 func engineReduce(op string, rows bool, n int, out, a *Tensor) job {
-	each, factor, padding := a.geo.wide, float32(1), uint32(0)
-	var maxima, byRows uint32
+	each, padding := a.geo.wide, uint32(0)
 	if rows {
-		each, byRows = a.geo.high, 1
+		each = a.geo.high
 	}
-	switch op {
-	case "max":
-		maxima, padding = 1, math.Float32bits(float32(math.Inf(-1)))
-		if a.geo.spec.DType == BFloat16 {
-			padding >>= 16
-		}
-	case "mean":
-		factor = 1 / float32(n)
+	if op == "max" {
+		padding = a.geo.spec.DType.lowest()
 	}
-	word := math.Float32bits(factor)
+	word := math.Float32bits(factor(op, n))
 	if a.geo.spec.DType == BFloat16 {
 		word = (word + 0x7FFF + word>>16&1) >> 16
 		word |= word << 16
 	}
 	return job{
-		kernel: kernelReduceReader, args: []uint32{byRows, padding, word}, out: out, in: []*Tensor{a},
-		engine:  &engineKernel{name: "reduce", args: []uint32{uint32(each), maxima, byRows}},
-		buffers: []ring{{out.geo.pageBytes, 2}, {a.geo.pageBytes, 2}, {a.geo.pageBytes, 1}, {a.geo.pageBytes, 1}},
+		program: catalog.Reduce, args: []uint32{flag(rows), padding, word}, out: out, in: []*Tensor{a},
+		engineArgs: []uint32{uint32(each), flag(op == "max"), flag(rows)}, buffers: tiles(2, 2, 1, 1),
 	}
+}
+
+// factor returns what a reduction of n elements multiplies by.
+func factor(op string, n int) float32 {
+	if op == "mean" {
+		return 1 / float32(n)
+	}
+	return 1
+}
+
+// lowest returns the bits of minus infinity as an element.
+func (t DataType) lowest() uint32 {
+	bits := math.Float32bits(float32(math.Inf(-1)))
+	if t == BFloat16 {
+		bits >>= 16
+	}
+	return bits
 }
 
 // engineFold returns the job that reduces the first or the second of four dimensions, of n, of a tensor of tiles.
 func engineFold(op string, second bool, n int, out, a *Tensor) job {
-	var maxima, inSecond uint32
-	factor := float32(1)
-	if second {
-		inSecond = 1
-	}
-	switch op {
-	case "max":
-		maxima = 1
-	case "mean":
-		factor /= float32(n)
-	}
 	return job{
-		kernel: kernelFoldReader, args: []uint32{inSecond}, out: out, in: []*Tensor{a},
-		engine:  &engineKernel{name: "fold", args: []uint32{uint32(n), maxima, math.Float32bits(factor)}},
-		buffers: rings(2, out.geo.pageBytes, a.geo.pageBytes),
+		program: catalog.Fold, args: []uint32{flag(second)}, out: out, in: []*Tensor{a},
+		engineArgs: []uint32{uint32(n), flag(op == "max"), math.Float32bits(factor(op, n))}, buffers: tiles(2, 2),
 	}
 }

@@ -3,8 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-
-	"github.com/reprise-tt/reprise/ops/graph"
 )
 
 // Reshape returns a tensor of another shape with the same elements, row by row. One dimension of the shape may be -1: it is what
@@ -15,24 +13,23 @@ import (
 // moreover the last but one does, or is a multiple of 32 before and after. Options that say where the result goes make it a copy.
 // The error wraps [ErrShape] if the shape doesn't have as many elements.
 func (d *Device) Reshape(ctx context.Context, a *Tensor, shape []int, opts ...OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::reshape", []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(shape))} },
-		func(c *call) (*Tensor, error) {
-			s := a.geo.spec.clone()
-			var err error
-			if s.Shape, err = reshaped(a.geo.spec.Shape, shape); err != nil {
-				return nil, err
+	return d.do(ctx, "ttnn::reshape", argList{a, shape}, func(c *call) (*Tensor, error) {
+		s := a.geo.spec.clone()
+		var err error
+		if s.Shape, err = reshaped(a.geo.spec.Shape, shape); err != nil {
+			return nil, err
+		}
+		if c.into == nil && c.memory == nil {
+			if t := c.view(a, s); t != nil {
+				return t, nil
 			}
-			if c.into == nil && c.memory == nil {
-				if t := c.view(a, s); t != nil {
-					return t, nil
-				}
-			}
-			s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-			args := func() []graph.Arg { return []graph.Arg{a.arg(), text(shapeText(s.Shape)), text(s.Memory)} }
-			return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
-				return c.rearrange(arrangement{order: true}, out, a)
-			})
-		}, opts...)
+		}
+		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
+		args := argList{a, s.Shape, s.Memory}
+		return c.deviceOp("ttnn::prim::reshape_view", "ReshapeViewDeviceOperation", args, s, func(out *Tensor) error {
+			return c.rearrange(arrangement{order: true}, out, a)
+		})
+	}, opts...)
 }
 
 // reshaped returns a shape with as many elements as another one, of which one dimension may be -1.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
-
-const kernelRotaryReader = "rotary_reader"
 
 // AllRows is the position of [Device.RotaryEmbedding] for rows that each have their own.
 const AllRows = -1
@@ -27,8 +25,8 @@ const AllRows = -1
 // All are floats of one data type in tile layout. Of BFloat16, products are exact and their sum has 32 bits and is rounded once; of
 // Float32, each is rounded. The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
 func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, position int, opts ...OpOption) (*Tensor, error) {
-	args := func() []graph.Arg { return []graph.Arg{x.arg(), cos.arg(), sin.arg(), text(position)} }
-	return d.do(ctx, "ttnn::experimental::rotary_embedding", []*Tensor{x, cos, sin}, args, func(c *call) (*Tensor, error) {
+	args := argList{x, cos, sin, position}
+	return d.do(ctx, "ttnn::experimental::rotary_embedding", args, func(c *call) (*Tensor, error) {
 		if err := sameKind(x, cos, sin); err != nil {
 			return nil, err
 		}
@@ -52,17 +50,12 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 		if c.param != "" && one == 0 {
 			return nil, fmt.Errorf("%w: rows at their own positions have none that could be parameter %q", ErrNoParam, c.param)
 		}
-		s := x.geo.spec
-		s.Memory = c.memoryLike(x, s.Shape, s.Layout)
-		return c.deviceOp("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
+		s := c.like(x)
+		return c.compute("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
+			return job{
+				program: catalog.Rotary, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
+				engineArgs: []uint32{uint32(out.geo.wide)}, buffers: tiles(2, 4, 4),
 			}
-			return c.run(job{
-				kernel: kernelRotaryReader, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
-				engine:  &engineKernel{name: "rotary", args: []uint32{uint32(out.geo.wide)}},
-				buffers: []ring{{out.geo.pageBytes, 2}, {x.geo.pageBytes, 4}, {x.geo.pageBytes, 4}},
-			})
 		})
 	}, opts...)
 }

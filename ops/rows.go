@@ -1,10 +1,17 @@
 package ops
 
-import "slices"
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
 
 // rowOperation is a kernel of the engines that passes several times over each row of tiles of a tensor, of which a core has all.
 type rowOperation struct {
-	kernel  string
+	program *catalog.Program
 	args    []uint32  // of the engines, after those of all these kernels
 	passes  int       // over a row
 	mask    *Tensor   // of the tensor's width, or nil
@@ -12,24 +19,14 @@ type rowOperation struct {
 	keeps   bool      // it keeps fp32 tiles of a row, if there is room, and has an argument after args that says so
 }
 
-// Circular buffers of rowOperation: those of fp32 tiles are after the operands', in kernels/compute/rows.h.
-const rowOperands, rowStates = 3, 2
-
 // maxResident limits the bytes of circular buffers that hold the operands of whole rows. Longer rows are read again in each pass.
 const maxResident = 512 << 10
 
 // job returns the operation as a job.
 func (o rowOperation) job(out, a *Tensor) job {
 	wide, page := out.geo.wide, a.geo.pageBytes
-	in, masks, weights := []*Tensor{a}, 0, 0
-	if o.mask != nil {
-		in, masks = append(in, o.mask), 1
-	}
-	for _, w := range o.weights {
-		if w != nil {
-			in, weights = append(in, w), weights+1
-		}
-	}
+	weights := present(slices.Clone(o.weights)...)
+	in := append(present(a, o.mask), weights...)
 	state := tileSize * tileSize * Float32.Size() // bytes of an fp32 tile
 	resident, pages, kept := uint32(0), 2, 0
 	if n := len(in) * wide * page; n <= maxResident {
@@ -40,25 +37,184 @@ func (o rowOperation) job(out, a *Tensor) job {
 			pages = 2 * wide
 		}
 	}
-	buffers := []ring{{out.geo.pageBytes, 2}}
-	for i := range rowOperands {
-		if i < len(in) {
-			buffers = append(buffers, ring{page, pages})
-		} else {
-			buffers = append(buffers, ring{page, 1})
-		}
-	}
-	for range rowStates {
-		buffers = append(buffers, ring{state, 1})
+	buffers := tiles(2, 1, 1, 1, 1, 1) // the result, operands, two fp32 tiles
+	for i := range in {
+		buffers[1+i].pages = pages
 	}
 	if o.keeps {
 		o.args = append(slices.Clip(o.args), flag(kept > 0))
-		buffers = append(buffers, ring{state, kept})
+		buffers = append(buffers, tiles(kept)...)
 	}
 	columns := a.geo.dims[3] - (wide-1)*tileSize
 	return job{
-		kernel: kernelRowReader, args: []uint32{resident, uint32(o.passes), uint32(weights), uint32(masks)}, out: out, in: in,
-		engine:  &engineKernel{name: o.kernel, args: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...)},
-		buffers: buffers, together: wide,
+		program: o.program, args: []uint32{resident, uint32(o.passes), uint32(len(weights)), flag(o.mask != nil)}, out: out, in: in,
+		engineArgs: append([]uint32{uint32(wide), uint32(columns), resident}, o.args...), buffers: buffers, together: wide,
 	}
+}
+
+// Softmax returns e^(x - m) / s for each element x, where m is the largest element of its row and s
+// the sum of the row's e^(x - m). A row is the elements along dimension dim; -1 is the last one.
+// The tensor is one of BFloat16 or Float32 in tile layout, and so is the result, of the tensor's
+// shape and data type. Padding doesn't count.
+//
+// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en and numeric_stable: the
+// error is at most 2^-18 of the result plus 2^-126, and that of rounding to BFloat16. A row stays
+// in the L1 of its core if it takes no more than 512 KiB, and is read three times otherwise. Up to
+// 85 tiles of BFloat16 are a row whose e^(x - m) stay there too; they are computed twice otherwise.
+// For another dimension than the last one the tensor is permuted before and after, in memory as
+// [WithDim] has it.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for
+// a dimension that it doesn't have.
+func (d *Device) Softmax(ctx context.Context, a *Tensor, dim int, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::softmax", argList{a, dim}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(a); err != nil {
+			return nil, err
+		}
+		t, back, err := c.lastAlong(a, dim)
+		if err != nil {
+			return nil, err
+		}
+		if back == nil {
+			return c.softmax(a, nil, 1)
+		}
+		out, err := c.scratch(1, t.geo.spec)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.leaving(out, func() (*Tensor, error) { return c.softmax(t, nil, 1) }); err != nil {
+			return nil, err
+		}
+		return c.movedBack(out, a, back)
+	}, opts...)
+}
+
+// ScaleMaskSoftmax is [Device.Softmax] of scale times the tensor, plus a mask, over the last dimension, as attention needs it. The mask
+// is nil, or it has the tensor's data type, tile layout and width, and each of its other dimensions is that of the tensor or 1; it
+// typically has zeros, and minus infinity where an element must not count. A row must have an element that counts. The scale is a
+// number other than 0. The scaled and masked element v is rounded to fp32, which adds 2^-23 of the largest |v| of the row to the error.
+func (d *Device) ScaleMaskSoftmax(ctx context.Context, a, mask *Tensor, scale float32, opts ...OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::scale_mask_softmax", argList{a, scale, optional(mask)}, func(c *call) (*Tensor, error) {
+		return c.softmax(a, mask, scale)
+	}, opts...)
+}
+
+func (c *call) softmax(a, mask *Tensor, scale float32) (*Tensor, error) {
+	if !(scale >= -math.MaxFloat32 && scale <= math.MaxFloat32) || scale == 0 {
+		return nil, fmt.Errorf("%w: a scale of %v: want a finite number other than 0", ErrShape, scale)
+	}
+	if mask != nil {
+		if err := a.fitsMask(mask); err != nil {
+			return nil, err
+		}
+	}
+	if err := floatTiles(present(a, mask)...); err != nil {
+		return nil, err
+	}
+	s := c.like(a)
+	args := argList{a, optional(mask), scale, s.Memory}
+	return c.compute("ttnn::prim::softmax", "SoftmaxDeviceOperation", args, s, func(out *Tensor) job {
+		o := rowOperation{program: catalog.Softmax, args: []uint32{flag(mask != nil), math.Float32bits(scale)}, passes: 3, mask: mask,
+			keeps: true}
+		return o.job(out, a)
+	})
+}
+
+// fitsMask returns an error unless a mask fits the tensor.
+func (t *Tensor) fitsMask(mask *Tensor) error {
+	if have, want := mask.geo.spec.DType, t.geo.spec.DType; have != want {
+		return fmt.Errorf("%w: a mask of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	}
+	for i, n := range mask.geo.dims {
+		if n != t.geo.dims[i] && (n != 1 || i == 3) {
+			return fmt.Errorf("%w: a mask of %v for a tensor of %v: want its width, and its other dimensions or 1", ErrShape, mask.geo.spec.Shape,
+				t.geo.spec.Shape)
+		}
+	}
+	return nil
+}
+
+// LayerNorm returns (x - m) / sqrt(v + eps) for each element x, where m is the mean of its row and v the mean of the row's (x - m)^2,
+// times gamma, plus beta. Tensors are of BFloat16 or Float32 in tile layout. gamma and beta are nil, or they have the tensor's data
+// type and one row of its width; the result has the tensor's shape and data type. Padding doesn't count. eps is at least 0.
+//
+// The vector unit computes in fp32, as TT-NN does with fp32_dest_acc_en: of a row whose mean is not large beside its deviations, the
+// error is at most 2^-18 of the result and of gamma, and that of rounding to BFloat16. Rows and weights stay in the L1 of a core if
+// they take no more than 512 KiB, and are read for each of three passes otherwise.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for a tensor that isn't in tile layout, or [ErrShape] for weights of another width.
+func (d *Device) LayerNorm(ctx context.Context, a, gamma, beta *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
+	return d.norm(ctx, norm{name: "layer_norm", kind: "LAYERNORM", eps: eps, gamma: gamma, beta: beta}, a, opts)
+}
+
+// RMSNorm returns x / sqrt(q + eps) for each element x, where q is the mean of its row's squares, times gamma. Otherwise it is as
+// [Device.LayerNorm].
+func (d *Device) RMSNorm(ctx context.Context, a, gamma *Tensor, eps float32, opts ...OpOption) (*Tensor, error) {
+	return d.norm(ctx, norm{name: "rms_norm", kind: "RMSNORM", eps: eps, keepMean: true, gamma: gamma}, a, opts)
+}
+
+// norm is a normalisation of rows.
+type norm struct {
+	name, kind  string // in TT-NN
+	eps         float32
+	keepMean    bool
+	gamma, beta *Tensor // or nil
+}
+
+func (d *Device) norm(ctx context.Context, n norm, a *Tensor, opts []OpOption) (*Tensor, error) {
+	args := argList{a, n.eps, optional(n.gamma)}
+	if !n.keepMean {
+		args = append(args, optional(n.beta))
+	}
+	return d.do(ctx, "ttnn::"+n.name, args, func(c *call) (*Tensor, error) { return c.norm(n, a) }, opts...)
+}
+
+func (c *call) norm(n norm, a *Tensor) (*Tensor, error) {
+	in := present(a, n.gamma, n.beta)
+	if err := floatTiles(in...); err != nil {
+		return nil, err
+	}
+	for _, w := range in[1:] {
+		if err := a.fitsWeights(w); err != nil {
+			return nil, err
+		}
+	}
+	if !(n.eps >= 0 && n.eps <= math.MaxFloat32) {
+		return nil, fmt.Errorf("%w: eps is %v: want a number from 0 on", ErrShape, n.eps)
+	}
+	s := c.like(a)
+	args := argList{a, "LayerNormType::" + n.kind, n.eps, optional(n.gamma), optional(n.beta), s.Memory}
+	return c.compute("ttnn::prim::layer_norm", "LayerNormDeviceOperation", args, s, func(out *Tensor) job {
+		return n.operation(a).job(out, a)
+	})
+}
+
+// operation returns what the engines do for a tensor.
+func (n norm) operation(a *Tensor) rowOperation {
+	var keep, weights uint32
+	passes := 3
+	if n.keepMean {
+		keep, passes = 1, 2
+	}
+	if n.gamma != nil {
+		weights |= 1
+	}
+	if n.beta != nil {
+		weights |= 2
+	}
+	share := math.Float32bits(1 / float32(a.geo.dims[3]))
+	return rowOperation{
+		program: catalog.Norm, args: []uint32{keep, weights, share, math.Float32bits(n.eps)}, passes: passes, weights: []*Tensor{n.gamma, n.beta},
+	}
+}
+
+// fitsWeights returns an error unless weights are one row of the tensor's width.
+func (t *Tensor) fitsWeights(w *Tensor) error {
+	if have, want := w.geo.spec.DType, t.geo.spec.DType; have != want {
+		return fmt.Errorf("%w: weights of %v for a tensor of %v: want that of the tensor (see Typecast)", ErrDataType, have, want)
+	}
+	if w.geo.dims != [4]int{1, 1, 1, t.geo.dims[3]} {
+		return fmt.Errorf("%w: weights of %v for a tensor of %v: want one row of its width", ErrShape, w.geo.spec.Shape, t.geo.spec.Shape)
+	}
+	return nil
 }

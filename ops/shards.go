@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // sameShards reports whether tensors of one data type have the same shards in L1, with a full shard of each on every core, so
@@ -23,8 +24,7 @@ func sameShards(out *Tensor, in ...*Tensor) bool {
 		return false
 	}
 	for _, t := range in {
-		a, b := &t.geo.spec, &g.spec
-		if !slices.Equal(a.Shape, b.Shape) || a.DType != b.DType || a.Layout != b.Layout || !a.Memory.Equal(b.Memory) {
+		if t.geo.kind != g.kind {
 			return false
 		}
 	}
@@ -55,15 +55,17 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	}
 	g := out.geo
 	if onEngines(out, in...) {
-		kernel := &engineKernel{name: "binary", args: []uint32{op, at[len(at)-1]}}
+		j := job{program: catalog.BinaryInShards, args: []uint32{uint32(len(tensors) - 1)}, out: out, in: in, sharded: tensors}
 		if op == opRelu {
-			kernel = &engineKernel{name: "unary", function: "relu"}
+			j.program, j.function = catalog.UnaryInShards, "relu"
+		} else {
+			j.engineArgs = []uint32{op, at[len(at)-1]}
 		}
-		return c.run(job{kernel: kernelShardTiles, args: []uint32{uint32(len(tensors) - 1)}, engine: kernel, out: out, in: in, sharded: tensors})
+		return c.run(j)
 	}
 	elements := g.sharding.Shard[0] * g.sharding.Shard[1] * g.pageBytes / g.spec.DType.Size()
 	return c.run(job{
-		kernel: kernelShards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in,
+		program: catalog.Shards, args: []uint32{op, uint32(g.spec.DType), uint32(elements), at[0], at[len(at)-1]}, out: out, in: in,
 		sharded: tensors,
 	})
 }

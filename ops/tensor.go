@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -73,7 +72,7 @@ func (t *Tensor) graph() *graph.Tensor {
 		g.Size = int64(t.geo.pages) * blockTileBytes
 	}
 	if t.buf != nil {
-		g.Buffer = t.d.captures.buffer(t.d, t.buf)
+		g.Buffer = t.d.captures.buffer(t.buf)
 	} else {
 		g.Buffer = t.plan.buffer
 	}
@@ -99,89 +98,8 @@ func (t *Tensor) arg() graph.Arg {
 	}
 }
 
-// text returns a value that isn't a tensor as a function's argument.
-func text(v any) graph.Arg { return graph.Arg{Text: fmt.Sprint(v)} }
-
-// Empty allocates a tensor. Its content is undefined.
-func (d *Device) Empty(ctx context.Context, s Spec) (*Tensor, error) {
-	return d.do(ctx, "ttnn::empty", nil, func() []graph.Arg { return specArgs(s, d.id) },
-		func(c *call) (*Tensor, error) { return c.create(s) })
-}
-
-func specArgs(s Spec, device int) []graph.Arg {
-	return []graph.Arg{text(shapeText(s.Shape)), text(s.DType), text(s.Layout), text(device), text(s.Memory)}
-}
-
-// ToDevice allocates a tensor and copies a host tensor to it.
-func (d *Device) ToDevice(ctx context.Context, h *Host, l Layout, m MemoryConfig) (*Tensor, error) {
-	return d.do(ctx, "ttnn::to_device", nil, func() []graph.Arg { return []graph.Arg{hostArg(h), text(d.id), text(m)} },
-		func(c *call) (*Tensor, error) {
-			if err := h.check(); err != nil {
-				return nil, err
-			}
-			t, err := c.create(Spec{Shape: h.Shape, DType: h.DType, Layout: l, Memory: m})
-			if err != nil {
-				return nil, err
-			}
-			if err := c.write(h, t); err != nil {
-				return nil, c.discard(err, t)
-			}
-			return t, nil
-		})
-}
-
-// hostArg returns a host tensor as a function's argument. Graphs have no node for it.
-func hostArg(h *Host) graph.Arg {
-	if h == nil {
-		return graph.Arg{Text: "nullptr"}
-	}
-	return text(fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType))
-}
-
-// CopyHostToDevice copies a host tensor to a device tensor of the same shape and data type.
-func (d *Device) CopyHostToDevice(ctx context.Context, h *Host, t *Tensor) error {
-	_, err := d.do(ctx, "ttnn::copy_host_to_device_tensor", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{hostArg(h), t.arg()} },
-		func(c *call) (*Tensor, error) {
-			if err := h.check(); err != nil {
-				return nil, err
-			}
-			if err := h.fits(t.geo.spec); err != nil {
-				return nil, err
-			}
-			return nil, c.write(h, t)
-		})
-	return err
-}
-
-func (c *call) write(h *Host, t *Tensor) error {
-	if t.buf == nil || c.d.captures.noDispatch() {
-		return nil
-	}
-	return c.d.q.Write(c.ctx, t.buf, 0, t.geo.encode(h.Data))
-}
-
-// ToHost waits for the operations before it and copies a tensor to the host.
-func (d *Device) ToHost(ctx context.Context, t *Tensor) (*Host, error) {
-	var h *Host
-	_, err := d.do(ctx, "ttnn::from_device", []*Tensor{t}, func() []graph.Arg { return []graph.Arg{t.arg()} }, func(c *call) (*Tensor, error) {
-		h = &Host{Shape: t.Shape(), DType: t.geo.spec.DType}
-		if t.buf == nil || d.captures.noDispatch() {
-			return nil, nil
-		}
-		pages := make([]byte, t.buf.Size())
-		if err := d.q.Read(c.ctx, t.buf, 0, pages); err != nil {
-			return nil, err
-		}
-		h.Data = t.geo.decode(pages)
-		return nil, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
-// Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]). Operations that are in the queue still use it, and traces hold it.
+// Deallocate frees the tensor's memory, unless another tensor shares it (see [Device.Reshape]).
+// Operations that are in the queue still use it, and traces hold it.
 func (d *Device) Deallocate(t *Tensor) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,16 +111,17 @@ func (d *Device) Deallocate(t *Tensor) error {
 
 // releaseLocked frees the memory.
 func (t *Tensor) releaseLocked() error {
+	planning := t.d.captures.noDispatch()
 	if t.users != nil && *t.users > 1 {
-		if t.buf == nil || !t.d.captures.noDispatch() {
+		if t.buf == nil || !planning {
 			t.freed = true
 			*t.users--
 		}
 		return nil
 	}
-	if t.buf != nil && t.d.captures.noDispatch() {
+	if t.buf != nil && planning {
 		// Only the graph records it: the device must stay unchanged.
-		t.d.captures.deallocate(t.d.captures.buffer(t.d, t.buf))
+		t.d.captures.deallocate(t.d.captures.buffer(t.buf))
 		return nil
 	}
 	t.freed = true

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // TopK returns the k largest elements of each row, largest first, and their indices: UInt16, or UInt32 if a row has more than 2^16
@@ -16,20 +16,15 @@ import (
 // It takes time for each element and, where elements get larger along a row, for each and k. A core has 12 B of memory for each of k,
 // for tiles 384 B. The error wraps [ErrShape] if k isn't from 1 to the length of a row, or the tensor doesn't have the dimension.
 func (d *Device) TopK(ctx context.Context, a *Tensor, k int, opts ...OpOption) (values, indices *Tensor, err error) {
-	args := func() []graph.Arg {
-		r := optionsOf(opts)
-		return []graph.Arg{a.arg(), text(k), text(r.along()), text(!r.smallest), text(true)}
-	}
-	values, err = d.do(ctx, "ttnn::topk", []*Tensor{a}, args, func(c *call) (*Tensor, error) {
-		if c.into != nil || c.each != nil && len(c.each) != 2 {
-			return nil, fmt.Errorf("%w: there are two results, and %d tensors to write them to: see IntoEach", ErrShape, max(len(c.each), 1))
+	r := optionsOf(opts)
+	args := argList{a, k, r.along(), !r.smallest, true}
+	values, err = d.do(ctx, "ttnn::topk", args, func(c *call) (*Tensor, error) {
+		if err := c.checkEach(2, a); err != nil {
+			return nil, err
 		}
 		for _, t := range c.each {
-			if err := t.checkLocked(d); err != nil {
-				return nil, err
-			}
-			if t == a || t.geo.spec.Layout != a.geo.spec.Layout {
-				return nil, fmt.Errorf("%w: a result goes into another tensor than the operand, of the same layout", ErrMemory)
+			if l := a.geo.spec.Layout; t.geo.spec.Layout != l {
+				return nil, fmt.Errorf("%w: a result goes into a tensor in %v, and the operand is in %v", ErrMemory, t.geo.spec.Layout, l)
 			}
 		}
 		shape, along := a.Shape(), fromEnd(c.along(), len(a.geo.spec.Shape))
@@ -80,9 +75,7 @@ func (c *call) topK(a *Tensor, k int, each []*Tensor) (values, indices *Tensor, 
 	s, numbers := topKSpecs(a, k)
 	s.Memory = c.memoryLike(a, s.Shape, s.Layout)
 	numbers.Memory = s.Memory
-	args := func() []graph.Arg {
-		return []graph.Arg{a.arg(), text(k), text(-1), text(!c.smallest), text(true), text(s.Memory)}
-	}
+	args := argList{a, k, -1, !c.smallest, true, s.Memory}
 	values, err = c.deviceOp("ttnn::prim::topk", "TopKDeviceOperation", args, s, func(out *Tensor) error {
 		first := c.into
 		c.into = second
@@ -140,7 +133,8 @@ func topK(k int, smallest bool, out, a, indices *Tensor) job {
 		rows = min(tileSize, out.geo.dims[2])
 	}
 	return job{
-		kernel: kernelTopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices}, pieces: out.geo.pages / out.geo.wide,
+		program: catalog.TopK, args: []uint32{uint32(k), flag(smallest)}, out: out, in: []*Tensor{a, indices},
+		pieces:  out.geo.pages / out.geo.wide,
 		buffers: []ring{{max(out.geo.pageBytes, a.geo.pageBytes, indices.geo.pageBytes), 1}, {12 * k * rows, 1}},
 	}
 }

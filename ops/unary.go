@@ -2,120 +2,145 @@ package ops
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"strings"
 
-	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
-// function computes a function of elements that only the engines have. op is its name in TT-NN, kernel that in the compute API.
-func (d *Device) function(ctx context.Context, op, kernel string, a *Tensor, opts []OpOption) (*Tensor, error) {
-	return d.do(ctx, "ttnn::"+op, []*Tensor{a}, func() []graph.Arg { return []graph.Arg{a.arg()} }, func(c *call) (*Tensor, error) {
-		if t := firstUnsupported(a); t != nil {
-			return nil, t.unsupportedError()
+// function computes a function of elements that only the engines have, by its name in TT-NN.
+func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOption) (*Tensor, error) {
+	return d.do(ctx, "ttnn::"+op, argList{a}, func(c *call) (*Tensor, error) {
+		if err := floatTiles(a); err != nil {
+			return nil, err
 		}
-		s := a.geo.spec
-		s.Memory = c.memoryLike(a, s.Shape, s.Layout)
-		args := func() []graph.Arg {
-			return []graph.Arg{a.arg(), text("UnaryOpType::" + strings.ToUpper(op)), text(s.Memory)}
-		}
-		return c.deviceOp("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) error {
-			if !onEngines(out) {
-				return out.unsupportedError()
+		s := c.like(a)
+		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
+		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
+			kernel := op
+			if other, ok := computeNames[op]; ok {
+				kernel = other
 			}
-			return c.run(engineUnary(kernel, out, a))
+			return each(catalog.UnaryTiles, kernel, out, a)
 		})
 	}, opts...)
 }
 
-// Functions of elements compute in fp32 on the vector unit: the error of a BFloat16 result is at most 0.505 units of its last place.
-// The test of the compute API in package kernels has the error of each function over all BFloat16 numbers.
+// computeNames are the names in the compute API of functions that have others in TT-NN.
+var computeNames = map[string]string{"neg": "negative", "reciprocal": "recip"}
+
+// Functions of elements take tensors of floats in tile layout. They compute in fp32 on the vector
+// unit: the error of a BFloat16 result is at most 0.505 units of its last place. The test of the
+// compute API in package kernels has the error of each function over all BFloat16 numbers.
 
 // Abs is the absolute value of each element. The tensor is one of floats in tile layout.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "abs", "abs", a, opts)
+	return d.function(ctx, "abs", a, opts)
 }
 
 // Ceil is the next whole number from each element upwards. The tensor is one of floats in tile layout.
 func (d *Device) Ceil(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "ceil", "ceil", a, opts)
+	return d.function(ctx, "ceil", a, opts)
 }
 
 // Exp is e to the power of each element. The tensor is one of floats in tile layout.
 func (d *Device) Exp(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "exp", "exp", a, opts)
+	return d.function(ctx, "exp", a, opts)
 }
 
 // Floor is the next whole number from each element downwards. The tensor is one of floats in tile layout.
 func (d *Device) Floor(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "floor", "floor", a, opts)
+	return d.function(ctx, "floor", a, opts)
 }
 
 // Frac is each element without its whole part, with its sign. The tensor is one of floats in tile layout.
 func (d *Device) Frac(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "frac", "frac", a, opts)
+	return d.function(ctx, "frac", a, opts)
 }
 
 // Gelu is each element times the standard normal distribution at it. The tensor is one of floats in tile layout.
 func (d *Device) Gelu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "gelu", "gelu", a, opts)
+	return d.function(ctx, "gelu", a, opts)
 }
 
 // Log is the natural logarithm of each element. The tensor is one of floats in tile layout.
 func (d *Device) Log(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "log", "log", a, opts)
+	return d.function(ctx, "log", a, opts)
 }
 
 // Neg is each element with the other sign. The tensor is one of floats in tile layout.
 func (d *Device) Neg(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "neg", "negative", a, opts)
+	return d.function(ctx, "neg", a, opts)
 }
 
 // Reciprocal is 1 divided by each element. The tensor is one of floats in tile layout.
 func (d *Device) Reciprocal(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "reciprocal", "recip", a, opts)
+	return d.function(ctx, "reciprocal", a, opts)
 }
 
 // Round is the whole number nearest to each element; the even one of two. The tensor is one of floats in tile layout.
 func (d *Device) Round(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "round", "round", a, opts)
+	return d.function(ctx, "round", a, opts)
 }
 
 // Rsqrt is 1 divided by the square root of each element. The tensor is one of floats in tile layout.
 func (d *Device) Rsqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "rsqrt", "rsqrt", a, opts)
+	return d.function(ctx, "rsqrt", a, opts)
 }
 
 // Sigmoid is 1 / (1 + e^-x) of each element x. The tensor is one of floats in tile layout.
 func (d *Device) Sigmoid(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "sigmoid", "sigmoid", a, opts)
+	return d.function(ctx, "sigmoid", a, opts)
 }
 
 // Sign is -1, 0 or 1 for each element. The tensor is one of floats in tile layout.
 func (d *Device) Sign(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "sign", "sign", a, opts)
+	return d.function(ctx, "sign", a, opts)
 }
 
 // Silu is each element times its sigmoid. The tensor is one of floats in tile layout.
 func (d *Device) Silu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "silu", "silu", a, opts)
+	return d.function(ctx, "silu", a, opts)
 }
 
 // Sqrt is the square root of each element. The tensor is one of floats in tile layout.
 func (d *Device) Sqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "sqrt", "sqrt", a, opts)
+	return d.function(ctx, "sqrt", a, opts)
 }
 
 // Square is the square of each element. The tensor is one of floats in tile layout.
 func (d *Device) Square(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "square", "square", a, opts)
+	return d.function(ctx, "square", a, opts)
 }
 
 // Tanh is the hyperbolic tangent of each element. The tensor is one of floats in tile layout.
 func (d *Device) Tanh(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "tanh", "tanh", a, opts)
+	return d.function(ctx, "tanh", a, opts)
 }
 
 // Trunc is the next whole number from each element towards zero. The tensor is one of floats in tile layout.
 func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
-	return d.function(ctx, "trunc", "trunc", a, opts)
+	return d.function(ctx, "trunc", a, opts)
+}
+
+// Rand returns a tensor of random numbers, evenly distributed from low on and below high, or high by rounding. The spec is one of
+// BFloat16 or Float32 in tile layout. The numbers are those of the engines' generators, one for each core, which start with seed plus
+// the core's first tile: they are the same again for the same seed, spec and grid of cores.
+//
+// Errors wrap [ErrDataType], [ErrMemory] for another layout, or [ErrShape] for numbers that are no range.
+func (d *Device) Rand(ctx context.Context, s Spec, low, high float32, seed uint32, opts ...OpOption) (*Tensor, error) {
+	args := append(specArgs(s, d.id), low, high, seed)
+	return d.do(ctx, "ttnn::rand", args, func(c *call) (*Tensor, error) {
+		width := high - low
+		if !(width >= 0 && width <= math.MaxFloat32) {
+			return nil, fmt.Errorf("%w: numbers from %v to %v", ErrShape, low, high)
+		}
+		s.Memory = c.memoryOr(s.Memory)
+		return c.compute("ttnn::prim::uniform", "UniformDeviceOperation", args, s, func(out *Tensor) job {
+			return job{
+				program: catalog.Rand, out: out, buffers: tiles(2), numbers: []uint32{seed, math.Float32bits(low), math.Float32bits(width)},
+			}
+		})
+	}, opts...)
 }

@@ -1,6 +1,11 @@
 package ops
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
 
 // windows are windows that slide over images, of a convolution or a pool. Pairs are of height and width.
 type windows struct {
@@ -67,9 +72,9 @@ func (w *windows) slots(a *geometry, positions [2]int) int {
 
 // args returns the arguments of Windows in kernels/windows.h. outside are the bits of the element outside of the images.
 func (w *windows) args(positions [2]int, outside uint32, slots int) []uint32 {
-	out := []uint32{uint32(w.image[0]), uint32(w.image[1]), uint32(w.channels)}
+	out := words(w.image[0], w.image[1], w.channels)
 	for _, pair := range [][2]int{positions, w.kernel, w.stride, w.padding, w.dilation} {
-		out = append(out, uint32(pair[0]), uint32(pair[1]))
+		out = append(out, words(pair[:]...)...)
 	}
 	return append(out, outside, uint32(slots))
 }
@@ -85,4 +90,177 @@ func orElse(pair, other [2]int) [2]int {
 		return other
 	}
 	return pair
+}
+
+// Conv2dConfig describes a convolution of images. Pairs are of height and width.
+type Conv2dConfig struct {
+	Batch, Height, Width int // images
+	In, Out              int // channels
+
+	Kernel   [2]int // of the window
+	Stride   [2]int // the default is 1, 1
+	Padding  [2]int // rows and columns of zeros on either side
+	Dilation [2]int // distance of the elements of the window; the default is 1, 1
+}
+
+// windows returns the windows of a convolution.
+func (c Conv2dConfig) windows() windows {
+	one := [2]int{1, 1}
+	return windows{c.Batch, [2]int{c.Height, c.Width}, c.In, c.Kernel, orElse(c.Stride, one), c.Padding, orElse(c.Dilation, one)}
+}
+
+// Conv2dWeights prepares the weights of a convolution on the host: elements of [out channels, in channels, height, width] of the
+// window, as in TT-NN, become a matrix of [1, 1, height * width * in channels, out channels], which [Device.Conv2d] takes. With
+// groups, the channels in and out are divided into that many parts, and a part of the result depends on the same part of the
+// images only: the weights then have in channels / groups, and the matrix has zeros for the other channels. The error wraps
+// [ErrShape].
+func Conv2dWeights(h *Host, groups int) (*Host, error) {
+	if err := h.check(); err != nil {
+		return nil, fmt.Errorf("ops: conv2d weights: %w", err)
+	}
+	if len(h.Shape) != 4 || groups < 1 || h.Shape[0]%groups != 0 {
+		return nil, fmt.Errorf("ops: conv2d weights: %w: %v in %d groups: want [out, in, height, width], and as many channels out in each group",
+			ErrShape, h.Shape, groups)
+	}
+	out, in, high, wide := h.Shape[0], h.Shape[1], h.Shape[2], h.Shape[3]
+	size, each := h.DType.Size(), out/groups
+	m := &Host{Shape: []int{1, 1, high * wide * in * groups, out}, DType: h.DType}
+	m.Data = make([]byte, m.Shape[2]*out*size)
+	for o := range out {
+		for c := range in {
+			for k := range high * wide {
+				row := k*in*groups + o/each*in + c
+				from := (o*in+c)*high*wide + k
+				copy(m.Data[(row*out+o)*size:][:size], h.Data[from*size:])
+			}
+		}
+	}
+	return m, nil
+}
+
+// Conv2d slides a window over images and computes, at each of its positions, the sums of the elements under it times weights, plus a
+// bias, on the engines. [WithActivation] applies a function to the sums, and [WithDataType] sets the type of the result.
+//
+// The images are [1, 1, Batch * Height * Width, In], of BFloat16 or Float32, in either layout: a row for each position, row by row
+// of an image, image after image. The weights are a matrix as [Conv2dWeights] makes it, in tile layout; the bias is
+// [1, 1, 1, Out] in tile layout, or nil. All of them have one data type. The result is [1, 1, Batch * height * width, Out] in tile
+// layout, where height and width are the number of the window's positions.
+//
+// It is computed as a product of matrices, as by [Device.Linear], whose left operand a core gathers from the images in its L1. Of
+// BFloat16, the error is at most 2^-11 of the sum of the absolute values of products and bias, and 2^-8 of the result for rounding;
+// of Float32 it is at most 2^-9 of that sum. The pages of the images that a row of tiles of the result needs have to fit in L1.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) Conv2d(ctx context.Context, images, weights, bias *Tensor, cfg Conv2dConfig, opts ...OpOption) (*Tensor, error) {
+	w := cfg.windows()
+	args := argList{images, weights, d.id, cfg.In, cfg.Out, cfg.Batch, cfg.Height, cfg.Width,
+		w.kernel, w.stride, w.padding, w.dilation, optional(bias)}
+	return d.do(ctx, "ttnn::conv2d", args, func(c *call) (*Tensor, error) {
+		positions, s, err := c.convolved(&w, images, weights, bias, cfg.Out)
+		if err != nil {
+			return nil, err
+		}
+		args := argList{images, weights, optional(bias), s.DType, s.Memory}
+		return c.compute("ttnn::prim::conv2d", "Conv2dDeviceOperation", args, s, func(out *Tensor) job {
+			return w.convolution(out, images, weights, bias, positions, string(c.activation))
+		})
+	}, opts...)
+}
+
+// convolved checks the operands of a convolution, and returns the number of positions in an image and the spec of the result.
+func (c *call) convolved(w *windows, images, weights, bias *Tensor, channels int) ([2]int, Spec, error) {
+	positions, err := w.positions()
+	if err == nil {
+		err = w.check(images)
+	}
+	if err != nil {
+		return positions, Spec{}, err
+	}
+	t := images.geo.spec.DType
+	shapes := [][4]int{{1, 1, w.kernel[0] * w.kernel[1] * w.channels, channels}, {1, 1, 1, channels}}
+	for i, o := range present(weights, bias) {
+		switch s := o.geo.spec; {
+		case s.DType != t:
+			return positions, Spec{}, fmt.Errorf("%w: images of %v, weights or bias of %v: want one type", ErrDataType, t, s.DType)
+		case o.geo.dims != shapes[i]:
+			return positions, Spec{}, fmt.Errorf("%w: weights or bias of %v: want %v (see Conv2dWeights)", ErrShape, s.Shape, shapes[i])
+		case s.Layout != Tile:
+			return positions, Spec{}, o.unsupportedError()
+		}
+	}
+	s, err := c.windowed(w, images, positions, channels)
+	if c.dtype != nil {
+		s.DType = *c.dtype
+	}
+	return positions, s, err
+}
+
+// windowed returns the spec of what windows over images leave, in tiles.
+func (c *call) windowed(w *windows, images *Tensor, positions [2]int, channels int) (Spec, error) {
+	s := Spec{Shape: []int{1, 1, w.batch * positions[0] * positions[1], channels}, DType: images.geo.spec.DType, Layout: Tile}
+	s.Memory = c.memoryOr(Interleaved(images.geo.spec.Memory.Kind))
+	_, err := s.geometry()
+	return s, err
+}
+
+// convolution returns the job of a convolution: the product of matrices of engineMatmul, with another reader.
+func (w *windows) convolution(out, images, weights, bias *Tensor, positions [2]int, function string) job {
+	slots := w.slots(images.geo, positions)
+	return job{
+		program: catalog.Conv2d, function: function, out: out, in: present(images, weights, bias),
+		args:       append([]uint32{flag(bias != nil)}, w.args(positions, 0, slots)...),
+		engineArgs: append(words(out.geo.wide, weights.geo.high), flag(bias != nil)),
+		buffers:    append(tiles(2, 2, 2*matmulBlock, 1), w.rings(images.geo, slots)...),
+	}
+}
+
+// Pool2dConfig describes a pool of images. Pairs are of height and width.
+type Pool2dConfig struct {
+	Batch, Height, Width int // images
+	Channels             int
+
+	Kernel   [2]int // of the window
+	Stride   [2]int // the default is the window's size
+	Padding  [2]int // rows and columns on either side, at most half of the window
+	Dilation [2]int // distance of the elements of the window; the default is 1, 1
+}
+
+// MaxPool2d slides a window over images and takes, of each channel, the largest of the elements under it, on the engines. Padding is
+// smaller than any element. The images are as for [Device.Conv2d]; the result is [1, 1, Batch * height * width, Channels] in tile
+// layout, where height and width are the number of the window's positions. It is exact, but that subnormal numbers count as zero.
+//
+// The error wraps [ErrShape], [ErrDataType] or [ErrMemory].
+func (d *Device) MaxPool2d(ctx context.Context, images *Tensor, cfg Pool2dConfig, opts ...OpOption) (*Tensor, error) {
+	w := windows{
+		cfg.Batch, [2]int{cfg.Height, cfg.Width}, cfg.Channels, cfg.Kernel, orElse(cfg.Stride, cfg.Kernel), cfg.Padding,
+		orElse(cfg.Dilation, [2]int{1, 1}),
+	}
+	args := argList{images, cfg.Batch, cfg.Height, cfg.Width, cfg.Channels, w.kernel, w.stride, w.padding, w.dilation}
+	return d.do(ctx, "ttnn::max_pool2d", args, func(c *call) (*Tensor, error) {
+		positions, err := w.positions()
+		if err == nil {
+			err = w.check(images)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if 2*w.padding[0] > w.kernel[0] || 2*w.padding[1] > w.kernel[1] {
+			return nil, fmt.Errorf("%w: a padding of %v for a window of %v: want at most half of it", ErrShape, w.padding, w.kernel)
+		}
+		s, err := c.windowed(&w, images, positions, w.channels)
+		if err != nil {
+			return nil, err
+		}
+		args := argList{images, w.kernel, s.DType, s.Memory}
+		return c.compute("ttnn::prim::pool2d", "Pool2D", args, s, func(out *Tensor) job { return w.largest(out, images, positions) })
+	}, opts...)
+}
+
+// largest returns the job of a pool.
+func (w *windows) largest(out, images *Tensor, positions [2]int) job {
+	slots := w.slots(images.geo, positions)
+	return job{
+		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.geo.spec.DType.lowest(), slots),
+		engineArgs: []uint32{uint32(w.kernel[0] * w.kernel[1])}, buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
+	}
 }

@@ -14,15 +14,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/kernels"
 )
 
 func TestKernelsLoadOnTheirProcessors(t *testing.T) {
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		k, err := KernelsFor(arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		for _, tc := range []struct {
 			name       string
 			file       []byte
@@ -56,17 +55,11 @@ func TestKernelsLoadOnTheirProcessors(t *testing.T) {
 // (tt-isa-documentation WormholeB0/TensixTile/BabyRISCV/README.md).
 func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 	k, err := KernelsFor(chip.Wormhole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	f, err := elf.NewFile(bytes.NewReader(k.Dense))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	found := false
 	for _, s := range symbols {
 		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && strings.Contains(s.Name, "5block") {
@@ -84,9 +77,7 @@ func TestInnermostLoopFitsTheInstructionCache(t *testing.T) {
 // The constants of the kernels' header are equal to the host's.
 func TestKernelHeaderAgreesWithTheHost(t *testing.T) {
 	text, err := os.ReadFile("kernels/layout.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	got := map[string]uint64{}
 	for _, m := range regexp.MustCompile(`constexpr uint32_t (\w+) = (\w+);`).FindAllStringSubmatch(string(text), -1) {
 		if got[m[1]], err = strconv.ParseUint(m[2], 0, 32); err != nil {
@@ -125,9 +116,7 @@ func TestSharesCoverEveryPageOnce(t *testing.T) {
 
 func TestCircularBuffersDoNotShareAnIndex(t *testing.T) {
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, l := range n.Layers() {
 		seen := map[int]bool{}
 		for _, b := range l.CircularBuffers() {

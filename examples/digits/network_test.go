@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 // tiny returns a layer of four inputs with the given rows of weights.
@@ -22,9 +24,7 @@ func tiny(t *testing.T, c LayerConfig, rows ...[4]int8) *Layer {
 		c.Biases = make([]int32, len(rows))
 	}
 	l, err := NewLayer(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return l
 }
 
@@ -84,9 +84,7 @@ func TestLayerAgreesWithExactArithmetic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t, rapid.Bool().Draw(t, "scores"))
 		l, err := NewLayer(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		var in Page
 		copy(in[:], rapid.SliceOfN(rapid.Byte(), PageBytes, PageBytes).Draw(t, "page"))
 
@@ -115,17 +113,13 @@ func TestLayerAgreesWithExactArithmetic(t *testing.T) {
 func TestPackedLayerSurvivesAndIsAligned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, err := NewLayer(drawConfig(t, rapid.Bool().Draw(t, "scores")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		b := l.Pack()
 		if len(b) != l.PackedSize() || len(b)%64 != 0 || le.Uint32(b[offBiases:])%64 != 0 || le.Uint32(b[offWeights:])%64 != 0 {
 			t.Fatalf("%d bytes, biases at %d, weights at %d", len(b), le.Uint32(b[offBiases:]), le.Uint32(b[offWeights:]))
 		}
 		again, rest, err := UnpackLayer(append(b, 1, 2, 3))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if diff := cmp.Diff([]byte{1, 2, 3}, rest); diff != "" {
 			t.Fatalf("rest (-want +got):\n%s", diff)
 		}
@@ -203,9 +197,7 @@ func TestNewNetworkRefusesLayersThatDoNotFit(t *testing.T) {
 			c.Multiplier, c.Shift = 1, 1
 		}
 		l, err := NewLayer(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		return l
 	}
 	for name, layers := range map[string][]*Layer{

@@ -4,17 +4,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func TestTrainedNetworkReadsDigitsItHasNotSeen(t *testing.T) {
 	images, err := Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	_, heldOut := Split(images)
 	right := 0
 	for _, m := range heldOut {
@@ -29,9 +27,7 @@ func TestTrainedNetworkReadsDigitsItHasNotSeen(t *testing.T) {
 
 func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	total := 0
 	for i, l := range n.Layers() {
 		total += l.PackedSize()
@@ -48,13 +44,9 @@ func TestTrainedNetworkFitsTheKernel(t *testing.T) {
 // must use the range of its scales.
 func TestActivationsUseTheirRange(t *testing.T) {
 	images, err := Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for i, l := range n.Layers()[:len(n.Layers())-1] {
 		most, saturated, total := byte(0), 0, 0
 		for _, m := range images {
@@ -83,13 +75,9 @@ func TestActivationsUseTheirRange(t *testing.T) {
 
 func TestForwardIsItsLayers(t *testing.T) {
 	images, err := Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, m := range images[:50] {
 		p := m.Page()
 		for _, l := range n.Layers() {
@@ -103,9 +91,7 @@ func TestForwardIsItsLayers(t *testing.T) {
 
 func TestSplitHoldsOutAQuarterOfEachLabel(t *testing.T) {
 	images, err := Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	training, heldOut := Split(images)
 	count := func(images []Image) (n [Classes]int) {
 		for _, m := range images {

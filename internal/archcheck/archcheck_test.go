@@ -21,16 +21,17 @@ const arrows = `
 cmd/reprise                -> reprise *  # the command: everything
 examples/digits            -> chip examples/internal/* internal/images  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
-examples/digits/convnet    -> ops ops/safetensors examples/digits allocator  # a network of operations for digits
-examples/digits/convnet/reference -> examples/digits examples/digits/convnet chip sim/emu/tensix/arith  # what the engines answer for it
+examples/digits/convnet    -> ops examples/digits examples/internal/* allocator  # a network of operations for digits
+examples/digits/convnet/reference -> examples/digits examples/digits/convnet examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
 examples/digits/train      -> examples/digits examples/digits/convnet examples/digits/convnet/reference chip examples/internal/*  # training of digits, on the host
 examples/words             -> examples/internal/*  # English words, and tokens for them
-examples/words/transformer -> reprise ops ops/safetensors stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
-examples/words/transformer/reference -> examples/words examples/words/transformer chip sim/emu/tensix/arith  # what the engines answer for it
+examples/words/transformer -> reprise ops stream kernels allocator dispatch/cq chip examples/internal/* internal/images  # a language model of operations
+examples/words/transformer/reference -> examples/words examples/words/transformer examples/internal/* chip sim/emu/tensix/arith  # what the engines answer for it
 examples/words/train       -> examples/words examples/words/transformer examples/internal/*  # training of it, on the host
 examples/deadlock          -> reprise chip kernels/print kernels kmd  # a program that hangs, for docs/debugging.md
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
-examples/internal/*        -> nothing  # what examples share
+examples/internal/rng      -> nothing  # random sequences that examples share
+examples/internal/bf16     -> ops ops/safetensors  # numbers in bfloat16, and files of weights
 internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
 internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
 internal/bench/probe       -> nothing  # what the kernel sees of a process
@@ -44,7 +45,8 @@ hwtest/vm/inside           -> nothing  # what the first program of that machine 
 hwtest/vm/guest            -> hwtest/vm/inside reprise chip hwtest hwtest/target kmd sim/driver sim/driver/* sim/emu allocator  # the program in that machine
 
 # Tensors and operations.
-ops                        -> reprise ops/graph kernels/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
+ops                        -> reprise ops/catalog ops/graph kernels/print kernels mesh observe allocator chip dispatch internal/images  # tensors, layouts, operations as programs
+ops/catalog                -> kernels  # the table of operations: programs, kernels, formats, documentation
 ops/graph                  -> nothing  # what ran and what it allocated; others report to it
 ops/graph/view             -> ops/graph  # reports as a page for a browser
 ops/graph/visualizer       -> ops/graph  # reports in the database of the vendor's visualizer
@@ -130,7 +132,7 @@ internal/nap               -> nothing  # short sleeps
 internal/nap/naptest       -> nothing  # counts its timers, for tests
 internal/riscv             -> chip  # the cross compiler
 internal/images            -> chip  # archives of kernel images
-internal/fwbuild           -> chip dispatch/abi kernels internal/debug/stack internal/riscv internal/images  # builds the images that are committed
+internal/fwbuild           -> chip dispatch/abi kernels ops/catalog internal/debug/stack internal/riscv internal/images  # builds the images that are committed
 internal/elftest           -> chip  # ELF files for tests
 internal/devtest           -> reprise allocator dispatch kernels sim chip kmd  # devices for tests
 `

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/images"
 )
 
@@ -23,9 +24,7 @@ func tools(t *testing.T) toolchain {
 		t.Skip("needs the RISC-V cross compiler (Debian: gcc-riscv64-unknown-elf)")
 	}
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return toolchain{ctx: t.Context(), prefix: prefix, root: root, work: t.TempDir()}
 }
 
@@ -37,25 +36,17 @@ func testKernel(arch chip.Arch, source string) target {
 func TestReproducible(t *testing.T) {
 	a := tools(t)
 	targets, err := firmwareTargets(a.root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	// a copy of the sources under another root
 	b := toolchain{ctx: a.ctx, prefix: a.prefix, root: filepath.Join(t.TempDir(), "elsewhere", "longer"), work: t.TempDir()}
 	for _, dir := range []string{firmwareSource, kernelSource, kernelHeaders} {
-		if err := os.CopyFS(filepath.Join(b.root, dir), os.DirFS(filepath.Join(a.root, dir))); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.CopyFS(filepath.Join(b.root, dir), os.DirFS(filepath.Join(a.root, dir))))
 	}
 	for _, target := range []target{targets[0], targets[2], targets[len(targets)-1], testKernel(chip.Blackhole, "copy.cpp")} {
 		one, linesOne, err := a.make(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		two, linesTwo, err := b.make(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if !bytes.Equal(one, two) || !bytes.Equal(linesOne, linesTwo) {
 			t.Errorf("%s differs between two directories", target.output)
 		}
@@ -78,38 +69,28 @@ func TestCheck(t *testing.T) {
 	}
 	rebuild := func(only *regexp.Regexp) {
 		t.Helper()
-		if err := build(tools, dir, targets, false, only); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, build(tools, dir, targets, false, only))
 	}
 	read := func() []byte {
 		t.Helper()
 		file, err := os.ReadFile(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		return file
 	}
 	repack := func(change func(files map[string][]byte)) {
 		t.Helper()
 		files, err := images.Unpack(read())
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		change(files)
 		packed, err := images.Pack(files)
-		if err := errors.Join(err, os.WriteFile(archive, packed, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, errors.Join(err, os.WriteFile(archive, packed, 0o644)))
 	}
 	check(name + " (is missing)")
 	rebuild(nil)
 	check("")
 	built := read()
 
-	if err := os.WriteFile(orphan, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(orphan, nil, 0o644))
 	repack(func(files map[string][]byte) {
 		image := files["store.c.elf"]
 		image[len(image)/2] ^= 1
@@ -142,19 +123,13 @@ func TestCheckArchive(t *testing.T) {
 	tools := tools(t)
 	dir := t.TempDir()
 	targets := []target{testKernel(chip.Wormhole, "store.c")}
-	if err := build(tools, dir, targets, false, nil); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, build(tools, dir, targets, false, nil))
 	file := filepath.Join(dir, "wormhole.tar.gz")
 	archive, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	archive[9] ^= 1 // the operating system in gzip's header
 	for want, content := range map[string][]byte{"": archive, "wormhole.tar.gz": archive[:len(archive)/2]} {
-		if err := os.WriteFile(file, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(file, content, 0o644))
 		err := build(tools, dir, targets, true, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("check says %v, want %q", err, want)
@@ -165,9 +140,7 @@ func TestCheckArchive(t *testing.T) {
 // Without a compiler the message says what to install.
 func TestNoCompiler(t *testing.T) {
 	root, err := moduleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	tools := toolchain{ctx: t.Context(), prefix: "no-such-prefix-", root: root, work: t.TempDir()}
 	_, _, err = tools.make(testKernel(chip.Wormhole, "store.c"))
 	if err == nil || !strings.Contains(err.Error(), "gcc-riscv64-unknown-elf") {
@@ -189,9 +162,7 @@ func TestFlatten(t *testing.T) {
 		t.Error("no error for what is not ELF")
 	}
 	kernel, _, err := tools(t).make(testKernel(chip.Wormhole, "exchange.cpp"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if _, err := flatten(kernel); err == nil || !strings.Contains(err.Error(), "segment") {
 		t.Errorf("a kernel with data in local RAM: %v", err)
 	}

@@ -1,15 +1,18 @@
-// Command fwbuild compiles the programs that run on the chips: the base firmware and the command-queue kernels
-// (dispatch/firmware), the relay of command queues over Ethernet (dispatch/firmware/relay), and the kernels that come with
-// Reprise (kernels), its operations (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its benchmarks (bench).
-// go generate runs it in those packages:
+// Command fwbuild compiles the programs that run on the chips: the base firmware and the
+// command-queue kernels (dispatch/firmware), the relay of command queues over Ethernet
+// (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), its operations
+// (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its
+// benchmarks (bench). go generate runs it in those packages:
 //
 //	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|words|hwtest|bench|ops...
 //
-// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf). Kernels are made by
-// [kernels.CompileELF]. The output depends on the sources and the compiler only: it has no paths, times or build ids. With
-// -check it writes nothing, and fails if the committed images differ from what it built. With -only it makes the images whose
-// names, such as blackhole/compute/matmul, match, and leaves the others alone. Images are committed in an archive for each chip
-// ([images.Pack]); what is compared is their content, since compressed bytes depend on the version of compress/gzip.
+// It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
+// Kernels are made by [kernels.CompileELF]. The output depends on the sources and the compiler
+// only: it has no paths, times or build ids. With -check it writes nothing, and fails if the
+// committed images differ from what it built. With -only it makes the images whose names, such as
+// blackhole/compute/matmul, match, and leaves the others alone. Images are committed in an
+// archive for each chip ([images.Pack]); what is compared is their content, since compressed bytes
+// depend on the version of compress/gzip.
 package main
 
 import (
@@ -40,7 +43,7 @@ func main() {
 	compiler := flag.String("compiler", "", "prefix of the compiler's programs; default riscv64-unknown-elf- or another usual one")
 	keep := flag.String("work", "", "directory for intermediate files, kept; default a temporary one")
 	flag.Usage = func() {
-		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] firmware|relay|kernels|digits|words|hwtest|bench|ops...\n")
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: fwbuild [flags] %s...\n", setNames("|"))
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -53,9 +56,40 @@ func main() {
 	}
 }
 
+// imageSet is images that are built together.
+type imageSet struct {
+	name, dir string // dir is that of the images
+	targets   func(root string) ([]target, error)
+}
+
+var imageSets = []imageSet{
+	{"firmware", "dispatch/firmware/images", firmwareTargets},
+	{"relay", "dispatch/firmware/relay/images", relayTargets},
+	{"kernels", "kernels/images", kernelTargets},
+	{"digits", "examples/digits/kernels/prebuilt", eachIn("examples/digits/kernels")},
+	{"words", "examples/words/transformer/kernels/prebuilt", eachIn("examples/words/transformer/kernels")},
+	{"hwtest", "hwtest/internal/rig/kernels/prebuilt", eachIn("hwtest/internal/rig/kernels")},
+	{"bench", "internal/bench/kernels/prebuilt", eachIn("internal/bench/kernels")},
+	{"ops", "ops/kernels/prebuilt", opsTargets},
+}
+
+// eachIn returns the targets of a directory: a kernel for each source file.
+func eachIn(dir string) func(string) ([]target, error) {
+	return func(root string) ([]target, error) { return kernelTargetsIn(root, dir, "", elfFile) }
+}
+
+// setNames returns the names of all sets.
+func setNames(between string) string {
+	var names []string
+	for _, s := range imageSets {
+		names = append(names, s.name)
+	}
+	return strings.Join(names, between)
+}
+
 func run(ctx context.Context, compiler, work string, check bool, only *regexp.Regexp, sets []string) (err error) {
 	if len(sets) == 0 {
-		return errors.New("fwbuild: nothing to build: name firmware, relay, kernels, digits, words, hwtest, bench or ops")
+		return fmt.Errorf("fwbuild: nothing to build: name sets of %s", setNames(", "))
 	}
 	root, err := moduleRoot()
 	if err != nil {
@@ -69,40 +103,15 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 	}
 	tools := toolchain{ctx: ctx, prefix: compiler, root: root, work: work}
 	for _, set := range sets {
-		var targets []target
-		var dir string
-		switch set {
-		case "firmware":
-			dir = "dispatch/firmware/images"
-			targets, err = firmwareTargets(root)
-		case "relay":
-			dir = "dispatch/firmware/relay/images"
-			targets, err = relayTargets(root)
-		case "kernels":
-			dir = "kernels/images"
-			targets, err = kernelTargets(root)
-		case "digits":
-			dir = "examples/digits/kernels/prebuilt"
-			targets, err = kernelTargetsIn(root, digitsSource, "", elfFile)
-		case "words":
-			dir = "examples/words/transformer/kernels/prebuilt"
-			targets, err = kernelTargetsIn(root, wordsSource, "", elfFile)
-		case "ops":
-			dir = "ops/kernels/prebuilt"
-			targets, err = opsTargets(root)
-		case "bench":
-			dir = "internal/bench/kernels/prebuilt"
-			targets, err = kernelTargetsIn(root, benchSource, "", elfFile)
-		case "hwtest":
-			dir = "hwtest/internal/rig/kernels/prebuilt"
-			targets, err = kernelTargetsIn(root, hwtestSource, "", elfFile)
-		default:
-			return fmt.Errorf("fwbuild: unknown set %q: want firmware, relay, kernels, digits, words, hwtest, bench or ops", set)
+		i := slices.IndexFunc(imageSets, func(s imageSet) bool { return s.name == set })
+		if i < 0 {
+			return fmt.Errorf("fwbuild: unknown set %q: want %s", set, setNames(", "))
 		}
+		targets, err := imageSets[i].targets(root)
 		if err != nil {
 			return err
 		}
-		if err := build(tools, filepath.Join(root, dir), targets, check, only); err != nil {
+		if err := build(tools, filepath.Join(root, imageSets[i].dir), targets, check, only); err != nil {
 			return err
 		}
 	}

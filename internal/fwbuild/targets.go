@@ -10,6 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/ops/catalog"
 )
 
 // A target is one committed image.
@@ -31,29 +32,10 @@ type target struct {
 	symbols []string // linker symbols, name=value
 }
 
-// computeTarget is how a compute kernel is compiled. An image is named after what it depends on: the unpack thread's after the
-// format of the operands, the math thread's after that and the function, the pack thread's after the format of the result, and that of
-// operands which it packs.
+// computeTarget is how a compute kernel is compiled, and what the names of its three images end in.
 type computeTarget struct {
-	function string // of the elements of a result, or empty
-	packs    bool   // the pack thread packs operands too
-	source   kernels.ComputeSource
-}
-
-// names returns what the names of the images of TRISC0, TRISC1 and TRISC2 end in.
-func (c *computeTarget) names() [3]string {
-	in, out, function := c.source.Formats[1].String(), c.source.Formats[0], ""
-	if right := c.source.Formats[2]; right != c.source.Formats[1] {
-		in += "_" + right.String()
-	}
-	if c.function != "" {
-		function = "_" + c.function
-	}
-	pack := fmt.Sprintf("_%v.pack.elf", out)
-	if from := c.source.Formats[1]; c.packs && from != out {
-		pack = fmt.Sprintf("_%v%s", from, pack)
-	}
-	return [3]string{"_" + in + ".unpack.elf", fmt.Sprintf("%s_%s.math.elf", function, in), pack}
+	names  [3]string
+	source kernels.ComputeSource
 }
 
 // A form is the form in which the linker's output is committed.
@@ -71,12 +53,7 @@ const (
 	firmwareSource = "dispatch/firmware/src"
 	kernelHeaders  = "kernels/include"
 	kernelSource   = "kernels/src"
-	digitsSource   = "examples/digits/kernels"
-	wordsSource    = "examples/words/transformer/kernels"
-	hwtestSource   = "hwtest/internal/rig/kernels"
-	benchSource    = "internal/bench/kernels"
 	opsSource      = "ops/kernels"
-	opsCompute     = "ops/kernels/compute"
 	relaySource    = "dispatch/firmware/relay/src"
 )
 
@@ -126,144 +103,54 @@ func relayTargets(root string) ([]target, error) {
 	}), err
 }
 
-// opsFunctions are the functions of elements that operations have, by the name of their functions in the compute API.
-var opsFunctions = []string{
-	"abs", "ceil", "exp", "floor", "frac", "gelu", "log", "negative", "recip", "relu", "round", "rsqrt", "sigmoid", "sign", "silu",
-	"sqrt", "square",
-	"tanh", "trunc",
-}
-
-// opsActivations are those that a product of matrices can have applied to its result.
-var opsActivations = []string{"gelu", "relu", "silu"}
-
-// opsRows are the kernels that pass several times over a row of tiles.
-var opsRows = []string{"norm", "softmax"}
-
-// opsAllBits are the kernels that take all bits of fp32 operands.
-var opsAllBits = []string{"binary", "dequantize", "fold", "pool", "quantize", "rotary", "typecast", "unary", "where"}
-
-// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines for the
-// formats of operands and result that they support.
+// opsTargets returns the kernels of operations: those of data movement and of RISC-V cores, and those of the engines that the table of
+// operations has.
 func opsTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, opsSource, "", elfFile)
 	for _, arch := range arches {
-		add := func(kernel, function string, in, out kernels.Format) {
-			t := target{output: fmt.Sprintf("%v/compute/%s", arch, kernel), arch: arch, sources: []string{opsCompute + "/" + kernel + ".cpp"}}
-			if function != "" {
-				t.defines = []string{"FUNCTION=" + function + "_tile"}
-			}
-			t.compute = &computeTarget{function: function, source: kernels.ComputeSource{
-				Formats: map[int]kernels.Format{0: out, 1: in, 2: in, 3: in}, Fidelity: kernels.HiFi4, WideDst: true,
-			}}
-			if in == kernels.FP32 && slices.Contains(opsAllBits, kernel) {
-				t.compute.source.UnpackToDst = []int{1, 2}
-				if kernel == "where" {
-					t.compute.source.UnpackToDst = []int{1, 2, 3}
-				}
-			}
-			if slices.Contains(opsRows, kernel) { // with fp32 tiles of what passes over rows leave
-				t.compute.source.Formats[4], t.compute.source.Formats[5] = kernels.FP32, kernels.FP32
-				t.compute.source.UnpackToDst = []int{4, 5}
-				if in == kernels.FP32 {
-					t.compute.source.UnpackToDst = []int{1, 2, 3, 4, 5}
-				}
-				if kernel == "softmax" { // with exponentials
-					t.compute.source.Formats[6] = kernels.FP32
-					t.compute.source.UnpackToDst = append(t.compute.source.UnpackToDst, 6)
-				}
-			}
-			if t.compute.packs = strings.HasSuffix(kernel, "_transposed"); t.compute.packs {
-				t.compute.source.Formats[7] = in // turned tiles
-			}
-			targets = append(targets, t)
-		}
-		matmul := func(function string, in, out kernels.Format) {
-			add("matmul", function, in, out)
-			add("matmul_transposed", function, in, out)
-		}
-		blocks := func(function string, in, right, out kernels.Format) {
-			for _, kernel := range []string{"matmul_blocks", "matmul_blocks_transposed"} {
-				add(kernel, function, in, out)
-				s := &targets[len(targets)-1].compute.source
-				s.Formats[2], s.Formats[4], s.Formats[5], s.UnpackToDst = right, in, kernels.FP32, []int{5} // sums between passes, with all bits
-			}
-		}
-		matmul("", kernels.BF16, kernels.FP32)
-		for _, function := range slices.Concat([]string{""}, opsActivations) { // with sums of 16 bits
-			add("matmul_blocks_narrow", function, kernels.BF16, kernels.BF16)
-			s := &targets[len(targets)-1].compute.source
-			s.WideDst, s.Formats[4], s.Formats[5] = false, kernels.BF16, kernels.BF16
-		}
-		add("quantize", "", kernels.Int32, kernels.Int32)
-		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
-			matmul("", f, kernels.BF16)
-			blocks("", f, f, kernels.BF16)
-			blocks("", f, kernels.BFP8, kernels.FP32)
-			add("binary", "", f, f)
-			add("reduce", "", f, f)
-			add("rotary", "", f, f)
-			add("pool", "", f, f)
-			add("fold", "", f, f)
-			add("where", "", f, f)
-			add("rand", "", f, f)
-			add("quantize", "", f, kernels.Int32)
-			add("dequantize", "", kernels.Int32, f)
-			for _, to := range []kernels.Format{kernels.BF16, kernels.FP32, kernels.Int32} {
-				if to != f {
-					add("typecast", "to_"+to.String(), f, to)
-				}
-			}
-			add("typecast", "to_"+f.String(), kernels.Int32, f)
-			for _, kernel := range opsRows {
-				add(kernel, "", f, f)
-			}
-			for _, function := range opsActivations {
-				matmul(function, f, f)
-				blocks(function, f, f, f)
-				blocks(function, f, kernels.BFP8, f)
-			}
-			for _, function := range opsFunctions {
-				add("unary", function, f, f)
-			}
-			targets = append(targets, attentionTarget(arch, f))
+		for _, e := range catalog.Engines() {
+			targets = append(targets, engineTargets(arch, e, "/compute/", opsSource)...)
 		}
 	}
 	return targets, err
 }
 
-// attentionTarget returns the kernel of attention, which keeps scores and sums in fp32; the circular buffers are those of
-// ops/kernels/attention.h.
-func attentionTarget(arch chip.Arch, f kernels.Format) target {
-	source := kernels.ComputeSource{Formats: map[int]kernels.Format{}, UnpackToDst: []int{6, 9, 10, 11, 12, 13}, Fidelity: kernels.HiFi4,
-		WideDst: true}
-	for _, cb := range []int{0, 1, 2, 3, 4, 5, 7} {
-		source.Formats[cb] = f
+// engineTargets returns the images of a kernel of the engines in a folder: a target for all formats and functions of which an image is
+// new.
+func engineTargets(arch chip.Arch, e *catalog.Engine, folder, sources string) []target {
+	var targets []target
+	made := map[string]bool{}
+	for _, types := range e.Types {
+		for _, function := range e.FunctionsOf(types) {
+			t := target{output: arch.String() + folder + e.Name, arch: arch, sources: []string{sources + "/compute/" + e.Name + ".cpp"}}
+			if function != "" {
+				t.defines = []string{"FUNCTION=" + function + "_tile"}
+			}
+			t.compute = &computeTarget{source: e.Source(types)}
+			isNew := false
+			for i, name := range e.Images(function, types) {
+				t.compute.names[i] = strings.TrimPrefix(name, e.Name) + ".elf"
+				isNew = isNew || !made[name]
+				made[name] = true
+			}
+			if isNew {
+				targets = append(targets, t)
+			}
+		}
 	}
-	for _, cb := range []int{6, 8, 9, 10, 11, 12, 13} {
-		source.Formats[cb] = kernels.FP32
-	}
-	if f == kernels.FP32 {
-		source.UnpackToDst = append(source.UnpackToDst, 4)
-	}
-	return target{
-		output: fmt.Sprintf("%v/compute/attention", arch), arch: arch, sources: []string{opsCompute + "/attention.cpp"},
-		compute: &computeTarget{source: source},
-	}
+	return targets
 }
 
 // kernelTargets returns a kernel for each source file in kernels/src, and the engines' sums of collectives.
 func kernelTargets(root string) ([]target, error) {
 	targets, err := kernelTargetsIn(root, kernelSource, "", elfFile)
+	sum := &catalog.Engine{
+		Name: "sum", Types: []catalog.Types{{Left: kernels.BF16, Right: kernels.BF16, Result: kernels.BF16},
+			{Left: kernels.FP32, Right: kernels.FP32, Result: kernels.FP32}},
+		Buffers: []catalog.Content{catalog.Result, catalog.Left, catalog.Left}, Exact: []int{1, 2},
+	}
 	for _, arch := range arches {
-		for _, f := range []kernels.Format{kernels.BF16, kernels.FP32} {
-			c := &computeTarget{source: kernels.ComputeSource{Formats: map[int]kernels.Format{0: f, 1: f, 2: f}, WideDst: true}}
-			if f == kernels.FP32 { // with all bits
-				c.source.UnpackToDst = []int{1, 2}
-			}
-			targets = append(targets, target{
-				output: fmt.Sprintf("%v/sum", arch), arch: arch, sources: []string{kernelSource + "/compute/sum.cpp"}, compute: c,
-			})
-		}
+		targets = append(targets, engineTargets(arch, sum, "/", kernelSource)...)
 	}
 	return targets, err
 }

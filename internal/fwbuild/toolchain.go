@@ -41,7 +41,7 @@ func (t toolchain) images(target target) (map[string][]byte, error) {
 		return nil, fmt.Errorf("fwbuild: %s: %w", target.output, err)
 	}
 	made := map[string][]byte{}
-	for i, name := range target.compute.names() {
+	for i, name := range target.compute.names {
 		made[target.output+name] = files[i]
 	}
 	return made, nil

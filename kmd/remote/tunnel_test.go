@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
@@ -22,9 +23,7 @@ import (
 func open(t *testing.T, target kmd.Target) *kmd.Device {
 	t.Helper()
 	d, err := kmd.Open(t.Context(), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -48,9 +47,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 	defer tun.Close()
 	worker, dram := chip.XY{X: 18, Y: 18}, chip.XY{X: 0, Y: 0}
 	for i := range uint32(10) {
-		if err := tun.Store32(ctx, worker, 0x20000+uint64(4*i), i*i); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, tun.Store32(ctx, worker, 0x20000+uint64(4*i), i*i))
 		if v, err := tun.Load32(ctx, worker, 0x20000+uint64(4*i)); err != nil || v != i*i {
 			t.Fatalf("%d, %v: want %d", v, err, i*i)
 		}
@@ -60,9 +57,7 @@ func testTunnel(t *testing.T, d *kmd.Device) {
 		for i := range data {
 			data[i] = byte(i*7 + i>>8)
 		}
-		if err := tun.Write(ctx, xy, 0x30020, data); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, tun.Write(ctx, xy, 0x30020, data))
 		if err := tun.Read(ctx, xy, 0x30020, got); err != nil || !bytes.Equal(got, data) {
 			t.Fatalf("tile %v: other bytes were read than written; %v", xy, err)
 		}
@@ -104,9 +99,7 @@ func TestTunnelBehindSlowFirmware(t *testing.T) {
 	const requests, responses, commands, trained = 0x11080, 0x11080 + 2*0xC0, 0x40, 0x1104
 	fn := drivertest.New(chip.Wormhole)
 	drv, err := driver.New(driver.Config{Arch: chip.Wormhole, Functions: []driver.Function{fn}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { drv.Close() })
 	tile := chip.XY{X: 9, Y: 6}
 	put := func(addr uint64, v uint32) {

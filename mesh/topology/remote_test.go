@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/seam"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/remote"
@@ -19,13 +20,9 @@ func far(t *testing.T, m *sim.Machine) *kmd.Device {
 	t.Helper()
 	near := open(t, m.Card(0))
 	g, err := topology.Discover(t.Context(), []*kmd.Device{near})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	target, err := g.Remote(1, []kmd.Target{m.Card(0)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return open(t, target)
 }
 
@@ -50,17 +47,13 @@ func (withoutDebugFile) CoreDebug() bool { return false }
 func TestFarDebugInterface(t *testing.T) {
 	m := emulated(t, sim.N300())
 	g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, tt := range []struct {
 		near kmd.Target
 		want bool
 	}{{m.Card(0), true}, {withoutDebug{m.Card(0)}, false}} {
 		target, err := g.Remote(1, []kmd.Target{tt.near})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if got := open(t, target).CoreDebug(); got != tt.want {
 			t.Errorf("behind %T: debug interface %t, want %t", tt.near, got, tt.want)
 		}
@@ -71,9 +64,7 @@ func TestFarDebugInterface(t *testing.T) {
 func TestFarDevice(t *testing.T) {
 	m := emulated(t, sim.N300(sim.Strict(3)))
 	d := far(t, m)
-	if err := d.Alive(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, d.Alive())
 	h, err := d.Harvesting(t.Context())
 	if err != nil || h != m.Spec().Chips[1].Harvesting {
 		t.Errorf("harvesting %v, %v: want %v", h, err, m.Spec().Chips[1].Harvesting)
@@ -86,12 +77,8 @@ func TestFarDevice(t *testing.T) {
 	for i := range whole {
 		whole[i] = byte(i*13 + i>>7)
 	}
-	if err := d.Multicast(first, last, 0x20000, whole[:8192]); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Multicast(first, last, 0x24000, whole[:8]); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, d.Multicast(first, last, 0x20000, whole[:8192]))
+	devtest.Must(t, d.Multicast(first, last, 0x24000, whole[:8]))
 	for _, xy := range []chip.XY{first, {X: 21, Y: 20}, last} {
 		got := make([]byte, 8192)
 		if err := d.Read(xy, 0x20000, got); err != nil || !bytes.Equal(got, whole[:8192]) {
@@ -103,14 +90,10 @@ func TestFarDevice(t *testing.T) {
 	}
 	for _, tt := range []struct{ at, n int }{{0, 1}, {1, 3}, {5, 64}, {30, 100}, {32, 4096}, {3, 8000}} {
 		dram := chip.XY{}
-		if err := d.Write(dram, 0x100000, make([]byte, 9000)); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, d.Write(dram, 0x100000, make([]byte, 9000)))
 		want := make([]byte, 9000)
 		copy(want[tt.at:], whole[:tt.n])
-		if err := d.Write(dram, 0x100000+uint64(tt.at), whole[:tt.n]); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, d.Write(dram, 0x100000+uint64(tt.at), whole[:tt.n]))
 		got := make([]byte, 9000)
 		if err := d.Read(dram, 0x100000, got); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%d bytes at %d: other bytes were read than written; %v", tt.n, tt.at, err)
@@ -120,9 +103,7 @@ func TestFarDevice(t *testing.T) {
 		}
 	}
 	w, err := d.OpenWindow(1<<20, kmd.Uncached)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if err := w.Configure(kmd.WindowConfig{Target: first}); err != nil {
 		t.Fatal(err)
 	}
@@ -176,9 +157,7 @@ func TestFarLinks(t *testing.T) {
 		}
 		m := emulated(t, sim.N300(opts...))
 		g, err := topology.Discover(t.Context(), []*kmd.Device{open(t, m.Card(0))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		f, err := g.Remote(1, []kmd.Target{m.Card(0)})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)

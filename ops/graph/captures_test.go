@@ -9,20 +9,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 // capture reads a capture of TT-NN's, whose source is in its metadata.
 func capture(t *testing.T, name string) *Report {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "tt-metal", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer f.Close()
 	r, err := Decode(f, Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return r
 }
 
@@ -97,9 +95,7 @@ func TestFiguresOfProgramMemory(t *testing.T) {
 			text = append(text, fmt.Sprintf(`{"counter":%d,"node_type":%q,"params":%s,"connections":[]}`, i, n.kind, params))
 		}
 		r, err := Decode(strings.NewReader("["+strings.Join(text, ",")+"]"), Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if d := cmp.Diff(c.want, PerCore(r.Graph, 64)); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
@@ -149,9 +145,7 @@ func TestPeaksOfDataflowBuffersAndScratchpads(t *testing.T) {
 	{"counter":3,"node_type":"scratchpad_allocate","params":{"size":512,"core_range_set":"{[2-0 - 2-0]}"}},
 	{"counter":4,"node_type":"circular_buffer_deallocate_all","params":{}},
 	{"counter":5,"node_type":"scratchpad_allocate","params":{"size":256,"core_range_set":"{[0-0 - 2-0]}"}}]`), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if d := cmp.Diff(CoreUse{Dataflow: 4096, Scratchpad: 1536, Total: 5120}, PerCore(r.Graph, 64)); d != "" {
 		t.Error(d)
 	}
@@ -219,9 +213,7 @@ func TestOperandsOfCalls(t *testing.T) {
 func TestDotFlow(t *testing.T) {
 	g := capture(t, "conv2d").Graph
 	var text strings.Builder
-	if err := g.DotFlow(&text, 2); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, g.DotFlow(&text, 2))
 	for _, want := range []string{`label="ttnn.conv2d"; style=filled`, `[label="HaloDeviceOperation"]`, `v6 -> v13 [label="1×1×16384×32"]`,
 		`"tensor 3" [label="tensor 3\nShape([1, 1, 1, 64])", shape=ellipse`} {
 		if !strings.Contains(text.String(), want) {

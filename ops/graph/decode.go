@@ -28,20 +28,15 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// readReport is a report file of any [Format].
+// readReport is a report file of any [Format]. Its fields take precedence over those of the same names in wireReport.
 type readReport struct {
-	Version           *int                         `json:"version"`
-	Graph             json.RawMessage              `json:"graph"`
-	Devices           []Device                     `json:"devices"`
-	Metadata          map[string]json.RawMessage   `json:"metadata"`
-	ClusterDescriptor string                       `json:"cluster_descriptor"`
-	MeshMapping       string                       `json:"mesh_coordinate_mapping"`
-	BufferPages       []Page                       `json:"buffer_pages"`
-	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers"`
-	PagesByAddress    map[string][]PageVersion     `json:"buffer_pages_by_address"`
-	Programs          []ProgramRun                 `json:"programs"`
-	Zones             []Zone                       `json:"zones"`
-	Python            json.RawMessage              `json:"python_io"`
+	wireReport
+	Version          *int                         `json:"version"`
+	Graph            json.RawMessage              `json:"graph"`
+	Metadata         map[string]json.RawMessage   `json:"metadata"`
+	OperationBuffers map[string][]OperationBuffer `json:"per_operation_buffers"`
+	PagesByAddress   map[string][]PageVersion     `json:"buffer_pages_by_address"`
+	Python           json.RawMessage              `json:"python_io"`
 }
 
 // Decode reads a report of any [Format]: a report file, or only the array of nodes. Errors are a [*FormatError], or wrap
@@ -106,11 +101,15 @@ func (f *readReport) report(lim Limits) (*Report, error) {
 	if out.Metadata, err = decodeMetadata(f.Metadata); err != nil {
 		return nil, err
 	}
-	if out.OperationBuffers, err = decodeOperationBuffers(f.OperationBuffers); err != nil {
+	if out.OperationBuffers, err = keyed(f.OperationBuffers, "per_operation_buffers", "counters as keys", strconv.Atoi); err != nil {
 		return nil, err
 	}
-	if out.PagesByAddress, err = decodePages(f.PagesByAddress); err != nil {
+	address := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }
+	if out.PagesByAddress, err = keyed(f.PagesByAddress, "buffer_pages_by_address", "addresses as keys", address); err != nil {
 		return nil, err
+	}
+	for _, v := range out.PagesByAddress {
+		slices.SortStableFunc(v, func(a, b PageVersion) int { return cmp.Compare(a.Allocation, b.Allocation) })
 	}
 	return out, nil
 }
@@ -138,33 +137,18 @@ func decodeMetadata(fields map[string]json.RawMessage) (Metadata, error) {
 	return m, nil
 }
 
-func decodeOperationBuffers(byCounter map[string][]OperationBuffer) (map[int][]OperationBuffer, error) {
-	if len(byCounter) == 0 {
+// keyed returns a map with numbers as keys. want says what they are.
+func keyed[K int | uint64, V any](byText map[string][]V, field, want string, parse func(string) (K, error)) (map[K][]V, error) {
+	if len(byText) == 0 {
 		return nil, nil
 	}
-	out := make(map[int][]OperationBuffer, len(byCounter))
-	for k, v := range byCounter {
-		n, err := strconv.Atoi(k)
+	out := make(map[K][]V, len(byText))
+	for k, v := range byText {
+		n, err := parse(k)
 		if err != nil {
-			return nil, &FormatError{Node: -1, Field: "per_operation_buffers", Want: "counters as keys", Found: clip([]byte(k)), Err: err}
+			return nil, &FormatError{Node: -1, Field: field, Want: want, Found: clip([]byte(k)), Err: err}
 		}
-		out[n] = v
-	}
-	return out, nil
-}
-
-func decodePages(byAddress map[string][]PageVersion) (map[uint64][]PageVersion, error) {
-	if len(byAddress) == 0 {
-		return nil, nil
-	}
-	out := make(map[uint64][]PageVersion, len(byAddress))
-	for k, v := range byAddress {
-		n, err := strconv.ParseUint(k, 10, 64)
-		if err != nil {
-			return nil, &FormatError{Node: -1, Field: "buffer_pages_by_address", Want: "addresses as keys", Found: clip([]byte(k)), Err: err}
-		}
-		slices.SortStableFunc(v, func(a, b PageVersion) int { return cmp.Compare(a.Allocation, b.Allocation) })
-		out[n] = v
+		out[n] = list(v)
 	}
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -21,18 +20,11 @@ const (
 	HostLogFile   = "tracy_profile_log_host.tracy"
 )
 
-// perfColumns are the columns of a performance report around those of the tensors. Source: tt-metal,
-// tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
-var perfColumns = [2][]string{{
-	"OP CODE", "OP TYPE", "GLOBAL CALL COUNT", "DEVICE ID", "DEVICE ARCH", "ATTRIBUTES", "MATH FIDELITY", "CORE COUNT",
-	"AVAILABLE WORKER CORE COUNT",
-	"PARALLELIZATION STRATEGY", "HOST START TS", "HOST END TS", "HOST DURATION [ns]", "DEVICE FW START CYCLE", "DEVICE FW END CYCLE",
-	"OP TO OP LATENCY [ns]",
-	"OP TO OP LATENCY BR/NRISC START [ns]", "DEVICE FW DURATION [ns]", "DEVICE KERNEL DURATION [ns]", "DEVICE BRISC KERNEL DURATION [ns]",
-	"DEVICE NCRISC KERNEL DURATION [ns]", "DEVICE TRISC0 KERNEL DURATION [ns]", "DEVICE TRISC1 KERNEL DURATION [ns]",
-	"DEVICE TRISC2 KERNEL DURATION [ns]",
-	"DEVICE ERISC KERNEL DURATION [ns]",
-}, {"METAL TRACE ID", "METAL TRACE REPLAY SESSION ID", "PROGRAM HASH", "PROGRAM CACHE HIT", "PM IDEAL [ns]"}}
+// cell is what a row of a performance report has in a column, or nil for what isn't known.
+type cell struct {
+	column string
+	value  any
+}
 
 // tensorColumns are the columns of each tensor, after INPUT_0_ and so on.
 var tensorColumns = []string{"W_PAD[LOGICAL]", "Z_PAD[LOGICAL]", "Y_PAD[LOGICAL]", "X_PAD[LOGICAL]", "LAYOUT", "DATATYPE", "MEMORY"}
@@ -47,36 +39,39 @@ type perfRow struct {
 	window  string // of a convolution: height and width
 }
 
-// WritePerformance writes the report's times as the performance report that tt-metal's profiler writes
-// (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each operation that a device ran, as
-// often as it ran. Durations are from when the programs before were done to when the operation's kernels were; columns of single
-// processors are those of zones that are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL), and empty without. Products have the fidelity of this module's kernels, HiFi4.
+// WritePerformance writes the report's times as the performance report that tt-metal's profiler
+// writes (ops_perf_results_*.csv) and that tt-perf-report and ttnn-visualizer read: a row for each
+// operation that a device ran, as often as it ran. Durations are from when the programs before were
+// done to when the operation's kernels were; columns of single processors are those of zones that
+// are called as tt-metal calls the zone of a kernel (BRISC-KERNEL, NCRISC-KERNEL, TRISC-KERNEL),
+// and empty without. Products have the fidelity of this module's kernels, HiFi4.
 func (r *Report) WritePerformance(w io.Writer) error {
 	rows := r.perfRows()
 	ins := 2 // tt-perf-report reads the columns of two
 	for i := range rows {
 		ins = max(ins, len(rows[i].inputs))
 	}
-	header := slices.Clone(perfColumns[0])
-	for i := range ins {
-		header = append(header, prefixed(fmt.Sprintf("INPUT_%d_", i))...)
-	}
-	header = append(append(header, prefixed("OUTPUT_0_")...), perfColumns[1]...)
 	c := csv.NewWriter(w)
-	record := make([]string, len(header))
-	write := func(cell func(column string) string) error {
-		for i, name := range header {
-			record[i] = cell(name)
+	write := func(row []cell, text func(cell) string) error {
+		record := make([]string, len(row))
+		for i, one := range row {
+			record[i] = text(one)
 		}
-		return c.Write(cells(record...))
+		return c.Write(record)
 	}
-	if err := c.Write(header); err != nil {
+	empty := newPerfState(&Report{}).cells(&perfRow{runs: []*ProgramRun{{}}}, ins)
+	if err := write(empty, func(c cell) string { return c.column }); err != nil {
 		return fmt.Errorf("graph: write performance: %w", err)
 	}
 	state := newPerfState(r)
 	for i := range rows {
-		cells := state.cells(&rows[i])
-		if err := write(func(column string) string { return cells[column] }); err != nil {
+		err := write(state.cells(&rows[i], ins), func(c cell) string {
+			if c.value == nil {
+				return ""
+			}
+			return cellText.Replace(fmt.Sprint(c.value))
+		})
+		if err != nil {
 			return fmt.Errorf("graph: write performance: %w", err)
 		}
 	}
@@ -95,14 +90,6 @@ func cells(record ...string) []string {
 		record[i] = cellText.Replace(record[i])
 	}
 	return record
-}
-
-func prefixed(prefix string) []string {
-	out := make([]string, len(tensorColumns))
-	for i, name := range tensorColumns {
-		out[i] = prefix + name
-	}
-	return out
 }
 
 // perfRows groups the programs of each call of a function, in the order in which the host made the calls.
@@ -207,11 +194,11 @@ func (s *perfState) trace(name string) int {
 	return id
 }
 
-// cells returns a row's values by column.
-func (s *perfState) cells(row *perfRow) map[string]string {
+// cells returns a row, with the tensors of so many inputs. Columns are those of tt-metal, tools/tracy/process_ops_logs.py, OPS_CSV_HEADER.
+func (s *perfState) cells(row *perfRow, ins int) []cell {
 	r, first, last := s.r, row.runs[0], row.runs[len(row.runs)-1]
-	var cycles uint64
-	cores, kernels := 0, map[string]uint64{}
+	var cycles, gap uint64
+	cores, kernels, tensors := 0, map[string]uint64{}, map[string]string{}
 	for _, p := range row.runs {
 		cycles += p.Cycles()
 		cores = max(cores, p.Cores)
@@ -220,61 +207,71 @@ func (s *perfState) cells(row *perfRow) map[string]string {
 		}
 	}
 	ns := func(cycles uint64) int64 { return r.timeOf(first.Device, cycles).Nanoseconds() }
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	// The readers sort rows by this time, which is one for all operations of a replay.
 	s.host = max(first.HostStart, s.host+1)
-	hostEnd := max(last.HostEnd, s.host)
+	host, hostEnd := s.host.Nanoseconds(), max(last.HostEnd, s.host).Nanoseconds()
 	queue := [2]int64{first.Device, int64(first.Queue)}
-	gap := int64(0)
 	if before, ok := s.ends[queue]; ok && before < first.Start {
-		gap = ns(first.Start - before)
+		gap = first.Start - before
 	}
 	s.ends[queue] = last.End
-	call := s.call(first.Function)
-	out := map[string]string{
-		"OP CODE": row.code, "OP TYPE": "tt_dnn_device", "GLOBAL CALL COUNT": strconv.Itoa(call), "DEVICE ID": number(first.Device),
-		"ATTRIBUTES": attributes(row), "HOST START TS": number(int64(s.host)), "HOST END TS": number(int64(hostEnd)),
-		"HOST DURATION [ns]":    number(int64(hostEnd - s.host)),
-		"DEVICE FW START CYCLE": strconv.FormatUint(first.Start, 10), "DEVICE FW END CYCLE": strconv.FormatUint(last.End, 10),
-		"OP TO OP LATENCY [ns]": number(gap), "OP TO OP LATENCY BR/NRISC START [ns]": number(gap),
-		// The readers divide by it.
-		"DEVICE FW DURATION [ns]":     number(max(ns(last.End-min(first.Start, last.End)), 1)),
-		"DEVICE KERNEL DURATION [ns]": number(max(ns(cycles), 1)),
-	}
+	var arch, available, usedCores, fidelity, trace, replay any
 	if d := r.device(first.Device); d != nil {
-		out["DEVICE ARCH"] = cmp.Or(d.Arch, "wormhole_b0")
-		out["AVAILABLE WORKER CORE COUNT"] = number(d.ComputeCores)
+		arch, available = cmp.Or(d.Arch, "wormhole_b0"), d.ComputeCores
 		if cores == 0 && multiplies(row.code) {
 			cores = int(d.ComputeCores)
 		}
 	}
-	for p, n := range kernels {
-		out["DEVICE "+p+" KERNEL DURATION [ns]"] = number(max(ns(n), 1))
-	}
 	if cores > 0 {
-		out["CORE COUNT"] = strconv.Itoa(cores)
+		usedCores = cores
 	}
 	if first.Trace != "" {
-		out["METAL TRACE ID"], out["METAL TRACE REPLAY SESSION ID"] = strconv.Itoa(s.trace(first.Trace)), strconv.Itoa(first.Replay)
+		trace, replay = s.trace(first.Trace), first.Replay
 	}
 	for i, t := range row.inputs {
-		r.tensorCells(out, fmt.Sprintf("INPUT_%d_", i), t, first.Device)
+		r.tensorCells(tensors, fmt.Sprintf("INPUT_%d_", i), t, first.Device)
 	}
 	if len(row.outputs) > 0 {
-		r.tensorCells(out, "OUTPUT_0_", row.outputs[0], first.Device)
+		r.tensorCells(tensors, "OUTPUT_0_", row.outputs[0], first.Device)
 	}
 	if multiplies(row.code) {
-		out["MATH FIDELITY"] = "HiFi4"
+		fidelity = "HiFi4"
 		// tt-perf-report fails without the tensors of these.
 		for _, prefix := range []string{"INPUT_0_", "INPUT_1_", "OUTPUT_0_"} {
-			if out[prefix+"MEMORY"] == "" {
+			if tensors[prefix+"MEMORY"] == "" {
 				for i, v := range []string{"1[1]", "1[1]", "1[1]", "1[1]", "TILE", "BFLOAT16", fmt.Sprintf("DEV_%d_L1_INTERLEAVED", first.Device)} {
-					out[prefix+tensorColumns[i]] = v
+					tensors[prefix+tensorColumns[i]] = v
 				}
 			}
 		}
 	}
-	return out
+	out := []cell{
+		{"OP CODE", row.code}, {"OP TYPE", "tt_dnn_device"}, {"GLOBAL CALL COUNT", s.call(first.Function)}, {"DEVICE ID", first.Device},
+		{"DEVICE ARCH", arch}, {"ATTRIBUTES", attributes(row)}, {"MATH FIDELITY", fidelity}, {"CORE COUNT", usedCores},
+		{"AVAILABLE WORKER CORE COUNT", available}, {"PARALLELIZATION STRATEGY", nil}, {"HOST START TS", host}, {"HOST END TS", hostEnd},
+		{"HOST DURATION [ns]", hostEnd - host}, {"DEVICE FW START CYCLE", first.Start}, {"DEVICE FW END CYCLE", last.End},
+		{"OP TO OP LATENCY [ns]", ns(gap)}, {"OP TO OP LATENCY BR/NRISC START [ns]", ns(gap)},
+		// The readers divide by durations.
+		{"DEVICE FW DURATION [ns]", max(ns(last.End-min(first.Start, last.End)), 1)}, {"DEVICE KERNEL DURATION [ns]", max(ns(cycles), 1)},
+	}
+	for _, p := range []string{"BRISC", "NCRISC", "TRISC0", "TRISC1", "TRISC2", "ERISC"} {
+		one := cell{column: "DEVICE " + p + " KERNEL DURATION [ns]"}
+		if n, ok := kernels[p]; ok {
+			one.value = max(ns(n), 1)
+		}
+		out = append(out, one)
+	}
+	for i := range ins + 1 {
+		prefix := "OUTPUT_0_"
+		if i < ins {
+			prefix = fmt.Sprintf("INPUT_%d_", i)
+		}
+		for _, name := range tensorColumns {
+			out = append(out, cell{prefix + name, tensors[prefix+name]})
+		}
+	}
+	return append(out, cell{"METAL TRACE ID", trace}, cell{"METAL TRACE REPLAY SESSION ID", replay}, cell{column: "PROGRAM HASH"},
+		cell{column: "PROGRAM CACHE HIT"}, cell{column: "PM IDEAL [ns]"})
 }
 
 // multiplies reports whether tt-perf-report works out what share of the engines' peak an operation has reached.

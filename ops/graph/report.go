@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 )
 
@@ -119,18 +118,18 @@ type PythonRecord struct {
 
 // wireReport is a report file as Encode writes it.
 type wireReport struct {
-	PagesByAddress    map[string][]PageVersion     `json:"buffer_pages_by_address,omitempty"`
-	BufferPages       []Page                       `json:"buffer_pages,omitempty"`
-	ClusterDescriptor string                       `json:"cluster_descriptor,omitempty"`
-	Devices           []Device                     `json:"devices"`
-	Graph             *Graph                       `json:"graph"`
-	MeshMapping       string                       `json:"mesh_coordinate_mapping,omitempty"`
-	Metadata          map[string]any               `json:"metadata"`
-	OperationBuffers  map[string][]OperationBuffer `json:"per_operation_buffers,omitempty"`
-	Programs          []ProgramRun                 `json:"programs,omitempty"`
-	Zones             []Zone                       `json:"zones,omitempty"`
-	Python            []PythonRecord               `json:"python_io,omitempty"`
-	Version           int                          `json:"version"`
+	PagesByAddress    map[uint64][]PageVersion  `json:"buffer_pages_by_address,omitempty"`
+	BufferPages       []Page                    `json:"buffer_pages,omitempty"`
+	ClusterDescriptor string                    `json:"cluster_descriptor,omitempty"`
+	Devices           []Device                  `json:"devices"`
+	Graph             *Graph                    `json:"graph"`
+	MeshMapping       string                    `json:"mesh_coordinate_mapping,omitempty"`
+	Metadata          map[string]any            `json:"metadata"`
+	OperationBuffers  map[int][]OperationBuffer `json:"per_operation_buffers,omitempty"`
+	Programs          []ProgramRun              `json:"programs,omitempty"`
+	Zones             []Zone                    `json:"zones,omitempty"`
+	Python            []PythonRecord            `json:"python_io,omitempty"`
+	Version           int                       `json:"version"`
 }
 
 // Encode writes the report as JSON, indented by 2 spaces like upstream's files.
@@ -141,7 +140,8 @@ func (r *Report) Encode(w io.Writer) error {
 	}
 	out := wireReport{BufferPages: r.BufferPages, ClusterDescriptor: r.ClusterDescriptor, Devices: list(r.Devices), Graph: g,
 		MeshMapping: r.MeshMapping,
-		Metadata:    map[string]any{}, Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
+		Metadata:    map[string]any{}, PagesByAddress: r.PagesByAddress, OperationBuffers: r.OperationBuffers,
+		Programs: r.Programs, Zones: r.Zones, Python: r.Python, Version: r.Version}
 	for k, v := range r.Metadata.More {
 		out.Metadata[k] = v
 	}
@@ -150,18 +150,6 @@ func (r *Report) Encode(w io.Writer) error {
 	}
 	if r.Metadata.Total > 0 {
 		out.Metadata[metaTotal] = r.Metadata.Total.Nanoseconds()
-	}
-	if r.OperationBuffers != nil {
-		out.OperationBuffers = map[string][]OperationBuffer{}
-		for c, b := range r.OperationBuffers {
-			out.OperationBuffers[strconv.Itoa(c)] = list(b)
-		}
-	}
-	if r.PagesByAddress != nil {
-		out.PagesByAddress = map[string][]PageVersion{}
-		for a, v := range r.PagesByAddress {
-			out.PagesByAddress[strconv.FormatUint(a, 10)] = v
-		}
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

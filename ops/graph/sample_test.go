@@ -9,18 +9,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func readSample(t testing.TB) *Report {
 	t.Helper()
 	b, err := os.ReadFile("testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	r, err := Decode(bytes.NewReader(b), Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return r
 }
 
@@ -82,31 +80,21 @@ func recordSample(c Config) *Recorder {
 func finish(t testing.TB, r *Recorder) *Report {
 	t.Helper()
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return p
 }
 
 // In the format of the sample, a recording of its operation is the sample, byte for byte once both are formatted alike.
 func TestRecorderGivesTheSample(t *testing.T) {
 	got, err := json.Marshal(finish(t, recordSample(Config{Format: Format2025})).Graph)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var g, w bytes.Buffer
 	want, err := os.ReadFile("testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var sorted any
-	if err := json.Unmarshal(want, &sorted); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(want, &sorted))
 	want, _ = json.Marshal(sorted)
-	if err := json.Unmarshal(got, &sorted); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal(got, &sorted))
 	got, _ = json.Marshal(sorted)
 	_ = json.Indent(&g, got, "", " ")
 	_ = json.Indent(&w, want, "", " ")
@@ -150,9 +138,7 @@ func TestSampleIn2026v1(t *testing.T) {
 	}
 	for _, c := range checks {
 		got, err := json.Marshal(wire(Format2026v1, &g.Nodes[c.node]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if d := cmp.Diff(c.want, string(got)); d != "" {
 			t.Errorf("node %d: %s", c.node, d)
 		}
@@ -175,9 +161,7 @@ func TestSampleIn2026v2(t *testing.T) {
 		t.Errorf("the first input's buffer is connected to %v, want %v", got, want)
 	}
 	got, err := json.Marshal(wire(Format2026v2, &g.Nodes[2]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	want := `{"arguments":[],"connections":[1],"counter":2,"input_tensors":[],"node_type":"tensor","params":{"address":1024,"buffer_type":"BufferType::L1","buffer_type_value":1,"device_id":0,"dtype":"DataType::BFLOAT16","layout":"Layout::TILE","memory_config":"","shape":"Shape([4, 3, 32, 32])","size":24576,"tensor_id":1},"stacking_level":1}`
 	if d := cmp.Diff(want, string(got)); d != "" {
 		t.Error(d)
@@ -256,21 +240,15 @@ func TestReportRoundTrip(t *testing.T) {
 		p.ClusterDescriptor = "arch: [wormhole_b0]\n"
 		p.Metadata.Captured = p.Metadata.Captured.UTC()
 		var b bytes.Buffer
-		if err := p.Encode(&b); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, p.Encode(&b))
 		first := bytes.Clone(b.Bytes())
 		q, err := Decode(&b, Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if q.Graph.Format != format {
 			t.Errorf("format %v is read as %v", format, q.Graph.Format)
 		}
 		var again bytes.Buffer
-		if err := q.Encode(&again); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, q.Encode(&again))
 		if d := cmp.Diff(string(first), again.String()); d != "" {
 			t.Errorf("format %v: %s", format, d)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
@@ -32,9 +33,7 @@ func TestWriteAndLoad(t *testing.T) {
 	for name, dt := range map[string]ops.DataType{"a": ops.UInt8, "b.c": ops.UInt16, "d": ops.UInt32, "e": ops.Int32, "weight": ops.BFloat16,
 		"z": ops.Float32} {
 		h, err := ops.NewHost([]int{2, 3}, dt, []float32{0, 1, 2, 3, 4, 250})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		want[name] = h
 	}
 	var b bytes.Buffer
@@ -42,20 +41,14 @@ func TestWriteAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "model.safetensors")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(path, b.Bytes(), 0o644))
 	got, err := safetensors.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	f, err := safetensors.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if d := cmp.Diff(map[string]string{"format": "pt"}, f.Metadata()); d != "" {
 		t.Error(d)
 	}
@@ -95,9 +88,7 @@ func TestConversions(t *testing.T) {
 			size := safetensors.DType(c.dtype).Size()
 			f, err := read(file(`{"x":{"dtype":"`+c.dtype+`","shape":[`+string(rune('0'+len(c.data)/size))+`],"data_offsets":[0,`+
 				string(rune('0'+len(c.data)))+`]}}  `, c.data...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, err)
 			h, err := f.Tensor("x")
 			if !errors.Is(err, c.err) {
 				t.Fatalf("%v, want %v", err, c.err)
@@ -112,9 +103,7 @@ func TestConversions(t *testing.T) {
 // Shapes that operations don't take are refused only where they are asked for; a scalar has one dimension.
 func TestShapes(t *testing.T) {
 	f, err := read(file(`{"scalar":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"deep":{"dtype":"U8","shape":[1,1,1,1,1],"data_offsets":[1,2]},"none":{"dtype":"U8","shape":[0,4],"data_offsets":[2,2]}}`, 1, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if h, err := f.Tensor("scalar"); err != nil || !cmp.Equal(h.Shape, []int{1}) {
 		t.Errorf("%v, %v", h, err)
 	}

@@ -4,23 +4,21 @@
 package convnet
 
 import (
-	"bytes"
 	_ "embed" // the trained weights are part of the package
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/reprise-tt/reprise/examples/digits"
-	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/ops/safetensors"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 )
 
 //go:embed weights.safetensors
 var weightsFile []byte
 
-// ErrShape is in errors about layers that don't fit each other.
-var ErrShape = errors.New("the layers don't fit")
+// ErrShape is in errors about weights that don't fit the network.
+var ErrShape = bf16.ErrShape
+
+// BFloat16 is a number by its bits.
+type BFloat16 = bf16.Number
 
 // Kind is what a layer does.
 type Kind uint8
@@ -71,91 +69,50 @@ func Architecture() []Layer {
 // Trained returns the network of the embedded weights.safetensors, trained on the first result of [digits.Split].
 func Trained() (*Network, error) { return Decode(weightsFile) }
 
-// Decode returns the network of a safetensors file with the weights and the bias of each layer, as [Network.Encode] makes it. The
-// error wraps [ErrShape], or is one of package safetensors.
+// Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps [ErrShape], or is one of package
+// safetensors.
 func Decode(file []byte) (*Network, error) {
-	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
+	n := newNetwork()
+	if err := bf16.Decode(file, n.parts()); err != nil {
 		return nil, fmt.Errorf("convnet: decode: %w", err)
-	}
-	n := &Network{Layers: Architecture()}
-	for i := range n.Layers {
-		for _, part := range n.Layers[i].parts() {
-			t, err := f.Tensor(part.name)
-			if err != nil {
-				return nil, fmt.Errorf("convnet: decode: %w", err)
-			}
-			if !slices.Equal(t.Shape, part.shape) || t.DType != ops.BFloat16 {
-				return nil, fmt.Errorf("convnet: decode: %w: %s is %v of %v, want %v of bfloat16", ErrShape, part.name, t.Shape, t.DType, part.shape)
-			}
-			for b := t.Data; len(b) > 0; b = b[2:] {
-				*part.data = append(*part.data, BFloat16(binary.LittleEndian.Uint16(b)))
-			}
-		}
 	}
 	return n, nil
 }
 
 // New returns the network with weights in float64, rounded to the nearest bfloat16, by the names of the tensors of the file:
 // "conv1.weight", "conv1.bias" and so on. The error wraps [ErrShape].
-func New(weights map[string][]float64) (*Network, error) {
-	n := &Network{Layers: Architecture()}
-	for i := range n.Layers {
-		for _, part := range n.Layers[i].parts() {
-			v := weights[part.name]
-			if len(v) != part.size() {
-				return nil, fmt.Errorf("convnet: new network: %w: %s has %d elements, want %v", ErrShape, part.name, len(v), part.shape)
-			}
-			for _, x := range v {
-				*part.data = append(*part.data, Round(x))
-			}
-		}
+func New(numbers map[string][]float64) (*Network, error) {
+	n := newNetwork()
+	if err := bf16.Set(n.parts(), numbers); err != nil {
+		return nil, fmt.Errorf("convnet: new network: %w", err)
 	}
 	return n, nil
 }
 
+func newNetwork() *Network { return &Network{Layers: Architecture()} }
+
 // Encode returns the weights as a safetensors file.
 func (n *Network) Encode() ([]byte, error) {
-	tensors := map[string]*ops.Host{}
-	for i := range n.Layers {
-		for _, part := range n.Layers[i].parts() {
-			h := &ops.Host{Shape: part.shape, DType: ops.BFloat16}
-			for _, v := range *part.data {
-				h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-			}
-			tensors[part.name] = h
-		}
-	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, tensors, nil); err != nil {
+	file, err := bf16.Encode(n.parts())
+	if err != nil {
 		return nil, fmt.Errorf("convnet: encode: %w", err)
 	}
-	return b.Bytes(), nil
+	return file, nil
 }
 
-// part is a tensor of a layer.
-type part struct {
-	name  string
-	shape []int
-	data  *[]BFloat16
-}
-
-func (p part) size() int {
-	n := 1
-	for _, d := range p.shape {
-		n *= d
+// parts returns the tensors of all layers: weights and bias.
+func (n *Network) parts() (all []bf16.Part) {
+	for i := range n.Layers {
+		l := &n.Layers[i]
+		shape := []int{l.In, l.Out}
+		switch l.Kind {
+		case Pool:
+			continue
+		case Conv:
+			shape = []int{l.Out, l.In, l.Kernel, l.Kernel}
+		}
+		all = append(all, bf16.Part{Name: l.Name + ".weight", Shape: shape, Data: &l.Weights},
+			bf16.Part{Name: l.Name + ".bias", Shape: []int{l.Out}, Data: &l.Bias})
 	}
-	return n
-}
-
-// parts returns the layer's tensors: weights and bias.
-func (l *Layer) parts() []part {
-	shape := []int{l.In, l.Out}
-	switch l.Kind {
-	case Pool:
-		return nil
-	case Conv:
-		shape = []int{l.Out, l.In, l.Kernel, l.Kernel}
-	}
-	return []part{{l.Name + ".weight", shape, &l.Weights}, {l.Name + ".bias", []int{l.Out}, &l.Bias}}
+	return all
 }

@@ -5,19 +5,12 @@ import (
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
 
-// stage is a layer of a convolutional network in float64.
+// stage is a layer of a network in float64.
 type stage interface {
 	forward(x []float64) []float64
 	// derive takes the loss's derivatives by the output, adds to the gradients, and returns the derivatives by the input.
 	derive(dy []float64) []float64
-	step(rate, momentum, decay float64, batch int)
-}
-
-// derive implements stage.
-func (d *dense) derive(dy []float64) []float64 {
-	d.dy = dy
-	d.backward()
-	return d.dx
+	step(o *options, rate float64, batch int)
 }
 
 // convolution is a dense layer that is applied to what is under a window, at each of its positions. Weights are out rows of the
@@ -144,69 +137,29 @@ func (p *pool) derive(dy []float64) []float64 {
 }
 
 // step implements stage: there is nothing to learn.
-func (p *pool) step(float64, float64, float64, int) {}
+func (p *pool) step(*options, float64, int) {}
 
-// convModel is the network of package convnet in float64.
-type convModel struct {
-	layers []convnet.Layer
-	stages []stage
-	loss   []float64 // derivatives by the scores
-}
-
-func newConvModel(src *rng.Source) *convModel {
-	m := &convModel{layers: convnet.Architecture()}
-	for i := range m.layers {
-		switch l := &m.layers[i]; l.Kind {
+// newConvModel returns the network of package convnet in float64.
+func newConvModel(src *rng.Source) *model {
+	var stages []stage
+	layers := convnet.Architecture()
+	for i := range layers {
+		switch l := &layers[i]; l.Kind {
 		case convnet.Conv:
-			m.stages = append(m.stages, newConvolution(l, src))
+			stages = append(stages, newConvolution(l, src))
 		case convnet.Pool:
-			m.stages = append(m.stages, newPool(l))
+			stages = append(stages, newPool(l))
 		default:
-			m.stages = append(m.stages, newDense(l.In, l.Out, l.ReLU, src))
+			stages = append(stages, newDense(l.In, l.Out, l.ReLU, src))
 		}
 	}
-	m.loss = make([]float64, m.layers[len(m.layers)-1].Out)
-	return m
+	return &model{stages, make([]float64, layers[len(layers)-1].Out)}
 }
 
-func (m *convModel) forward(x []float64) []float64 {
-	for _, s := range m.stages {
-		x = s.forward(x)
-	}
-	return x
-}
-
-// learn adds the gradients of one sample under softmax and cross entropy.
-func (m *convModel) learn(x []float64, label uint8) {
-	softmax(m.loss, m.forward(x))
-	m.loss[label]--
-	dy := m.loss
-	for i := len(m.stages) - 1; i >= 0; i-- {
-		dy = m.stages[i].derive(dy)
-	}
-}
-
-func (m *convModel) step(rate, momentum, decay float64, batch int) {
-	for _, s := range m.stages {
-		s.step(rate, momentum, decay, batch)
-	}
-}
-
-// dense returns the weights of a layer, or nil if it has none.
-func (m *convModel) dense(i int) *dense {
-	switch s := m.stages[i].(type) {
-	case *convolution:
-		return &s.dense
-	case *dense:
-		return s
-	}
-	return nil
-}
-
-// bfloat rounds the model to bfloat16.
-func (m *convModel) bfloat() (*convnet.Network, error) {
+// bfloat rounds the model of the convolutional network to bfloat16.
+func (m *model) bfloat() (*convnet.Network, error) {
 	weights := map[string][]float64{}
-	for i, l := range m.layers {
+	for i, l := range convnet.Architecture() {
 		d := m.dense(i)
 		if d == nil {
 			continue

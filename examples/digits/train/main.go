@@ -25,24 +25,15 @@ func main() {
 	if len(args) > 0 && args[0] == integer.name {
 		r, args = integer, args[1:]
 	}
-	o := r.options
 	f := flag.NewFlagSet("train "+r.name, flag.ExitOnError)
 	out := f.String("o", r.file, "file to write")
 	cv := f.Bool("cv", false, "cross-validate inside the training part and write nothing")
-	f.Uint64Var(&o.seed, "seed", o.seed, "of initial weights, order and augmentation")
-	f.IntVar(&o.epochs, "epochs", o.epochs, "passes over the training part")
-	f.IntVar(&o.batch, "batch", o.batch, "images a step")
-	f.Float64Var(&o.rate, "rate", o.rate, "learning rate at the start")
-	f.Float64Var(&o.momentum, "momentum", o.momentum, "momentum")
-	f.Float64Var(&o.decay, "decay", o.decay, "weight decay")
-	f.Float64Var(&o.shift, "shift", o.shift, "augmentation: displacement in pixels")
-	f.Float64Var(&o.bend, "bend", o.bend, "augmentation: relative scale, slant and turn")
 	_ = f.Parse(args) // exits on an error
 	run := func() error {
 		if *cv {
-			return r.validate(os.Stdout, o)
+			return r.validate(os.Stdout)
 		}
-		return r.write(os.Stdout, *out, o)
+		return r.write(os.Stdout, *out)
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "train:", err)
@@ -60,14 +51,15 @@ type recipe struct {
 
 // trained is a trained network.
 type trained struct {
-	float    learner                      // as it was trained
+	float    *model                       // as it was trained
 	weights  []byte                       // the file, converted
 	classify func([]digits.Image) []uint8 // as the device computes
 }
 
-var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetensors", convDefaults(),
+var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetensors",
+	options{seed: 1998, epochs: 30, batch: 16, rate: 0.05, momentum: 0.9, decay: 1e-3, shift: 0.5, bend: 0.1},
 	func(images []digits.Image, o options) (trained, error) {
-		m := trainConv(images, o)
+		m := train(images, o, newConvModel)
 		n, err := m.bfloat()
 		if err != nil {
 			return trained{}, err
@@ -81,28 +73,30 @@ var convolutional = recipe{"bfloat16", "examples/digits/convnet/weights.safetens
 		}}, err
 	}}
 
-var integer = recipe{"integer", "examples/digits/weights.bin", defaults(), func(images []digits.Image, o options) (trained, error) {
-	m := train(images, o)
-	n, err := quantise(m, images)
-	if err != nil {
-		return trained{}, err
-	}
-	return trained{m, n.Encode(), func(images []digits.Image) (said []uint8) {
-		for _, m := range images {
-			said = append(said, n.Classify(m.Pixels))
+var integer = recipe{"integer", "examples/digits/weights.bin",
+	options{seed: 1998, epochs: 100, batch: 16, rate: 0.05, momentum: 0.9, decay: 3e-4, shift: 0.5, bend: 0.1},
+	func(images []digits.Image, o options) (trained, error) {
+		m := train(images, o, newIntegerModel)
+		n, err := quantise(m, images)
+		if err != nil {
+			return trained{}, err
 		}
-		return said
-	}}, nil
-}}
+		return trained{m, n.Encode(), func(images []digits.Image) (said []uint8) {
+			for _, m := range images {
+				said = append(said, n.Classify(m.Pixels))
+			}
+			return said
+		}}, nil
+	}}
 
 // write trains on the training part, writes the file and reports.
-func (r recipe) write(w io.Writer, path string, o options) error {
+func (r recipe) write(w io.Writer, path string) error {
 	images, err := digits.Images()
 	if err != nil {
 		return err
 	}
 	training, heldOut := digits.Split(images)
-	t, err := r.train(training, o)
+	t, err := r.train(training, r.options)
 	if err != nil {
 		return err
 	}
@@ -116,7 +110,7 @@ func (r recipe) write(w io.Writer, path string, o options) error {
 }
 
 // validate trains on four fifths of the training part and measures on the other, for each fifth.
-func (r recipe) validate(w io.Writer, o options) error {
+func (r recipe) validate(w io.Writer) error {
 	images, err := digits.Images()
 	if err != nil {
 		return err
@@ -133,7 +127,7 @@ func (r recipe) validate(w io.Writer, o options) error {
 				fit = append(fit, m)
 			}
 		}
-		t, err := r.train(fit, o)
+		t, err := r.train(fit, r.options)
 		if err != nil {
 			return err
 		}
@@ -163,13 +157,11 @@ func measure(t trained, images []digits.Image) tally {
 	return count
 }
 
-func measureFloat(m learner, images []digits.Image) tally {
+func measureFloat(m *model, images []digits.Image) tally {
 	t := tally{total: len(images)}
 	x := make([]float64, digits.Pixels)
 	for _, img := range images {
-		for j, p := range img.Pixels {
-			x[j] = float64(p) / digits.MaxPixel
-		}
+		ink(x, &img)
 		best := 0
 		scores := m.forward(x)
 		for i, s := range scores {
@@ -182,4 +174,11 @@ func measureFloat(m learner, images []digits.Image) tally {
 		}
 	}
 	return t
+}
+
+// ink writes an image's ink, from 0 to 1.
+func ink(dst []float64, m *digits.Image) {
+	for i, p := range m.Pixels {
+		dst[i] = float64(p) / digits.MaxPixel
+	}
 }

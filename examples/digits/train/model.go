@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 )
@@ -11,12 +12,12 @@ import (
 
 // dense is one layer in float64, with the state of its optimiser.
 type dense struct {
-	in, out      int
-	relu         bool
-	w, b         []float64 // w is out rows of in
-	gw, gb       []float64 // gradients of the batch
-	vw, vb       []float64 // momentum
-	x, y, dx, dy []float64 // of the sample in flight: input, output and the loss's derivatives by them
+	in, out  int
+	relu     bool
+	w, b     []float64 // w is out rows of in
+	gw, gb   []float64 // gradients of the batch
+	vw, vb   []float64 // momentum
+	x, y, dx []float64 // of the sample in flight: input, output and the loss's derivatives by the input
 }
 
 func newDense(in, out int, relu bool, src *rng.Source) *dense {
@@ -25,7 +26,7 @@ func newDense(in, out int, relu bool, src *rng.Source) *dense {
 		w: make([]float64, in*out), b: make([]float64, out),
 		gw: make([]float64, in*out), gb: make([]float64, out),
 		vw: make([]float64, in*out), vb: make([]float64, out),
-		y: make([]float64, out), dx: make([]float64, in), dy: make([]float64, out),
+		y: make([]float64, out), dx: make([]float64, in),
 	}
 	// Uniform with the variance that keeps activations' size through rectifiers (He and others, 2015).
 	limit := math.Sqrt(6 / float64(in))
@@ -35,7 +36,7 @@ func newDense(in, out int, relu bool, src *rng.Source) *dense {
 	return d
 }
 
-// forward computes y and keeps x.
+// forward implements stage.
 func (d *dense) forward(x []float64) []float64 {
 	d.x = x
 	for o := range d.y {
@@ -51,10 +52,10 @@ func (d *dense) forward(x []float64) []float64 {
 	return d.y
 }
 
-// backward takes dy, adds to the gradients and computes dx.
-func (d *dense) backward() {
+// derive implements stage.
+func (d *dense) derive(dy []float64) []float64 {
 	clear(d.dx)
-	for o, g := range d.dy {
+	for o, g := range dy {
 		if d.relu && d.y[o] <= 0 || g == 0 {
 			continue
 		}
@@ -65,59 +66,64 @@ func (d *dense) backward() {
 			d.dx[i] += float64(g * row[i])
 		}
 	}
+	return d.dx
 }
 
-// step moves the parameters against the batch's mean gradient, with momentum and weight decay, and clears it.
-func (d *dense) step(rate, momentum, decay float64, batch int) {
+// step implements stage: it moves the parameters against the batch's mean gradient, with momentum and weight decay, and clears it.
+func (d *dense) step(o *options, rate float64, batch int) {
 	update := func(p, g, v []float64, decay float64) {
 		for i := range p {
 			grad := float64(g[i]/float64(batch)) + float64(decay*p[i])
-			v[i] = float64(momentum*v[i]) - float64(rate*grad)
+			v[i] = float64(o.momentum*v[i]) - float64(rate*grad)
 			p[i] += v[i]
 			g[i] = 0
 		}
 	}
-	update(d.w, d.gw, d.vw, decay)
+	update(d.w, d.gw, d.vw, o.decay)
 	update(d.b, d.gb, d.vb, 0)
 }
 
-// model is the whole network in float64.
-type model []*dense
+// model is a whole network in float64.
+type model struct {
+	stages []stage
+	loss   []float64 // derivatives by the scores
+}
 
-func newModel(src *rng.Source, sizes ...int) model {
-	var m model
+// newModel returns a network of dense layers.
+func newModel(src *rng.Source, sizes ...int) *model {
+	m := &model{loss: make([]float64, sizes[len(sizes)-1])}
 	for i := range len(sizes) - 1 {
-		m = append(m, newDense(sizes[i], sizes[i+1], i < len(sizes)-2, src))
+		m.stages = append(m.stages, newDense(sizes[i], sizes[i+1], i < len(sizes)-2, src))
 	}
 	return m
 }
 
-func (m model) forward(x []float64) []float64 {
-	for _, d := range m {
-		x = d.forward(x)
+func (m *model) forward(x []float64) []float64 {
+	for _, s := range m.stages {
+		x = s.forward(x)
 	}
 	return x
 }
 
-// step moves all parameters.
-func (m model) step(rate, momentum, decay float64, batch int) {
-	for _, d := range m {
-		d.step(rate, momentum, decay, batch)
+// learn adds the gradients of one sample under softmax and cross entropy.
+func (m *model) learn(x []float64, label uint8) {
+	softmax(m.loss, m.forward(x))
+	m.loss[label]--
+	dy := m.loss
+	for _, s := range slices.Backward(m.stages) {
+		dy = s.derive(dy)
 	}
 }
 
-// learn adds the gradients of one sample under softmax and cross entropy.
-func (m model) learn(x []float64, label uint8) {
-	scores := m.forward(x)
-	last := m[len(m)-1]
-	softmax(last.dy, scores)
-	last.dy[label]--
-	for i := len(m) - 1; i >= 0; i-- {
-		m[i].backward()
-		if i > 0 {
-			m[i-1].dy = m[i].dx
-		}
+// dense returns the weights of a layer, or nil if it has none.
+func (m *model) dense(i int) *dense {
+	switch s := m.stages[i].(type) {
+	case *convolution:
+		return &s.dense
+	case *dense:
+		return s
 	}
+	return nil
 }
 
 // softmax writes the probabilities of scores to dst.

@@ -10,15 +10,16 @@ import (
 // quantise turns a trained model into the integer network. Each layer has one scale for its weights, chosen so that the
 // largest is 127, and one for its outputs, chosen so that the largest output for the training images is 127. The
 // factor between a sum and an output becomes a multiplier of ten bits and a shift.
-func quantise(m model, images []digits.Image) (*digits.Network, error) {
+func quantise(m *model, images []digits.Image) (*digits.Network, error) {
 	peaks := activations(m, images)
 	inScale := 1.0 / digits.MaxPixel
 	var layers []*digits.Layer
-	for i, d := range m {
+	for i := range m.stages {
+		d := m.dense(i)
 		wScale := largest(d.w) / math.MaxInt8
 		sumScale := float64(inScale * wScale)
 		c := digits.LayerConfig{
-			In: d.in, Out: d.out, Scores: i == len(m)-1,
+			In: d.in, Out: d.out, Scores: i == len(m.stages)-1,
 			InputScale: inScale, WeightScale: wScale, OutputScale: sumScale,
 		}
 		for _, w := range d.w {
@@ -49,16 +50,14 @@ func ratio(f float64) (multiplier, shift uint32) {
 }
 
 // activations returns the largest output of each layer over images.
-func activations(m model, images []digits.Image) []float64 {
-	peaks := make([]float64, len(m))
+func activations(m *model, images []digits.Image) []float64 {
+	peaks := make([]float64, len(m.stages))
 	x := make([]float64, digits.Pixels)
 	for i := range images {
-		for j, p := range images[i].Pixels {
-			x[j] = float64(p) / digits.MaxPixel
-		}
+		ink(x, &images[i])
 		m.forward(x)
-		for j, d := range m {
-			peaks[j] = max(peaks[j], largest(d.y))
+		for j := range peaks {
+			peaks[j] = max(peaks[j], largest(m.dense(j).y))
 		}
 	}
 	return peaks

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/internal/rng"
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/internal/effort"
 )
 
@@ -22,17 +22,11 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 	}
 	for _, r := range []recipe{convolutional, integer} {
 		path := filepath.Join(t.TempDir(), "weights")
-		if err := r.write(io.Discard, path, r.options); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, r.write(io.Discard, path))
 		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		want, err := os.ReadFile(filepath.Join("../../..", r.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%d bytes that differ from the %d of %s; run go run ./examples/digits/train", len(got), len(want), r.file)
 		}
@@ -41,16 +35,12 @@ func TestTrainingGivesTheCommittedWeights(t *testing.T) {
 
 // checkGradients trains a model a little and lets it learn from one more image. It compares gradients of weights with how the loss
 // changes: in each layer of the first, the middle and the last weight, and another one.
-func checkGradients[M learner](t *testing.T, train func([]digits.Image, options) M, other int, layers func(M) map[string]*dense) {
+func checkGradients(t *testing.T, newModel func(*rng.Source) *model, other int) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := train(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0})
+	devtest.Must(t, err)
+	m := train(images[:40], options{seed: 3, epochs: 1, batch: 8, rate: 0.01, shift: 0, bend: 0}, newModel)
 	x := make([]float64, digits.Pixels)
-	for i, p := range images[7].Pixels {
-		x[i] = float64(p) / digits.MaxPixel
-	}
+	ink(x, &images[7])
 	label := images[7].Label
 	loss := func() float64 {
 		p := make([]float64, digits.Classes)
@@ -59,7 +49,11 @@ func checkGradients[M learner](t *testing.T, train func([]digits.Image, options)
 	}
 	m.learn(x, label)
 	const h = 1e-6
-	for name, d := range layers(m) {
+	for layer := range m.stages {
+		d := m.dense(layer)
+		if d == nil {
+			continue
+		}
 		for _, i := range []int{0, other, len(d.w) / 2, len(d.w) - 1} {
 			w := d.w[i]
 			d.w[i] = w + h
@@ -68,32 +62,15 @@ func checkGradients[M learner](t *testing.T, train func([]digits.Image, options)
 			down := loss()
 			d.w[i] = w
 			if slope := (up - down) / (2 * h); math.Abs(slope-d.gw[i]) > 1e-6 {
-				t.Errorf("%s weight %d: gradient %g, the loss changes by %g", name, i, d.gw[i], slope)
+				t.Errorf("layer %d weight %d: gradient %g, the loss changes by %g", layer, i, d.gw[i], slope)
 			}
 		}
 	}
 }
 
 func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
-	checkGradients(t, train, 17, func(m model) map[string]*dense {
-		layers := map[string]*dense{}
-		for i, d := range m {
-			layers[fmt.Sprint("layer ", i)] = d
-		}
-		return layers
-	})
-}
-
-func TestConvolutionGradientIsTheDerivativeOfTheLoss(t *testing.T) {
-	checkGradients(t, trainConv, 8, func(m *convModel) map[string]*dense {
-		layers := map[string]*dense{}
-		for i, l := range m.layers {
-			if d := m.dense(i); d != nil {
-				layers[l.Name] = d
-			}
-		}
-		return layers
-	})
+	checkGradients(t, newIntegerModel, 17)
+	checkGradients(t, newConvModel, 8)
 }
 
 func TestExp(t *testing.T) {
@@ -106,9 +83,7 @@ func TestExp(t *testing.T) {
 
 func TestWarpWithoutLimitsIsTheImage(t *testing.T) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	src := rng.Source(1)
 	x := make([]float64, digits.Pixels)
 	warp(x, &images[0], 0, 0, &src)

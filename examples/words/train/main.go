@@ -21,17 +21,9 @@ import (
 const file = "examples/words/transformer/weights.safetensors"
 
 func main() {
-	o := defaults()
 	out := flag.String("o", file, "file to write")
-	flag.Uint64Var(&o.seed, "seed", o.seed, "of initial weights and order")
-	flag.IntVar(&o.epochs, "epochs", o.epochs, "passes over the training part")
-	flag.IntVar(&o.batch, "batch", o.batch, "words a step")
-	flag.Float64Var(&o.rate, "rate", o.rate, "greatest learning rate")
-	flag.IntVar(&o.rise, "rise", o.rise, "steps until the learning rate is the greatest")
-	flag.Float64Var(&o.decay, "decay", o.decay, "weight decay")
-	flag.IntVar(&o.limit, "limit", o.limit, "steps after which to stop, or 0")
 	flag.Parse()
-	if err := run(os.Stdout, *out, o); err != nil {
+	if err := run(os.Stdout, *out, defaults()); err != nil {
 		fmt.Fprintln(os.Stderr, "train:", err)
 		os.Exit(1)
 	}

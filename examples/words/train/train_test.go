@@ -8,14 +8,13 @@ import (
 
 	"github.com/reprise-tt/reprise/examples/internal/rng"
 	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 func split(t *testing.T) (training, heldBack []string) {
 	t.Helper()
 	all, err := words.All()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return words.Split(all)
 }
 
@@ -23,9 +22,7 @@ func TestGradientIsTheDerivativeOfTheLoss(t *testing.T) {
 	src := rng.Source(5)
 	m := newModel(&src)
 	samples, err := newSamples([]string{"zebra", "a", "transformer"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	p := newPass(m)
 	p.learn(samples)
 	loss := func() float64 {
@@ -64,13 +61,9 @@ func TestTrainingIsDeterministic(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		}
 		m, err := train(training, o, func(int, float64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		n, err := m.network()
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		if files[i], err = n.Encode(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,15 +4,10 @@
 package transformer
 
 import (
-	"bytes"
 	_ "embed" // the trained weights are part of the package
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"slices"
 
-	"github.com/reprise-tt/reprise/ops"
-	"github.com/reprise-tt/reprise/ops/safetensors"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 )
 
 //go:embed weights.safetensors
@@ -34,7 +29,10 @@ const (
 const Epsilon = 1e-5
 
 // ErrShape is in errors about weights that don't fit the network.
-var ErrShape = errors.New("the weights don't fit")
+var ErrShape = bf16.ErrShape
+
+// BFloat16 is a number by its bits.
+type BFloat16 = bf16.Number
 
 // Matrix is a matrix of bfloat16, row by row. Its rows are inputs, its columns outputs.
 type Matrix struct {
@@ -99,56 +97,36 @@ func Trained() (*Network, error) { return Decode(weightsFile) }
 // Decode returns the network of a safetensors file, as [Network.Encode] makes it. The error wraps [ErrShape], or is one of package
 // safetensors.
 func Decode(file []byte) (*Network, error) {
-	f, err := safetensors.NewFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		return nil, fmt.Errorf("transformer: decode: %w", err)
-	}
 	n := &Network{}
-	for _, p := range n.Parts() {
-		t, err := f.Tensor(p.Name)
-		if err != nil {
-			return nil, fmt.Errorf("transformer: decode: %w", err)
-		}
-		if !slices.Equal(t.Shape, []int{p.Rows, p.Columns}) || t.DType != ops.BFloat16 {
-			return nil, fmt.Errorf("transformer: decode: %w: %s is %v of %v, want %d by %d of bfloat16", ErrShape, p.Name, t.Shape, t.DType,
-				p.Rows, p.Columns)
-		}
-		for b := t.Data; len(b) > 0; b = b[2:] {
-			p.Data = append(p.Data, BFloat16(binary.LittleEndian.Uint16(b)))
-		}
+	if err := bf16.Decode(file, n.parts()); err != nil {
+		return nil, fmt.Errorf("transformer: decode: %w", err)
 	}
 	return n, nil
 }
 
 // New returns the network with weights by the names of the tensors of the file, rounded to the nearest bfloat16. The error wraps
 // [ErrShape].
-func New(weights map[string][]float32) (*Network, error) {
+func New(numbers map[string][]float32) (*Network, error) {
 	n := &Network{}
-	for _, p := range n.Parts() {
-		v := weights[p.Name]
-		if len(v) != p.Rows*p.Columns {
-			return nil, fmt.Errorf("transformer: new network: %w: %s has %d elements, want %d by %d", ErrShape, p.Name, len(v), p.Rows, p.Columns)
-		}
-		for _, x := range v {
-			p.Data = append(p.Data, Round(x))
-		}
+	if err := bf16.Set(n.parts(), numbers); err != nil {
+		return nil, fmt.Errorf("transformer: new network: %w", err)
 	}
 	return n, nil
 }
 
 // Encode returns the weights as a safetensors file.
 func (n *Network) Encode() ([]byte, error) {
-	tensors := map[string]*ops.Host{}
-	for _, p := range n.Parts() {
-		h := &ops.Host{Shape: []int{p.Rows, p.Columns}, DType: ops.BFloat16}
-		for _, v := range p.Data {
-			h.Data = binary.LittleEndian.AppendUint16(h.Data, uint16(v))
-		}
-		tensors[p.Name] = h
-	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, tensors, nil); err != nil {
+	file, err := bf16.Encode(n.parts())
+	if err != nil {
 		return nil, fmt.Errorf("transformer: encode: %w", err)
 	}
-	return b.Bytes(), nil
+	return file, nil
+}
+
+// parts returns all matrices for files.
+func (n *Network) parts() (all []bf16.Part) {
+	for _, p := range n.Parts() {
+		all = append(all, bf16.Part{Name: p.Name, Shape: []int{p.Rows, p.Columns}, Data: &p.Data})
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops"
 	"github.com/reprise-tt/reprise/ops/safetensors"
 )
@@ -12,13 +13,9 @@ import (
 // The committed file is what its weights make.
 func TestWeightsAreTheirFile(t *testing.T) {
 	n, err := Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	b, err := n.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if !bytes.Equal(b, weightsFile) {
 		t.Errorf("%d bytes that differ from the %d of the file", len(b), len(weightsFile))
 	}
@@ -32,9 +29,7 @@ func TestDecodeRefuses(t *testing.T) {
 	file := func(t *testing.T, change func(map[string]*ops.Host)) []byte {
 		t.Helper()
 		f, err := safetensors.NewFile(bytes.NewReader(weightsFile), int64(len(weightsFile)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		all := map[string]*ops.Host{}
 		for _, info := range f.Tensors() {
 			if all[info.Name], err = f.Tensor(info.Name); err != nil {
@@ -43,9 +38,7 @@ func TestDecodeRefuses(t *testing.T) {
 		}
 		change(all)
 		var b bytes.Buffer
-		if err := safetensors.Write(&b, all, nil); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, safetensors.Write(&b, all, nil))
 		return b.Bytes()
 	}
 	for name, c := range map[string]struct {
@@ -73,9 +66,7 @@ func TestSampling(t *testing.T) {
 		}
 	}
 	s, err := Sampling{Seed: 1, Tokens: 3}.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if s.More != 1 || s.Left != 3 || s.Sharpness != 94548 { // log2(e) times 2^16
 		t.Errorf("state %+v", s)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -95,9 +96,7 @@ func transformer(t testing.TB, layers int) *graph.Report {
 	r.End()
 	run("linear", tensor(graph.DRAM, 1, 1, 512, 50257), x)
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return p
 }
 
@@ -110,9 +109,7 @@ func document(t testing.TB, page string) model {
 	}
 	text, _, _ = strings.Cut(text, "</script>")
 	var m model
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, json.Unmarshal([]byte(text), &m))
 	return m
 }
 
@@ -130,18 +127,12 @@ func TestHTMLOfCaptures(t *testing.T) {
 		"conv2d":               {38, 28, 34, 125536, 2138112},
 	} {
 		f, err := os.Open("../testdata/tt-metal/" + name + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		defer f.Close()
 		r, err := graph.Decode(f, graph.Limits{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		var page bytes.Buffer
-		if err := HTML(&page, name, r); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, HTML(&page, name, r))
 		if regexp.MustCompile(`(?i)(\bsrc|href)="(https?:)?//|@import|sourceMappingURL`).Match(page.Bytes()) {
 			t.Errorf("%s: the page needs something from elsewhere", name)
 		}
@@ -200,13 +191,9 @@ func TestReportIsNoMarkup(t *testing.T) {
 	r.Error(bad, bad, bad)
 	r.End()
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var page bytes.Buffer
-	if err := HTML(&page, bad, p); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, HTML(&page, bad, p))
 	if n := strings.Count(page.String(), "<script"); n != 4 {
 		t.Errorf("%d scripts, want the report and three", n)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -56,9 +57,7 @@ type reply struct {
 func (t *tab) read() reply {
 	t.Helper()
 	b, err := t.from.ReadBytes(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	var r reply
 	if err := json.Unmarshal(bytes.TrimSuffix(b, []byte{0}), &r); err != nil {
 		t.Fatal(err)
@@ -78,9 +77,7 @@ func (t *tab) call(method string, params map[string]any, out any) {
 		m["sessionId"] = t.session
 	}
 	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	if _, err := t.to.Write(append(b, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +90,7 @@ func (t *tab) call(method string, params map[string]any, out any) {
 			t.Fatalf("%s: %s", method, r.Error.Message)
 		}
 		if out != nil {
-			if err := json.Unmarshal(r.Result, out); err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, json.Unmarshal(r.Result, out))
 		}
 		return
 	}
@@ -195,12 +190,8 @@ func (t *tab) shot(name string) {
 	t.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
 		"clip": map[string]any{"x": 0, "y": 0, "width": 1400, "height": 1400, "scale": 1}}, &r)
 	b, err := base64.StdEncoding.DecodeString(r.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(*shots, name+".png"), b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
+	devtest.Must(t, os.WriteFile(filepath.Join(*shots, name+".png"), b, 0o666))
 }
 
 // openTab opens a page in a headless browser that can reach no host.
@@ -208,18 +199,12 @@ func openTab(t *testing.T, url string) *tab {
 	t.Helper()
 	chromium := browser(t)
 	in, to, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	from, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	// The browser ends when it is asked to: processes of its own that outlive it write to its profile. Some may nevertheless.
 	profile, err := os.MkdirTemp("", "profile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() {
 		for range 100 {
 			if err = os.RemoveAll(profile); err == nil {
@@ -234,9 +219,7 @@ func openTab(t *testing.T, url string) *tab {
 		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir="+profile, "--window-size=1400,1000", "--remote-debugging-pipe", "about:blank")
 	c.ExtraFiles = []*os.File{in, out} // descriptors 3 and 4
 	c.WaitDelay = 10 * time.Second
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, c.Start())
 	_, _ = in.Close(), out.Close()
 	b := &tab{TB: t, to: to, from: bufio.NewReader(from)}
 	t.Cleanup(func() {
@@ -264,14 +247,8 @@ func openReport(t *testing.T, r *graph.Report) *tab {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "report.html")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := HTML(f, "report.json", r); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
+	devtest.Must(t, HTML(f, "report.json", r))
+	devtest.Must(t, f.Close())
 	return openTab(t, "file://"+file)
 }

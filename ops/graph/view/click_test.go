@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -147,9 +148,7 @@ func TestClickThroughAReport(t *testing.T) {
 		old := b.eval(place)
 		do()
 		b.wait(place + " !== " + quoted(old))
-		if err := errors.Join(json.Unmarshal([]byte(old), &before), json.Unmarshal([]byte(b.eval(place)), &after)); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, errors.Join(json.Unmarshal([]byte(old), &before), json.Unmarshal([]byte(b.eval(place)), &after)))
 		return before, after
 	}
 	was, is := moved(func() { b.wheel("#flow", -200) })
@@ -179,14 +178,10 @@ func TestClickThroughAReport(t *testing.T) {
 // The first figure says how much of it lies in buffers: all of it in TT-NN's capture of an add in place.
 func TestClickShowsWhatLiesInBuffers(t *testing.T) {
 	f, err := os.Open("../testdata/tt-metal/sharded_add_in_place.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer f.Close()
 	r, err := graph.Decode(f, graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	b := openReport(t, r)
 	b.is("document.querySelector('.tile b').textContent", "96 KiB")
 	b.is("document.getElementById('twice').textContent", "96 KiB of it are circular buffers in buffers, counted twice")
@@ -200,22 +195,16 @@ func TestClickThroughTheDemo(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	file, digits := filepath.Join(dir, "demo.json"), filepath.Join(dir, "digits.csv") // few, because a capture takes long
-	if err := os.WriteFile(digits, []byte(strings.Repeat(strings.Repeat("0,5,16,3,", 16)+"0\n", 128)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(digits, []byte(strings.Repeat(strings.Repeat("0,5,16,3,", 16)+"0\n", 128)), 0o666))
 	if out, err := exec.CommandContext(ctx, "go", "run", "../../../cmd/reprise", "demo", "--input", digits, "--batch", "32", "--graph",
 		file).CombinedOutput(); err != nil {
 		t.Fatalf("reprise demo: %v\n%s", err, out)
 	}
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer f.Close()
 	r, err := graph.Decode(f, graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	b := openReport(t, r)
 	b.is("[...document.querySelectorAll('#ops th')].map(h => h.textContent).includes('on the device')", "true")
 	b.is("[...document.querySelectorAll('#ops tbody tr td:nth-child(6)')].filter(c => / (µs|ms)$/.test(c.textContent)).length > 3", "true")
@@ -248,9 +237,7 @@ func TestClickThroughAMesh(t *testing.T) {
 	}
 	r.End()
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	b := openReport(t, p)
 	choose := func(chip string) {
 		b.eval("(() => { const s = document.getElementById('chip'); s.value = " + quoted(chip) + "; s.dispatchEvent(new Event('change')); })()")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -24,22 +25,16 @@ func get(t testing.TB, h http.Handler, path string) (int, string) {
 func handler(t testing.TB, r *graph.Report) http.Handler {
 	t.Helper()
 	h, err := New("report.json", r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return h
 }
 
 func sample(t testing.TB) *graph.Report {
 	t.Helper()
 	text, err := os.ReadFile("../testdata/sample.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	r, err := graph.Decode(bytes.NewReader(text), graph.Limits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return r
 }
 
@@ -69,9 +64,7 @@ func TestCoresOfBuffers(t *testing.T) {
 	r.AllocateCircular(graph.CircularBuffer{Size: 512, Address: 8192, Cores: []graph.CoreRange{{X0: 1, X1: 1}, {X0: 3, X1: 3}}})
 	r.End()
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	m := newModel("report.json", p)
 	got := map[string][]onCore{}
 	for _, b := range m.Buffers {
@@ -95,9 +88,7 @@ func TestTimes(t *testing.T) {
 	r.End()
 	r.Begin("hangs")
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	m := newModel("report.json", p)
 	outer, first, second, hangs := m.Ops[0], m.Ops[1], m.Ops[2], m.Ops[3]
 	if first.Start < outer.Start || second.Start != first.Start+first.Took || second.Start+second.Took > outer.Start+outer.Took ||

@@ -163,7 +163,7 @@ func (w *writer) buffersAfter(p *plan, o *operation, now map[int]live, pages map
 }
 
 func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.PageVersion) {
-	w.insert("INSERT INTO buffers VALUES (?, ?, ?, ?, ?, ?)", o.id, b.device, b.address, b.size, b.kind, b.layout)
+	w.row("buffers", o.id, b.device, b.address, b.size, b.kind, b.layout)
 	w.sum.Buffers++
 	if b.kind == int64(graph.DRAM) {
 		return
@@ -175,7 +175,7 @@ func (w *writer) buffer(p *plan, o *operation, b live, pages map[place][]graph.P
 		}
 	}
 	for _, g := range now {
-		w.insert("INSERT INTO buffer_pages VALUES (?,?,?,?,?,?,?,?,?,?)", o.id, b.device, int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index,
+		w.row("buffer_pages", o.id, b.device, int64(g.Address), g.CoreY, g.CoreX, g.Bank, g.Index,
 			int64(g.PageAddr), g.PageSize, g.BufferType)
 		w.sum.Pages++
 	}

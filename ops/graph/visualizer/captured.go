@@ -31,7 +31,7 @@ func (w *writer) captured(p *plan, i int) {
 		w.err = err
 		return
 	}
-	w.insert("INSERT INTO captured_graph VALUES (?, ?)", o.id, text)
+	w.row("captured_graph", o.id, text)
 	for from, sinks := range to {
 		for k, sink := range sinks {
 			w.insert("INSERT INTO edges VALUES (?, ?, ?, ?, 0, ?)", o.id, from, sink, k, k)

@@ -80,7 +80,7 @@ func Import(ctx context.Context, db string, paths []string, o Options) (sum *Sum
 		return nil, fmt.Errorf("visualizer: import: make the tables of %s: %w", db, err)
 	}
 	w := &writer{ctx: ctx, tx: tx, sum: &Summary{Warnings: []string{}}, to: to}
-	w.insert("INSERT OR REPLACE INTO report_metadata VALUES (?, ?)", "schema_version", SchemaVersion)
+	w.replace("report_metadata", "schema_version", SchemaVersion)
 	if err := w.files(files, o); err != nil {
 		return nil, fmt.Errorf("visualizer: import: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -19,16 +20,12 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "db.sqlite")
 	sum, err := Import(context.Background(), db, paths, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	c := connect(t, db)
 	return sum, func(q string) []string {
 		t.Helper()
 		rows, err := c.Query(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		defer rows.Close()
 		out := []string{}
 		cols, _ := rows.Columns()
@@ -38,9 +35,7 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 			for i := range vals {
 				ptr[i] = &vals[i]
 			}
-			if err := rows.Scan(ptr...); err != nil {
-				t.Fatal(err)
-			}
+			devtest.Must(t, rows.Scan(ptr...))
 			texts := make([]string, len(cols))
 			for i, v := range vals {
 				texts[i] = v.String
@@ -55,9 +50,7 @@ func imported(t *testing.T, o Options, paths ...string) (*Summary, func(string) 
 func connect(t *testing.T, db string) *sql.DB {
 	t.Helper()
 	c, err := sql.Open("sqlite3", db)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -72,9 +65,7 @@ func want(t *testing.T, got []string, rows ...string) {
 func save(t *testing.T, text string) string {
 	t.Helper()
 	p := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(p, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(p, []byte(text), 0o666))
 	return p
 }
 
@@ -153,9 +144,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	// Python records beside a report are part of it: if they can't be read the report isn't imported without them.
 	report := save(t, `{"version":1,"graph":[]}`)
-	if err := os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.Mkdir(strings.TrimSuffix(report, ".json")+pythonSuffix, 0o777))
 	if _, err := Import(ctx, filepath.Join(t.TempDir(), "db.sqlite"), []string{report}, Options{}); err == nil ||
 		!strings.Contains(err.Error(), "python_io") {
 		t.Errorf("records that can't be read: %v", err)

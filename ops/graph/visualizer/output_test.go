@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 // tree returns the contents of the files in a folder by name.
@@ -28,9 +30,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		out[name] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	return out
 }
 
@@ -69,17 +69,13 @@ func TestPicturesOfOneName(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	var paths []string
 	for _, d := range []string{"a", "b", "c"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.Mkdir(filepath.Join(dir, d), 0o777))
 		relu(t, filepath.Join(dir, d), "r.json", 1, 16)
 		paths = append(paths, filepath.Join(dir, d, "r.json"))
 	}
 	for range 2 { // the second draws the same ones
 		sum, err := Import(context.Background(), filepath.Join(to, "db.sqlite"), paths, Options{SVG: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, err)
 		got := tree(t, to)
 		for _, name := range []string{"db.sqlite", "graphs/", "graphs/r.svg", "graphs/r-2.svg", "graphs/r-3.svg"} {
 			if _, ok := got[name]; !ok {
@@ -117,13 +113,9 @@ func TestFailedImportLeavesNothing(t *testing.T) {
 	relu(t, dir, "a.json", 4, 4) // another picture
 	try("into an old database", db, a, cluster, broken)
 	relu(t, dir, "b.json", 4, 4)
-	if err := os.Mkdir(filepath.Join(root, "new", "folder", "graphs", "b.svg"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.Mkdir(filepath.Join(root, "new", "folder", "graphs", "b.svg"), 0o777))
 	try("with a folder where a picture belongs", db, a, filepath.Join(dir, "b.json"))
 	text := filepath.Join(root, "new", "folder", "text.sqlite")
-	if err := os.WriteFile(text, []byte("this is no database, but a text of somebody"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.WriteFile(text, []byte("this is no database, but a text of somebody"), 0o666))
 	try("into a file that is no database", text, a)
 }

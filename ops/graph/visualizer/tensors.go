@@ -72,7 +72,7 @@ func (w *writer) parts(p *plan, id int64, text string) {
 			continue
 		}
 		seen[k] = true
-		w.insert("INSERT INTO device_tensors VALUES (?, ?, ?)", id, d, int64(t.Address))
+		w.row("device_tensors", id, d, int64(t.Address))
 		w.sum.DeviceTensors++
 	}
 }

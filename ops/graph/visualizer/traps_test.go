@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/devtest"
 )
 
 // A source file is stored once for all its callers and imports. Files that aren't source code aren't read, because reports come
@@ -15,16 +17,10 @@ func TestSourceFiles(t *testing.T) {
 	dir := t.TempDir()
 	model, secret, alias := filepath.Join(dir, "model.py"), filepath.Join(dir, "secret"), filepath.Join(dir, "alias.py")
 	for path, text := range map[string]string{model: "import ttnn\n\xff", secret: "key"} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(path, []byte(text), 0o666))
 	}
-	if err := os.Symlink(secret, alias); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "d.py"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, os.Symlink(secret, alias))
+	devtest.Must(t, os.Mkdir(filepath.Join(dir, "d.py"), 0o777))
 	var nodes []string
 	for i, trace := range []string{
 		`["  File \"` + model + `\", line 7, in forward", "  File \"` + secret + `\", line 1, in x"]`,
@@ -43,9 +39,7 @@ func TestSourceFiles(t *testing.T) {
 	report := save(t, `{"version":1,"graph":[`+strings.Join(nodes, ",")+`]}`)
 	_, ask := imported(t, Options{}, report, report)
 	real, err := filepath.EvalSymlinks(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	want(t, ask("SELECT path, contents FROM source_files"), real+"|import ttnn\n\uFFFD")
 	want(t, ask("SELECT operation_id, source_file_id FROM stack_traces WHERE operation_id < 10000 ORDER BY 1"), "1|1", "2|1", "3|", "4|",
 		"5|", "6|", "7|")
@@ -53,9 +47,7 @@ func TestSourceFiles(t *testing.T) {
 
 	db := filepath.Join(t.TempDir(), "db.sqlite")
 	for _, text := range []string{"first", "second"} {
-		if err := os.WriteFile(model, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(model, []byte(text), 0o666))
 		if _, err := Import(context.Background(), db, []string{report}, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +65,7 @@ func TestSidecarsAreNoReports(t *testing.T) {
 		"a.json":           `{"version":1,"graph":[{"counter":0,"node_type":"function_start","params":{"name":"ttnn::add"},"arguments":["x"],"stacking_level":1,"connections":[1]},{"counter":1,"node_type":"function_end","params":{"name":"ttnn::add"},"stacking_level":1}]}`,
 		"a.python_io.json": `[{"name":"ttnn.add","arguments":{"dtype":"bfloat16"}}]`,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	sum, ask := imported(t, Options{}, dir)
 	if sum.Files != 1 || len(sum.Warnings) != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/devtest"
 	"github.com/reprise-tt/reprise/ops/graph"
 )
 
@@ -27,21 +28,15 @@ func recorded(t testing.TB, cfg graph.Config, f func(*graph.Recorder), edit ...f
 	}
 	f(r)
 	p, err := r.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, e := range edit {
 		e(p)
 	}
 	name := filepath.Join(t.TempDir(), "report.json")
 	out, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	defer out.Close()
-	if err := p.Encode(out); err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, p.Encode(out))
 	return name
 }
 
@@ -222,9 +217,7 @@ func TestUpstreamFilesBeside(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	devtest.Must(t, err)
 	for _, f := range []string{"cluster_descriptor.yaml", "db.sqlite", "graphs/report.svg"} {
 		if !slices.Contains(got, f) {
 			t.Errorf("no %s among %q", f, got)
@@ -274,9 +267,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "report.json")
-		if err := os.WriteFile(path, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		devtest.Must(t, os.WriteFile(path, text, 0o666))
 		db := filepath.Join(dir, "db.sqlite")
 		if _, err := Import(context.Background(), db, []string{path}, Options{Limits: graph.Limits{Bytes: 1 << 20, Nodes: 1000}}); err != nil {
 			return

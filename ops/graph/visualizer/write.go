@@ -47,6 +47,20 @@ func (w *writer) insert(query string, args ...any) {
 	_, w.err = s.ExecContext(w.ctx, args...)
 }
 
+// row adds a row to a table: the values of all its columns.
+func (w *writer) row(table string, values ...any) {
+	w.insert("INSERT INTO "+allColumns(table, values), values...)
+}
+
+// replace is row for a row that takes the place of one with the same key.
+func (w *writer) replace(table string, values ...any) {
+	w.insert("INSERT OR REPLACE INTO "+allColumns(table, values), values...)
+}
+
+func allColumns(table string, values []any) string {
+	return table + " VALUES (?" + strings.Repeat(", ?", len(values)-1) + ")"
+}
+
 // has reports whether a table has a column.
 func (w *writer) has(table, column string) bool {
 	var n int
@@ -71,9 +85,9 @@ func (w *writer) report(p *plan) {
 		if o.finished && !o.free {
 			duration = n.Duration.Seconds()
 		}
-		w.insert("INSERT OR REPLACE INTO operations VALUES (?, ?, ?)", o.id, o.name, duration)
+		w.replace("operations", o.id, o.name, duration)
 		w.sum.Operations++
-		w.insert("INSERT INTO nodes VALUES (?, ?, ?, ?)", o.id, o.start, o.id, o.name)
+		w.row("nodes", o.id, o.start, o.id, o.name)
 		w.arguments(o, p.at(o.start), python[i])
 		in, out := io.in[i], io.out[i]
 		if r := python[i]; r != nil {
@@ -85,10 +99,10 @@ func (w *writer) report(p *plan) {
 			}
 		}
 		for k, t := range in {
-			w.insert("INSERT INTO input_tensors VALUES (?, ?, ?)", o.id, k, t)
+			w.row("input_tensors", o.id, k, t)
 		}
 		for k, t := range out {
-			w.insert("INSERT INTO output_tensors VALUES (?, ?, ?)", o.id, k, t)
+			w.row("output_tensors", o.id, k, t)
 		}
 		w.trace(o, p.at(o.start), python[i])
 		w.captured(p, i)
@@ -112,7 +126,7 @@ func (w *writer) devices(p *plan) {
 	for _, d := range p.r.Devices {
 		id := p.device(d.ID)
 		w.insert("DELETE FROM devices WHERE device_id = ?", id) // the table has no key
-		w.insert("INSERT INTO devices VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX,
+		w.row("devices", id, d.GridY, d.GridX, d.ComputeY, d.ComputeX,
 			d.WorkerL1Size, d.L1Banks,
 			d.L1BankSize, d.FirstL1Bank, d.FirstCircularBuffer, d.BanksPerStorageCore, d.ComputeCores, d.StorageCores, d.TotalL1, d.TotalL1Tensors,
 			d.TotalL1Interleaved, d.TotalL1Sharded, d.CircularBufferLimit)
@@ -133,19 +147,19 @@ func (w *writer) metadata(p *plan) {
 	}
 	delete(m, "schema_version") // the tables have their own
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		w.insert("INSERT OR REPLACE INTO report_metadata VALUES (?, ?)", k, m[k])
+		w.replace("report_metadata", k, m[k])
 	}
 }
 
 func (w *writer) arguments(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	if r != nil && len(r.Arguments) > 0 {
 		for _, k := range slices.Sorted(maps.Keys(r.Arguments)) {
-			w.insert("INSERT INTO operation_arguments VALUES (?, ?, ?)", o.id, k, r.Arguments[k])
+			w.row("operation_arguments", o.id, k, r.Arguments[k])
 		}
 		return
 	}
 	for i, a := range n.Arguments {
-		w.insert("INSERT INTO operation_arguments VALUES (?, ?, ?)", o.id, "arg_"+strconv.Itoa(i), a)
+		w.row("operation_arguments", o.id, "arg_"+strconv.Itoa(i), a)
 	}
 }
 
@@ -157,13 +171,13 @@ func (w *writer) trace(o *operation, n *graph.Node, r *graph.PythonRecord) {
 	}
 	if len(lines) > 0 {
 		text := strings.Join(lines, "\n")
-		w.insert("INSERT INTO stack_traces VALUES (?, ?, ?)", o.id, text, w.source(text))
+		w.row("stack_traces", o.id, text, w.source(text))
 		w.sum.StackTraces++
 	}
 }
 
 func (w *writer) fault(op int, name, kind, message, trace string) {
-	w.insert("INSERT INTO errors VALUES (?, ?, ?, ?, ?, '')", op, name, kind, message, trace)
+	w.row("errors", op, name, kind, message, trace, "")
 	w.sum.Errors++
 }
 

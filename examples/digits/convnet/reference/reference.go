@@ -5,6 +5,7 @@ package reference
 
 import (
 	"encoding/binary"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/examples/digits"
@@ -134,7 +135,7 @@ func largest(l *convnet.Layer, x matrix) matrix {
 func (e engine) linear(x, w, bias matrix, relu bool) matrix {
 	ones := newMatrix(arith.TileSide, arith.TileSide)
 	for i := range ones.rows {
-		ones.v[i*ones.columns] = convnet.Round(1)
+		ones.v[i*ones.columns] = bf16.Round(1.0)
 	}
 	left := e.unpack(&ones, 0, 0)
 	out := newMatrix(x.rows, w.columns)

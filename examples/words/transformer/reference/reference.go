@@ -6,6 +6,7 @@ package reference
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 )
@@ -57,7 +58,7 @@ func New(a chip.Arch, n *transformer.Network, s transformer.Sampling) (*Model, e
 	pattern := func(one func(row int) bool) right {
 		return m.right(func(row, _ int) transformer.BFloat16 {
 			if one(row) {
-				return transformer.Round(1)
+				return bf16.Round(1.0)
 			}
 			return 0
 		})
@@ -135,7 +136,7 @@ func (m *Model) Scores() [transformer.Slots]transformer.BFloat16 { return m.scor
 // input returns the row with a one for the token, and a one for its position.
 func (m *Model) input() row {
 	x := make(row, 2)
-	x[0][m.state.Token], x[1][m.state.Position] = transformer.Round(1), transformer.Round(1)
+	x[0][m.state.Token], x[1][m.state.Position] = bf16.Round(1.0), bf16.Round(1.0)
 	return x
 }
 
@@ -153,7 +154,7 @@ func (m *Model) linear(x row, w *weights, plus row, relu bool) row {
 			m.multiply(&s, &lefts[k], &w.tiles[k*w.wide+column])
 		}
 		if plus != nil {
-			l, r := m.left([side]transformer.BFloat16{transformer.Round(1)}), m.right(func(row, c int) transformer.BFloat16 {
+			l, r := m.left([side]transformer.BFloat16{bf16.Round(1.0)}), m.right(func(row, c int) transformer.BFloat16 {
 				if row > 0 {
 					return 0
 				}

@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"github.com/reprise-tt/reprise/examples/internal/bf16"
 	"math"
 	"testing"
 
@@ -10,13 +11,13 @@ import (
 
 func TestFixed(t *testing.T) {
 	for _, v := range []float32{0, 1, -1, 0.5, 3.25, -17.375, 127, 1. / 65536, -1. / 1024} {
-		if got, want := fixed(transformer.Round(v)), int32(v*65536); got != want {
+		if got, want := fixed(bf16.Round(v)), int32(v*65536); got != want {
 			t.Errorf("%v becomes %d, want %d", v, got, want)
 		}
 	}
 	const most = 0xFF << 15
 	for v, want := range map[float32]int32{128: most, -1e30: -most, float32(math.Inf(1)): most, 0x1p-30: 0} {
-		if got := fixed(transformer.Round(v)); got != want {
+		if got := fixed(bf16.Round(v)); got != want {
 			t.Errorf("%v becomes %d, want %d", v, got, want)
 		}
 	}
@@ -36,7 +37,7 @@ func TestChoose(t *testing.T) {
 	var scores [transformer.Slots]transformer.BFloat16
 	total, want := 0.0, [words.Tokens]float64{}
 	for i := range want {
-		v := transformer.Round(float32(i%7) * 0.75)
+		v := bf16.Round(float32(i%7) * 0.75)
 		scores[i] = v
 		if i > 0 { // an empty word has no chance
 			want[i] = math.Exp(float64(v.Float()) / 0.5)

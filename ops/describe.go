@@ -1,75 +1,11 @@
 package ops
 
 import (
-	"embed"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
-	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/internal/images"
-	"github.com/reprise-tt/reprise/kernels"
 )
-
-//go:embed kernels/prebuilt
-var archives embed.FS
-
-var prebuilt = images.New(archives, "kernels/prebuilt")
-
-// Kernels by file name.
-const (
-	kernelElementwise = "elementwise"
-	kernelShards      = "shards"
-	kernelConcat      = "concat"
-	kernelMatmul      = "matmul"
-	kernelArgMax      = "argmax"
-	kernelPages       = "pages"
-	kernelEmbedding   = "embedding"
-	kernelTopK        = "top_k"
-	kernelRearrange   = "rearrange"
-
-	kernelMatmulLeft   = "matmul_left"
-	kernelMatmulRight  = "matmul_right"
-	kernelMatmulReader = "matmul_reader"
-	kernelTileReader   = "tile_reader"
-	kernelReduceReader = "reduce_reader"
-	kernelRowReader    = "row_reader"
-	kernelConvReader   = "conv_reader"
-	kernelPoolReader   = "pool_reader"
-	kernelFoldReader   = "fold_reader"
-	kernelNoReader     = "no_reader"
-	kernelConvert      = "convert"
-	kernelShardTiles   = "shard_tiles"
-	kernelTileWriter   = "tile_writer"
-
-	kernelElementReader    = "element_reader"
-	kernelPageWriter       = "page_writer"
-	kernelMatmulRowsReader = "matmul_rows_reader"
-	kernelRowsWriter       = "rows_writer"
-)
-
-// Operations of kernelElementwise and kernelShards, with the kernels' numbers.
-const (
-	opCopy = iota
-	opRelu
-	opAdd
-	opMultiply
-	opSubtract
-	opDivide
-)
-
-func loadKernel(a chip.Arch, name string) (*kernels.Image, error) {
-	file, err := prebuilt.ELF(a, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = kernels.ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("kernel %s for %v: %w", name, a, err)
-	}
-	return kernels.Load(file)
-}
 
 // Flags of a tensor in kernels/tensor.h.
 const (
@@ -83,9 +19,6 @@ const (
 // tensorStructBytes is the size of the struct that a kernel makes of it.
 const headerWords, tensorStructBytes = 16, 72
 
-// flagsWord is the word of the flags in it.
-const flagsWord = 3
-
 // argWords returns the number of words that describe appends.
 func (g *geometry) argWords() int {
 	if s := g.sharding; s != nil {
@@ -95,7 +28,7 @@ func (g *geometry) argWords() int {
 }
 
 // describe appends the description of a tensor to a kernel's common arguments.
-func describe(args []uint32, t *Tensor) ([]uint32, error) {
+func describe(args []uint32, t *Tensor, transposed bool) ([]uint32, error) {
 	g, b := t.geo, t.buf
 	flags := uint32(0)
 	if g.spec.Memory.Kind == allocator.L1 {
@@ -103,6 +36,9 @@ func describe(args []uint32, t *Tensor) ([]uint32, error) {
 	}
 	if g.spec.Layout == Tile {
 		flags |= flagTile
+	}
+	if transposed {
+		flags |= flagTransposed
 	}
 	var banks []uint32
 	shard := [3]uint32{} // height and width in pages, and number of shards side by side

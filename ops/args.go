@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// argList is the arguments of a function for graphs and Observers: tensors, shapes, and what else has a text.
+type argList []any
+
+// optional returns a tensor as an argument that may be left out: then it is nil.
+func optional(t *Tensor) any {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+// present returns the tensors that aren't nil.
+func present(ts ...*Tensor) []*Tensor {
+	return slices.DeleteFunc(ts, func(t *Tensor) bool { return t == nil })
+}
+
+// tensors yields the tensors among the arguments, also nil ones that aren't optional.
+func (l argList) tensors(yield func(*Tensor) bool) {
+	for _, v := range l {
+		switch v := v.(type) {
+		case *Tensor:
+			if !yield(v) {
+				return
+			}
+		case []*Tensor:
+			for _, t := range v {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// graph returns the arguments for graphs.
+func (l argList) graph() []graph.Arg {
+	out := make([]graph.Arg, len(l))
+	for i, v := range l {
+		switch v := v.(type) {
+		case nil:
+			out[i].Text = "nullptr"
+		case *Tensor:
+			out[i] = v.arg()
+		case []*Tensor:
+			out[i].Text = fmt.Sprintf("[%d tensors]", len(v))
+			for _, t := range v {
+				out[i].Tensors = append(out[i].Tensors, t.graph())
+			}
+		case *Host:
+			out[i].Text = v.text()
+		case []int:
+			out[i].Text = shapeText(v)
+		default:
+			out[i].Text = fmt.Sprint(v)
+		}
+	}
+	return out
+}
+
+// texts returns the texts of the arguments.
+func (l argList) texts() []string {
+	out := make([]string, len(l))
+	for i, a := range l.graph() {
+		out[i] = a.Text
+	}
+	return out
+}
+
+// text returns a host tensor as an argument. Graphs have no node for it.
+func (h *Host) text() string {
+	if h == nil {
+		return "nullptr"
+	}
+	return fmt.Sprintf("HostTensor(%s,%v)", shapeText(h.Shape), h.DType)
+}
+
+// specArgs returns the arguments of what allocates a tensor.
+func specArgs(s Spec, device int) argList {
+	return argList{s.Shape, s.DType, s.Layout, device, s.Memory}
+}

@@ -1,0 +1,55 @@
+package ops_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// BenchmarkHost measures the host's time for an operation whose program is in the cache: recorded into a trace, and eagerly.
+func BenchmarkHost(b *testing.B) {
+	d := open(b, sim.Blackhole())
+	tensor := func(shape ...int) *ops.Tensor {
+		t, err := d.Empty(d.ctx, ops.Spec{Shape: shape, DType: ops.BFloat16, Layout: ops.Tile, Memory: ops.Interleaved(allocator.DRAM)})
+		d.must(err)
+		return t
+	}
+	x, y, out := tensor(1, 1, 32, 32), tensor(1, 1, 32, 32), tensor(1, 1, 32, 32)
+	for _, op := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"add", func(ctx context.Context) error { _, err := d.Add(ctx, x, y, ops.Into(out)); return err }},
+		{"matmul", func(ctx context.Context) error { _, err := d.Matmul(ctx, x, y, ops.Into(out)); return err }},
+		{"softmax", func(ctx context.Context) error { _, err := d.Softmax(ctx, x, -1, ops.Into(out)); return err }},
+		{"transpose", func(ctx context.Context) error { _, err := d.Transpose(ctx, x, 2, 3, ops.Into(out)); return err }},
+	} {
+		d.must(op.run(d.ctx))
+		d.must(d.Wait(d.ctx))
+		b.Run(op.name+"/recorded", func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				t, err := d.Capture(d.ctx, "t", func(ctx context.Context) error {
+					for range 100 {
+						if err := op.run(ctx); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				d.must(err)
+				d.must(t.Release(d.ctx))
+			}
+		})
+		b.Run(op.name+"/eager", func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				d.must(op.run(d.ctx))
+			}
+			d.must(d.Wait(d.ctx))
+		})
+	}
+}

@@ -1,0 +1,160 @@
+// Package catalog is the table of operations on tensors: what each takes, where it runs, and its programs with their kernels and the
+// formats of their circular buffers. Package ops runs programs as this table says, internal/fwbuild compiles their kernels, and the
+// table in docs/operations.md is made of it.
+package catalog
+
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Operation is a row of the table: operations that are documented together.
+type Operation struct {
+	Name     string // as in the documentation: methods of ops.Device in backquotes
+	TTNN     string // names in TT-NN
+	Variants []Variant
+	Programs []*Program
+}
+
+// Variant says where an operation runs for some operands.
+type Variant struct {
+	Operands string
+	RunsOn   string
+	Error    string // at most
+}
+
+// Program is the kernels of a program. The files are below ops/kernels.
+type Program struct {
+	Title  string  // if the program isn't named after its kernel that computes
+	Reader string  // on BRISC: reads operands for the engines, or computes the result
+	Engine *Engine // computes what Reader reads, or nil
+	Writer string  // on NCRISC: writes what Engine leaves; tile_writer if it is empty
+	Result Tensors // what the result has to be
+}
+
+// Tensors is a set of tensors.
+type Tensors uint8
+
+// The sets.
+const (
+	Any         Tensors = iota
+	FloatTiles          // tiles of BFloat16 or Float32
+	EngineTiles         // tiles of BFloat16, Float32 or Int32
+	InTiles             // tiles of any type
+)
+
+// Content says what a circular buffer holds, and so its format.
+type Content uint8
+
+// The contents.
+const (
+	None   Content = iota
+	Result         // tiles of the result
+	Left           // tiles of the first operand
+	Right          // tiles of the second operand
+	Wide           // tiles of 32-bit floats
+)
+
+// Engine is a kernel of the engines.
+type Engine struct {
+	Name      string    // of its source in ops/kernels/compute
+	Functions []string  // that FUNCTION may be, by their names in the compute API; "" is none
+	Converts  bool      // FUNCTION is what converts to the result's format
+	Types     []Types   // that it is compiled for; images of several may be combined
+	Buffers   []Content // circular buffers by index
+	Unpacked  []int     // circular buffers of Wide that copy_tile moves to Dst with all bits
+	Exact     []int     // those too if the first operand is FP32
+	Packs     bool      // the pack thread packs operands too
+	Narrow    bool      // Dst holds 16 bits
+	// Transposed is the kernel for products with transposed operands, or nil.
+	Transposed *Engine
+}
+
+// Types are the formats of operands and result.
+type Types struct{ Left, Right, Result kernels.Format }
+
+// Format returns the format of a circular buffer's content.
+func (t Types) Format(c Content) kernels.Format {
+	return [...]kernels.Format{Result: t.Result, Left: t.Left, Right: t.Right, Wide: kernels.FP32}[c]
+}
+
+// Source returns what the kernel is compiled with for some formats. It has no file and no definitions.
+func (e *Engine) Source(t Types) kernels.ComputeSource {
+	s := kernels.ComputeSource{Formats: map[int]kernels.Format{}, Fidelity: kernels.HiFi4, WideDst: !e.Narrow, UnpackToDst: e.Unpacked}
+	for i, c := range e.Buffers {
+		if c != None {
+			s.Formats[i] = t.Format(c)
+		}
+	}
+	if t.Left == kernels.FP32 {
+		s.UnpackToDst = slices.Concat(e.Unpacked, e.Exact)
+	}
+	return s
+}
+
+// FunctionsOf returns what FUNCTION may be for some formats.
+func (e *Engine) FunctionsOf(t Types) []string {
+	switch {
+	case e.Converts:
+		return []string{ToFormat(t.Result)}
+	case e.Functions == nil:
+		return []string{""}
+	}
+	return e.Functions
+}
+
+// ToFormat returns the function that converts to a format.
+func ToFormat(f kernels.Format) string { return "to_" + f.String() }
+
+// Images returns the names of the images for TRISC0, TRISC1 and TRISC2. An image is named after what it depends on: the unpack thread's
+// after the formats of operands, the second one's only if it is another; the math thread's after those and the function; the pack thread's
+// after the format of the result, and that of operands which it packs.
+func (e *Engine) Images(function string, t Types) [3]string {
+	from, to := "_"+t.Left.String(), "_"+t.Result.String()
+	if e.Packs && t.Left != t.Result {
+		to = from + to
+	}
+	if t.Right != t.Left {
+		from += "_" + t.Right.String()
+	}
+	if function != "" {
+		function = "_" + function
+	}
+	return [3]string{e.Name + from + ".unpack", e.Name + function + from + ".math", e.Name + to + ".pack"}
+}
+
+// Engines returns the kernels of the engines that operations have, each once.
+func Engines() []*Engine {
+	var list []*Engine
+	for _, o := range Operations {
+		for _, p := range o.Programs {
+			if e := p.Engine; e != nil && !slices.Contains(list, e) {
+				list = append(list, e)
+				if e.Transposed != nil && !slices.Contains(list, e.Transposed) {
+					list = append(list, e.Transposed)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// Page returns the table as Markdown.
+func Page() string {
+	text := "| operation | in TT-NN | operands | runs on | error, at most |\n|---|---|---|---|---|\n"
+	for _, o := range Operations {
+		name, ttnn := o.Name, o.TTNN
+		for _, v := range o.Variants {
+			for _, cell := range []string{name, ttnn, v.Operands, v.RunsOn, v.Error} {
+				if cell != "" {
+					cell += " "
+				}
+				text += "| " + cell
+			}
+			text += "|\n"
+			name, ttnn = "", ""
+		}
+	}
+	return text
+}

@@ -1,0 +1,377 @@
+package ops
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/ops/catalog"
+)
+
+// job is one run of a program of the catalog.
+type job struct {
+	c        *call // set by call.run
+	program  *catalog.Program
+	title    string // name of the program, if it isn't the catalog's
+	function string // FUNCTION of the engines' kernel
+	out      *Tensor
+	in       []*Tensor
+
+	args       []uint32 // common arguments before those that describe tensors
+	engineArgs []uint32 // of the engines' kernel: those of each core, after its first tile and number of tiles
+	params     []uint32 // common arguments before all others, in all kernels: what may differ from run to run
+	numbers    []uint32 // common arguments of the engines' kernel after params; the program doesn't depend on them
+
+	transposed [2]bool    // of a product, which operands are
+	buffers    []ring     // circular buffers by index
+	pieces     int        // what cores share, if not the pages of out
+	together   int        // pages of the result that follow one another on one core; 0 is 1
+	allCores   bool       // the program is on all workers, not only on those with a page of the result
+	grid       chip.Range // of a product in blocks: its cores
+	semaphores int        // of a product in blocks, on each core of the grid
+	sharded    []*Tensor  // place the circular buffers in these tensors instead: every core has a shard of each
+}
+
+// ring is the size of a circular buffer: bytes of a page, 0 for a tile of what the catalog says, and number of pages, 0 if there is no
+// such buffer.
+type ring struct{ page, pages int }
+
+// tiles returns circular buffers of so many tiles.
+func tiles(counts ...int) []ring {
+	out := make([]ring, len(counts))
+	for i, n := range counts {
+		out[i].pages = n
+	}
+	return out
+}
+
+// words returns numbers as arguments of kernels.
+func words(n ...int) []uint32 {
+	out := make([]uint32, len(n))
+	for i, v := range n {
+		out[i] = uint32(v)
+	}
+	return out
+}
+
+// flag returns 1 for true.
+func flag(on bool) uint32 {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+// rings returns circular buffers of so many pages each.
+func rings(pages int, sizes ...int) []ring {
+	out := make([]ring, len(sizes))
+	for i, n := range sizes {
+		out[i] = ring{n, pages}
+	}
+	return out
+}
+
+// run runs a program, as the call's runner does. It takes the program from the program cache, or loads it.
+func (c *call) run(j job) error {
+	if err := j.out.fits(j.program.Result); err != nil {
+		return err
+	}
+	j.c = c
+	return c.to.run(c.ctx, &j)
+}
+
+// compute allocates a result and computes it with the program of a job. Otherwise it is as deviceOp.
+func (c *call) compute(name, class string, args argList, s Spec, f func(out *Tensor) job) (*Tensor, error) {
+	return c.deviceOp(name, class, args, s, func(out *Tensor) error { return c.run(f(out)) })
+}
+
+// executable implements work.
+func (j *job) executable() (*reprise.Executable, error) {
+	c := j.c
+	if c.param != "" && j.params == nil {
+		return nil, fmt.Errorf("%w: %s has no argument that could be parameter %q", ErrNoParam, j.name(), c.param)
+	}
+	common := slices.Concat(j.params, j.args)
+	if j.sharded == nil { // otherwise the kernel accesses tensors only as circular buffers
+		var err error
+		if common, err = describe(common, j.out, false); err != nil {
+			return nil, err
+		}
+		for i, t := range j.in {
+			if common, err = describe(common, t, i < 2 && j.transposed[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	key := j.key()
+	if x, ok := c.d.cache[key]; ok {
+		return x.Executable, j.set(x.Executable, common)
+	}
+	if err := c.to.refuse(&CacheMissError{Op: j.name(), Key: j.describeKey(), Err: reprise.ErrInCapture}); err != nil {
+		return nil, err
+	}
+	on, shares := j.cores()
+	p := &reprise.Program{Name: j.name(), CircularBuffers: j.circular(on)}
+	for id := range j.semaphores {
+		p.Semaphores = append(p.Semaphores, reprise.Semaphore{ID: id, Cores: on})
+	}
+	var err error
+	if p.Kernels, err = j.kernels(on, shares, common); err != nil {
+		return nil, err
+	}
+	x, err := c.d.dev.Load(c.ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	c.d.lastLoad++
+	c.d.cache[key] = loaded{x, c.d.lastLoad}
+	return x, nil
+}
+
+// planned implements work.
+func (j *job) planned() (buffers []reprise.CircularBuffer, placed bool) {
+	on, _ := j.cores()
+	return j.circular(on), j.sharded != nil
+}
+
+// memory implements work.
+func (j *job) memory() []*reprise.Buffer {
+	buffers := []*reprise.Buffer{j.out.buf}
+	for _, t := range j.in {
+		buffers = append(buffers, t.buf)
+	}
+	return buffers
+}
+
+// parameter implements work.
+func (j *job) parameter() (string, []reprise.Arg) {
+	if j.c.param == "" {
+		return "", nil
+	}
+	args := []reprise.Arg{{Kernel: j.program.Reader, Common: true}}
+	if j.program.Engine != nil {
+		for _, name := range j.images() {
+			args = append(args, reprise.Arg{Kernel: name, Common: true})
+		}
+	}
+	return j.c.param, args
+}
+
+// engine returns the kernel of the engines, or nil.
+func (j *job) engine() *catalog.Engine {
+	if e := j.program.Engine; e == nil || j.transposed == [2]bool{} {
+		return e
+	}
+	return j.program.Engine.Transposed
+}
+
+// types returns the formats of operands and result in the engines.
+func (j *job) types() catalog.Types {
+	t := catalog.Types{Result: j.out.geo.spec.DType.format()}
+	t.Left = t.Result // if there are no operands
+	if len(j.in) > 0 {
+		t.Left = j.in[0].geo.spec.DType.format()
+	}
+	t.Right = t.Left
+	if len(j.in) > 1 && j.in[1].geo.spec.DType == BFloat8B {
+		t.Right = kernels.BFP8
+	}
+	return t
+}
+
+// images returns the names of the engines' kernels.
+func (j *job) images() [3]string {
+	names := j.engine().Images(j.function, j.types())
+	for i := range names {
+		names[i] = "compute/" + names[i]
+	}
+	return names
+}
+
+// writer returns the kernel that writes what the engines leave, or "".
+func (j *job) writer() string {
+	if j.program.Engine == nil || j.sharded != nil {
+		return ""
+	}
+	return cmp.Or(j.program.Writer, catalog.TileWriter)
+}
+
+// byPlace reports whether each core knows its part by its place in the grid. Then all kernels have all common arguments.
+func (j *job) byPlace() bool { return j.semaphores > 0 }
+
+// kernels returns the kernels of a job's program.
+func (j *job) kernels(on []chip.Range, shares map[chip.Core]share, common []uint32) ([]reprise.Kernel, error) {
+	var list []reprise.Kernel
+	add := func(name string, p chip.Processor, common, more []uint32) error {
+		im, err := j.c.d.image(name)
+		k := reprise.Kernel{Name: name, Image: im, Processor: p, Cores: on, Common: common}
+		if !j.byPlace() {
+			k.Args = func(at chip.Core) []uint32 { return append([]uint32{shares[at].first, shares[at].pages}, more...) }
+		}
+		list = append(list, k)
+		return err
+	}
+	err := add(j.program.Reader, chip.BRISC, common, nil)
+	if name := j.writer(); name != "" {
+		err = errors.Join(err, add(name, chip.NCRISC, j.writerArgs(common), nil))
+	}
+	if j.program.Engine != nil {
+		words := slices.Concat(j.params, j.numbers)
+		if j.byPlace() {
+			words = j.args
+		}
+		for i, name := range j.images() {
+			err = errors.Join(err, add(name, chip.TRISC0+chip.Processor(i), words, j.engineArgs))
+		}
+	}
+	return list, err
+}
+
+// writerArgs returns those of the common arguments that the writer has: the description of the result.
+func (j *job) writerArgs(common []uint32) []uint32 {
+	if j.byPlace() {
+		return common
+	}
+	first := len(j.params) + len(j.args)
+	return common[first : first+j.out.geo.argWords()]
+}
+
+// name returns the name of the program: that of the kernel that computes, if it has no other.
+func (j *job) name() string {
+	if name := cmp.Or(j.title, j.program.Title, j.function); name != "" || j.program.Engine == nil {
+		return cmp.Or(name, j.program.Reader)
+	}
+	return j.engine().Name
+}
+
+// set points a loaded program to this job's tensors.
+func (j *job) set(x *reprise.Executable, common []uint32) error {
+	for i, t := range j.sharded {
+		if err := x.SetCircularAddr(i, t.buf.Addr()); err != nil {
+			return err
+		}
+	}
+	if name := j.writer(); name != "" {
+		if err := x.SetCommonArgs(name, j.writerArgs(common)); err != nil {
+			return err
+		}
+	}
+	if words := slices.Concat(j.params, j.numbers); j.program.Engine != nil && len(words) > 0 {
+		for _, name := range j.images() {
+			if err := x.SetCommonArgs(name, words); err != nil {
+				return err
+			}
+		}
+	}
+	return x.SetCommonArgs(j.program.Reader, common)
+}
+
+// key identifies the program in the cache.
+func (j *job) key() programKey {
+	k := programKey{program: j.program, transposed: j.transposed != [2]bool{} && j.program.Engine != nil, function: j.function}
+	k.kinds[0] = j.out.geo.kind
+	for i, t := range j.in {
+		k.kinds[1+i] = t.geo.kind
+	}
+	k.words[0] = uint32(len(j.args))
+	n := 1 + copy(k.words[1:], j.args)
+	if n += copy(k.words[n:], j.engineArgs); n < 1+len(j.args)+len(j.engineArgs) {
+		k.more = fmt.Sprint(j.args, j.engineArgs)
+	}
+	return k
+}
+
+// describeKey returns the key as text, for errors.
+func (j *job) describeKey() string {
+	text := fmt.Sprintf("%s;%v", j.program.Reader, j.args)
+	if j.program.Engine != nil {
+		text += fmt.Sprintf(";%s %s %v", j.engine().Name, j.function, j.engineArgs)
+	}
+	for _, t := range append([]*Tensor{j.out}, j.in...) {
+		text += ";" + t.geo.spec.String()
+	}
+	return text
+}
+
+// isLoaded reports whether the program of a job is in the cache.
+func (c *call) isLoaded(j job) bool {
+	_, ok := c.d.cache[j.key()]
+	return ok
+}
+
+// circular returns the circular buffers: in the shards of tensors, or of their own.
+func (j *job) circular(on []chip.Range) []reprise.CircularBuffer {
+	var out []reprise.CircularBuffer
+	for i, t := range j.sharded {
+		shard := t.geo.sharding.Shard
+		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: t.geo.pageBytes, Pages: shard[0] * shard[1], Addr: t.Address()})
+	}
+	for i, r := range j.buffers {
+		if r.pages == 0 {
+			continue
+		}
+		if r.page == 0 {
+			r.page = j.types().Format(j.engine().Buffers[i]).TileBytes()
+		}
+		out = append(out, reprise.CircularBuffer{Index: i, Cores: on, PageSize: ceil(r.page, 64) * 64, Pages: r.pages})
+	}
+	return out
+}
+
+// share is the pages of a result that one core computes.
+type share struct{ first, pages uint32 }
+
+// cores returns the cores of a job, and their shares.
+func (j *job) cores() ([]chip.Range, map[chip.Core]share) {
+	workers := j.c.d.q.Workers()
+	switch {
+	case j.sharded != nil:
+		return inShards(j.out.geo.sharding)
+	case j.byPlace():
+		return []chip.Range{j.grid}, nil
+	}
+	on, shares := split(workers, cmp.Or(j.pieces, j.out.geo.pages), max(j.together, 1))
+	if j.allCores {
+		on = []chip.Range{workers}
+	}
+	return on, shares
+}
+
+// inShards returns the cores of shards, and the share of each: its shard.
+func inShards(s *allocator.ShardSpec) ([]chip.Range, map[chip.Core]share) {
+	shares := map[chip.Core]share{}
+	for _, r := range s.Cores {
+		for c := range r.Cores() {
+			shares[c] = share{0, uint32(s.Shard[0] * s.Shard[1])}
+		}
+	}
+	return s.Cores, shares
+}
+
+// split divides the pages of a result among cores, column by column; so many of them stay together. It returns the cores that have
+// pages, and their shares.
+func split(workers chip.Range, pages, together int) ([]chip.Range, map[chip.Core]share) {
+	width, height := workers.End.X-workers.Start.X+1, workers.End.Y-workers.Start.Y+1
+	parts := pages / together
+	n := min(parts, width*height)
+	shares := make(map[chip.Core]share, n)
+	for i := range n {
+		first, next := parts*i/n*together, parts*(i+1)/n*together
+		shares[chip.Core{X: workers.Start.X + i/height, Y: workers.Start.Y + i%height}] = share{uint32(first), uint32(next - first)}
+	}
+	at := workers.Start
+	var on []chip.Range
+	if full := n / height; full > 0 {
+		on = append(on, chip.Range{Start: at, End: chip.Core{X: at.X + full - 1, Y: at.Y + height - 1}})
+		at.X += full
+	}
+	if rest := n % height; rest > 0 {
+		on = append(on, chip.Range{Start: at, End: chip.Core{X: at.X, Y: at.Y + rest - 1}})
+	}
+	return on, shares
+}

@@ -1,0 +1,155 @@
+package ops
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+)
+
+// runner is how an operation's effects reach the device: at once, in the trace that is captured, or not at all. One is chosen when the
+// operation starts. Its methods need Device.mu held.
+type runner interface {
+	// allocate gives a new tensor its memory.
+	allocate(t *Tensor, cfg reprise.BufferConfig) error
+	// keep keeps a tensor that the operation leaves between its programs.
+	keep(k scratchKey, t *Tensor)
+	// refuse returns an error if the operation can't change the device's memory now. The error says how.
+	refuse(err error) error
+	run(ctx context.Context, w work) error
+	write(ctx context.Context, t *Tensor, content func() []byte) error
+	// read returns the content of a tensor, or nil if it has none.
+	read(ctx context.Context, t *Tensor) ([]byte, error)
+	// finish ends the operation, which failed with an error unless it is nil.
+	finish(ctx context.Context, err error) error
+}
+
+// work is a program for a runner.
+type work interface {
+	// executable returns the program, loaded and with its arguments.
+	executable() (*reprise.Executable, error)
+	// planned returns the circular buffers of a program that isn't loaded, and whether they are placed in tensors.
+	planned() (buffers []reprise.CircularBuffer, placed bool)
+	// memory returns the memory that the program accesses.
+	memory() []*reprise.Buffer
+	// parameter returns the name of the parameter that the program takes from a trace, or "", and where.
+	parameter() (string, []reprise.Arg)
+}
+
+// runnerLocked returns the runner of the next operation.
+func (d *Device) runnerLocked() runner {
+	switch {
+	case d.captures.noDispatch():
+		return &plan{d: d}
+	case d.rec != nil:
+		return traced{eager{d}}
+	}
+	return eager{d}
+}
+
+// eager runs at once.
+type eager struct{ d *Device }
+
+func (r eager) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
+	t.buf, err = r.d.dev.NewBuffer(cfg)
+	return err
+}
+
+func (r eager) keep(k scratchKey, t *Tensor) { r.d.scratch[k] = t }
+
+func (r eager) refuse(error) error { return nil }
+
+func (r eager) run(ctx context.Context, w work) error {
+	x, err := w.executable()
+	if err != nil {
+		return err
+	}
+	r.d.captures.run(x)
+	return r.d.q.Run(ctx, x)
+}
+
+func (r eager) write(ctx context.Context, t *Tensor, content func() []byte) error {
+	return r.d.q.Write(ctx, t.buf, 0, content())
+}
+
+func (r eager) read(ctx context.Context, t *Tensor) ([]byte, error) {
+	pages := make([]byte, t.buf.Size())
+	return pages, r.d.q.Read(ctx, t.buf, 0, pages)
+}
+
+func (r eager) finish(ctx context.Context, err error) error {
+	if err == nil && r.d.blocking {
+		return r.d.q.Wait(ctx)
+	}
+	return err
+}
+
+// traced records into the trace that is captured. The queue refuses what a trace can't hold.
+type traced struct{ eager }
+
+func (r traced) allocate(*Tensor, reprise.BufferConfig) error {
+	return r.refuse(fmt.Errorf("%w: it would have to allocate its result: say Into which tensor it goes", reprise.ErrInCapture))
+}
+
+// refuse makes the capture fail with the error, even if the caller drops it.
+func (r traced) refuse(err error) error {
+	if r.d.refused == nil {
+		r.d.refused = err
+	}
+	return err
+}
+
+func (r traced) run(_ context.Context, w work) error {
+	x, err := w.executable()
+	if err != nil {
+		return err
+	}
+	rec := r.d.rec
+	r.d.captures.run(x)
+	if err := rec.Run(x); err != nil {
+		return err
+	}
+	r.d.captures.record(x)
+	if name, args := w.parameter(); name != "" {
+		if err := rec.Param(name, args...); err != nil {
+			return err
+		}
+	}
+	return rec.Keep(w.memory()...)
+}
+
+func (r traced) finish(_ context.Context, err error) error { return err }
+
+// plan only tells the graph, in a capture without dispatch: the device stays unchanged.
+type plan struct {
+	d       *Device
+	scratch []*Tensor
+}
+
+func (r *plan) allocate(t *Tensor, cfg reprise.BufferConfig) (err error) {
+	t.plan, err = r.d.captures.allocate(t.geo, cfg)
+	return err
+}
+
+func (r *plan) keep(_ scratchKey, t *Tensor) { r.scratch = append(r.scratch, t) }
+
+func (r *plan) refuse(error) error { return nil }
+
+func (r *plan) run(_ context.Context, w work) error {
+	r.d.captures.program(w.planned())
+	return nil
+}
+
+func (r *plan) write(context.Context, *Tensor, func() []byte) error { return nil }
+
+func (r *plan) read(context.Context, *Tensor) ([]byte, error) { return nil, nil }
+
+func (r *plan) finish(_ context.Context, err error) error {
+	for _, t := range slices.Backward(r.scratch) {
+		if free := t.releaseLocked(); err == nil {
+			err = free
+		}
+	}
+	return err
+}
