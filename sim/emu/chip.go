@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -37,9 +38,6 @@ type Config struct {
 	// alwaysLooks wakes cores that wait whenever a line is stored to of which they read something, also when that is as it was. It is
 	// for tests of that shortcut.
 	alwaysLooks bool
-
-	// stepwise performs all requests step by step, as those that take time. It is there for a test.
-	stepwise bool
 
 	// Awake keeps the goroutine that runs the chip polling for work, for which it uses a processor of the host. A store to a
 	// chip that waits then never has to wake a thread, which would be a system call of the host thread that stores.
@@ -143,7 +141,8 @@ type Chip struct {
 
 	hand      workerState // of the goroutine that runs the chip
 	bare      bool        // nothing is checked of what is in memory
-	atOnce    bool        // also, requests take no time: see direct
+	inPlace   bool        // also, requests take no time: they read memory where it is
+	flitShift int         // a flit of a NoC has 1 << flitShift bytes
 	moved     uint64      // bytes, over NoCs
 	newest    uint64      // of the host: see clock.go
 	scratch   []uint32    // for host accesses
@@ -184,7 +183,8 @@ func newChip(cfg Config) (*Chip, error) {
 	c := &Chip{cfg: cfg, arch: cfg.Arch, topology: topology, params: topology.Params(), layout: layoutOf(cfg.Arch), waivers: waivers,
 		exchange: new(exchange), stopped: make(chan struct{}, 1)}
 	c.bare = !cfg.RefuseUnwritten && !cfg.RefuseStaleCode && !cfg.RefuseRaces
-	c.atOnce = c.bare && cfg.Delay == 0 && !cfg.stepwise
+	c.flitShift = bits.TrailingZeros32(c.params.NOCWord)
+	c.inPlace = c.bare && cfg.Delay == 0
 	c.translated = translations{hot: hot, off: cfg.Interpreter || !translate.Available}
 	c.powerUp()
 	return c, nil

@@ -117,19 +117,19 @@ func (o *order) readHost(from origin, bus uint64, n int) bool {
 
 // starts records the start of a request, which knows what its processor knows. The source of a write must be in L1.
 func (o *order) starts(q *request) bool {
-	q.by = o.by(q.o)
-	q.flight.q.by = q.by
+	by := o.by(q.o)
+	q.flight.by = by
 	q.tile.races.pass(q)
 	if q.kind != reqWrite {
 		return true
 	}
-	c, ok := q.tile.shadow.readRange(o, q.by, q.fromAddr, q.n, true)
-	return ok || o.refuse(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), q.by, c)
+	c, ok := q.tile.shadow.readRange(o, by, q.fromAddr, q.n, true)
+	return ok || o.refuse(q.o, "NoC write from", fmt.Sprintf("L1 of tile %v", q.tile.xy), by, c)
 }
 
 // landed records that the data of a read are written to L1 of the tile that asked for them.
 func (o *order) landed(q *request) bool {
-	o.carry = q.by
+	o.carry = q.flight.by
 	defer func() { o.carry = nil }()
 	return o.wroteL1(q.o, q.tile, uint32(q.toAddr), q.n, q.data)
 }
@@ -138,10 +138,10 @@ func (o *order) landed(q *request) bool {
 // started f, that one may not know.
 func (o *order) finished(f *flight, seer *core) {
 	q := &f.q
-	if q.by == nil || q.by.agent.core == nil {
+	if f.by == nil || f.by.agent.core == nil {
 		return
 	}
-	a, t := q.by.agent, f.known(seer)
+	a, t := f.by.agent, f.known(seer)
 	switch {
 	case q.kind != reqRead:
 		q.tile.shadow.finished(a, q.fromAddr, q.n, t)
@@ -154,17 +154,17 @@ func (o *order) finished(f *flight, seer *core) {
 
 // stored records that processor seer has seen that DRAM has the data of f.
 func (o *order) stored(f *flight, seer *core) {
-	if q := &f.q; q.by != nil {
-		o.drams[q.to.bank].stored(q.by.agent, q.toAddr, q.n, f.known(seer))
+	if q := &f.q; f.by != nil {
+		o.drams[q.to.bank].stored(f.by.agent, q.toAddr, q.n, f.known(seer))
 	}
 }
 
 // known returns the time at which the program that started f knows of its end, if seer has just seen it: now, or if seer is
 // another processor, which has to tell it, not later than when it started f.
 func (f *flight) known(seer *core) uint64 {
-	a := f.q.by.agent
+	a := f.by.agent
 	if seer != a.core {
-		return f.q.by.time
+		return f.by.time
 	}
 	a.time++
 	return a.time

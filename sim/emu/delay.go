@@ -71,8 +71,6 @@ func (q *request) path() orderKey {
 // delay puts a request in flight. Writes of code that relies on SentIsRead are counted as sent when their data are read, in the
 // order in which they were started. Requests of code that relies on ReadInOrder arrive after the data of earlier writes are read.
 func (c *Chip) delay(q *request) {
-	f := *q
-	f.data = nil
 	now := c.now(q.o)
 	accept := now + c.someTime()
 	leave := accept + c.someTime()
@@ -110,7 +108,7 @@ func (c *Chip) delay(q *request) {
 	}
 	for i, at := range [...]uint64{accept, leave, drain, arrive, arrive + c.someTime()} {
 		c.eventSeq++
-		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: &f, do: step(i)})
+		heap.Push(&c.events, event{at: at, seq: c.eventSeq, q: q, do: step(i)})
 	}
 }
 

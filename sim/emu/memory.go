@@ -85,6 +85,9 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 
 // reachable checks that a range of n bytes at addr of a tile can be accessed by the NoC or the host.
 func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n int) bool {
+	if ep.tile != nil && addr < ep.tile.bytes() && addr+uint64(n) <= ep.tile.bytes() {
+		return true
+	}
 	bad := func(cat Category, format string, args ...any) bool {
 		c.refuse(o, cat, where, addr, format, args...)
 		return false
@@ -98,10 +101,7 @@ func (c *Chip) reachable(o origin, where string, ep *endpoint, addr uint64, n in
 	switch ep.kind {
 	case chip.Tensix, chip.Ethernet:
 		if l1 := ep.tile.bytes(); addr < l1 {
-			if addr+uint64(n) > l1 {
-				return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
-			}
-			return true
+			return bad(UndefinedBehavior, "%d bytes at %#x of tile %v reach beyond its L1, which ends at %#x", n, addr, ep.xy, l1)
 		}
 		if addr > 0xFFFFFFFF {
 			return bad(UnimplementedFunctionality, "tile %v has no address %#x", ep.xy, addr)
@@ -177,6 +177,39 @@ func (c *Chip) scramble(buf []uint32, addr uint64, n int, unknown func(uint64) b
 	}
 }
 
+// isMemory reports whether n bytes are all in a worker's L1 or in DRAM.
+func (c *Chip) isMemory(ep *endpoint, addr, n uint64) bool {
+	size := uint64(0)
+	switch {
+	case ep.harvested:
+	case ep.kind == chip.Tensix:
+		size = ep.tile.bytes()
+	case ep.kind == chip.DRAM:
+		size = c.drams[ep.bank].size
+	}
+	return addr < size && addr+n <= size
+}
+
+// view returns n bytes of a worker's L1 or of DRAM where they are; nil for DRAM that was never written to.
+func (c *Chip) view(ep *endpoint, addr uint64, n int) []uint32 {
+	if t := ep.tile; t != nil {
+		return t.view(uint32(addr), n)
+	}
+	return c.drams[ep.bank].view(addr, n)
+}
+
+// takeAt puts data, which come from where time is the newest, into a worker's L1 or DRAM, of which nothing is checked.
+func (c *Chip) takeAt(ep *endpoint, addr uint64, n int, data []uint32, time uint64) {
+	if t := ep.tile; t != nil {
+		mergeTime(&t.newest, &time)
+		t.take(uint32(addr), n, data)
+		return
+	}
+	d := c.drams[ep.bank]
+	mergeTime(&d.newest, &time)
+	d.write(addr, n, data)
+}
+
 // readL1 copies n bytes of a tile's L1 into buf, whose first word starts with addr&3 bytes of padding.
 func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
 	if t.known != nil {
@@ -249,6 +282,11 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 		buf[0], ok = c.edgeNIU(o, ep.xy, niu, off)
 		return ok
 	}
+	return c.readReachable(o, where, noc, ep, addr, n, buf)
+}
+
+// readReachable is readTile for what was found to be reachable.
+func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	mergeTime(c.newestOf(o), c.newestAt(ep))
 	switch ep.kind {
 	case chip.DRAM:
@@ -291,8 +329,14 @@ func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint
 // writeTile is the reverse of readTile.
 func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)
-	if !c.reachable(o, where, ep, addr, n) {
-		return false
+	return c.reachable(o, where, ep, addr, n) && c.writeReachable(o, where, ep, addr, n, buf)
+}
+
+// writeReachable is writeTile for what was found to be reachable.
+func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64, n int, buf []uint32) bool {
+	if t := ep.tile; t != nil && addr < t.bytes() {
+		mergeTime(&t.newest, c.newestOf(o))
+		return c.writeL1(o, t, uint32(addr), n, buf)
 	}
 	mergeTime(c.newestAt(ep), c.newestOf(o))
 	switch ep.kind {
@@ -314,9 +358,6 @@ func (c *Chip) writeTile(o origin, where string, noc int, ep *endpoint, addr uin
 		return c.writePCIe(o, where, ep, addr, n, buf)
 	case chip.ARC:
 		return c.writeARC(o, where, addr, n, buf)
-	}
-	if addr < ep.tile.bytes() {
-		return c.writeL1(o, ep.tile, uint32(addr), n, buf)
 	}
 	return ep.tile.store(o.far(), uint32(addr), buf[0]) == slowDone
 }

@@ -87,10 +87,11 @@ type link struct {
 	rect [4]uint8
 }
 
-// recipients are the tiles of a rectangle that was accepted, but for the one that sends.
+// recipients are the tiles of a rectangle that was accepted.
 type recipients struct {
-	rect  [4]uint8
-	tiles []*tile
+	rect    [4]uint8
+	include bool // the one that sends too
+	tiles   []*endpoint
 }
 
 func (u *niu) reset(c *Chip) {
@@ -291,11 +292,6 @@ func (t *tile) niuStore(o origin, noc int, off, v uint32) slowResult {
 	case !ok:
 		return t.niuConfigure(o, noc, off, v)
 	case r == bufBusy && v == 1 && !u.buf[i].busy():
-		if o.mine() != nil {
-			if st, ok := t.direct(o.core, noc, &u.buf[i]); ok {
-				return st
-			}
-		}
 		return t.start(o, noc, int(i))
 	}
 	bad := func(cat Category, format string, args ...any) slowResult {

@@ -35,46 +35,63 @@ const (
 	reqAtomic
 )
 
-// request is a NoC request between the store that starts it and its last response.
-type request struct {
-	o         origin
-	tile      *tile // that started it
-	noc       int
-	buf       int
+// transfer is what a program asks of the NoC.
+type transfer struct {
 	kind      requestKind
 	marked    bool // non-posted
 	multicast bool
 	ordered   bool // keeps its place among requests on the same virtual channel to the same target
+	include   bool // multicast: its own tile too
+	linked    bool // another one of the same transaction follows
 	vc        uint8
+	rect      [4]uint8 // multicast: x0, y0, x1, y1, raw NoC 0, in ascending order
 	id        uint32
 
 	from     *endpoint // read: the source
 	to       *endpoint // write, inline, atomic: the target, unless multicast
-	rect     [4]uint8  // multicast: x0, y0, x1, y1, raw NoC 0, in ascending order
-	include  bool
 	fromAddr uint64
 	toAddr   uint64
 	n        int
-	flits    uint32 // that carry the data
 	word     uint32 // inline and atomic
 	op       uint32 // atomic: LEN_BE
-	data     []uint32
-	acks     int
-	away     bool    // at another card, whose answer a copy of it waits for
-	flight   *flight // with Config.RefuseRaces
-	by       *stamp  // the same
-	pc       uint32  // in a window: where it was started
+}
+
+// request is a transfer between the store that starts it and its last response. It is prepared, checked, and then applied in five
+// steps: accept, leave, drain, arrive, respond. A delay performs them as events; a window performs the last two at its end.
+type request struct {
+	transfer
+	o    origin
+	tile *tile // that started it
+	niu  *niu  // of tile
+	noc  int
+	buf  int
+
+	targets []*endpoint // multicast
+	flits   uint32      // that carry the data
+	data    []uint32
+	acks    int
+	plain   bool    // only copies between places that nothing checks
+	atOnce  bool    // also, before anybody could see that it isn't answered: it is in no counter of unanswered ones
+	away    bool    // at another card, whose answer a copy of it waits for
+	flight  *flight // with Config.RefuseRaces
+	pc      uint32  // in a window: where it was started
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
 func (q *request) posted() uint32 { return b2u(!q.marked) }
 
+// known returns what a coordinate means, or nil if it was not used so far or is none.
+func (c *Chip) known(noc int, coord uint32) *endpoint {
+	if coord >= uint32(len(c.routes[noc])) {
+		return nil
+	}
+	return c.routes[noc][coord].Load()
+}
+
 // resolve finds the tile that software means with a coordinate on a NoC.
 func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint {
-	if coord < uint32(len(c.routes[noc])) {
-		if ep := c.routes[noc][coord].Load(); ep != nil {
-			return ep
-		}
+	if ep := c.known(noc, coord); ep != nil {
+		return ep
 	}
 	if coord > 0xFFF {
 		c.refuse(o, UnsupportedFunctionality, where, uint64(coord), "coordinate %#x has bits beyond x and y", coord)
@@ -91,55 +108,72 @@ func (c *Chip) resolve(o origin, where string, noc int, coord uint32) *endpoint 
 	return ep
 }
 
-// start begins the request in command buffer i: it checks everything that can be checked before anything moves.
+// start begins the request in command buffer i.
 func (t *tile) start(o origin, noc, i int) slowResult {
-	c, u := t.chip, &t.niu[noc]
-	b := &u.buf[i]
-	q := &request{o: o, tile: t, noc: noc, buf: i, id: b[bufTag] >> 10 & 15}
-	if !t.prepare(b, q) || !u.follow(q, b[bufCtrl]&ctrlLinked != 0) {
+	h := t.hand()
+	q := h.spare
+	if h.spare = nil; q == nil { // also where the arrival of a request starts another one
+		q = new(request)
+	}
+	q.o, q.tile, q.niu, q.noc, q.buf = o, t, &t.niu[noc], noc, i
+	if !q.prepare(&q.niu.buf[i]) || !q.count() {
 		return slowHalt
 	}
-	q.flits = c.flits(q.n)
-	if t.races != nil {
-		var ok bool
-		if q.flight, ok = t.races.started(q); !ok || !c.edges.starts(q) {
+	if t.chip.cfg.Delay > 0 {
+		q.niu.buf[i][bufBusy] = 1
+		t.chip.delay(q)
+		return slowDone
+	}
+	q.accept()
+	q.leave()
+	if t.outbox != nil {
+		if !t.outbox.post(q) {
 			return slowHalt
+		}
+	} else if !q.drain() || !q.finish() {
+		return slowHalt
+	}
+	h.spare = q
+	return slowDone
+}
+
+// finish does what remains of a request that has left its NIU.
+func (q *request) finish() bool { return q.arrive() && (q.away || q.respond()) }
+
+// count counts a request as started, or refuses one that its NIU can't count, or that the checks by option refuse.
+func (q *request) count() bool {
+	t, u := q.tile, q.niu
+	if (q.linked || u.unfinished) && !u.follow(q) {
+		return false
+	}
+	if t.chip.edges != nil {
+		var ok bool
+		if q.flight, ok = t.races.started(q); !ok || !t.chip.edges.starts(q) {
+			return false
 		}
 	}
+	q.flits = t.chip.flits(q.n)
 	u.unread |= 1 << q.id
 	u.unsent |= 1 << q.id
+	if q.atOnce = q.plain && t.outbox == nil && u.open[q.id] < 255; q.atOnce {
+		return true
+	}
 	if q.kind == reqRead || q.marked {
-		if u.open[q.id]++; u.open[q.id] > 255 {
-			c.refuse(o, UndefinedBehavior, "noc", q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits",
-				q.id)
-			return slowHalt
+		if u.open[q.id] >= 255 {
+			return q.refuse(UndefinedBehavior, q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
+		u.open[q.id]++
 		u.bump8(cntOutstanding+q.id, 1)
 	}
 	if q.kind == reqWrite {
 		u.bump8(cntOutgoing+q.id, 1)
 	}
-	if c.cfg.Delay > 0 {
-		b[bufBusy] = 1
-		c.delay(q)
-		return slowDone
-	}
-	q.accept()
-	if t.outbox != nil {
-		return t.outbox.post(q)
-	}
-	if !q.leave() || !q.drain() || !q.arrive() || !q.away && !q.respond() {
-		return slowHalt
-	}
-	return slowDone
+	return true
 }
 
 // follow checks that a request goes where the unfinished transaction before it went, and notes whether it ends it. On
 // silicon the NoC fails otherwise (tt-isa-documentation WormholeB0/NoC/MemoryMap.md).
-func (u *niu) follow(q *request, linked bool) bool {
-	if !u.unfinished && !linked {
-		return true
-	}
+func (u *niu) follow(q *request) bool {
 	l := link{to: q.to, rect: q.rect}
 	if q.kind == reqRead {
 		l.to = q.from
@@ -149,30 +183,9 @@ func (u *niu) follow(q *request, linked bool) bool {
 			"a transaction was begun with VC_LINKED, and this request, which belongs to it, goes elsewhere")
 		return false
 	}
-	u.linked, u.unfinished = l, linked
+	u.linked, u.unfinished = l, q.linked
 	return true
 }
 
 // bump8 adds to a counter of 8 bits.
 func (u *niu) bump8(i, by uint32) { u.count[i] = (u.count[i] + by) & 0xFF }
-
-// each visits the tiles of a multicast.
-func (q *request) each(f func(*endpoint) bool) bool {
-	c := q.tile.chip
-	u := &q.tile.niu[q.noc]
-	for y := q.rect[1]; y <= q.rect[3]; y++ {
-		for x := q.rect[0]; x <= q.rect[2]; x++ {
-			if u.router[1]>>x&1 != 0 || u.router[3]>>y&1 != 0 {
-				continue
-			}
-			ep := &c.grid[y][x]
-			if ep.tile == q.tile && !q.include {
-				continue
-			}
-			if !f(ep) {
-				return false
-			}
-		}
-	}
-	return true
-}

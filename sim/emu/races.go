@@ -34,6 +34,7 @@ type flight struct {
 	core *core
 	pc   uint32
 	q    request // as it was started, without its data
+	by   *stamp
 
 	number   uint64 // in the order of all requests of the chip
 	sent     uint32 // how many writes its NIU has sent when this is the last one
@@ -156,7 +157,9 @@ func (r *races) started(q *request) (*flight, bool) {
 // targetsOf returns the tiles with L1 that a request goes to.
 func (r *races) targetsOf(q *request) (out []*tile) {
 	if q.multicast {
-		q.each(func(ep *endpoint) bool { out = append(out, ep.tile); return true })
+		for _, ep := range q.targets {
+			out = append(out, ep.tile)
+		}
 	} else if q.to.tile != nil {
 		out = []*tile{q.to.tile}
 	}

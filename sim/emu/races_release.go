@@ -89,9 +89,9 @@ func (r *races) pass(q *request) {
 		if f.passed != 0 {
 			return // and so are all before it
 		}
-		f.passed = q.by.time
+		f.passed = q.flight.by.time
 		if f.source && f.inOrder {
-			r.tile.shadow.finished(q.by.agent, f.q.fromAddr, f.q.n, f.passed)
+			r.tile.shadow.finished(q.flight.by.agent, f.q.fromAddr, f.q.n, f.passed)
 		}
 	}
 }
@@ -119,9 +119,9 @@ func (r *races) sweep(seer *core, noc int, fn func(*flight)) {
 	for _, f := range r.flights[noc] {
 		was := *f
 		fn(f)
-		if seer != nil && f.core != seer && f.q.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
+		if seer != nil && f.core != seer && f.by != nil && (f.source != was.source || f.landing != was.landing || f.arriving != was.arriving ||
 			f.storing != was.storing) {
-			seer.agent.learn(f.q.by.clock())
+			seer.agent.learn(f.by.clock())
 		}
 		if f.pending() {
 			live = append(live, f)

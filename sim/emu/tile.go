@@ -1,6 +1,8 @@
 package emu
 
 import (
+	"slices"
+
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
@@ -104,6 +106,11 @@ func (t *tile) memory(end uint32) []uint32 {
 	return t.l1
 }
 
+// view returns n bytes of L1 where they are.
+func (t *tile) view(addr uint32, n int) []uint32 {
+	return t.memory(addr + uint32(n))[addr>>2:][:span(uint64(addr), n)]
+}
+
 // firstL1 is how much of L1 there is from its first use on: base firmware and the ring of programs' kernels fit.
 const firstL1 = 128 << 10
 
@@ -137,6 +144,38 @@ func (t *tile) stored(addr uint32, n int) {
 			t.touched(line)
 		}
 	}
+}
+
+// take puts what a request brings into L1, of which nothing is checked. Kernels are often rewritten unchanged: their decoded and
+// translated code is kept then.
+func (t *tile) take(addr uint32, n int, data []uint32) {
+	l1 := t.memory(addr + uint32(n))
+	if (addr|uint32(n))&3 != 0 {
+		merge(l1, uint64(addr), data, n)
+		t.stored(addr, n)
+		return
+	}
+	data = data[:n>>2]
+	there := l1[addr>>2:][:len(data)]
+	if t.flags[addr>>lineShift]&flagCode != 0 && equal(there, data) {
+		return
+	}
+	copy(there, data)
+	for line := addr >> lineShift; line <= (addr+uint32(n)-1)>>lineShift; line++ {
+		if t.flags[line]&(flagCode|flagWatch) != 0 {
+			t.touched(line)
+		}
+	}
+}
+
+// equal is slices.Equal for two slices of the same length, by 64 bytes at once.
+func equal(a, b []uint32) bool {
+	for ; len(a) >= 16; a, b = a[16:], b[16:] {
+		if [16]uint32(a) != [16]uint32(b) {
+			return false
+		}
+	}
+	return slices.Equal(a, b)
 }
 
 // nowKnown notes that n bytes of L1 at addr were written.

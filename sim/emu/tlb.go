@@ -14,7 +14,7 @@ type windowTarget struct {
 
 // flits is how many carry n bytes of data.
 func (c *Chip) flits(n int) uint32 {
-	return (uint32(n) + c.params.NOCWord - 1) / c.params.NOCWord
+	return (uint32(n) + c.params.NOCWord - 1) >> c.flitShift
 }
 
 // window translates an access of n bytes at a BAR offset (tt-isa-documentation

@@ -1,36 +1,29 @@
 package emu
 
-import (
-	"slices"
-
-	"github.com/reprise-tt/reprise/chip"
-)
+import "github.com/reprise-tt/reprise/chip"
 
 // accept gives the request its virtual channel.
 func (q *request) accept() {
-	u := &q.tile.niu[q.noc]
+	u := q.niu
 	u.buf[q.buf][bufBusy] = 0
 	u.count[cntAccepted]++
-	switch {
-	case q.kind == reqRead:
+	switch q.kind {
+	case reqRead:
 		u.count[cntReadStarted]++
-	case q.kind == reqAtomic:
-		if q.marked {
-			u.count[cntAtomicStarted]++
-		}
-	default:
+	case reqAtomic:
+		u.count[cntAtomicStarted] += b2u(q.marked)
+	case reqWrite:
 		u.count[cntWriteStarted+q.posted()]++
-	}
-	if q.kind == reqInline {
+	case reqInline:
+		u.count[cntWriteStarted+q.posted()]++
 		u.count[cntWriteSent+q.posted()]++
 	}
 	q.tile.changed(classNIU0 << q.noc)
 }
 
 // leave makes the request's packet begin to leave the NIU. A write's data are still to be read then.
-func (q *request) leave() bool {
-	t := q.tile
-	u := &t.niu[q.noc]
+func (q *request) leave() {
+	u := q.niu
 	switch q.kind {
 	case reqRead:
 		u.count[cntReadSent]++
@@ -40,8 +33,7 @@ func (q *request) leave() bool {
 		u.count[cntWriteSent+q.posted()]++
 		u.count[cntWriteWords+q.posted()] += q.flits
 	}
-	t.changed(classNIU0 << q.noc)
-	return true
+	q.tile.changed(classNIU0 << q.noc)
 }
 
 // drain records that the request's packet has left the NIU wholly: the data of a write are read.
@@ -50,13 +42,14 @@ func (q *request) drain() bool {
 		return true
 	}
 	t := q.tile
-	if q.data = nil; t.outbox == nil && !q.include && (q.to == nil || q.to.tile != t) {
-		q.data = q.view(t)
+	if q.atOnce {
+		q.data = t.view(uint32(q.fromAddr), q.n)
+		return true
 	}
-	if q.data == nil && !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
+	if !t.chip.readL1(q.o, t, uint32(q.fromAddr), q.n, q.buffer()) {
 		return false
 	}
-	t.niu[q.noc].bump8(cntOutgoing+q.id, ^uint32(0))
+	q.niu.bump8(cntOutgoing+q.id, ^uint32(0))
 	t.changed(classNIU0 << q.noc)
 	return true
 }
@@ -64,41 +57,18 @@ func (q *request) drain() bool {
 // buffer returns room for the request's data.
 func (q *request) buffer() []uint32 {
 	n, t := span(q.fromAddr, q.n), q.tile
-	if t.chip.cfg.Delay > 0 { // others may be under way
-		q.data = make([]uint32, n)
-		return q.data
-	}
-	if t.outbox != nil && q.kind == reqWrite {
-		q.data = t.outbox.room(n)
-		return q.data
-	}
-	if cap(t.data) < n {
-		t.data = make([]uint32, n)
-	}
-	q.data = t.data[:n]
-	return q.data
-}
-
-// view returns the data of a request in L1 of a tile in place; nil if they can change before they have arrived, or if there are
-// checks of them.
-func (q *request) view(t *tile) []uint32 {
-	if c := t.chip; !c.bare || c.cfg.Delay > 0 || t.kind != chip.Tensix || q.fromAddr >= t.bytes() {
-		return nil
-	}
-	return t.memory(uint32(q.fromAddr) + uint32(q.n))[q.fromAddr>>2:][:span(q.fromAddr, q.n)]
-}
-
-// source is view for what a read reads.
-func (q *request) source() []uint32 {
-	c := q.tile.chip
 	switch {
-	case q.from.tile == q.tile:
-	case q.from.tile != nil:
-		return q.view(q.from.tile)
-	case q.from.kind == chip.DRAM && c.bare && c.cfg.Delay == 0:
-		return c.drams[q.from.bank].view(q.fromAddr, q.n)
+	case t.chip.cfg.Delay > 0: // others may be under way
+		q.data = make([]uint32, n)
+	case t.outbox != nil && q.kind == reqWrite:
+		q.data = t.outbox.room(n)
+	default:
+		if cap(t.data) < n {
+			t.data = make([]uint32, n)
+		}
+		q.data = t.data[:n]
 	}
-	return nil
+	return q.data
 }
 
 // arrive makes the request take effect at its target.
@@ -106,24 +76,11 @@ func (q *request) arrive() bool {
 	c := q.tile.chip
 	if q.flight != nil {
 		q.flight.arrived = true
-		c.edges.carry, c.edges.open = q.by, q.flight.storing
+		c.edges.carry, c.edges.open = q.flight.by, q.flight.storing
 		defer func() { c.edges.carry, c.edges.open = nil, false }()
 	}
 	switch q.kind {
 	case reqRead:
-		c.moved += uint64(q.n)
-		if q.from.tile != nil {
-			s := &q.from.tile.niu[q.noc]
-			s.count[cntSlaveAccepted]++
-			s.count[cntSlaveRead]++
-			s.count[cntSlaveReadResp]++
-			s.count[cntSlaveReadWords] += q.flits
-			q.from.tile.changed(classServed0 << q.noc)
-		}
-		if q.data = q.source(); q.data != nil {
-			mergeTime(c.newestOf(q.o), c.newestAt(q.from))
-			return true
-		}
 		return q.read()
 	case reqAtomic:
 		return q.atomic()
@@ -131,21 +88,41 @@ func (q *request) arrive() bool {
 		q.buffer()[0] = q.word
 		return q.put("noc inline write", q.to)
 	}
-	if q.multicast {
-		return q.each(func(ep *endpoint) bool { return q.put("noc multicast", ep) })
+	if !q.multicast {
+		return q.put("noc write", q.to)
 	}
-	return q.put("noc write", q.to)
+	for _, ep := range q.targets {
+		if !q.put("noc multicast", ep) {
+			return false
+		}
+	}
+	return true
 }
 
-// read reads what isn't read in place. Another card may be asked for it, which answers later.
+// read reads the data of a read. Another card may be asked for them, which answers later.
 func (q *request) read() bool {
 	c := q.tile.chip
+	c.moved += uint64(q.n)
+	if t := q.from.tile; t != nil {
+		s := &t.niuWords[q.noc]
+		s.count[cntSlaveAccepted]++
+		s.count[cntSlaveRead]++
+		s.count[cntSlaveReadResp]++
+		s.count[cntSlaveReadWords] += q.flits
+		t.changed(classServed0 << q.noc)
+	}
+	if q.plain {
+		if q.data = c.view(q.from, q.fromAddr, q.n); q.data != nil {
+			mergeTime(&q.tile.newest, c.newestAt(q.from))
+			return true
+		}
+	}
 	if q.from.kind != chip.PCIe {
-		return c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+		return c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
 	}
 	asks := *q
 	c.pcie.asks = &asks
-	ok := c.readTile(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
+	ok := c.readReachable(q.o, "noc read", q.noc, q.from, q.fromAddr, q.n, q.buffer())
 	c.pcie.asks = nil
 	q.away = asks.away
 	return ok
@@ -154,38 +131,17 @@ func (q *request) read() bool {
 // put makes a write take effect at a tile.
 func (q *request) put(where string, ep *endpoint) bool {
 	c := q.tile.chip
-	if t := ep.tile; c.bare && t != nil && t.kind == chip.Tensix && q.toAddr < t.bytes() { // prepare has checked the rest
-		mergeTime(&t.newest, c.newestOf(q.o))
-		t.take(uint32(q.toAddr), q.n, q.data)
-	} else if c.bare && ep.kind == chip.DRAM && q.toAddr < c.drams[ep.bank].size {
-		d := c.drams[ep.bank]
-		mergeTime(&d.newest, c.newestOf(q.o))
-		d.write(q.toAddr, q.n, q.data)
-	} else if !c.writeTile(q.o, where, q.noc, ep, q.toAddr, q.n, q.data) {
+	if q.plain {
+		c.takeAt(ep, q.toAddr, q.n, q.data, q.tile.newest)
+	} else if !c.writeReachable(q.o, where, ep, q.toAddr, q.n, q.data) {
 		return false
 	}
-	q.delivered(ep)
-	return true
-}
-
-// equal is slices.Equal for two slices of the same length, by 64 bytes at once.
-func equal(a, b []uint32) bool {
-	for ; len(a) >= 16; a, b = a[16:], b[16:] {
-		if [16]uint32(a) != [16]uint32(b) {
-			return false
-		}
-	}
-	return slices.Equal(a, b)
-}
-
-// delivered counts a write at its target.
-func (q *request) delivered(ep *endpoint) {
 	q.acks++
-	q.tile.chip.moved += uint64(q.n)
-	if ep.tile == nil {
-		return
+	c.moved += uint64(q.n)
+	if t := ep.tile; t != nil {
+		t.countWrite(q.noc, q.flits, q.posted())
 	}
-	ep.tile.countWrite(q.noc, q.flits, q.posted())
+	return true
 }
 
 // countWrite counts a write of some flits of data at its target; posted is 1 for a posted one.
@@ -214,10 +170,10 @@ func (q *request) atomic() bool {
 	if t.races != nil && !t.races.access(q.o.far(), addr, 4, true, true) {
 		return false
 	}
-	if t.shadow != nil && q.by != nil {
-		cl, ok := t.shadow.atomic(c.edges, q.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
+	if t.shadow != nil && q.flight != nil {
+		cl, ok := t.shadow.atomic(c.edges, q.flight.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
 		if !ok {
-			return c.edges.refuse(q.o, "NoC atomic on", "L1", q.by, cl)
+			return c.edges.refuse(q.o, "NoC atomic on", "L1", q.flight.by, cl)
 		}
 	}
 	p := &t.memory(addr + 4)[addr>>2]
@@ -258,33 +214,35 @@ func (q *request) atomic() bool {
 
 // respond completes a request with its last response: data of a read, the old value of an atomic, acks of a write.
 func (q *request) respond() bool {
-	c, t := q.tile.chip, q.tile
-	u := &t.niu[q.noc]
+	t, u := q.tile, q.niu
 	if q.kind != reqRead && !q.marked {
 		// ttsim returns the old value of posted atomics too; silicon sends no response.
 		return true
 	}
-	u.open[q.id] = max(0, u.open[q.id]-1)
+	answered := uint32(1)
 	switch q.kind {
 	case reqRead:
-		if q.by != nil && !c.edges.landed(q) {
-			return false
-		}
-		if !c.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
+		if q.plain {
+			t.take(uint32(q.toAddr), q.n, q.data)
+		} else if q.flight != nil && !t.chip.edges.landed(q) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}
 		u.count[cntReadResp]++
 		u.count[cntReadWords] += q.flits
-		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	case reqAtomic:
 		mergeTime(&t.newest, &q.to.tile.newest)
 		t.memory(uint32(q.fromAddr) + 4)[q.fromAddr>>2] = q.word
 		t.stored(uint32(q.fromAddr), 4)
 		u.count[cntAtomicResp]++
-		u.bump8(cntOutstanding+q.id, ^uint32(0))
 	default:
-		u.count[cntWriteAck] += uint32(q.acks)
-		u.bump8(cntOutstanding+q.id, -uint32(q.acks))
+		answered = uint32(q.acks)
+		u.count[cntWriteAck] += answered
+	}
+	if !q.atOnce {
+		u.open[q.id] = max(0, u.open[q.id]-1)
+		u.bump8(cntOutstanding+q.id, -answered)
+	} else if answered != 1 { // a multicast
+		u.bump8(cntOutstanding+q.id, 1-answered)
 	}
 	t.changed(classNIU0 << q.noc)
 	return true
