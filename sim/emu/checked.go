@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // advance executes about n instructions, exactly one if n is 1.
@@ -212,7 +213,7 @@ func (d *dataCache) store(addr, v, shift, mask uint32) {
 	for i, have := range d.tag {
 		if have == addr>>4+1 {
 			w := &d.word[i][addr>>2&3]
-			*w = insert(*w, v, shift, mask)
+			*w = word.Insert(*w, v, shift, mask)
 		}
 	}
 }

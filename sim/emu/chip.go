@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -133,9 +134,7 @@ type Chip struct {
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie
-	arc     arc
-
-	askReset func() // what the firmware calls when it is asked for a reset; nil for nothing
+	arc     *arc.ARC
 
 	translated translations
 
@@ -210,7 +209,12 @@ func (c *Chip) powerUp() {
 	c.half = make([]uint8, c.windows())
 	c.initLogicalIDs()
 	c.initConfigSpace()
-	c.initARC()
+	ask := func() {}
+	if c.arc != nil {
+		ask = c.arc.AskReset
+	}
+	c.arc = arc.New(c.firmware())
+	c.arc.AskReset = ask
 	if c.cfg.RefuseRaces {
 		c.edges = newOrder(c)
 	}
@@ -229,7 +233,7 @@ func (c *Chip) Reset() error {
 	c.inbox.empty()
 	c.boxes = nil
 	clear(c.order)
-	c.tiles, c.eths, c.drams, c.pcie, c.arc, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, arc{}, 0
+	c.tiles, c.eths, c.drams, c.pcie, c.moved = nil, nil, nil, pcie{host: was.host, peers: was.peers}, 0
 	c.powerUp()
 	c.fault = nil
 	c.faulted.Store(false)
@@ -249,7 +253,7 @@ func (c *Chip) Reset() error {
 func (c *Chip) OnResetAsked(ask func()) {
 	c.acquire()
 	defer c.release()
-	c.askReset = ask
+	c.arc.AskReset = ask
 }
 
 // windows is the number of TLB windows: 186 on Wormhole, 202 and 8 large ones on Blackhole

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // A broadcast is a block in host memory that a Wormhole's Ethernet firmware writes to many tiles of several chips, its own among
 // them. A header in front of the data names those that do not get it (tt-umd device/tt_device/ethernet_broadcast.cpp):
@@ -29,7 +32,7 @@ func (c *Chip) broadcastHead(a *remoteAccess, cmd []uint32) bool {
 		return false
 	}
 	a.n, a.host = int(cmd[2])-broadcastHeader, h.host+broadcastHeader
-	a.words = make([]uint32, span(a.addr, a.n)+1)
+	a.words = make([]uint32, word.Span(a.addr, a.n)+1)
 	a.grid = &grid{not: header[4], translated: header[4]&broadcastTranslated != 0}
 	for _, o := range c.others {
 		if id := &o.cfg.Identity; header[0]&1 == 0 && header[3]>>(8*id.X+id.Y)&1 == 0 { // all are on shelf 0 of rack 0

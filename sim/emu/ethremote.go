@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // How a host reaches a Wormhole without a PCI interface: it leaves commands in the L1 of an Ethernet tile, and the base
 // firmware there carries them out over the links (tt-umd device/chip/remote_chip, ttsim src/tile.cpp and fw/eth/eth_fw.c).
@@ -48,18 +51,18 @@ func (t *tile) serveRemote() bool {
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteBlock {
 			return bad(UnimplementedFunctionality, "block of %d bytes: want 1 to %d", a.n, remoteBlock)
 		}
-		a.words = make([]uint32, span(a.addr, a.n)+1)
+		a.words = make([]uint32, word.Span(a.addr, a.n)+1)
 		if a.write {
 			from := t.l1[(remoteBuffer+rd%4*remoteBlock)/4:]
 			p := make([]byte, a.n)
-			unpack(p, 0, from)
-			pack(a.words, a.addr, p)
+			word.Unpack(p, 0, from)
+			word.Pack(a.words, a.addr, p)
 		}
 	case remoteReadRequest | remoteData | remoteDataDRAM, remoteWriteRequest | remoteData | remoteDataDRAM:
 		if a.n = int(cmd[2]); a.n < 1 || a.n > remoteHostBlock {
 			return bad(UnimplementedFunctionality, "block of %d bytes in host memory: want 1 to %d", a.n, remoteHostBlock)
 		}
-		a.words, a.host = make([]uint32, span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
+		a.words, a.host = make([]uint32, word.Span(a.addr, a.n)+1), c.params.PCI.NOCBase+uint64(cmd[7])
 		if a.write && !c.remoteData(a, a.words, false) {
 			return false
 		}
@@ -183,17 +186,17 @@ func (c *Chip) remoteData(a *remoteAccess, words []uint32, toHost bool) bool {
 	at := c.topology.PCIe(chip.NOC0)
 	ep := c.resolve(origin{}, where, 0, uint32(at.X)|uint32(at.Y)<<6)
 	p := make([]byte, a.n)
-	buf := make([]uint32, span(a.host, a.n)+1)
+	buf := make([]uint32, word.Span(a.host, a.n)+1)
 	if !toHost {
 		if !c.readPCIe(origin{}, where, ep, 0, a.host, a.n, buf) {
 			return false
 		}
-		unpack(p, a.host, buf)
-		pack(words, a.addr, p)
+		word.Unpack(p, a.host, buf)
+		word.Pack(words, a.addr, p)
 		return true
 	}
-	unpack(p, a.addr, words)
-	pack(buf, a.host, p)
+	word.Unpack(p, a.addr, words)
+	word.Pack(buf, a.host, p)
 	return c.writePCIe(origin{}, where, ep, a.host, a.n, buf)
 }
 
@@ -224,7 +227,7 @@ func (t *tile) remoteDone(a *remoteAccess, words []uint32) {
 			t.poke(slot+12, remoteReadData)
 		default:
 			p := make([]byte, a.n+3)
-			unpack(p[:a.n], a.addr, words)
+			word.Unpack(p[:a.n], a.addr, words)
 			for i := 0; i < a.n; i += 4 {
 				t.poke(remoteBuffer+w%4*remoteBlock+uint32(i), uint32(p[i])|uint32(p[i+1])<<8|uint32(p[i+2])<<16|uint32(p[i+3])<<24)
 			}

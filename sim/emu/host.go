@@ -1,10 +1,12 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"runtime"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
+	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
 )
 
 // AttachDMA connects the chip to host memory, before any access to it.
@@ -203,7 +205,7 @@ func (c *Chip) loadBAR(bar int, off uint64, width int) uint64 {
 		buf := c.words(2)
 		if c.readARC(origin{loads: true}, "bar0", 0, addr, width, buf) {
 			c.hostBytes = [8]byte{}
-			unpack(c.hostBytes[:width], addr, buf)
+			word.Unpack(c.hostBytes[:width], addr, buf)
 			return le(c.hostBytes)
 		}
 		return 0
@@ -273,7 +275,7 @@ func (c *Chip) store(bar int, off uint64, width int, v uint64) {
 // load and store there on all of them (ClusterWarmResetScratchMethodTest), and expect nothing of what they find.
 func (c *Chip) hiddenARC(off uint64) bool {
 	apb := uint64(c.params.BAR.ARCAPB)
-	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arcAPBBytes
+	return c.arch == chip.Blackhole && !c.cfg.RefuseUnmapped && off >= apb && off < apb+arc.APBBytes
 }
 
 func le(p [8]byte) uint64 {
@@ -308,11 +310,11 @@ func (c *Chip) arcInBAR(off uint64) (uint64, bool) {
 	csm, apb := uint64(c.params.BAR.ARCCSM), uint64(c.params.BAR.ARCAPB)
 	switch {
 	case c.arch == chip.Blackhole:
-		return arcAPBBase + off - apb, off >= apb && off < apb+arcAPBBytes && c.topology.PCIe(chip.NOC0).X == 11
-	case off >= csm && off < csm+arcCSMBytes:
-		return 0x8_0000_0000 + arcCSMBase + off - csm, true
-	case off >= apb && off < apb+arcAPBBytes:
-		return 0x8_0000_0000 + arcAPBBase + off - apb, true
+		return arc.APB + off - apb, off >= apb && off < apb+arc.APBBytes && c.topology.PCIe(chip.NOC0).X == 11
+	case off >= csm && off < csm+arc.CSMBytes:
+		return 0x8_0000_0000 + arc.CSM + off - csm, true
+	case off >= apb && off < apb+arc.APBBytes:
+		return 0x8_0000_0000 + arc.APB + off - apb, true
 	}
 	return 0, false
 }

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -153,6 +154,6 @@ func (i *instructionCache) take(w *writers, line uint32) {
 
 // changedWords reports whether n bytes of memory at addr differ from those in buf, which is aligned as memory is.
 func changedWords(l1 []uint32, addr uint32, buf []uint32, n int) bool {
-	k := span(uint64(addr), n)
+	k := word.Span(uint64(addr), n)
 	return !slices.Equal(l1[addr>>2:][:k], buf[:k])
 }

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // dramAPBBase is where Wormhole's DRAM tiles show their controllers' registers and NIUs (tt-isa-documentation
 // WormholeB0/DRAMTile/README.md).
@@ -50,7 +53,7 @@ func (d *dram) read(addr uint64, n int, buf []uint32) {
 	for n > 0 {
 		off := addr % dramPage
 		k := min(n, int(dramPage-off))
-		w := span(off, k)
+		w := word.Span(off, k)
 		if p := d.pages[addr/dramPage]; p != nil {
 			copy(buf[:w], p[off>>2:])
 		} else {
@@ -66,7 +69,7 @@ func (d *dram) view(addr uint64, n int) []uint32 {
 	if addr >= d.size || off+uint64(n) > dramPage || d.pages[addr/dramPage] == nil {
 		return nil
 	}
-	return d.pages[addr/dramPage][off>>2:][:span(off, n)]
+	return d.pages[addr/dramPage][off>>2:][:word.Span(off, n)]
 }
 
 func (d *dram) write(addr uint64, n int, buf []uint32) {
@@ -77,8 +80,8 @@ func (d *dram) write(addr uint64, n int, buf []uint32) {
 		if *p == nil {
 			*p = make([]uint32, dramPage/4)
 		}
-		merge(*p, off, buf, k)
-		w := span(off, k)
+		word.Merge(*p, off, buf, k)
+		w := word.Span(off, k)
 		addr, n, buf = addr+uint64(k), n-k, buf[min(w, len(buf)):]
 	}
 }
@@ -228,7 +231,7 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if t.kind == chip.Ethernet && n == 4 {
 		t.eth.beat(t, addr)
 	}
-	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:span(uint64(addr), n)])
+	copy(buf, t.memory(addr + uint32(n))[addr>>2:][:word.Span(uint64(addr), n)])
 	return true
 }
 
@@ -255,13 +258,13 @@ func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 	if c.bare {
 		t.take(addr, n, buf)
 	} else {
-		merge(l1, uint64(addr), buf, n)
+		word.Merge(l1, uint64(addr), buf, n)
 		t.stored(addr, n)
 	}
 	return t.kind != chip.Ethernet || t.eth.told(o, t, addr, n)
 }
 
-// readTile reads n bytes at addr of a tile through a NoC. buf has room for span(addr, n) words, and its first word
+// readTile reads n bytes at addr of a tile through a NoC. buf has room for word.Span(addr, n) words, and its first word
 // starts with addr&3 bytes of padding.
 func (c *Chip) readTile(o origin, where string, noc int, ep *endpoint, addr uint64, n int, buf []uint32) bool {
 	addr = c.aliased(o, ep, addr)

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"math/bits"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -164,9 +165,9 @@ func (c *core) slowStore(o rv32.Inst, addr uint32) slowResult {
 		l1 := t.memory(addr + n)
 		switch n {
 		case 1:
-			v = insert(l1[w], v, addr&3*8, 0xFF)
+			v = word.Insert(l1[w], v, addr&3*8, 0xFF)
 		case 2:
-			v = insert(l1[w], v, addr&2*8, 0xFFFF)
+			v = word.Insert(l1[w], v, addr&2*8, 0xFFFF)
 		}
 		if l1[w] != v || t.known != nil {
 			l1[w] = v

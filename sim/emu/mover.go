@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // Wormhole's NCRISC and Ethernet processors have an instruction RAM. They can only fetch from it, and only the mover, or
@@ -188,7 +189,7 @@ func (c *core) pollutes(o rv32.Inst) {
 	case c.pc >= iramBase:
 		k = 0
 	case branch != (k%4 < 2) || o.Code == rv32.JAL || o.Code == rv32.JALR || k != 0 && c.pc != c.polluted+4:
-		k = prediction(b2u(branch))
+		k = prediction(word.Bool(branch))
 	default:
 		k++
 	}

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,7 +124,7 @@ func moverChecks() []check {
 			name: "the instruction RAM is filled while the branch predictor knows it", arch: chip.Wormhole, cfg: races, cat: UndefinedBehavior,
 			says: []string{"NCRISC pc=0x125", "branch predictor may still fetch"},
 			do: func(r *rig, right bool) {
-				twice(r, func(a *asm) { a.forget(53+int(b2u(right))).fill(atKernels, 16) })
+				twice(r, func(a *asm) { a.forget(53+int(word.Bool(right))).fill(atKernels, 16) })
 			},
 		},
 		{

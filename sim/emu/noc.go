@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // endpoint is what lies at a raw coordinate of the grid.
 type endpoint struct {
@@ -78,7 +81,7 @@ type request struct {
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
-func (q *request) posted() uint32 { return b2u(!q.marked) }
+func (q *request) posted() uint32 { return word.Bool(!q.marked) }
 
 // known returns what a coordinate means, or nil if it was not used so far or is none.
 func (c *Chip) known(noc int, coord uint32) *endpoint {

@@ -1,6 +1,7 @@
 package emu
 
 import (
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"slices"
 
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
@@ -150,9 +151,9 @@ func (c *core) pure(op rv32.Op) bool {
 		v := c.X[o.Rs2]
 		switch o.Code {
 		case rv32.SB:
-			v = insert(w, v, addr&3*8, 0xFF)
+			v = word.Insert(w, v, addr&3*8, 0xFF)
 		case rv32.SH:
-			v = insert(w, v, addr&2*8, 0xFFFF)
+			v = word.Insert(w, v, addr&2*8, 0xFFFF)
 		}
 		c.wait.known = false // others that wait are woken by it
 		return v == w && c.noteRead(addr, 4)

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/driver"
@@ -147,7 +148,7 @@ func (c *Chip) controllerHas(addr uint64) bool {
 }
 
 func (c *Chip) dbiOpen(scratch int) bool {
-	return c.arch == chip.Wormhole && c.arc.scratch[scratch]&dbiEnable != 0
+	return c.arch == chip.Wormhole && c.arc.Scratch(scratch)&dbiEnable != 0
 }
 
 func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint64, n int, buf []uint32) bool {
@@ -197,7 +198,7 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 	if !c.readHost(o, where, addr, bus, p) {
 		return false
 	}
-	pack(buf, addr, p)
+	word.Pack(buf, addr, p)
 	return true
 }
 
@@ -225,7 +226,7 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 		return false
 	}
 	p := c.pcie.staging(n)
-	unpack(p, addr, buf)
+	word.Unpack(p, addr, buf)
 	return c.writeHost(o, where, addr, bus, p)
 }
 

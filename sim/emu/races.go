@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // races finds what Config.RefuseRaces refuses, for one tile. It follows the requests that the tile's processors start
 // (flights) until software has made sure of them: not until they are done, which here may be at once, but until a
@@ -116,15 +119,15 @@ func (r *races) started(q *request) (*flight, bool) {
 		f.landing = true
 		hold(r.landings, q.toAddr, q.n, 1)
 	case reqAtomic:
-		s.atomics += b2u(q.marked)
+		s.atomics += word.Bool(q.marked)
 		f.targets = r.targetsOf(q)
 	default:
-		posted := b2u(!q.marked)
+		posted := word.Bool(!q.marked)
 		s.writes[posted]++
 		f.sent = s.writes[posted]
 		f.targets = r.targetsOf(q)
 		if q.marked {
-			s.acks += max(uint32(len(f.targets)), b2u(!q.multicast))
+			s.acks += max(uint32(len(f.targets)), word.Bool(!q.multicast))
 		}
 		if q.kind == reqWrite {
 			if !r.claim(q, q.fromAddr, q.n, false) {

@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
 // sharing follows what one processor does with what it loads from L1, and which of its stores to L1 are there.
@@ -293,9 +294,9 @@ func (s *sharing) store(o rv32.Inst, addr, n uint32, inL1 bool) bool {
 	v, old := s.core.X[o.Rs2], t.l1[addr>>2]
 	switch n {
 	case 1:
-		v = insert(old, v, addr&3*8, 0xFF)
+		v = word.Insert(old, v, addr&3*8, 0xFF)
 	case 2:
-		v = insert(old, v, addr&2*8, 0xFFFF)
+		v = word.Insert(old, v, addr&2*8, 0xFFFF)
 	}
 	by := stamp{agent: a, time: a.time, known: a.known, landed: a.time, pc: s.core.pc}
 	cl, ok := t.shadow.wrote(s.order(), &by, l1Stores, uint64(addr&^3), bytesAt(uint64(addr), uint64(addr&^3), uint64(n)), v == old)

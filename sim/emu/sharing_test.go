@@ -2,6 +2,7 @@ package emu
 
 import (
 	"fmt"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func (a *asm) commit(addr uint32) *asm { return a.li(t0, addr).lw(t2, t0, 0).add
 // stream is a register of stream 8, a counter of a circular buffer.
 func (r *rig) stream(acked bool) uint32 {
 	at := map[chip.Arch][2]uint32{chip.Wormhole: {0x010, 0x00C}, chip.Blackhole: {0x028, 0x020}}[r.arch]
-	return streamBase + 8*0x1000 + at[b2u(acked)]
+	return streamBase + 8*0x1000 + at[word.Bool(acked)]
 }
 
 // until waits until the word at addr is at least the register want.

@@ -3,6 +3,7 @@ package emu
 import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -158,7 +159,7 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	}
 	f := &t.tensix.mailbox[from][me]
 	if off&4 != 0 {
-		return b2u(f.n != 0), slowDone
+		return word.Bool(f.n != 0), slowDone
 	}
 	if f.n == 0 {
 		return 0, slowBlocked

@@ -1,6 +1,9 @@
 package emu
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/word"
+)
 
 // accept gives the request its virtual channel.
 func (q *request) accept() {
@@ -11,7 +14,7 @@ func (q *request) accept() {
 	case reqRead:
 		u.count[cntReadStarted]++
 	case reqAtomic:
-		u.count[cntAtomicStarted] += b2u(q.marked)
+		u.count[cntAtomicStarted] += word.Bool(q.marked)
 	case reqWrite:
 		u.count[cntWriteStarted+q.posted()]++
 	case reqInline:
@@ -56,7 +59,7 @@ func (q *request) drain() bool {
 
 // buffer returns room for the request's data.
 func (q *request) buffer() []uint32 {
-	n, t := span(q.fromAddr, q.n), q.tile
+	n, t := word.Span(q.fromAddr, q.n), q.tile
 	switch {
 	case t.chip.cfg.Delay > 0: // others may be under way
 		q.data = make([]uint32, n)
@@ -195,7 +198,7 @@ func (q *request) atomic() bool {
 		for i := range uint32(8) {
 			if q.op>>(2+i)&1 != 0 {
 				sh := i & 1 * 16
-				line[i/2] = insert(line[i/2], q.word>>sh, sh, 0xFFFF)
+				line[i/2] = word.Insert(line[i/2], q.word>>sh, sh, 0xFFFF)
 			}
 		}
 		t.stored(addr&^15, 16)
