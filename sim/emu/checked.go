@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
@@ -88,7 +89,7 @@ func (c *core) runOne() stop {
 			return stopHalt
 		}
 	}
-	if c.share != nil && !c.share.step(o, addr, n, inL1) {
+	if !c.check.Step(o, addr, n, inL1, c.X[o.Rs2]) {
 		return stopHalt
 	}
 	if c.stack != nil && !c.stack.step(c, o, addr, n, store) {
@@ -127,7 +128,7 @@ func (c *core) checkFetch() bool {
 			return false
 		}
 	}
-	return (c.icache == nil || c.icache.fetch(c)) && (c.share == nil || c.share.fetch())
+	return (c.icache == nil || c.icache.fetch(c)) && c.check.Fetch()
 }
 
 // changes reports whether a store of the low n bytes of v changes L1 at addr.
@@ -140,12 +141,12 @@ func (c *core) changes(addr, n, v uint32) bool {
 func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 	t := c.tile
 	if load && t.known != nil {
-		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.assumes(UnwrittenUnused) {
+		if a, unknown := t.unwritten(addr, int(n)); unknown && !c.Assumes(UnwrittenUnused) {
 			c.refuse(UnpredictableValueUsed, uint64(a), "load from memory that was never written")
 			return false
 		}
 	}
-	if t.races != nil && !t.races.access(origin{tile: t, core: c}, addr, n, load, changed) {
+	if t.check != nil && !t.check.Access(origin{tile: t, core: c}.checked(), addr, n, load, changed) {
 		return false
 	}
 	if store && t.writers != nil {
@@ -232,8 +233,7 @@ func (t *tile) newChecks() {
 		t.writers = newWriters(t)
 	}
 	if cfg.RefuseRaces {
-		t.races = newRaces(t)
-		t.shadow = newShadow(t.size)
+		t.check = check.NewTile(t, t.xy, t.size)
 	}
 	for _, k := range t.cores {
 		if cfg.DataCache && t.chip.arch == chip.Blackhole {

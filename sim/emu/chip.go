@@ -7,6 +7,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/sim/emu/internal/arc"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -128,9 +129,8 @@ type Chip struct {
 	tiles   []*tile
 	drams   []*dram
 	tlb     []uint32
-	half    []uint8 // by window: which configuration words were stored since it was last used
-	flights uint64  // with RefuseRaces: requests started
-	edges   *order  // with RefuseRaces
+	half    []uint8     // by window: which configuration words were stored since it was last used
+	check   *check.Chip // with RefuseRaces
 	waivers []waiver
 	waived  waiverCache
 	pcie    pcie
@@ -216,7 +216,7 @@ func (c *Chip) powerUp() {
 	c.arc = arc.New(c.firmware())
 	c.arc.AskReset = ask
 	if c.cfg.RefuseRaces {
-		c.edges = newOrder(c)
+		c.newChecks()
 	}
 }
 

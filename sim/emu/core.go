@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/rv32"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
@@ -113,9 +114,8 @@ type core struct {
 	polluted uint32     // pc of the last instruction of the sequence of prediction
 	// By option, or nil.
 	icache     *instructionCache
-	agent      *agent
+	check      *check.Core
 	assumed    map[uint32]waived // by pc
-	share      *sharing          // once it has left reset
 	profile    *profile          // once it was asked for
 	debug      *coreDebug        // once a debugger has written to it
 	stack      *callStack
@@ -170,7 +170,7 @@ func (c *core) codePage(pc uint32) *codePage {
 		return p
 	}
 	if t.iram != nil && (c.proc == chip.NCRISC || c.proc == chip.ERISC0) && pc-iramBase < iramBytes {
-		if t.shadow != nil && !c.entersIRAM(pc) {
+		if t.check != nil && !c.entersIRAM(pc) {
 			return nil
 		}
 		return &t.iramCode[(pc-iramBase)/pageBytes]

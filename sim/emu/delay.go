@@ -82,7 +82,7 @@ func (c *Chip) delay(q *request) {
 	if q.kind == reqWrite {
 		drain += c.someTime()
 	}
-	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.assumes(SentIsRead) {
+	if (q.kind == reqWrite || q.kind == reqInline) && q.o.core != nil && q.o.core.Assumes(SentIsRead) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: sentInOrder}
 		sent := max(drain, c.order[k])
 		c.order[k], leave, drain = sent, sent, sent
@@ -94,7 +94,7 @@ func (c *Chip) delay(q *request) {
 		c.order[orderKey{tile: q.tile, noc: q.noc, vc: q.vc}] = drain
 	}
 	arrive := drain + c.someTime()
-	if q.o.core != nil && q.o.core.assumes(ReadInOrder) {
+	if q.o.core != nil && q.o.core.Assumes(ReadInOrder) {
 		k := orderKey{tile: q.tile, noc: q.noc, vc: readInOrder}
 		arrive = max(arrive, c.order[k])
 		if q.kind == reqWrite {

@@ -2,8 +2,6 @@ package emu
 
 import (
 	"fmt"
-	"github.com/reprise-tt/reprise/sim/emu/internal/word"
-	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 )
@@ -150,10 +148,4 @@ func (i *instructionCache) take(w *writers, line uint32) {
 	if _, ok := i.lines[line]; !ok {
 		i.lines[line] = cachedLine{version: w.version[line]}
 	}
-}
-
-// changedWords reports whether n bytes of memory at addr differ from those in buf, which is aligned as memory is.
-func changedWords(l1 []uint32, addr uint32, buf []uint32, n int) bool {
-	k := word.Span(uint64(addr), n)
-	return !slices.Equal(l1[addr>>2:][:k], buf[:k])
 }

@@ -225,7 +225,7 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 			defer c.scramble(buf, uint64(addr), n, func(a uint64) bool { _, unknown := t.unwritten(uint32(a), 4); return unknown })
 		}
 	}
-	if t.races != nil && !o.isBlockRead(n) && !t.races.access(o.far(), addr, uint32(n), true, false) {
+	if t.check != nil && !o.isBlockRead(n) && !t.check.Access(o.far().checked(), addr, uint32(n), true, false) {
 		return false
 	}
 	if t.kind == chip.Ethernet && n == 4 {
@@ -237,10 +237,11 @@ func (c *Chip) readL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool 
 
 // writeL1 is the reverse of readL1.
 func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.races != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) && !t.races.access(o.far(), addr, uint32(n), false, true) {
+	if t.check != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) &&
+		!t.check.Access(o.far().checked(), addr, uint32(n), false, true) {
 		return false
 	}
-	if t.shadow != nil && !c.edges.wroteL1(o, t, addr, n, buf) {
+	if t.check != nil && !c.check.WroteL1(o.checked(), t.check, addr, n, buf) {
 		return false
 	}
 	return c.landL1(o, t, addr, n, buf)
@@ -248,7 +249,7 @@ func (c *Chip) writeL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool
 
 // landL1 writes what a request of the tile itself was waiting for.
 func (c *Chip) landL1(o origin, t *tile, addr uint32, n int, buf []uint32) bool {
-	if t.writers != nil && changedWords(t.memory(addr+uint32(n)), addr, buf, n) {
+	if t.writers != nil && word.Differ(t.memory(addr+uint32(n)), addr, buf, n) {
 		t.writers.note(writerOf(o), addr, n)
 	}
 	l1 := t.memory(addr + uint32(n))
@@ -309,7 +310,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 				defer c.scramble(buf, addr, n, func(a uint64) bool { _, unknown := d.unwritten(a, 4); return unknown })
 			}
 		}
-		if c.edges != nil && !c.edges.readDRAM(o, ep.bank, addr, n) {
+		if c.check != nil && !c.check.ReadDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
 		d.read(addr, n, buf)
@@ -322,7 +323,7 @@ func (c *Chip) readReachable(o origin, where string, noc int, ep *endpoint, addr
 		return c.readNIU(o, ep, noc, addr, buf)
 	}
 	if addr < ep.tile.bytes() {
-		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.shadow == nil || c.edges.readL1(o, ep.tile, uint32(addr), n))
+		return c.readL1(o, ep.tile, uint32(addr), n, buf) && (ep.tile.check == nil || c.check.ReadL1(o.checked(), ep.tile.check, uint32(addr), n))
 	}
 	v, st := ep.tile.load(o.far(), uint32(addr))
 	buf[0] = v
@@ -352,7 +353,7 @@ func (c *Chip) writeReachable(o origin, where string, ep *endpoint, addr uint64,
 		if d.known != nil {
 			d.know(addr, n)
 		}
-		if c.edges != nil && !c.edges.wroteDRAM(o, ep.bank, addr, n) {
+		if c.check != nil && !c.check.WroteDRAM(o.checked(), ep.bank, addr, n) {
 			return false
 		}
 		d.write(addr, n, buf)

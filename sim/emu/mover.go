@@ -118,21 +118,14 @@ func (t *tile) move(o origin) slowResult {
 	if n == 0 {
 		return slowDone
 	}
-	if t.shadow != nil {
+	if t.check != nil {
 		m.unseen = true
-		if !t.chip.edges.moved(o, t, from, int(n)) {
+		if !t.chip.check.Moved(o.checked(), t.check, from, int(n)) {
 			return slowHalt
 		}
 	}
 	t.fillIRAM(from, n)
 	return slowDone
-}
-
-// moved records that the mover reads n bytes of L1 at addr for a processor.
-func (o *order) moved(from origin, t *tile, addr uint32, n int) bool {
-	by := o.by(from)
-	c, ok := t.shadow.readRange(o, by, uint64(addr), n, false)
-	return ok || o.refuse(from, "mover's read of", "L1", by, c)
 }
 
 // fillIRAM copies n bytes of L1 at from to the start of the instruction RAM.

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
@@ -27,20 +28,20 @@ func (b *cmdBuf) busy() bool { return b[bufBusy] != 0 }
 
 // Counters of an NIU by index (tt-isa-documentation WormholeB0/NoC/Counters.md).
 const (
-	cntAtomicResp      = 0x0
-	cntWriteAck        = 0x1
-	cntReadResp        = 0x2
+	cntAtomicResp      = check.CounterAtomics
+	cntWriteAck        = check.CounterAcks
+	cntReadResp        = check.CounterReads
 	cntReadWords       = 0x3
 	cntAccepted        = 0x4
 	cntReadSent        = 0x5
 	cntAtomicSent      = 0x6 // + 1 if posted, like the next four
 	cntWriteWords      = 0x8
-	cntWriteSent       = 0xA
+	cntWriteSent       = check.CounterSent
 	cntWriteStarted    = 0xC
 	cntReadStarted     = 0xE
 	cntAtomicStarted   = 0xF
-	cntOutstanding     = 0x10
-	cntOutgoing        = 0x20
+	cntOutstanding     = check.CounterOutstanding
+	cntOutgoing        = check.CounterOutgoing
 	cntSlaveAtomicResp = 0x30
 	cntSlaveWriteAck   = 0x31
 	cntSlaveReadResp   = 0x32
@@ -218,8 +219,9 @@ func (t *tile) counter(o origin, noc int, i uint32) (uint32, slowResult) {
 	if i == cntWriteSent || i == cntWriteSent+1 {
 		u.unsent = 0
 	}
-	if t.races != nil {
-		t.races.counted(o, u, noc, i, v)
+	if t.check != nil {
+		open := i >= cntOutstanding && i < cntOutgoing && u.open[i-cntOutstanding] != 0
+		t.check.Counted(o.checked(), noc, i, v, open)
 	}
 	return v, slowDone
 }
@@ -239,7 +241,7 @@ func (t *tile) checkID(o origin, noc int, i uint32) bool {
 	if i >= cntOutgoing {
 		started = u.unsent
 	}
-	if started>>id&1 != 0 && !o.core.assumes(CountedAtOnce) {
+	if started>>id&1 != 0 && !o.core.Assumes(CountedAtOnce) {
 		return bad("a counter of transaction id %d is looked at before a CMD_CTRL was loaded: the request just started need not be counted yet",
 			id)
 	}

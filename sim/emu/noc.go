@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
 
@@ -73,11 +74,11 @@ type request struct {
 	flits   uint32      // that carry the data
 	data    []uint32
 	acks    int
-	plain   bool    // only copies between places that nothing checks
-	atOnce  bool    // also, before anybody could see that it isn't answered: it is in no counter of unanswered ones
-	away    bool    // at another card, whose answer a copy of it waits for
-	flight  *flight // with Config.RefuseRaces
-	pc      uint32  // in a window: where it was started
+	plain   bool          // only copies between places that nothing checks
+	atOnce  bool          // also, before anybody could see that it isn't answered: it is in no counter of unanswered ones
+	away    bool          // at another card, whose answer a copy of it waits for
+	flight  *check.Flight // with Config.RefuseRaces
+	pc      uint32        // in a window: where it was started
 }
 
 // posted returns 1 for a posted request: the offset from a non-posted counter to its posted neighbour.
@@ -149,9 +150,9 @@ func (q *request) count() bool {
 	if (q.linked || u.unfinished) && !u.follow(q) {
 		return false
 	}
-	if t.chip.edges != nil {
+	if c := t.chip.check; c != nil {
 		var ok bool
-		if q.flight, ok = t.races.started(q); !ok || !t.chip.edges.starts(q) {
+		if q.flight, ok = c.Start(q.checked()); !ok {
 			return false
 		}
 	}
@@ -163,7 +164,8 @@ func (q *request) count() bool {
 	}
 	if q.kind == reqRead || q.marked {
 		if u.open[q.id] >= 255 {
-			return q.refuse(UndefinedBehavior, q.toAddr, "more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
+			return q.refuse(UndefinedBehavior, q.toAddr,
+				"more than 255 requests with transaction id %d are unanswered: its counter has 8 bits", q.id)
 		}
 		u.open[q.id]++
 		u.bump8(cntOutstanding+q.id, 1)

@@ -191,7 +191,7 @@ func (c *Chip) readPCIe(o origin, where string, ep *endpoint, noc int, addr uint
 	if !ok {
 		return false
 	}
-	if c.edges != nil && !c.edges.readHost(o, bus, n) {
+	if c.check != nil && !c.check.ReadHost(o.checked(), bus, n) {
 		return false
 	}
 	p := c.pcie.staging(n)
@@ -222,7 +222,7 @@ func (c *Chip) writePCIe(o origin, where string, ep *endpoint, addr uint64, n in
 	if !ok {
 		return false
 	}
-	if c.edges != nil && !c.edges.wroteHost(o, bus, n) {
+	if c.check != nil && !c.check.WroteHost(o.checked(), bus, n) {
 		return false
 	}
 	p := c.pcie.staging(n)

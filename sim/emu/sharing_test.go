@@ -55,10 +55,10 @@ func (r *rig) increment(v, to chip.XY, addr uint64) nocRequest {
 }
 
 // sharings are programs that share memory without an edge between them, and the same with it.
-func sharings() []check {
+func sharings() []checkCase {
 	races := Config{RefuseRaces: true}
 	const ub = UndefinedBehavior
-	return []check{
+	return []checkCase{
 		{
 			name: "a page of a circular buffer is published before its store is in L1", cfg: races, cat: ub,
 			says: []string{"TRISC0 pc=", "race", "BRISC", "0x40000", "read back first"},
@@ -399,9 +399,9 @@ func sharings() []check {
 }
 
 // fine are programs that a coarser check would refuse.
-func fine() []check {
+func fine() []checkCase {
 	races := Config{RefuseRaces: true}
-	return []check{
+	return []checkCase{
 		{
 			name: "halves of a word belong to different processors", cfg: races,
 			do: func(r *rig, _ bool) {

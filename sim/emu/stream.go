@@ -74,21 +74,21 @@ func (t *tile) streamLoad(o origin, off uint32) (uint32, slowResult) {
 	if s == nil {
 		return 0, slowHalt
 	}
-	if t.races != nil && o.mine() != nil {
-		t.races.look(streamBase + off)
+	if t.check != nil && o.mine() != nil {
+		t.check.Look(streamBase + off)
 	}
 	at := streamBase + off&^0xFFF
 	switch streamRegister(t.chip.arch, off&0xFFF) {
 	case streamRemoteSource:
 		return s.remoteSource, slowDone
 	case streamBufStart:
-		t.acquire(o, at+uint32(streamBufStart))
+		t.check.Acquire(o.checked(), at+uint32(streamBufStart))
 		return s.bufStart, slowDone
 	case streamBufSize:
-		t.acquire(o, at+uint32(streamBufSize))
+		t.check.Acquire(o.checked(), at+uint32(streamBufSize))
 		return s.bufSize, slowDone
 	case streamAvailable:
-		t.acquire(o, at+uint32(streamAvailable))
+		t.check.Acquire(o.checked(), at+uint32(streamAvailable))
 		return s.available, slowDone
 	}
 	if o.isHostLoad() { // a stream has registers for all that it does as a coprocessor of the NoC
@@ -116,12 +116,12 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 			return slowHalt
 		}
 		s.bufStart = v & streamMask
-		t.release(o, at+uint32(streamBufStart))
+		t.check.Release(o.checked(), at+uint32(streamBufStart))
 	case streamBufSize:
 		s.bufSize = v & streamMask
 		s.available = s.bufSize
-		t.release(o, at+uint32(streamBufSize))
-		t.release(o, at+uint32(streamAvailable))
+		t.check.Release(o.checked(), at+uint32(streamBufSize))
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	case streamUpdate:
 		if v&0x3F != 0 {
 			t.chip.refuse(o, UnsupportedFunctionality, "stream", uint64(streamBase+off),
@@ -135,7 +135,7 @@ func (t *tile) streamStore(o origin, off, v uint32) slowResult {
 			return slowHalt
 		}
 		s.available = (s.available + v>>6) & streamMask
-		t.release(o, at+uint32(streamAvailable))
+		t.check.Release(o.checked(), at+uint32(streamAvailable))
 	default:
 		t.chip.refuse(o, UnimplementedFunctionality, "stream", uint64(streamBase+off), "store to stream %d register %#x", off/0x1000, off&0xFFF)
 		return slowHalt

@@ -103,10 +103,10 @@ func (t *tile) pcBufLoad(o origin, off uint32) (uint32, slowResult) {
 		e.Synced(i)
 		fallthrough
 	case off == pcBufMOPSync:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return 0, slowDone
 	case off >= pcBufSemaphores && off < pcBufSemaphores+0x20:
-		t.acquire(o, pcBufBase)
+		t.check.Acquire(o.checked(), pcBufBase)
 		return e.Semaphore(int(off-pcBufSemaphores) / 4), slowDone
 	}
 	t.chip.refuse(o, UnimplementedFunctionality, "tensix", uint64(pcBufBase+off), "load of a PCBuf register that is not emulated")
@@ -131,7 +131,7 @@ func (t *tile) pcBufStore(o origin, off, v uint32) slowResult {
 		}
 		st := t.give(o, engineOp{kind: opSemaphore, thread: uint8(i), at: (off - pcBufSemaphores) / 4, v: v})
 		if st == slowDone {
-			t.release(o, pcBufBase)
+			t.check.Release(o.checked(), pcBufBase)
 		}
 		return st
 	}
@@ -164,7 +164,7 @@ func (t *tile) mailboxLoad(o origin, off uint32) (uint32, slowResult) {
 	if f.n == 0 {
 		return 0, slowBlocked
 	}
-	t.acquire(o, mailboxBase+uint32(from)<<4+uint32(me))
+	t.check.Acquire(o.checked(), mailboxBase+uint32(from)<<4+uint32(me))
 	v := f.v[f.r]
 	f.r, f.n = (f.r+1)%4, f.n-1
 	t.changed(classMailbox)
@@ -191,7 +191,7 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 	}
 	f.v[(f.r+f.n)%4] = v
 	f.n++
-	t.release(o, mailboxBase+uint32(me)<<4+uint32(to))
+	t.check.Release(o.checked(), mailboxBase+uint32(me)<<4+uint32(to))
 	t.changed(classMailbox)
 	return slowDone
 }
@@ -233,7 +233,7 @@ func (t *tile) configLoad(o origin, off uint32) (uint32, slowResult) {
 	if st != slowDone {
 		return 0, st
 	}
-	t.acquire(o, configBase)
+	t.check.Acquire(o.checked(), configBase)
 	v, ok := e.LoadConfig(off / 4)
 	if !ok {
 		return 0, t.refuseEngine(o)
@@ -267,7 +267,7 @@ func (t *tile) configStore(o origin, off, v uint32) slowResult {
 	}
 	st := t.give(o, engineOp{kind: opStoreConfig, thread: max(o.core.hw, 1) - 1, at: off / 4, v: v})
 	if st == slowDone {
-		t.release(o, configBase)
+		t.check.Release(o.checked(), configBase)
 		t.changed(classConfig)
 	}
 	return st
@@ -338,7 +338,7 @@ func (c *core) push(inst uint32) slowResult {
 		return slowBlocked
 	}
 	op := engineOp{thread: uint8(thread), hw: c.hw, v: inst, expand: c.hw != 0, stalls: true, pc: c.pc}
-	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.shadow == nil {
+	if n := len(e.ops); n != 0 && n < maxEngineOps && e.waiting[thread].empty() && inst>>24 != 0 && c.tile.check == nil {
 		e.ops = append(e.ops, op) // as give does
 		return slowDone
 	}
@@ -361,7 +361,7 @@ func (t *tile) pushTo(o origin, op engineOp) slowResult {
 	o.core.quiet = 0
 	st := t.give(o, op)
 	if st == slowDone && tensix.Signals(inst) {
-		t.release(o, pcBufBase)
+		t.check.Release(o.checked(), pcBufBase)
 	}
 	return st
 }

@@ -2,6 +2,7 @@ package emu
 
 import (
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 	"github.com/reprise-tt/reprise/sim/emu/internal/word"
 )
@@ -30,8 +31,7 @@ type tile struct {
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
 	writers *writers
-	races   *races
-	shadow  *shadow
+	check   *check.Tile
 
 	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled
 	iramCode  []codePage // the same

@@ -78,9 +78,8 @@ func (q *request) buffer() []uint32 {
 func (q *request) arrive() bool {
 	c := q.tile.chip
 	if q.flight != nil {
-		q.flight.arrived = true
-		c.edges.carry, c.edges.open = q.flight.by, q.flight.storing
-		defer func() { c.edges.carry, c.edges.open = nil, false }()
+		c.check.Arrive(q.flight)
+		defer c.check.Leave()
 	}
 	switch q.kind {
 	case reqRead:
@@ -170,14 +169,11 @@ func (q *request) atomic() bool {
 			return false
 		}
 	}
-	if t.races != nil && !t.races.access(q.o.far(), addr, 4, true, true) {
+	if t.check != nil && !t.check.Access(q.o.far().checked(), addr, 4, true, true) {
 		return false
 	}
-	if t.shadow != nil && q.flight != nil {
-		cl, ok := t.shadow.atomic(c.edges, q.flight.by, uint64(addr), programs, q.op>>12&15 != atomicIncrement)
-		if !ok {
-			return c.edges.refuse(q.o, "NoC atomic on", "L1", q.flight.by, cl)
-		}
+	if q.flight != nil && !c.check.Atomic(q.flight, t.check, addr, q.op>>12&15 != atomicIncrement) {
+		return false
 	}
 	p := &t.memory(addr + 4)[addr>>2]
 	old := *p
@@ -227,7 +223,7 @@ func (q *request) respond() bool {
 	case reqRead:
 		if q.plain {
 			t.take(uint32(q.toAddr), q.n, q.data)
-		} else if q.flight != nil && !t.chip.edges.landed(q) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
+		} else if q.flight != nil && !t.chip.check.Land(q.flight, q.data) || !t.chip.landL1(q.o, t, uint32(q.toAddr), q.n, q.data) {
 			return false
 		}
 		u.count[cntReadResp]++

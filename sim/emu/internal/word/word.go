@@ -88,3 +88,9 @@ func Bool(b bool) uint32 {
 	}
 	return 0
 }
+
+// Differ reports whether n bytes of memory at addr differ from those in buf, which is aligned as memory is.
+func Differ(memory []uint32, addr uint32, buf []uint32, n int) bool {
+	k := Span(uint64(addr), n)
+	return !slices.Equal(memory[addr>>2:][:k], buf[:k])
+}
