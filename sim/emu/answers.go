@@ -2,29 +2,11 @@ package emu
 
 import (
 	"runtime"
-	"sync/atomic"
 	"time"
 )
 
-// maxAsked is for how many loads of hosts there are answers at the same time; others wait for the token.
-const maxAsked = 8
-
 // patience is how long a host polls for an answer before it asks for the token. All but one in some thousand slices take less.
 const patience = 50 * time.Microsecond
-
-// answer is where the value of a load goes. It takes a cache line of its own.
-type answer struct {
-	state atomic.Uint32
-	value uint64
-	_     [48]byte
-}
-
-// States of an answer.
-const (
-	answerFree uint32 = iota
-	answerAwaited
-	answerGiven
-)
 
 // ask leaves a load to whoever has the token and polls for its answer, and reports whether it got one. A host that took the token from
 // the goroutine that runs the chip would make it wait, and it would often continue on another processor, whose caches have nothing of the
@@ -75,4 +57,15 @@ func (c *Chip) awaitAnswer(a *answer) {
 			}
 		}
 	}
+}
+
+// access performs what a host has posted. The caller holds the token.
+func (c *Chip) access(a hostAccess) {
+	if a.width > 0 {
+		c.store(int(a.bar), a.off, int(a.width), a.v)
+		return
+	}
+	to := &c.answers[a.v]
+	to.value = c.load(int(a.bar), a.off, -int(a.width))
+	to.state.Store(answerGiven)
 }

@@ -92,8 +92,11 @@ func (c *core) runOne() stop {
 	if !c.check.Step(o, addr, n, inL1, c.X[o.Rs2]) {
 		return stopHalt
 	}
-	if c.stack != nil && !c.stack.step(c, o, addr, n, store) {
-		return stopHalt
+	if c.stack != nil {
+		if to, no := c.stack.Step(c.pc, &c.X, uint32(4*len(c.local)), o, addr, n, store); no != "" {
+			c.refuse(UndefinedBehavior, uint64(to), "%s", no)
+			return stopHalt
+		}
 	}
 	if c.predicts != predictsL1 {
 		c.pollutes(o)
@@ -128,7 +131,13 @@ func (c *core) checkFetch() bool {
 			return false
 		}
 	}
-	return (c.icache == nil || c.icache.fetch(c)) && c.check.Fetch()
+	if c.icache != nil {
+		if stale := c.icache.Fetch(t.writers, c.pc); stale != "" {
+			c.refuse(UndefinedBehavior, uint64(c.pc), "%s", stale)
+			return false
+		}
+	}
+	return c.check.Fetch()
 }
 
 // changes reports whether a store of the low n bytes of v changes L1 at addr.
@@ -150,7 +159,7 @@ func (c *core) checkL1(addr, n uint32, load, store, changed bool) bool {
 		return false
 	}
 	if store && t.writers != nil {
-		t.writers.note(writer{core: c, pc: c.pc}, addr, int(n))
+		t.writers.Note(writerOf(origin{tile: t, core: c}, false), addr, int(n))
 	}
 	return true
 }
@@ -230,7 +239,7 @@ func (t *tile) newChecks() {
 		}
 	}
 	if cfg.RefuseStaleCode {
-		t.writers = newWriters(t)
+		t.writers = check.NewWriters(t.size)
 	}
 	if cfg.RefuseRaces {
 		t.check = check.NewTile(t, t.xy, t.size)
@@ -243,10 +252,10 @@ func (t *tile) newChecks() {
 			k.localKnown = make([]uint64, (k.localBytes()/4+63)/64)
 		}
 		if cfg.RefuseStaleCode {
-			k.icache = newInstructionCache(k.proc)
+			k.icache = check.NewInstructionCache(k.proc)
 		}
 		if cfg.RefuseOverflow {
-			k.stack = new(callStack)
+			k.stack = new(check.Stack)
 		}
 		k.checked = cfg.checks() || k.cache != nil
 	}

@@ -78,3 +78,11 @@ func (t *tile) completes(addr uint64) bool {
 	first := streamBase + uint64(s.FirstDispatch)*0x1000
 	return addr >= first && addr < streamBase+uint64(s.Count)*0x1000 && streamRegister(t.chip.arch, uint32(addr)&0xFFF) == streamUpdate
 }
+
+// writerOf is the origin of a change, as the checks name it.
+func writerOf(o origin, noc bool) check.Writer {
+	if o.core == nil {
+		return check.Writer{Host: true}
+	}
+	return check.Writer{Tile: o.core.tile.xy, Core: o.core.proc, PC: o.core.pc, NoC: noc}
+}

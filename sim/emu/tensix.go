@@ -289,7 +289,7 @@ func (t *tile) configProcessors(o origin, i, v uint32) bool {
 		}
 		for _, k := range t.cores {
 			if v>>k.hw&1 != 0 {
-				k.icache.invalidate()
+				k.icache.Invalidate()
 			}
 		}
 	case i >= cfgTRISC0ResetPC && i < cfgTRISC0ResetPC+3:

@@ -30,7 +30,7 @@ type tile struct {
 	code   []*codePage
 	// By option, or nil.
 	known   []uint64 // one bit per word of L1 that was ever written
-	writers *writers
+	writers *check.Writers
 	check   *check.Tile
 
 	iram      []uint32   // of Wormhole's NCRISC, and of its Ethernet tiles; nil until it is first filled

@@ -122,7 +122,7 @@ func (s *sched) window() int {
 	}
 	s.unrun.Store(int32(len(boxes)))
 	s.lane.Store(0)
-	s.crew.run(n, n, func(i int) { s.runPart(boxes, i, n) })
+	s.crew.Run(n, n, func(i int) { s.runPart(boxes, i, n) })
 	used := 1
 	for _, b := range boxes {
 		used += b.used

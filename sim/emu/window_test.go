@@ -135,7 +135,7 @@ func TestTilesRunAlikeOnAnyNumberOfGoroutines(t *testing.T) {
 				if diff := cmp.Diff(first, got.String()); diff != "" {
 					t.Errorf("%v seed %d: %d goroutines run otherwise than 1: %s", arch, seed, n, diff)
 				}
-				if n > 1 && r.c.crew.size == 0 {
+				if n > 1 && r.c.crew.Size() == 0 {
 					t.Errorf("%v seed %d: no goroutine helped", arch, seed)
 				}
 				r.c.Close()
