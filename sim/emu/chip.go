@@ -174,7 +174,7 @@ func newChip(cfg Config) (*Chip, error) {
 	}
 	waivers, err := newWaivers(cfg.Waivers)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("emu: %w: %w", ErrConfig, err)
 	}
 	if cfg.MaxRun == 0 {
 		cfg.MaxRun = 1 << 24

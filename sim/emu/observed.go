@@ -86,3 +86,39 @@ func writerOf(o origin, noc bool) check.Writer {
 	}
 	return check.Writer{Tile: o.core.tile.xy, Core: o.core.proc, PC: o.core.pc, NoC: noc}
 }
+
+// Assumes reports whether the instruction that the processor executes may rely on a.
+func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
+
+// waived returns what the instruction that the processor executes may rely on.
+func (c *core) waived() Assumptions {
+	list := c.tile.chip.waivers
+	if len(list) == 0 {
+		return 0
+	}
+	var around [waiverSpan]uint32
+	for i := range around {
+		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
+	}
+	have, ok := c.assumed[c.pc]
+	if !ok || have.around != around {
+		have = waived{around, c.tile.chip.waived.of(&around, list)}
+		if c.assumed == nil {
+			c.assumed = map[uint32]waived{}
+		}
+		c.assumed[c.pc] = have
+	}
+	return have.assume
+}
+
+// instruction returns the word at pc, or 0 where the processor fetches nothing.
+func (c *core) instruction(pc uint32) uint32 {
+	t := c.tile
+	if w := pc >> 2; w < uint32(len(t.l1)) {
+		return t.l1[w]
+	}
+	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
+		return t.iram[w]
+	}
+	return 0
+}

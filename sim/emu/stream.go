@@ -2,65 +2,6 @@ package emu
 
 import "github.com/reprise-tt/reprise/chip"
 
-// stream is what is left of an overlay stream when it is used as a counter (tt-isa-documentation
-// WormholeB0/NoC/Overlay/AsGeneralUse.md).
-type stream struct {
-	remoteSource uint32 // 24 bits
-	bufStart     uint32 // 17 bits
-	bufSize      uint32 // 17 bits
-	available    uint32 // 17 bits
-}
-
-const (
-	streamBytes  = 0x1000 // of registers
-	streamMask   = 1<<chip.StreamCounterBits - 1
-	pageCounters = 32 // circular buffers, by streams from chip.StreamParams.FirstCB on
-)
-
-// streamReg names a register of a stream by its offset on either architecture
-// (ttsim data/*/tile_regs.json, metal noc_overlay_parameters.h).
-type streamReg uint8
-
-const (
-	streamNone streamReg = iota
-	streamRemoteSource
-	streamBufStart
-	streamBufSize
-	streamUpdate
-	streamAvailable
-)
-
-func streamRegister(arch chip.Arch, off uint32) streamReg {
-	if arch == chip.Wormhole {
-		switch off {
-		case 0x000:
-			return streamRemoteSource
-		case 0x00C:
-			return streamBufStart
-		case 0x010:
-			return streamBufSize
-		case 0x088:
-			return streamUpdate
-		case 0x100:
-			return streamAvailable
-		}
-		return streamNone
-	}
-	switch off {
-	case 0x010:
-		return streamRemoteSource
-	case 0x020:
-		return streamBufStart
-	case 0x028:
-		return streamBufSize
-	case 0x438:
-		return streamUpdate
-	case 0x4A4:
-		return streamAvailable
-	}
-	return streamNone
-}
-
 func (t *tile) streamAt(o origin, off uint32) *stream {
 	if n := off / 0x1000; n < uint32(len(t.streams)) {
 		return &t.streams[n]

@@ -199,21 +199,11 @@ func (t *tile) mailboxStore(o origin, off, v uint32) slowResult {
 // Tensix configuration words that act on processors (tt-isa-documentation WormholeB0/TensixTile/SoftReset.md,
 // BabyRISCV/InstructionCache.md; ttsim src/tensix.cpp).
 const (
-	cfgInvalidateWormhole  = 157
-	cfgInvalidateBlackhole = 185 // of those below, Blackhole has none
-	cfgTRISC0ResetPC       = 158 // Wormhole, as the following
-	cfgTRISCOverride       = 161
-	cfgNCRISCResetPC       = 162
-	cfgNCRISCOverride      = 163
+	cfgTRISC0ResetPC  = 158 // Wormhole, as the following: Blackhole has none
+	cfgTRISCOverride  = 161
+	cfgNCRISCResetPC  = 162
+	cfgNCRISCOverride = 163
 )
-
-// cfgInvalidate is the word that empties caches of instructions.
-func cfgInvalidate(a chip.Arch) uint32 {
-	if a == chip.Wormhole {
-		return cfgInvalidateWormhole
-	}
-	return cfgInvalidateBlackhole
-}
 
 // mayConfigure reports whether o reaches the configuration: NCRISC and the NoC do not.
 func (t *tile) mayConfigure(o origin, off uint32) bool {

@@ -76,6 +76,13 @@ func newTile(c *Chip, xy chip.XY, kind chip.TileKind) *tile {
 	return t
 }
 
+// slotsFor returns the slots of a tile of the chip with so many streams.
+func (c *Chip) slotsFor(streams int) *translate.Registers {
+	cfg := &c.cfg
+	k := slotsKey{c.arch, streams, cfg.RefuseCounters || cfg.RefuseRaces, cfg.Parallel, cfg.Delay > 0, c.bare}
+	return slotsOf(k, &c.layout)
+}
+
 func (t *tile) addCore(p chip.Processor, hw uint8) {
 	k := &core{tile: t, proc: p, hw: hw, number: uint8(len(t.cores)), queueIndex: -1}
 	k.SetRegisters(&t.niuWords[0].buf[0][0], t.slots, p == chip.BRISC)

@@ -91,10 +91,10 @@ func newWaivers(list []Waiver) ([]waiver, error) {
 	var out []waiver
 	for _, w := range list {
 		if w.Assume == 0 || w.Assume&^allAssumptions != 0 {
-			return nil, fmt.Errorf("emu: %w: waiver for %s: unknown assumptions %#x", ErrConfig, w.Name, uint16(w.Assume))
+			return nil, fmt.Errorf("waiver for %s: unknown assumptions %#x", w.Name, uint16(w.Assume))
 		}
 		if len(w.Text) < 4*leastWaived {
-			return nil, fmt.Errorf("emu: %w: waiver for %s: %d bytes of text, want at least %d", ErrConfig, w.Name, len(w.Text), 4*leastWaived)
+			return nil, fmt.Errorf("waiver for %s: %d bytes of text, want at least %d", w.Name, len(w.Text), 4*leastWaived)
 		}
 		words := make([]uint32, len(w.Text)/4)
 		for i := range words {
@@ -153,40 +153,4 @@ func (w *waiverCache) of(around *[waiverSpan]uint32, list []waiver) Assumptions 
 	}
 	w.known[*around] = a
 	return a
-}
-
-// Assumes reports whether the instruction that the processor executes may rely on a.
-func (c *core) Assumes(a Assumptions) bool { return c.waived()&a == a }
-
-// waived returns what the instruction that the processor executes may rely on.
-func (c *core) waived() Assumptions {
-	list := c.tile.chip.waivers
-	if len(list) == 0 {
-		return 0
-	}
-	var around [waiverSpan]uint32
-	for i := range around {
-		around[i] = c.instruction(c.pc + uint32(4*(i-waiverReach)))
-	}
-	have, ok := c.assumed[c.pc]
-	if !ok || have.around != around {
-		have = waived{around, c.tile.chip.waived.of(&around, list)}
-		if c.assumed == nil {
-			c.assumed = map[uint32]waived{}
-		}
-		c.assumed[c.pc] = have
-	}
-	return have.assume
-}
-
-// instruction returns the word at pc, or 0 where the processor fetches nothing.
-func (c *core) instruction(pc uint32) uint32 {
-	t := c.tile
-	if w := pc >> 2; w < uint32(len(t.l1)) {
-		return t.l1[w]
-	}
-	if w := (pc - iramBase) >> 2; w < uint32(len(t.iram)) {
-		return t.iram[w]
-	}
-	return 0
 }
