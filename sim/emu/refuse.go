@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/sim/emu/internal/check"
 	"github.com/reprise-tt/reprise/sim/emu/tensix"
 )
 
@@ -156,4 +157,16 @@ func (t *tile) fault() *error {
 		return &b.fault
 	}
 	return &t.chip.fault
+}
+
+// checked is the origin as the checks know it.
+func (o origin) checked() check.Origin {
+	by := check.Origin{Remote: o.remote}
+	if o.tile != nil {
+		by.Tile = o.tile.check
+	}
+	if o.core != nil {
+		by.Core = o.core.check
+	}
+	return by
 }

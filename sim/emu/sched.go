@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/reprise-tt/reprise/sim/emu/internal/workers"
 )
 
 // Slices in instructions. A core that was just woken gets a short one, since it may soon wait again.
@@ -42,7 +44,7 @@ type sched struct {
 
 	waitingEngines []*engines // to which cores have given something since engines last ran
 	turns          int        // of cores, since then
-	crew           workerPool
+	crew           workers.Pool
 	boxes          []*outbox    // of the tiles of a window
 	parts          []*part      // of a window
 	unrun          atomic.Int32 // of boxes
@@ -259,9 +261,6 @@ func (s *sched) othersTurn() bool {
 // Go's own turns are 10 ms: with 32 chips on two processors a packet would wait a sixth of a second for its chip.
 const turn = 20000
 
-// spins is how often a chip polls before it lets other goroutines run, or looks at the time.
-const spins = 256
-
 // takeToken takes the token for loop.
 func (s *sched) takeToken() {
 	for n := 1; s.chip.cfg.Awake; n++ {
@@ -356,7 +355,7 @@ func (s *sched) step() int {
 	}
 	k := s.queue[s.pos]
 	s.pos++
-	if s.idle.skips(k) {
+	if s.idle.skips(&k.quiet) {
 		return 1
 	}
 	n, _ := s.slice(k, &s.rng)
@@ -469,7 +468,7 @@ func (c *Chip) now(o origin) uint64 {
 func (c *Chip) Close() error {
 	c.acquire()
 	c.closed = true
-	c.crew.close()
+	c.crew.Close()
 	if c.fault == nil {
 		c.fault = ErrClosed
 		c.announceFault()
