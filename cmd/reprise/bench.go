@@ -13,6 +13,7 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/mesh"
 	"github.com/reprise-tt/reprise/sim"
@@ -149,17 +150,17 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 		}
 		return nil
 	}
-	var old *bench.Report
+	var old *report.Report
 	if c.Compare != "" {
-		if old, err = until(ctx, func() (*bench.Report, error) { return readReport(c.Compare) }); err != nil {
+		if old, err = until(ctx, func() (*report.Report, error) { return readReport(c.Compare) }); err != nil {
 			return err
 		}
-		if !bench.EnoughRounds(old.Rounds, c.Rounds) {
+		if !report.EnoughRounds(old.Rounds, c.Rounds) {
 			return &flagError{
 				flag: "--rounds", value: fmt.Sprint(c.Rounds),
 				why: fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
 					old.Rounds),
-				hint: fmt.Sprintf("measure both with %d or more", bench.FewestRounds()),
+				hint: fmt.Sprintf("measure both with %d or more", report.FewestRounds()),
 			}
 		}
 	}
@@ -210,7 +211,7 @@ func (c *benchCmd) Run(ctx context.Context, s streams) (err error) {
 }
 
 // files writes the report to files.
-func (c *benchCmd) files(ctx context.Context, r *bench.Report) error {
+func (c *benchCmd) files(ctx context.Context, r *report.Report) error {
 	var errs []error
 	if c.Output != "" {
 		errs = append(errs, save(ctx, "--output", c.Output, r.WriteJSON))
@@ -225,7 +226,7 @@ func (c *benchCmd) files(ctx context.Context, r *bench.Report) error {
 }
 
 // print writes the report in the requested form, or the changes since an old one.
-func (c *benchCmd) print(w io.Writer, old, r *bench.Report) error {
+func (c *benchCmd) print(w io.Writer, old, r *report.Report) error {
 	switch {
 	case old != nil:
 		return c.compare(w, old, r)
@@ -249,15 +250,15 @@ func (c *benchCmd) print(w io.Writer, old, r *bench.Report) error {
 }
 
 // compare prints the changes.
-func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
-	changes := bench.Compare(old, cur)
+func (c *benchCmd) compare(w io.Writer, old, cur *report.Report) error {
+	changes := report.Compare(old, cur)
 	var err error
 	if c.JSON {
-		err = printJSON(w, map[string]any{"changes": append([]bench.Change{}, changes...)})
+		err = printJSON(w, map[string]any{"changes": append([]report.Change{}, changes...)})
 	} else {
-		err = bench.WriteComparison(w, changes)
+		err = report.WriteComparison(w, changes)
 	}
-	with := func(v bench.Verdict) (ids []string) {
+	with := func(v report.Verdict) (ids []string) {
 		for _, ch := range changes {
 			if ch.Verdict == v {
 				ids = append(ids, ch.ID)
@@ -266,12 +267,12 @@ func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 		return ids
 	}
 	var wrong []string
-	if ids := with(bench.Slower); len(ids) > 0 {
+	if ids := with(report.Slower); len(ids) > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d figures got slower than in %s: %s", len(ids), c.Compare, strings.Join(ids, ", ")))
 	}
-	if ids := with(bench.TooFew); len(ids) > 0 {
+	if ids := with(report.TooFew); len(ids) > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more",
-			len(ids), c.Compare, strings.Join(ids, ", "), bench.FewestRounds()))
+			len(ids), c.Compare, strings.Join(ids, ", "), report.FewestRounds()))
 	}
 	if len(wrong) > 0 {
 		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
@@ -279,14 +280,14 @@ func (c *benchCmd) compare(w io.Writer, old, cur *bench.Report) error {
 	return err
 }
 
-func readReport(name string) (*bench.Report, error) {
+func readReport(name string) (*report.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote",
 			err: err}
 	}
 	defer f.Close()
-	r, err := bench.ReadReport(f)
+	r, err := report.ReadReport(f)
 	if err != nil {
 		return nil, &flagError{flag: "--compare", value: name, why: cause(err).Error(), hint: "name a file that reprise bench --output wrote",
 			err: err}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/ttnn"
 	"github.com/reprise-tt/reprise/sim/libttsim"
 )
@@ -109,7 +110,7 @@ func TestBenchTTNN(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Fatal(err, c.err.String())
 	}
-	var report bench.Report
+	var report report.Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestExitCodes(t *testing.T) {
 		{"interrupted", interrupted, errors.New("whatever broke then"), exitInterrupted, "reprise: ended: interrupt signal received\n"},
 	} {
 		var b bytes.Buffer
-		if code := report(tt.ctx, streams{err: &b}, tt.err); code != tt.code || b.String() != tt.stderr {
+		if code := conclude(tt.ctx, streams{err: &b}, tt.err); code != tt.code || b.String() != tt.stderr {
 			t.Errorf("%s: exit code %d, %q, want %d, %q", tt.name, code, &b, tt.code, tt.stderr)
 		}
 	}

@@ -82,7 +82,7 @@ func main() {
 		})
 	})
 	s := streams{out: os.Stdout, err: os.Stderr, who: who}
-	who.quit = func(err error) { os.Exit(report(ctx, s, err)) }
+	who.quit = func(err error) { os.Exit(conclude(ctx, s, err)) }
 	code := run(ctx, os.Args[1:], s)
 	ended.Store(true)
 	stop()
@@ -146,7 +146,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	} else {
 		_, err = do()
 	}
-	return report(ctx, s, err)
+	return conclude(ctx, s, err)
 }
 
 // named refuses a device that is given without a name, such as a variable of a shell that isn't set: left out, the flag stands for
@@ -160,8 +160,8 @@ func named(k *kong.Context) error {
 	return nil
 }
 
-// report says what went wrong, if anything did, and returns the exit code. It writes once, so that lines of several processes don't mix.
-func report(ctx context.Context, s streams, err error) int {
+// conclude says what went wrong, if anything did, and returns the exit code. It writes once, so that lines of several processes don't mix.
+func conclude(ctx context.Context, s streams, err error) int {
 	var b strings.Builder
 	defer s.who.last(func() { _, _ = io.WriteString(s.err, s.who.label(b.String())) }) // there is nowhere to say that it failed
 	var status exitStatus

@@ -30,7 +30,7 @@ func TestReportNamesProcess(t *testing.T) {
 			var errs bytes.Buffer
 			s := streams{err: &errs, who: new(process)}
 			s.who.set(tc.rank, tc.size)
-			if code := report(t.Context(), s, tc.err); code != exitFailed {
+			if code := conclude(t.Context(), s, tc.err); code != exitFailed {
 				t.Errorf("exit code %d", code)
 			}
 			if diff := cmp.Diff(tc.want, errs.String()); tc.want != "" && diff != "" {

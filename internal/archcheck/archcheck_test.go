@@ -34,8 +34,10 @@ examples/deadlock          -> reprise chip kernels/print kernels kmd  # a progra
 examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/*        -> nothing  # what examples share
 internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
-internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
+internal/bench             -> reprise ops allocator internal/bench/measure internal/bench/probe internal/bench/report chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
+internal/bench/measure     -> internal/bench/report  # timers, baselines and rounds
 internal/bench/probe       -> nothing  # what the kernel sees of a process
+internal/bench/report      -> internal/bench/probe observe  # figures as tables, comparisons, plots and JSON
 hwtest                     -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim sim/emu/tensix/arith sim/emu/tensix/isa tracebuf tracebuf/debug hwtest/target internal/images  # what every device must do, as cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
@@ -153,9 +155,10 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 
 // externalOf lists those that some packages may import as well.
 var externalOf = map[string][]string{
-	"sim/ttsim/libttsim": {"github.com/ebitengine/purego"},
-	"mesh/hosts/mpi":     {"github.com/ebitengine/purego"},
-	"internal/bench": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
+	"sim/ttsim/libttsim":     {"github.com/ebitengine/purego"},
+	"mesh/hosts/mpi":         {"github.com/ebitengine/purego"},
+	"internal/bench/measure": {"github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
 		"gonum.org/v1/plot"},
 	"internal/bench/probe": {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
 	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
