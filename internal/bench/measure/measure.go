@@ -1,3 +1,4 @@
+// Package measure measures operations in rounds, each beside its baselines.
 package measure
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
-// measureBaselines measures the baselines alone.
+// Baselines measures the baselines alone.
 func (r *Runner) Baselines() ([]*report.Figure, error) {
 	var out []*report.Figure
 	for _, b := range allBaselines() {

@@ -22,6 +22,7 @@ type Series struct {
 	sum    float64
 }
 
+// NewSeries returns an empty series.
 func NewSeries() *Series {
 	return &Series{hist: hdrhistogram.New(1, maxUnits, 3), min: math.Inf(1)}
 }
@@ -46,7 +47,7 @@ func (s *Series) End() {
 	s.round = s.round[:0]
 }
 
-// figure stores the series' statistics in f.
+// Fill stores the series' statistics in f.
 func (s *Series) Fill(f *report.Figure) {
 	q := func(p float64) float64 { return float64(s.hist.ValueAtQuantile(p)) / report.UnitsPerNs }
 	f.Samples = s.hist.TotalCount()

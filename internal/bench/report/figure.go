@@ -114,4 +114,5 @@ func Median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
+// NewParam prints a value as a parameter.
 func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }

@@ -1,3 +1,4 @@
+// Package report has what was measured as data, and writes it as tables, comparisons, plots and JSON.
 package report
 
 import (
@@ -84,6 +85,7 @@ type Host struct {
 	Go     string `json:"go"`
 }
 
+// NewHost describes this machine.
 func NewHost() Host {
 	h := Host{CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version()}
 	h.CPU, h.Kernel = machine()
