@@ -150,7 +150,7 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 func named(k *kong.Context) error {
 	for _, p := range k.Path {
 		if f := p.Flag; f != nil && f.Name == "device" && f.Target.Kind() == reflect.String && f.Target.Len() == 0 {
-			return &cli.FlagError{Flag: "--device", Why: "it is empty", Hint: "name a device, or leave the flag out"}
+			return cli.Wrong("--device", "", "it is empty", "name a device, or leave the flag out")
 		}
 	}
 	return nil

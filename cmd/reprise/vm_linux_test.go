@@ -100,14 +100,8 @@ func TestVMMissing(t *testing.T) {
 			code, stdout, stderr := runVM(t.Context(), c.args...)
 			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); code != cli.ExitFailed || stdout != "" ||
 				len(lines) != len(c.want) {
-				t.Errorf(
-					"exit code %d, standard output %q, standard error in %d lines, want %d:\n%s",
-					code,
-					stdout,
-					len(lines),
-					len(c.want),
-					stderr,
-				)
+				t.Errorf("exit code %d, standard output %q, standard error in %d lines, want %d:\n%s", code, stdout, len(lines),
+					len(c.want), stderr)
 			}
 			for _, w := range c.want {
 				if !strings.Contains(stderr, w) {
@@ -136,21 +130,8 @@ func TestVMProgram(t *testing.T) {
 	}
 	results := write(t, "results", b.Bytes(), 0o644)
 	qemu := fakeQEMU(t, "11.1.3", vfioUserDevice, "echo of the kernel >&3; echo of the program >&4; cat "+results+` > "$results"`)
-	code, stdout, stderr := runVM(
-		t.Context(),
-		"--qemu",
-		qemu,
-		"--kernel",
-		fakeKernel(t, "6.12.0-test"),
-		"--module",
-		fakeModule(t),
-		"--share",
-		share,
-		"--",
-		"reprise",
-		"ls",
-		"--json",
-	)
+	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t),
+		"--share", share, "--", "reprise", "ls", "--json")
 	if code != 7 || stdout != "of the program\n" || !strings.Contains(stderr, "of the kernel\n") || strings.Contains(stderr, "reprise: ") {
 		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
 	}
@@ -165,17 +146,8 @@ func TestVMNoStatus(t *testing.T) {
 		"exit 0":                        "the machine did not get to its end",
 		"echo cannot start >&2; exit 1": "cannot start",
 	} {
-		code, _, stderr := runVM(
-			t.Context(),
-			"--qemu",
-			fakeQEMU(t, "11.1.3", vfioUserDevice, script),
-			"--kernel",
-			fakeKernel(t, "6.12.0-test"),
-			"--module",
-			fakeModule(t),
-			"--",
-			"reprise",
-		)
+		code, _, stderr := runVM(t.Context(), "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel",
+			fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--", "reprise")
 		if code != cli.ExitFailed || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, standard error %q, want %q in it", script, code, stderr, want)
 		}

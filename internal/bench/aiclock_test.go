@@ -42,7 +42,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 	measure := func(name string) {
 		t.Helper()
-		if err := s.measure(ctx, "test", &measure.Job{Name: name, Do: op, PerSample: 1, Burst: 1}); err != nil {
+		if err := s.measure(ctx, "test", &measure.Job{Name: name, Do: op, Burst: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}

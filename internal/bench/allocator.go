@@ -53,7 +53,7 @@ func measureAllocator(ctx context.Context, s *session) error {
 			return err
 		}
 		job := &measure.Job{
-			Name: "allocate_free", Params: []report.Param{report.NewParam("live", live)}, PerSample: per, Burst: burst, Settle: draw, Allocs: true,
+			Name: "allocate_free", Params: report.Params("live", live), PerSample: per, Burst: burst, Settle: draw, Allocs: true,
 			Against: []*measure.Baseline{measure.Memcpy(report.MemcpyHot, 4096, make([]byte, 4096))}, Peers: allocatorPeers(live),
 			Do: p.run,
 		}

@@ -32,7 +32,7 @@ func measureArguments(ctx context.Context, s *session) error {
 		values := make([]uint32, shape.common)
 		bytes := 4 * (shape.args*s.dev.Queue(0).Workers().Size() + shape.common*len(prog.Kernels))
 		job := &measure.Job{
-			Name: "set_all", Params: []report.Param{report.NewParam("shape", shape.name)}, PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(shape),
+			Name: "set_all", Params: report.Params("shape", shape.name), PerSample: 4, Burst: 8, Allocs: true, Peers: argumentPeers(shape),
 			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
 			Do: func(_ context.Context, n int) error {
 				for range n {
@@ -83,16 +83,11 @@ func measurePatching(ctx context.Context, s *session) error {
 		}
 		v := uint32(0)
 		job := &measure.Job{
-			Name: "set_replay", Params: []report.Param{report.NewParam("cores", cores.Size())}, PerSample: 4, Burst: 4, Settle: s.finish, Allocs: true,
-			Do: func(ctx context.Context, n int) error {
-				for range n {
-					v++
-					if err := errors.Join(t.Set("n", v), t.Replay(ctx)); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
+			Name: "set_replay", Params: report.Params("cores", cores.Size()), PerSample: 4, Burst: 4, Settle: s.finish, Allocs: true,
+			Do: measure.Repeat(func(ctx context.Context) error {
+				v++
+				return errors.Join(t.Set("n", v), t.Replay(ctx))
+			}),
 		}
 		if err := s.measure(ctx, "patching", job); err != nil {
 			return fmt.Errorf("%d cores: %w", cores.Size(), err)
@@ -110,29 +105,16 @@ func measureEvents(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		a, b := s.dev.Queue(0), s.dev.Queue(1)
 		there, back := s.dev.NewEvent("there"), s.dev.NewEvent("back")
-		record := func(ctx context.Context, n int) error {
-			for range n {
-				if err := a.Record(ctx, there); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+		record := measure.Repeat(func(ctx context.Context) error { return a.Record(ctx, there) })
 		if err := s.measure(ctx, "events", &measure.Job{Name: "record", PerSample: 8, Burst: 8, Do: record, Settle: s.finish, Allocs: true}); err != nil {
 			return err
 		}
-		wait := func(ctx context.Context) error { return there.Wait(ctx) }
-		if err := s.measure(ctx, "events", jobToEnd("record_to_host", nil, 8, record, wait)); err != nil {
+		if err := s.measure(ctx, "events", jobToEnd("record_to_host", nil, 8, record, there.Wait)); err != nil {
 			return err
 		}
-		handOver := func(ctx context.Context, n int) error {
-			for range n {
-				if err := errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
+		handOver := measure.Repeat(func(ctx context.Context) error {
+			return errors.Join(a.Record(ctx, there), b.WaitEvent(ctx, there), b.Record(ctx, back), a.WaitEvent(ctx, back))
+		})
 		return s.measure(ctx, "events", jobToEnd("there_and_back", nil, 8, handOver, s.finish))
 	}, reprise.WithQueues(2))
 }

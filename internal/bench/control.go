@@ -95,7 +95,7 @@ func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
 	if err != nil {
 		return err
 	}
-	params := []report.Param{report.NewParam("body", b.name)}
+	params := report.Params("body", b.name)
 	measure := func(name string, t *reprise.Trace, replays int) (*report.Figure, error) {
 		job := p.job(name, params, 1, func(ctx context.Context) error { return replay(t)(ctx, replays) })
 		whole := job.Sample

@@ -87,11 +87,8 @@ func (w workload) load(ctx context.Context, d *reprise.Device) (*reprise.Executa
 	if w.add {
 		buffer(in, 2)
 		buffer(out, 2)
-		kernel(
-			kernels.CopyReader,
-			chip.BRISC,
-			func(first, pages, page uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} },
-		)
+		kernel(kernels.CopyReader, chip.BRISC,
+			func(first, pages, page uint32) []uint32 { return []uint32{addresses[0], first, pages, page, in} })
 		kernel(kernels.Add, chip.TRISC1, func(_, pages, _ uint32) []uint32 { return []uint32{in, out, pages, 1} })
 		kernel(kernels.CopyWriter, chip.NCRISC, func(first, pages, page uint32) []uint32 {
 			return []uint32{addresses[1], first, pages,

@@ -28,7 +28,7 @@ func measureEmulator(ctx context.Context, s *session) error {
 		}
 		for _, workers := range []int{1, 2, d.Queue(0).Workers().Size()} {
 			w := workload{workers: workers, pages: instructionPages / workers, page: 4 << 10, add: true}
-			if err := s.measureWork(ctx, chips, w, executed, []report.Param{report.NewParam("workers", workers)}); err != nil {
+			if err := s.measureWork(ctx, chips, w, executed, report.Params("workers", workers)); err != nil {
 				return err
 			}
 		}
@@ -46,7 +46,7 @@ func measureEmulator(ctx context.Context, s *session) error {
 		if err := s.emulate(ctx, n, func(chips []emulated) error {
 			workers := chips[0].Queue(0).Workers().Size()
 			w := workload{workers: workers, pages: instructionPages / workers, page: 4 << 10, add: true}
-			return s.measureWork(ctx, chips, w, executed, []report.Param{report.NewParam("chips", n)})
+			return s.measureWork(ctx, chips, w, executed, report.Params("chips", n))
 		}); err != nil {
 			return err
 		}
@@ -72,18 +72,12 @@ var (
 func (s *session) measurePages(ctx context.Context, chips []emulated, page int) error {
 	workers := chips[0].Queue(0).Workers().Size()
 	w := workload{workers: workers, pages: (4 << 20) / (workers * max(page, 1024)), page: page}
-	return s.measureWork(ctx, chips, w, bytesMoved, []report.Param{report.NewParam("page", page)}, measure.MemcpyPages(page))
+	return s.measureWork(ctx, chips, w, bytesMoved, report.Params("page", page), measure.MemcpyPages(page))
 }
 
 // measureWork measures what one of what is counted takes while all chips do the same work.
-func (s *session) measureWork(
-	ctx context.Context,
-	chips []emulated,
-	w workload,
-	of counter,
-	params []report.Param,
-	against ...*measure.Baseline,
-) error {
+func (s *session) measureWork(ctx context.Context, chips []emulated, w workload, of counter, params []report.Param,
+	against ...*measure.Baseline) error {
 	all := make([]*reprise.Executable, len(chips))
 	for i, c := range chips {
 		var err error
@@ -126,7 +120,7 @@ func (s *session) measureWork(
 			continue
 		}
 		err = errors.Join(err, s.measure(ctx, "emulator", &measure.Job{
-			Name: of.name + t.suffix, Params: params, PerSample: 1, Burst: 1, Unit: of.unit, Against: against,
+			Name: of.name + t.suffix, Params: params, Unit: of.unit, Against: against,
 			Sample: func(ctx context.Context) (float64, error) {
 				before, begun := count(), time.Now()
 				start, _ := t.now()
@@ -155,7 +149,7 @@ func (s *session) measureIdle(ctx context.Context) error {
 	return s.measure(
 		ctx,
 		"emulator",
-		&measure.Job{Name: "idle_millisecond", PerSample: 1, Burst: 1, Sample: func(context.Context) (float64, error) {
+		&measure.Job{Name: "idle_millisecond", Sample: func(context.Context) (float64, error) {
 			before, _ := measure.ProcessTime()
 			time.Sleep(milliseconds * time.Millisecond)
 			after, _ := measure.ProcessTime()

@@ -29,15 +29,8 @@ func TestEmulatorWork(t *testing.T) {
 			for _, workers := range []int{1, 2, 0} {
 				w := workload{workers: workers, page: 4 << 10, add: add}
 				each := emulatorWork(t, arch, &w)
-				fmt.Fprintf(
-					&out,
-					"%-10s %8d %12.1f %10.1f %10.0f\n",
-					map[bool]string{false: "copy", true: "copy, add"}[add],
-					w.workers,
-					each[0],
-					each[1],
-					each[2],
-				)
+				fmt.Fprintf(&out, "%-10s %8d %12.1f %10.1f %10.0f\n", map[bool]string{false: "copy", true: "copy, add"}[add], w.workers,
+					each[0], each[1], each[2])
 			}
 		}
 	}

@@ -14,24 +14,23 @@ func (s *session) executed(ctx context.Context, x *reprise.Executable, now func(
 	const short, long = 32, 64
 	var n [3][3]float64
 	for i, programs := range []int{1, short, long} {
-		t, err := s.record(ctx, x, programs)
+		err := s.recorded(ctx, x, programs, func(t *reprise.Trace) error {
+			var before [3]uint64
+			for range 2 { // the second time all is warm
+				if err := s.finish(ctx); err != nil {
+					return err
+				}
+				before = now()
+				if err := t.Replay(ctx); err != nil {
+					return err
+				}
+			}
+			for k, v := range now() {
+				n[i][k] = float64(v - before[k])
+			}
+			return nil
+		})
 		if err != nil {
-			return each, one, err
-		}
-		var before [3]uint64
-		for range 2 { // the second time all is warm
-			if err := s.finish(ctx); err != nil {
-				return each, one, err
-			}
-			before = now()
-			if err := t.Replay(ctx); err != nil {
-				return each, one, err
-			}
-		}
-		for k, v := range now() {
-			n[i][k] = float64(v - before[k])
-		}
-		if err := t.Release(ctx); err != nil {
 			return each, one, err
 		}
 	}

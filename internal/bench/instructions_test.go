@@ -39,17 +39,8 @@ func TestInstructions(t *testing.T) {
 			"dispatch", "subordinate")
 		for _, p := range timed {
 			each, one := instructions(t, arch, chip.Harvesting{}, p)
-			fmt.Fprintf(
-				&out,
-				"%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n",
-				p.name,
-				each[0],
-				each[1],
-				each[2],
-				one[0],
-				one[1],
-				one[2],
-			)
+			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1],
+				one[2])
 		}
 	}
 	unchanged(t, "instructions.txt", out.String())

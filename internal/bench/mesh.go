@@ -56,13 +56,8 @@ func chips(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 // withFar opens the cards with as many remote chips, which have no PCI interface.
 func withFar(ctx context.Context, m mesh.Machine) (*mesh.Mesh, error) {
 	n := len(m)
-	return mesh.Open(
-		ctx,
-		m,
-		mesh.Shape{2, n},
-		mesh.OrShape(mesh.Shape{1, 2 * n}),
-		mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})),
-	)
+	return mesh.Open(ctx, m, mesh.Shape{2, n}, mesh.OrShape(mesh.Shape{1, 2 * n}),
+		mesh.WithDevice(reprise.WithQueueWorkers(0, chip.Range{})))
 }
 
 func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
@@ -74,7 +69,7 @@ func (s *session) openMesh(ctx context.Context, m mesh.Machine) error {
 		return err
 	}
 	err := s.measure(ctx, "mesh", &measure.Job{
-		Name: "open", Params: []report.Param{report.NewParam("chips", len(m))}, PerSample: 1, Burst: 1, Settle: closeLast,
+		Name: "open", Params: report.Params("chips", len(m)), Settle: closeLast,
 		Sample: func(ctx context.Context) (float64, error) {
 			start := time.Now()
 			var err error
@@ -109,7 +104,7 @@ func (s *session) replayMesh(ctx context.Context, m *mesh.Mesh, params ...report
 		return fmt.Errorf("equal chips have %d streams of commands", n)
 	}
 	return s.measure(ctx, "mesh", &measure.Job{
-		Name: "replay for each chip", Params: params, PerSample: 1, Burst: 4, Settle: m.Queue(0).Wait,
+		Name: "replay for each chip", Params: params, Burst: 4, Settle: m.Queue(0).Wait,
 		Sample: func(ctx context.Context) (float64, error) {
 			start := time.Now()
 			for range replays {

@@ -65,11 +65,8 @@ func (s *session) measureOperations(ctx context.Context, b *opsBench) (err error
 	long := false
 	for _, n := range []int{128, 256, 512, 1024} {
 		if long {
-			s.leaveOut(
-				"ops",
-				fmt.Sprintf(", a product of %d on %s", n, b.dev.Name()),
-				fmt.Sprintf("a smaller one took more than %v", longRun),
-			)
+			s.leaveOut("ops", fmt.Sprintf(", a product of %d on %s", n, b.dev.Name()),
+				fmt.Sprintf("a smaller one took more than %v", longRun))
 			continue
 		}
 		if long, err = b.matmul(ctx, n); err != nil {

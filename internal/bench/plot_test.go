@@ -27,7 +27,7 @@ func TestPlot(t *testing.T) {
 	s.End()
 	figure := func(programs int) *report.Figure {
 		f := &report.Figure{
-			Family: "replay", Name: "submit", Params: []report.Param{report.NewParam("programs", programs)}, Peers: replayPeers(),
+			Family: "replay", Name: "submit", Params: report.Params("programs", programs), Peers: replayPeers(),
 			Ratios: []report.Ratio{{To: report.MemcpySame, Ns: 10, Value: 3.1}, {To: report.NonTemporal, Ns: 4, Value: 8}},
 		}
 		s.Fill(f)

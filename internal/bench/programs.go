@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/internal/bench/measure"
@@ -11,80 +12,53 @@ import (
 // measureEnqueue measures putting a loaded program into the queue, and the round trip until it has ended.
 func measureEnqueue(ctx context.Context, s *session) error {
 	q := s.dev.Queue(0)
-	for _, shape := range []shape{common, worst} {
-		x, err := s.load(ctx, shape)
-		if err != nil {
-			return err
-		}
-		run := func(ctx context.Context, n int) error {
-			for range n {
-				if err := q.Run(ctx, x); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		params := []report.Param{report.NewParam("shape", shape.name)}
+	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
+		run := measure.Repeat(func(ctx context.Context) error { return q.Run(ctx, x) })
+		params, c := report.Params("shape", p.name), x.Commands()
 		job := &measure.Job{
-			Name: "run", Params: params, Do: run, PerSample: 8, Burst: 8, Settle: s.finish,
-			Against: []*measure.Baseline{
-				measure.MemcpySame(x.Commands().Bytes, 8),
-			}, Bytes: float64(x.Commands().Bytes), Commands: float64(x.Commands().Count),
-			Allocs: true,
-			Peers:  enqueuePeers(shape),
+			Name: "run", Params: params, Do: run, PerSample: 8, Burst: 8, Settle: s.finish, Allocs: true, Peers: enqueuePeers(p),
+			Against: []*measure.Baseline{measure.MemcpySame(c.Bytes, 8)}, Bytes: float64(c.Bytes), Commands: float64(c.Count),
 		}
 		if err := s.measure(ctx, "enqueue", job); err != nil {
 			return err
 		}
-		if err := s.measure(ctx, "enqueue", jobToEnd("run_to_end", params, 4, run, s.finish)); err != nil {
-			return err
-		}
-		if err := x.Release(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+		return s.measure(ctx, "enqueue", jobToEnd("run_to_end", params, 4, run, s.finish))
+	})
 }
 
 // measureCapture measures recording a trace of one program and putting the write to DRAM into the queue. Releasing the
 // traces waits for the device and isn't part of it.
 func measureCapture(ctx context.Context, s *session) error {
-	for _, shape := range []shape{common, worst} {
-		x, err := s.load(ctx, shape)
-		if err != nil {
-			return err
-		}
+	return s.shapes(ctx, func(p shape, x *reprise.Executable) error {
 		var traces []*reprise.Trace
 		q, one := s.dev.Queue(0), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) }
-		job := &measure.Job{
-			Name: "capture", Params: []report.Param{report.NewParam("shape", shape.name)}, PerSample: 4, Burst: 4,
-			Against: []*measure.Baseline{
-				measure.MemcpySame(x.Commands().Bytes, 4),
-			}, Bytes: float64(x.Commands().Bytes), Peers: capturePeers(shape), Allocs: true,
-			Do: func(ctx context.Context, n int) error {
-				for range n {
-					t, err := q.Capture(ctx, "capture", one)
-					if err != nil {
-						return err
-					}
+		bytes := x.Commands().Bytes
+		return s.measure(ctx, "capture", &measure.Job{
+			Name: "capture", Params: report.Params("shape", p.name), PerSample: 4, Burst: 4, Peers: capturePeers(p), Allocs: true,
+			Against: []*measure.Baseline{measure.MemcpySame(bytes, 4)}, Bytes: float64(bytes),
+			Do: measure.Repeat(func(ctx context.Context) error {
+				t, err := q.Capture(ctx, "capture", one)
+				if err == nil {
 					traces = append(traces, t)
 				}
-				return nil
-			},
+				return err
+			}),
 			Settle: func(ctx context.Context) error {
+				var errs []error
 				for _, t := range traces {
-					if err := t.Release(ctx); err != nil {
-						return err
-					}
+					errs = append(errs, t.Release(ctx))
 				}
 				traces = traces[:0]
-				return nil
+				return errors.Join(errs...)
 			},
-		}
-		if err := s.measure(ctx, "capture", job); err != nil {
-			return err
-		}
-		if err := x.Release(ctx); err != nil {
+		})
+	})
+}
+
+// shapes loads programs of the common and of the worst shape, one after the other, for what do measures.
+func (s *session) shapes(ctx context.Context, do func(shape, *reprise.Executable) error) error {
+	for _, p := range []shape{common, worst} {
+		if err := s.loaded(ctx, p, func(x *reprise.Executable) error { return do(p, x) }); err != nil {
 			return err
 		}
 	}
@@ -93,17 +67,12 @@ func measureCapture(ctx context.Context, s *session) error {
 
 // measureOpen measures opening and closing the device, firmware and queues included.
 func measureOpen(ctx context.Context, s *session) error {
-	return s.measure(ctx, "open", &measure.Job{Name: "open_close", PerSample: 1, Burst: 1, Do: func(ctx context.Context, n int) error {
-		for range n {
-			d, err := reprise.Open(ctx, s.config.Target, s.config.Options...)
-			if err != nil {
-				return err
-			}
-			s.report.Arch = d.Arch().String()
-			if err := d.Close(ctx); err != nil {
-				return err
-			}
+	return s.measure(ctx, "open", &measure.Job{Name: "open_close", Do: measure.Repeat(func(ctx context.Context) error {
+		d, err := reprise.Open(ctx, s.config.Target, s.config.Options...)
+		if err != nil {
+			return err
 		}
-		return nil
-	}})
+		s.report.Arch = d.Arch().String()
+		return d.Close(ctx)
+	})})
 }

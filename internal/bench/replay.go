@@ -50,32 +50,25 @@ func (s *session) countInstructions(ctx context.Context) error {
 		return nil
 	}
 	return s.open(ctx, s.config.CountTarget, func() error {
-		x, err := s.load(ctx, common)
-		if err != nil {
-			return err
-		}
-		const more = 32 // a whole number of rounds of launch messages
-		var retired [2]uint64
-		for i := range retired {
-			t, err := s.record(ctx, x, (i+1)*more)
-			if err != nil {
-				return err
+		return s.loaded(ctx, common, func(x *reprise.Executable) error {
+			const more = 32 // a whole number of rounds of launch messages
+			var retired [2]uint64
+			for i := range retired {
+				if err := s.recorded(ctx, x, (i+1)*more, func(t *reprise.Trace) error {
+					if err := s.finish(ctx); err != nil {
+						return err
+					}
+					before := s.config.Retired()
+					err := errors.Join(t.Replay(ctx), s.finish(ctx))
+					retired[i] = s.config.Retired() - before
+					return err
+				}); err != nil {
+					return err
+				}
 			}
-			if err := s.finish(ctx); err != nil {
-				return err
-			}
-			before := s.config.Retired()
-			if err := errors.Join(t.Replay(ctx), s.finish(ctx)); err != nil {
-				return err
-			}
-			retired[i] = s.config.Retired() - before
-			if err := t.Release(ctx); err != nil {
-				return err
-			}
-		}
-		each := float64(retired[1]-retired[0]) / more
-		s.report.InstructionsPerProgram = &each
-		return x.Release(ctx)
+			s.report.InstructionsPerProgram = new(float64(retired[1]-retired[0]) / more)
+			return nil
+		})
 	}, nil)
 }
 
@@ -93,23 +86,14 @@ func (s *session) drawReplays(ctx context.Context, t *reprise.Trace, programs in
 
 // replays measures something of a trace of each length.
 func (s *session) replays(ctx context.Context, measure func(context.Context, *reprise.Trace, int) error) error {
-	x, err := s.load(ctx, common)
-	if err != nil {
-		return err
-	}
-	for _, n := range s.config.Programs {
-		t, err := s.record(ctx, x, n)
-		if err == nil {
-			err = measure(ctx, t, n)
+	return s.loaded(ctx, common, func(x *reprise.Executable) error {
+		for _, n := range s.config.Programs {
+			if err := s.recorded(ctx, x, n, func(t *reprise.Trace) error { return measure(ctx, t, n) }); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if err := t.Release(ctx); err != nil {
-			return err
-		}
-	}
-	return x.Release(ctx)
+		return nil
+	})
 }
 
 func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs int) error {
@@ -121,7 +105,7 @@ func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs i
 	part := t.Parts()[0]
 	bytes := part.ReplayBytes
 	job := &measure.Job{
-		Name: "submit", Params: []report.Param{report.NewParam("programs", programs)}, Do: replay(t), PerSample: per, Burst: burst, Settle: s.finish,
+		Name: "submit", Params: report.Params("programs", programs), Do: replay(t), PerSample: per, Burst: burst, Settle: s.finish,
 		Against: []*measure.Baseline{
 			measure.MemcpySame(bytes, per),
 		}, Bytes: float64(bytes), Commands: float64(part.ReplayCommands), Allocs: true,
@@ -142,7 +126,7 @@ func (s *session) submitReplay(ctx context.Context, t *reprise.Trace, programs i
 
 func (s *session) replayToEnd(ctx context.Context, t *reprise.Trace, programs int) error {
 	burst := max(1, min(4, 32/programs))
-	return s.measure(ctx, "replay", jobToEnd("to_end", []report.Param{report.NewParam("programs", programs)}, burst, replay(t), s.finish))
+	return s.measure(ctx, "replay", jobToEnd("to_end", report.Params("programs", programs), burst, replay(t), s.finish))
 }
 
 // summarizeReplay takes a figure for the summary.

@@ -29,7 +29,7 @@ func (s *session) programTimes(ctx context.Context, t *reprise.Trace, programs i
 	}
 	var times []dispatch.ProgramTime // of the last replay, that aren't samples yet
 	return s.measure(ctx, "replay", &measure.Job{
-		Name: "device_program", Params: []report.Param{report.NewParam("programs", programs)}, PerSample: 1, Burst: min(max(programs, 4), 64),
+		Name: "device_program", Params: report.Params("programs", programs), Burst: min(max(programs, 4), 64),
 		Sample: func(ctx context.Context) (float64, error) {
 			if len(times) == 0 {
 				if times, err = s.replayed(ctx, t, read, programs); err != nil {

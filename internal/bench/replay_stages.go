@@ -27,12 +27,12 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 			return err
 		}
 	}
-	params, burst := []report.Param{report.NewParam("programs", programs)}, max(1, min(4, 32/programs))
+	params, burst := report.Params("programs", programs), max(1, min(4, 32/programs))
 	if err := s.measure(ctx, "replay", p.job("device", params, burst, t.Replay)); err != nil {
 		return err
 	}
 	if programs <= 32 {
-		err := s.measure(ctx, "replay", &measure.Job{Name: "program", Params: params, PerSample: 1, Burst: burst,
+		err := s.measure(ctx, "replay", &measure.Job{Name: "program", Params: params, Burst: burst,
 			Sample: func(ctx context.Context) (float64, error) {
 				times, err := t.Debug().Times(ctx)
 				if err != nil {
@@ -65,7 +65,7 @@ func (s *session) replayStages(ctx context.Context, t *reprise.Trace, programs i
 		{"to_start", func(called, from, _, _ time.Time) time.Duration { return from.Sub(called) }},
 		{"to_awake", func(_, _, to, known time.Time) time.Duration { return known.Sub(to) }},
 	} {
-		err := s.measure(ctx, "replay", &measure.Job{Name: j.name, Params: params, PerSample: 1, Burst: burst, Settle: s.finish,
+		err := s.measure(ctx, "replay", &measure.Job{Name: j.name, Params: params, Burst: burst, Settle: s.finish,
 			Sample: func(ctx context.Context) (float64, error) {
 				called := time.Now()
 				from, to, err := p.around(ctx, t.Replay)

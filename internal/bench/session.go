@@ -102,6 +102,18 @@ func (s *session) record(ctx context.Context, x *reprise.Executable, programs in
 	})
 }
 
+// recorded records a program several times for what do measures.
+func (s *session) recorded(ctx context.Context, x *reprise.Executable, programs int, do func(*reprise.Trace) error) error {
+	t, err := s.record(ctx, x, programs)
+	if err == nil {
+		err = do(t)
+	}
+	if err != nil {
+		return err
+	}
+	return t.Release(ctx)
+}
+
 func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
 	return func(ctx context.Context, n int) error {
 		for range n {
@@ -114,32 +126,15 @@ func replay(t *reprise.Trace) func(ctx context.Context, n int) error {
 }
 
 // jobToEnd measures an operation until its results are in memory and the waiter knows.
-func jobToEnd(
-	name string,
-	params []report.Param,
-	burst int,
-	op func(context.Context, int) error,
-	finish func(context.Context) error,
-) *measure.Job {
-	return &measure.Job{
-		Name:      name,
-		Params:    params,
-		PerSample: 1,
-		Burst:     burst,
-		Submit:    op,
-		Finish:    finish,
-		Do: func(ctx context.Context, n int) error {
-			for range n {
-				if err := op(ctx, 1); err != nil {
-					return err
-				}
-				if err := finish(ctx); err != nil {
-					return err
-				}
+func jobToEnd(name string, params []report.Param, burst int, op func(context.Context, int) error,
+	finish func(context.Context) error) *measure.Job {
+	return &measure.Job{Name: name, Params: params, Burst: burst, Submit: op, Finish: finish,
+		Do: measure.Repeat(func(ctx context.Context) error {
+			if err := op(ctx, 1); err != nil {
+				return err
 			}
-			return nil
-		},
-	}
+			return finish(ctx)
+		})}
 }
 
 // load makes and loads a program of the shape.
@@ -149,6 +144,18 @@ func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error
 		return nil, err
 	}
 	return s.dev.Load(ctx, prog)
+}
+
+// loaded loads a program of the shape for what do measures.
+func (s *session) loaded(ctx context.Context, p shape, do func(*reprise.Executable) error) error {
+	x, err := s.load(ctx, p)
+	if err == nil {
+		err = do(x)
+	}
+	if err != nil {
+		return err
+	}
+	return x.Release(ctx)
 }
 
 func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }

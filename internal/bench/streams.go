@@ -25,15 +25,15 @@ var streamSizes = []int{1216, 39936}
 // buffer through the queue is measured beside each.
 func measureStreams(ctx context.Context, s *session) error {
 	for _, p := range paces[:2] {
-		pace := report.NewParam("pace", p.name)
+		params := report.Params("bytes", streamWord, "pace", p.name)
 		err := s.with(ctx, func() error {
-			if err := s.roundTrip(ctx, pace); err != nil {
+			if err := s.roundTrip(ctx, params); err != nil {
 				return err
 			}
-			if err := s.toGoroutine(ctx, pace); err != nil {
+			if err := s.toGoroutine(ctx, params); err != nil {
 				return err
 			}
-			return s.readBeside(ctx, streamWord, 1, 16, pace)
+			return s.readBeside(ctx, streamWord, &measure.Job{Params: params, Burst: 16})
 		}, reprise.WithPace(p.spin, p.longest))
 		if errors.Is(err, dispatch.ErrRemoteChip) {
 			s.leaveOut("streams", "", err.Error())
@@ -46,12 +46,12 @@ func measureStreams(ctx context.Context, s *session) error {
 	return s.with(ctx, func() error {
 		for _, n := range streamSizes {
 			per := cmp.Or(s.config.iterations, streamBytes/n)
-			for _, measure := range []func(ctx context.Context, n, per int) error{s.toHost, s.toDevice} {
-				if err := measure(ctx, n, per); err != nil {
+			for _, d := range []stream.Direction{stream.ToHost, stream.ToDevice} {
+				if err := s.messages(ctx, d, n, per); err != nil {
 					return err
 				}
 			}
-			if err := s.readBeside(ctx, n, per, 1); err != nil {
+			if err := s.readBeside(ctx, n, &measure.Job{Params: report.Params("bytes", n), PerSample: per}); err != nil {
 				return err
 			}
 		}
@@ -81,9 +81,9 @@ func (s *session) streamKernel(name string) (*kernels.Image, error) {
 	return kernels.Load(file)
 }
 
-// streaming runs a kernel with streams on a core while measure runs; end makes the kernel end.
-func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, ss []*stream.Stream,
-	measure func() error, end func(context.Context) error) (err error) {
+// streaming measures a job while a kernel with streams runs on a core. The kernel ends when the first stream is closed.
+func (s *session) streaming(ctx context.Context, kernel string, n int, args func(room uint32) []uint32, job *measure.Job,
+	ss ...*stream.Stream) (err error) {
 	defer func() {
 		for _, t := range ss {
 			err = errors.Join(err, t.Release(ctx))
@@ -118,172 +118,104 @@ func (s *session) streaming(ctx context.Context, kernel string, n int, args func
 	if err := q.Run(ctx, x); err != nil {
 		return err
 	}
-	return errors.Join(measure(), end(ctx), q.Wait(ctx))
+	return errors.Join(s.measure(ctx, "streams", job), ss[0].Close(ctx), q.Wait(ctx))
 }
 
 func (s *session) newStream(d stream.Direction, name string) (*stream.Stream, error) {
 	return stream.New(s.dev, stream.Config{Name: name, Direction: d, Size: streamRing})
 }
 
-// pair makes a stream in each direction.
-func (s *session) pair(ctx context.Context) (in, out *stream.Stream, err error) {
+// pair makes a stream in each direction, and what sends a word there and back.
+func (s *session) pair(ctx context.Context) (in, out *stream.Stream, exchange func(context.Context, []byte) error, err error) {
 	if in, err = s.newStream(stream.ToDevice, "in"); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	if out, err = s.newStream(stream.ToHost, "out"); err != nil {
-		return nil, nil, errors.Join(err, in.Release(ctx))
+		return nil, nil, nil, errors.Join(err, in.Release(ctx))
 	}
-	return in, out, nil
+	return in, out, func(ctx context.Context, word []byte) error {
+		if err := in.Write(ctx, word); err != nil {
+			return err
+		}
+		_, err := out.Read(ctx, word)
+		return err
+	}, nil
 }
 
-func (s *session) roundTrip(ctx context.Context, pace report.Param) error {
-	in, out, err := s.pair(ctx)
+func (s *session) roundTrip(ctx context.Context, params []report.Param) error {
+	in, out, exchange, err := s.pair(ctx)
 	if err != nil {
 		return err
 	}
 	const n = 64
 	args := func(room uint32) []uint32 { return append(append(in.Args(), out.Args()...), room, n) }
 	word := make([]byte, streamWord)
-	return s.streaming(ctx, kernels.StreamEcho, n, args, []*stream.Stream{in, out}, func() error {
-		return s.measure(
-			ctx,
-			"streams",
-			&measure.Job{Name: "round_trip", Params: []report.Param{report.NewParam("bytes", len(word)), pace}, PerSample: 1, Burst: 16,
-				Do: func(ctx context.Context, n int) error {
-					for range n {
-						if err := in.Write(ctx, word); err != nil {
-							return err
-						}
-						if _, err := out.Read(ctx, word); err != nil {
-							return err
-						}
-					}
-					return nil
-				}},
-		)
-	}, in.Close)
+	job := &measure.Job{Name: "round_trip", Params: params, Burst: 16,
+		Do: measure.Repeat(func(ctx context.Context) error { return exchange(ctx, word) })}
+	return s.streaming(ctx, kernels.StreamEcho, n, args, job, in, out)
 }
 
 // toGoroutine measures from the instruction before a kernel's push of a word to the return of the read that waits for it. The word
 // is the low one of the tile's clock, whose time on the host lies between two readings of the queue's: on a card the two differ by
 // as much as the tiles left reset apart.
-func (s *session) toGoroutine(ctx context.Context, pace report.Param) error {
-	in, out, err := s.pair(ctx)
+func (s *session) toGoroutine(ctx context.Context, params []report.Param) error {
+	in, out, exchange, err := s.pair(ctx)
 	if err != nil {
 		return err
 	}
 	q, word := s.dev.Queue(0), make([]byte, streamWord)
 	args := func(uint32) []uint32 { return append(in.Args(), out.Args()...) }
-	return s.streaming(ctx, clockKernel, 64, args, []*stream.Stream{in, out}, func() error {
-		return s.measure(
-			ctx,
-			"streams",
-			&measure.Job{Name: "to_goroutine", Params: []report.Param{report.NewParam("bytes", len(word)), pace}, PerSample: 1, Burst: 16,
-				Sample: func(ctx context.Context) (float64, error) {
-					before, err := q.Clock()
-					if err != nil {
-						return 0, err
-					}
-					if err := in.Write(ctx, word); err != nil {
-						return 0, err
-					}
-					if _, err := out.Read(ctx, word); err != nil {
-						return 0, err
-					}
-					known := time.Now()
-					after, err := q.Clock()
-					if err != nil {
-						return 0, err
-					}
-					passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
-					pushed := before.Host.Add(
-						time.Duration(float64(passed) / float64(after.Cycles-before.Cycles) * float64(after.Host.Sub(before.Host))),
-					)
-					return float64(known.Sub(pushed)), nil
-				}},
-		)
-	}, in.Close)
+	job := &measure.Job{Name: "to_goroutine", Params: params, Burst: 16, Sample: func(ctx context.Context) (float64, error) {
+		before, err := q.Clock()
+		if err != nil {
+			return 0, err
+		}
+		if err := exchange(ctx, word); err != nil {
+			return 0, err
+		}
+		known := time.Now()
+		after, err := q.Clock()
+		if err != nil {
+			return 0, err
+		}
+		passed := int32(binary.LittleEndian.Uint32(word) - uint32(before.Cycles)) // since before
+		share := float64(passed) / float64(after.Cycles-before.Cycles)
+		pushed := before.Host.Add(time.Duration(share * float64(after.Host.Sub(before.Host))))
+		return float64(known.Sub(pushed)), nil
+	}}
+	return s.streaming(ctx, clockKernel, 64, args, job, in, out)
 }
 
-func (s *session) toHost(ctx context.Context, n, per int) error {
-	out, err := s.newStream(stream.ToHost, "out")
+// messages measures messages of n bytes in one direction.
+func (s *session) messages(ctx context.Context, d stream.Direction, n, per int) error {
+	p := make([]byte, n)
+	job := &measure.Job{Params: report.Params("bytes", n), PerSample: per, Bytes: float64(n)}
+	if d == stream.ToHost {
+		out, err := s.newStream(d, "out")
+		if err != nil {
+			return err
+		}
+		job.Name, job.Do = "to_host", measure.Repeat(func(ctx context.Context) error { _, err := out.Read(ctx, p); return err })
+		args := func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }
+		return s.streaming(ctx, kernels.StreamSource, n, args, job, out)
+	}
+	in, err := s.newStream(d, "in")
 	if err != nil {
 		return err
 	}
-	args := func(room uint32) []uint32 { return append(out.Args(), room, uint32(n), 1<<32-1, 0, 0) }
-	return s.streaming(ctx, kernels.StreamSource, n, args, []*stream.Stream{out}, func() error {
-		p := make([]byte, n)
-		return s.measure(
-			ctx,
-			"streams",
-			&measure.Job{Name: "to_host", Params: []report.Param{report.NewParam("bytes", n)}, PerSample: per, Burst: 1, Bytes: float64(n),
-				Do: func(ctx context.Context, n int) error {
-					for range n {
-						if _, err := out.Read(ctx, p); err != nil {
-							return err
-						}
-					}
-					return nil
-				}},
-		)
-	}, out.Close)
-}
-
-func (s *session) toDevice(ctx context.Context, n, per int) error {
-	in, err := s.newStream(stream.ToDevice, "in")
-	if err != nil {
-		return err
-	}
+	job.Name, job.Do = "to_device", measure.Repeat(func(ctx context.Context) error { return in.Write(ctx, p) })
 	args := func(room uint32) []uint32 { return append(in.Args(), room, uint32(n), room, 0) }
-	return s.streaming(ctx, kernels.StreamSink, n, args, []*stream.Stream{in}, func() error {
-		p := make([]byte, n)
-		return s.measure(
-			ctx,
-			"streams",
-			&measure.Job{
-				Name:      "to_device",
-				Params:    []report.Param{report.NewParam("bytes", n)},
-				PerSample: per,
-				Burst:     1,
-				Bytes:     float64(n),
-				Do: func(ctx context.Context, n int) error {
-					for range n {
-						if err := in.Write(ctx, p); err != nil {
-							return err
-						}
-					}
-					return nil
-				},
-			},
-		)
-	}, in.Close)
+	return s.streaming(ctx, kernels.StreamSink, n, args, job, in)
 }
 
 // readBeside measures reads of n bytes of a buffer.
-func (s *session) readBeside(ctx context.Context, n, per, burst int, params ...report.Param) error {
+func (s *session) readBeside(ctx context.Context, n int, job *measure.Job) error {
 	b, err := s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: n, Name: "read"})
 	if err != nil {
 		return err
 	}
 	q, p := s.dev.Queue(0), make([]byte, n)
-	err = s.measure(
-		ctx,
-		"streams",
-		&measure.Job{
-			Name:      "queue_read",
-			Params:    append([]report.Param{report.NewParam("bytes", n)}, params...),
-			PerSample: per,
-			Burst:     burst,
-			Bytes:     float64(n),
-			Do: func(ctx context.Context, n int) error {
-				for range n {
-					if err := q.Read(ctx, b, 0, p); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-		},
-	)
-	return errors.Join(err, b.Release())
+	job.Name, job.Bytes = "queue_read", float64(n)
+	job.Do = measure.Repeat(func(ctx context.Context) error { return q.Read(ctx, b, 0, p) })
+	return errors.Join(s.measure(ctx, "streams", job), b.Release())
 }

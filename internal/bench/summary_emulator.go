@@ -26,10 +26,8 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 			Goals:  []report.Quantity{report.InNs("", 1)},
 		}
 	}
-	rows := s.rows(
-		instruction("1 worker busy"), instruction("all workers busy"),
-		&report.SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []report.Quantity{report.InNs("", 3)}},
-	)
+	rows := s.rows(instruction("1 worker busy"), instruction("all workers busy"),
+		&report.SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []report.Quantity{report.InNs("", 3)}})
 	if s.config.Emulated == nil {
 		missing(rows, notEmulated)
 		return nil
@@ -44,7 +42,7 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 		works[1].workload = busyWorkers(chips[0].Queue(0).Workers().Size())
 		for i := range works {
 			w := &works[i]
-			params := []report.Param{report.NewParam("workers", w.workers)}
+			params := report.Params("workers", w.workers)
 			if err := s.measureWork(ctx, chips, w.workload, executed, params); err != nil {
 				return err
 			}
@@ -113,7 +111,7 @@ func (c emulated) count(ctx context.Context, w workload) (n uint64, err error) {
 // summarizePrograms measures replaying many programs on all workers, until they are done.
 func summarizePrograms(ctx context.Context, s *session) error {
 	const programs = 100
-	w := whole{"replay_to_end", []report.Param{report.NewParam("programs", programs)}, 0}
+	w := whole{"replay_to_end", report.Params("programs", programs), 0}
 	rows := s.rows(&report.SummaryRow{What: "replay 100 programs, all workers"})
 	err := s.inTurn(ctx, w, func(ctx context.Context) (func(context.Context) error, error) {
 		q := s.dev.Queue(0)
@@ -197,9 +195,9 @@ func (s *session) speedUp(ctx context.Context, row *report.SummaryRow, what stri
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		return elapsed(ctx)
 	}
-	w := whole{name: "all_processors", params: []report.Param{report.NewParam("work", what)}}
+	w := whole{name: "all_processors", params: report.Params("work", what)}
 	err := s.most(fewRounds, func() error {
-		return s.measure(ctx, Summarized, &measure.Job{Name: w.name, Params: w.params, PerSample: 1, Burst: 1,
+		return s.measure(ctx, Summarized, &measure.Job{Name: w.name, Params: w.params,
 			Sample: func(ctx context.Context) (float64, error) {
 				one, err := alone(ctx)
 				if err != nil {

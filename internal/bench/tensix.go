@@ -101,7 +101,7 @@ func (s *session) measureTile(ctx context.Context, op tileOperation, device stri
 	if err := w.check(ctx); err != nil {
 		return err
 	}
-	params := []report.Param{report.NewParam("op", op.name)}
+	params := report.Params("op", op.name)
 	if device != "" {
 		params = append(params, report.NewParam("device", device))
 	}
@@ -117,7 +117,7 @@ func (s *session) measureTile(ctx context.Context, op tileOperation, device stri
 			continue
 		}
 		err = errors.Join(err, s.measure(ctx, "tensix", &measure.Job{
-			Name: t.name, Params: params, PerSample: 1, Burst: 1, Unit: "tiles",
+			Name: t.name, Params: params, Unit: "tiles",
 			Sample: func(ctx context.Context) (float64, error) {
 				var took [2]time.Duration
 				for i, x := range []*reprise.Executable{w.few, w.more} {

@@ -35,11 +35,7 @@ func measureTransfer(ctx context.Context, s *session) error {
 		}
 		base := []*measure.Baseline{measure.MemcpySame(t.size, 1)}
 		for _, j := range s.transfers(b, h) {
-			j.Params = []report.Param{
-				report.NewParam("memory", t.kind.String()),
-				report.NewParam("bytes", t.size),
-				report.NewParam("page", t.page),
-			}
+			j.Params = report.Params("memory", t.kind.String(), "bytes", t.size, "page", t.page)
 			j.PerSample, j.Burst, j.Against, j.Bytes = 1, t.burst, base, float64(t.size)
 			if err := s.measure(ctx, "transfer", j); err != nil {
 				return err
@@ -83,14 +79,7 @@ func (s *session) transfers(b *reprise.Buffer, h *reprise.HostBuffer) []*measure
 			way{"read_pinned", func(ctx context.Context) error { return q.ReadTo(ctx, b, 0, h, 0, b.Size()) }})
 	}
 	for _, w := range ways {
-		jobs = append(jobs, &measure.Job{Name: w.name, Do: func(ctx context.Context, n int) error {
-			for range n {
-				if err := w.op(ctx); err != nil {
-					return err
-				}
-			}
-			return nil
-		}})
+		jobs = append(jobs, &measure.Job{Name: w.name, Do: measure.Repeat(w.op)})
 	}
 	return jobs
 }

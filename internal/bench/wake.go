@@ -47,11 +47,8 @@ var arrivals = []arrival{
 func measureWake(ctx context.Context, s *session) error {
 	arrivals := arrivals
 	if runtime.GOMAXPROCS(0) < 2 {
-		s.leaveOut(
-			"wake",
-			"/comes="+comesBusy.name,
-			"the waiter and the goroutine that is busy need a processor each, and the machine has one",
-		)
+		s.leaveOut("wake", "/comes="+comesBusy.name,
+			"the waiter and the goroutine that is busy need a processor each, and the machine has one")
 		arrivals = slices.DeleteFunc(slices.Clone(arrivals), func(a arrival) bool { return a.busy })
 	}
 	for _, p := range paces {
@@ -66,7 +63,7 @@ func measureWake(ctx context.Context, s *session) error {
 func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) error {
 	return s.with(ctx, func() error {
 		for _, a := range arrivals {
-			params := []report.Param{report.NewParam("pace", p.name), report.NewParam("comes", a.name)}
+			params := report.Params("pace", p.name, "comes", a.name)
 			late, busy := wakeJobs(s.runner.Clock, s.dev.Queue(0), params, a)
 			if err := s.measure(ctx, "wake", late); err != nil {
 				return err
@@ -105,8 +102,8 @@ func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arriva
 		others.Wait()
 		return late, err
 	}
-	late = &measure.Job{Name: "wait", Params: params, PerSample: 1, Burst: 8, Sample: wait}
-	busy = &measure.Job{Name: "processor", Params: params, PerSample: 1, Burst: 8, Sample: func(ctx context.Context) (float64, error) {
+	late = &measure.Job{Name: "wait", Params: params, Burst: 8, Sample: wait}
+	busy = &measure.Job{Name: "processor", Params: params, Burst: 8, Sample: func(ctx context.Context) (float64, error) {
 		before, _ := measure.ProcessTime()
 		_, err := wait(ctx)
 		after, _ := measure.ProcessTime()

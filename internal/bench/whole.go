@@ -105,7 +105,7 @@ func (s *session) measureWhole(ctx context.Context, w whole, runs ...*run) error
 	}
 	round, first := -s.runner.Warmup, runs[0]
 	f := w.figure("", first.device...)
-	err := s.measure(ctx, f.Family, &measure.Job{Name: f.Name, Params: f.Params, PerSample: 1, Burst: 1,
+	err := s.measure(ctx, f.Family, &measure.Job{Name: f.Name, Params: f.Params,
 		Sample: func(ctx context.Context) (ns float64, err error) {
 			for i, r := range runs {
 				if i > 0 && round >= fewestOfOther {
@@ -238,7 +238,7 @@ func (s *session) openOther(ctx context.Context, of work, then func(do func(cont
 }
 
 // params are of figures of that device.
-func (a *Against) params() []report.Param { return []report.Param{report.NewParam("device", a.Name)} }
+func (a *Against) params() []report.Param { return report.Params("device", a.Name) }
 
 // fillWhole gives a row what was measured of the target and of what it is compared with.
 func (s *session) fillWhole(row *report.SummaryRow, w whole) {

@@ -62,10 +62,8 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 		out.Kernels = append(out.Kernels, k)
 	}
 	for i := range p.cbs {
-		out.CircularBuffers = append(
-			out.CircularBuffers,
-			reprise.CircularBuffer{Index: i, Cores: []chip.Range{grid}, PageSize: 1024, Pages: 2},
-		)
+		out.CircularBuffers = append(out.CircularBuffers,
+			reprise.CircularBuffer{Index: i, Cores: []chip.Range{grid}, PageSize: 1024, Pages: 2})
 	}
 	for i := range p.semaphores {
 		out.Semaphores = append(out.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{grid}})

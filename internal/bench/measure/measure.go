@@ -2,6 +2,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -50,7 +51,7 @@ type Job struct {
 	Submit func(ctx context.Context, n int) error
 	Finish func(context.Context) error
 	// per is the number of operations in a sample, burst the number of samples in a round.
-	PerSample, Burst int
+	PerSample, Burst int // 0 means 1
 	// Settle brings the device to rest, between rounds and outside the time; nil if nothing is left over.
 	Settle func(context.Context) error
 	// Against are measured in every round as well.
@@ -60,6 +61,18 @@ type Job struct {
 	Allocs          bool    // count allocations of op
 	Peers           []report.Peer
 	Unit            string // what the figure's rate counts; "" for no rate
+}
+
+// Repeat makes a [Job.Do] of an operation. Operations that take less than a microsecond have a loop of their own.
+func Repeat(op func(context.Context) error) func(context.Context, int) error {
+	return func(ctx context.Context, n int) error {
+		for range n {
+			if err := op(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // Runner measures jobs.
@@ -73,6 +86,7 @@ type Runner struct {
 
 // Measure runs a job.
 func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
+	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
 	own := NewSeries()
 	bases := make([]*Series, len(j.Against))
 	ratios := make([][]float64, len(j.Against))

@@ -75,11 +75,8 @@ func findBPF() error {
 		Type: ebpf.RawTracepoint, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
 	})
 	if err != nil {
-		return fmt.Errorf(
-			"%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it",
-			ErrMissing,
-			err,
-		)
+		return fmt.Errorf("%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", ErrMissing,
+			err)
 	}
 	return p.Close()
 }

@@ -211,5 +211,6 @@ func WriteComparison(w io.Writer, changes []Change) error {
 		t.AppendRow(row)
 	}
 	right(t, 2, 5)
-	return render(w, t)
+	_, err := fmt.Fprintln(w, t.Render())
+	return err
 }

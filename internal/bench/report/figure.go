@@ -116,3 +116,12 @@ func Median(v []float64) float64 {
 
 // NewParam prints a value as a parameter.
 func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
+
+// Params prints values as parameters, each after its key.
+func Params(keysAndValues ...any) []Param {
+	var out []Param
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		out = append(out, NewParam(fmt.Sprint(keysAndValues[i]), keysAndValues[i+1]))
+	}
+	return out
+}

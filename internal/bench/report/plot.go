@@ -11,11 +11,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each baseline, ours beside those of
@@ -222,10 +223,7 @@ func plotBars(bars []bar) (*plot.Plot, error) {
 	var names plotter.XYLabels
 	for i, b := range bars {
 		at := float64(len(bars) - 1 - i)
-		names.XYs, names.Labels = append(
-			names.XYs,
-			plotter.XY{X: low, Y: at},
-		), append(
+		names.XYs, names.Labels = append(names.XYs, plotter.XY{X: low, Y: at}), append(
 			names.Labels,
 			fmt.Sprintf("%s: %.3g", b.name, b.value),
 		)

@@ -1,8 +1,8 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -10,7 +10,7 @@ import (
 )
 
 // writeSummary writes the summary as a table, with the sources of what is quoted below it.
-func (r *Report) writeSummary(w io.Writer) error {
+func (r *Report) writeSummary(b *bytes.Buffer) {
 	var notes []string
 	note := func(text string) string {
 		i := slices.Index(notes, text)
@@ -29,20 +29,13 @@ func (r *Report) writeSummary(w io.Writer) error {
 	for _, row := range r.Summary {
 		t.AppendRow(row.cells(note)[:columns])
 	}
-	if err := render(w, t); err != nil {
-		return err
-	}
+	fmt.Fprintln(b, t.Render())
 	for i, n := range notes {
-		if _, err := fmt.Fprintf(w, "[%d] %s\n", i+1, n); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "[%d] %s\n", i+1, n)
 	}
 	for i := range r.Refused {
-		if _, err := fmt.Fprintln(w, &r.Refused[i]); err != nil {
-			return err
-		}
+		fmt.Fprintln(b, &r.Refused[i])
 	}
-	return nil
 }
 
 // like returns what of the row another's quantity compares with: what has its name, or else the row's own; 0 for none.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,26 +13,17 @@ import (
 )
 
 // writeProbes writes what probes cost, which there aren't, and what they lost.
-func writeProbes(w io.Writer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) error {
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
+func writeProbes(b *bytes.Buffer, costs []probe.Cost, left []probe.LeftOut, lost probe.Lost) {
+	fmt.Fprintln(b)
 	for _, c := range costs {
-		if _, err := fmt.Fprintf(w, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "probe of %s: %s for each %s\n", c.Probe, duration(c.Ns), c.Event)
 	}
 	for _, l := range left {
-		if _, err := fmt.Fprintf(w, "left out: %s: %s\n", l.Probe, l.Why); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "left out: %s: %s\n", l.Probe, l.Why)
 	}
 	if lost.Any() {
-		if _, err := fmt.Fprintf(w, "LOST: %+v: the figures are too small by that much\n", lost); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "LOST: %+v: the figures are too small by that much\n", lost)
 	}
-	return nil
 }
 
 func newTable() table.Writer {
@@ -43,9 +35,11 @@ func newTable() table.Writer {
 	return t
 }
 
-// render writes a table: its own method for that drops errors.
-func render(w io.Writer, t table.Writer) error {
-	_, err := fmt.Fprintln(w, t.Render())
+// writeTo writes what print prints, at once.
+func writeTo(w io.Writer, print func(b *bytes.Buffer)) error {
+	var b bytes.Buffer
+	print(&b)
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
@@ -71,11 +65,16 @@ func count(n float64) string {
 	return fmt.Sprintf("%.3g", n)
 }
 
-func optional(v *float64) string {
+// known prints a value if it is known, or else a dash.
+func known(v *float64, print func(float64) string) string {
 	if v == nil {
 		return "-"
 	}
-	return strconv.FormatFloat(*v, 'f', -1, 64)
+	return print(*v)
+}
+
+func optional(v *float64) string {
+	return known(v, func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) })
 }
 
 // duration prints nanoseconds in the unit that suits them, to three digits.

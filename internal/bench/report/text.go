@@ -1,33 +1,32 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // WriteTable writes the report as tables.
-func (r *Report) WriteTable(w io.Writer) error {
+func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
+
+func (r *Report) print(b *bytes.Buffer) {
 	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
-	how := fmt.Sprintf(
-		"%d rounds after %d to warm up; reading the clock costs %s, taken off",
-		r.Rounds,
-		r.Warmup,
-		duration(r.TimerOverheadNs),
-	)
+	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
+		duration(r.TimerOverheadNs))
 	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
 		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
 	}
-	if _, err := fmt.Fprintf(w, "%s\n%s\n\n", head, how); err != nil {
-		return err
-	}
+	fmt.Fprintf(b, "%s\n%s\n\n", head, how)
 	if r.Summary != nil {
-		return r.writeSummary(w)
+		r.writeSummary(b)
+		return
 	}
 	t := newTable()
 	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
@@ -35,43 +34,28 @@ func (r *Report) WriteTable(w io.Writer) error {
 		t.AppendRow(table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
 	}
 	right(t, 2, 4)
-	if err := render(w, t); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
+	fmt.Fprintln(b, t.Render())
+	fmt.Fprintln(b)
 	if len(r.Figures) > 0 || len(r.Operations) == 0 {
-		if err := r.writeFigures(w); err != nil {
-			return err
-		}
+		r.writeFigures(b)
 	}
-	if err := r.writeOperations(w); err != nil {
-		return err
-	}
+	r.writeOperations(b)
 	for i := range r.Refused {
-		if _, err := fmt.Fprintln(w, &r.Refused[i]); err != nil {
-			return err
-		}
+		fmt.Fprintln(b, &r.Refused[i])
 	}
 	for _, l := range r.LeftOut {
-		if _, err := fmt.Fprintf(w, "%s: nothing to measure: %s\n", l.Family, l.Why); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "%s: nothing to measure: %s\n", l.Family, l.Why)
 	}
 	if r.Markers != nil {
-		if err := r.Markers.WriteTable(w); err != nil {
-			return err
-		}
+		r.Markers.print(b)
 	}
 	if r.Breakdown != nil {
-		return r.Breakdown.WriteTable(w)
+		r.Breakdown.print(b)
 	}
-	return nil
 }
 
 // writeFigures writes the figures as a table.
-func (r *Report) writeFigures(w io.Writer) error {
+func (r *Report) writeFigures(b *bytes.Buffer) {
 	t := newTable()
 	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
 	for _, f := range r.Figures {
@@ -81,13 +65,13 @@ func (r *Report) writeFigures(w io.Writer) error {
 		})
 	}
 	right(t, 2, 8)
-	return render(w, t)
+	fmt.Fprintln(b, t.Render())
 }
 
 // writeOperations writes what operations on tensors take, as a table.
-func (r *Report) writeOperations(w io.Writer) error {
+func (r *Report) writeOperations(b *bytes.Buffer) {
 	if len(r.Operations) == 0 {
-		return nil
+		return
 	}
 	t := newTable()
 	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
@@ -99,27 +83,17 @@ func (r *Report) writeOperations(w io.Writer) error {
 		}
 		row := table.Row{o.Name + " " + strings.Join(shape, " x "), cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
 		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
-			text := "-"
-			if v != nil {
-				text = count(*v)
-			}
-			row = append(row, text)
+			row = append(row, known(v, count))
 		}
-		share := "-"
-		if o.PeakShare != nil {
-			share = fmt.Sprintf("%.3g %%", 100**o.PeakShare)
-		}
-		row = append(row, share)
+		row = append(row, known(o.PeakShare, func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }))
 		if a := o.Alone; a != nil {
 			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
 		}
 		t.AppendRow(row)
 	}
 	right(t, 3, 11)
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
-	}
-	return render(w, t)
+	fmt.Fprintln(b)
+	fmt.Fprintln(b, t.Render())
 }
 
 // against says what the figure compares to, a line each.
@@ -159,40 +133,37 @@ func (f *Figure) WriteHistogram(w io.Writer) error {
 	}
 	low, high := f.Min, max(f.P999, f.Min+1e-3)
 	counts := make([]int64, lines+1)
-	for _, b := range h.Distribution() {
-		if b.Count == 0 {
+	for _, bar := range h.Distribution() {
+		if bar.Count == 0 {
 			continue
 		}
-		ns := float64(b.From) / UnitsPerNs
+		ns := float64(bar.From) / UnitsPerNs
 		i := int((ns - low) / (high - low) * lines)
-		counts[min(max(i, 0), lines)] += b.Count
+		counts[min(max(i, 0), lines)] += bar.Count
 	}
 	most := int64(1)
 	for _, c := range counts {
 		most = max(most, c)
 	}
-	if _, err := fmt.Fprintf(w, "%s: %d samples\n", f.ID(), f.Samples); err != nil {
-		return err
-	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %d samples\n", f.ID(), f.Samples)
 	for i, c := range counts {
 		from := "  beyond"
 		if i < lines {
 			from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
 		}
 		bar := strings.Repeat("█", int((c*width+most-1)/most))
-		if _, err := fmt.Fprintf(w, "  %10s %-*s %d\n", from, width, bar, c); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "  %10s %-*s %d\n", from, width, bar, c)
 	}
-	return nil
+	_, err = w.Write(b.Bytes())
+	return err
 }
 
 // WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line for each round.
 func (r *Report) WriteBenchmark(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
-		r.Host.Arch, r.Host.CPU, r.Device); err != nil {
-		return err
-	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
+		r.Host.Arch, r.Host.CPU, r.Device)
 	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
 		for _, ns := range f.Rounds {
 			line := fmt.Sprintf("Benchmark%s %d %.4g ns/op", benchName(f.ID()), f.PerSample, ns)
@@ -202,12 +173,11 @@ func (r *Report) WriteBenchmark(w io.Writer) error {
 			if f.Allocs != nil {
 				line += fmt.Sprintf(" %g allocs/op", *f.Allocs)
 			}
-			if _, err := fmt.Fprintln(w, line); err != nil {
-				return err
-			}
+			fmt.Fprintln(&b, line)
 		}
 	}
-	return nil
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 // benchName turns an identifier into a benchmark's name, which begins in upper case.

@@ -24,7 +24,7 @@ var (
 // findCard turns the user's name of a card into a target: its place or serial number, which stay when numbers change.
 func findCard(ctx context.Context, name string) (kmd.Target, error) {
 	wrong := func(why, hint string, err error) error {
-		return &cli.FlagError{Flag: "--device", Value: name, Why: why, Hint: hint, Err: err}
+		return cli.Wrong("--device", name, why, hint).By(err)
 	}
 	switch {
 	case pciAddress.MatchString(name), serial.MatchString(name):

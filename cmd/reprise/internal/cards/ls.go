@@ -39,10 +39,8 @@ func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 		return cli.PrintJSON(s.Out, out)
 	}
 	if len(l) == 0 {
-		_, err := fmt.Fprintln(
-			s.Out,
-			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole",
-		)
+		_, err := fmt.Fprintln(s.Out,
+			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:blackhole")
 		return err
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
@@ -54,10 +52,8 @@ func (c *LsCmd) Run(ctx context.Context, s cli.Streams) error {
 			grid = fmt.Sprintf("%dx%d", d.Workers.Width, d.Workers.Height)
 		}
 		fmt.Fprintln(w, strings.Join([]string{d.PCI, d.Node, cli.Dash(d.Board), cli.Dash(d.Arch), grid, cli.Dash(d.Firmware),
-			cli.Unit(
-				d.AICLK,
-				"%.0f MHz",
-			), cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders)}, "\t"))
+			cli.Unit(d.AICLK,
+				"%.0f MHz"), cli.Unit(d.Temperature, "%.0f C"), cli.Unit(d.Power, "%.0f W"), d.IOMMU, holderNames(d.Holders)}, "\t"))
 		if d.Problem != "" {
 			notes = append(notes, d.PCI+": "+d.Problem)
 		}

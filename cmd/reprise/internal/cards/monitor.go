@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"time"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/internal/usage"
@@ -33,13 +33,11 @@ func (MonitorCmd) Help() string {
 func (c *MonitorCmd) Validate() error {
 	const shortest = 50 * time.Millisecond
 	if c.Interval < shortest {
-		return &cli.FlagError{Flag: "--interval", Value: c.Interval.String(), Why: "that is too often",
-			Hint: fmt.Sprintf("give at least %v", shortest)}
+		return cli.Wrong("--interval", c.Interval, "that is too often", fmt.Sprintf("give at least %v", shortest))
 	}
 	if c.Listen != "" {
 		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-			return &cli.FlagError{Flag: "--listen", Value: c.Listen, Why: "it is no address",
-				Hint: "give HOST:PORT, or :PORT for all addresses of this machine", Err: err}
+			return cli.Wrong("--listen", c.Listen, "it is no address", "give HOST:PORT, or :PORT for all addresses of this machine").By(err)
 		}
 	}
 	return nil

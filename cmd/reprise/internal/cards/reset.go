@@ -81,13 +81,8 @@ func (r *resetJSON) text(d time.Duration) string {
 		lost = ", lost for " + holderNames(r.Losers)
 	}
 	if !r.Read {
-		return fmt.Sprintf(
-			"%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %s",
-			r.PCI,
-			r.Arch,
-			lost,
-			r.PCI,
-		)
+		return fmt.Sprintf("%s (%s): the driver waits for your reset%s; then: reprise reset --mode post --device %s", r.PCI, r.Arch, lost,
+			r.PCI)
 	}
 	return fmt.Sprintf("%s (%s): reset in %v and answering at %s%s", r.PCI, r.Arch, d.Round(time.Millisecond), r.Node, lost)
 }

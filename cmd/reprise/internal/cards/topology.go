@@ -167,10 +167,8 @@ func upLinks(g *topology.Graph, i int) int {
 
 func printGraph(s cli.Streams, g *topology.Graph) error {
 	if len(g.Chips) == 0 {
-		_, err := fmt.Fprintln(
-			s.Out,
-			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000",
-		)
+		_, err := fmt.Fprintln(s.Out,
+			"No Tenstorrent device has a node on this machine; reprise doctor says why. Without one: --device emu:t3000")
 		return err
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
@@ -184,16 +182,8 @@ func printGraph(s cli.Streams, g *topology.Graph) error {
 				to = append(to, fmt.Sprintf("%d (%d)", j, n))
 			}
 		}
-		fmt.Fprintf(
-			w,
-			"%d\t%s\t%s\t%s\t%d\t%s\n",
-			i,
-			c.Name,
-			cli.Dash(c.Serial),
-			cli.Dash(c.ASIC),
-			upLinks(g, i),
-			cli.Dash(strings.Join(to, ", ")),
-		)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%d\t%s\n", i, c.Name, cli.Dash(c.Serial), cli.Dash(c.ASIC), upLinks(g, i),
+			cli.Dash(strings.Join(to, ", ")))
 	}
 	if err := w.Flush(); err != nil {
 		return err

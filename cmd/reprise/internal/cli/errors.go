@@ -23,6 +23,17 @@ func (e *FlagError) Error() string {
 	return s
 }
 
+// Wrong says what is wrong with the value of a flag, and what to do.
+func Wrong(flag string, value any, why, hint string) *FlagError {
+	return &FlagError{flag, fmt.Sprint(value), why, hint, nil}
+}
+
+// By adds the cause.
+func (e *FlagError) By(err error) *FlagError {
+	e.Err = err
+	return e
+}
+
 func (e *FlagError) Unwrap() error { return e.Err }
 
 // OpenError says in the user's words why a device can't be opened. Errors that another choice of device doesn't help stay as

@@ -98,7 +98,7 @@ func (f *Unfinished) End(err error) error {
 func pass(ctx context.Context, flag, path string, write func(io.Writer) error) error {
 	f, err := Until(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	if err != nil {
-		return &FlagError{Flag: flag, Value: path, Why: "it can't be written: " + reason(err), Hint: "give the path of a file", Err: err}
+		return Wrong(flag, path, "it can't be written: "+reason(err), "give the path of a file").By(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
 	err = buffered(f, write)
@@ -163,8 +163,7 @@ func Creatable(flag, path string) error {
 
 // CannotMake is the error of a file that can't be created.
 func CannotMake(flag, path string, err error) error {
-	return &FlagError{Flag: flag, Value: path, Why: "no file can be made there: " + reason(err),
-		Hint: "give a path in a directory that can be written", Err: err}
+	return Wrong(flag, path, "no file can be made there: "+reason(err), "give a path in a directory that can be written").By(err)
 }
 
 // reason is an error of the system without the path, which the message has already.

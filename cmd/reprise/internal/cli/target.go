@@ -30,12 +30,7 @@ func ParseTarget(s string) (kmd.Target, error) {
 func ParseDevice(flag, s string) (*target.Device, error) {
 	d, err := ParseDevices(flag, s)
 	if err == nil && d.Several() {
-		return nil, &FlagError{
-			Flag:  flag,
-			Value: s,
-			Why:   "it names several device nodes, and the command takes one",
-			Hint:  "give one of them",
-		}
+		return nil, Wrong(flag, s, "it names several device nodes, and the command takes one", "give one of them")
 	}
 	return d, err
 }
@@ -49,7 +44,7 @@ func ParseDevices(flag, s string) (*target.Device, error) {
 	d, err := target.Parse(s, ttsim.Server(self, ServeCommand))
 	var wrong *target.Error
 	if errors.As(err, &wrong) {
-		return nil, &FlagError{Flag: flag, Value: s, Why: wrong.Why, Hint: wrong.Hint, Err: wrong.Err}
+		return nil, Wrong(flag, s, wrong.Why, wrong.Hint).By(wrong.Err)
 	}
 	return d, err
 }
@@ -63,7 +58,7 @@ func ParseMachine(flag, s string) (*target.Machine, error) {
 	m, err := target.ParseMachine(s, ttsim.Server(self, ServeCommand))
 	var wrong *target.Error
 	if errors.As(err, &wrong) {
-		return nil, &FlagError{Flag: flag, Value: s, Why: wrong.Why, Hint: wrong.Hint, Err: wrong.Err}
+		return nil, Wrong(flag, s, wrong.Why, wrong.Hint).By(wrong.Err)
 	}
 	return m, err
 }

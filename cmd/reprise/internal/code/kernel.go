@@ -77,23 +77,17 @@ func (c *kernelBuildCmd) compute(src kernels.Source) (kernels.ComputeSource, err
 	cs := kernels.ComputeSource{Source: src, Formats: map[int]kernels.Format{}, WideDst: c.WideDst, UnpackToDst: c.UnpackToDst}
 	var ok bool
 	if cs.Fidelity, ok = fidelity(c.Fidelity); !ok {
-		return cs, &cli.FlagError{Flag: "--fidelity", Value: c.Fidelity, Why: "unknown fidelity", Hint: "use lofi, hifi2, hifi3 or hifi4"}
+		return cs, cli.Wrong("--fidelity", c.Fidelity, "unknown fidelity", "use lofi, hifi2, hifi3 or hifi4")
 	}
 	for _, given := range c.Format {
 		cb, name, _ := strings.Cut(given, "=")
 		i, err := strconv.Atoi(cb)
 		if err != nil || i < 0 || i > 31 {
-			return cs, &cli.FlagError{
-				Flag:  "--format",
-				Value: given,
-				Why:   "no circular buffer",
-				Hint:  "give one and its format, such as 16=fp32",
-				Err:   err,
-			}
+			return cs, cli.Wrong("--format", given, "no circular buffer", "give one and its format, such as 16=fp32").By(err)
 		}
 		if cs.Formats[i], err = kernels.ParseFormat(name); err != nil {
-			return cs, &cli.FlagError{Flag: "--format", Value: given, Why: "unknown format",
-				Hint: "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8", Err: err}
+			return cs, cli.Wrong("--format", given, "unknown format", "use fp32, fp16, bf16, bfp8, bfp4, bfp2, int32, uint16 or int8").
+				By(err)
 		}
 	}
 	return cs, nil
@@ -111,12 +105,7 @@ func (c *kernelBuildCmd) Validate() error {
 	case !c.Compute && (len(compute.Formats) > 0 || compute.Fidelity != kernels.HiFi4 || c.WideDst || len(c.UnpackToDst) > 0):
 		return errors.New("--format, --fidelity, --wide-dst and --unpack-to-dst are for compute kernels: give --compute too")
 	case c.Compute && len(c.Processor) > 0:
-		return &cli.FlagError{
-			Flag:  "--processor",
-			Value: strings.Join(c.Processor, ","),
-			Why:   "compute kernels run on TRISC0, TRISC1 and TRISC2",
-			Hint:  "leave it out",
-		}
+		return cli.Wrong("--processor", strings.Join(c.Processor, ","), "compute kernels run on TRISC0, TRISC1 and TRISC2", "leave it out")
 	}
 	return nil
 }
@@ -135,18 +124,17 @@ func (c *kernelBuildCmd) source() (src kernels.Source, err error) {
 		Compiler:    c.Compiler,
 	}
 	if src.Arch, err = chip.ParseArch(c.Arch); err != nil {
-		return src, &cli.FlagError{Flag: "--arch", Value: c.Arch, Why: "unknown architecture", Hint: "use blackhole or wormhole", Err: err}
+		return src, cli.Wrong("--arch", c.Arch, "unknown architecture", "use blackhole or wormhole").By(err)
 	}
 	for _, name := range c.Processor {
 		p := cli.Processors(func(p chip.Processor) bool { return strings.EqualFold(name, p.String()) })
 		if len(p) == 0 {
-			return src, &cli.FlagError{Flag: "--processor", Value: name, Why: "there is no such processor",
-				Hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
+			return src, cli.Wrong("--processor", name, "there is no such processor", "use brisc, ncrisc, trisc0, trisc1 or trisc2")
 		}
 		src.Processors = append(src.Processors, p...)
 	}
 	if filepath.Clean(c.output()) == filepath.Clean(c.Source) {
-		return src, &cli.FlagError{Flag: "--output", Value: c.output(), Why: "it is the source", Hint: "give another name"}
+		return src, cli.Wrong("--output", c.output(), "it is the source", "give another name")
 	}
 	return src, nil
 }

@@ -43,8 +43,7 @@ func validPlaces(cores, processors []string) error {
 	}
 	for _, name := range processors {
 		if len(wantedProcessors([]string{name})) == 0 {
-			return &cli.FlagError{Flag: "--processor", Value: name, Why: "there is no such processor",
-				Hint: "use brisc, ncrisc, trisc0, trisc1 or trisc2"}
+			return cli.Wrong("--processor", name, "there is no such processor", "use brisc, ncrisc, trisc0, trisc1 or trisc2")
 		}
 	}
 	return nil
@@ -58,7 +57,7 @@ type coreStacks struct {
 // parseCore reads a logical coordinate.
 func parseCore(flag, s string) (c chip.Core, err error) {
 	if n, err := fmt.Sscanf(s, "%d-%d", &c.X, &c.Y); n != 2 || err != nil || c.String() == "" {
-		return c, &cli.FlagError{Flag: flag, Value: s, Why: "no logical coordinate", Hint: "give two numbers, such as 0-0"}
+		return c, cli.Wrong(flag, s, "no logical coordinate", "give two numbers, such as 0-0")
 	}
 	return c, nil
 }

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -110,12 +109,7 @@ func (e *mismatchError) Error() string {
 // Validate checks what can be checked without a device. Package kong calls it.
 func (c *Cmd) Validate() error {
 	if c.Batch < 1 {
-		return &cli.FlagError{
-			Flag:  "--batch",
-			Value: strconv.Itoa(c.Batch),
-			Why:   "a batch has at least one image",
-			Hint:  "give a positive number",
-		}
+		return cli.Wrong("--batch", c.Batch, "a batch has at least one image", "give a positive number")
 	}
 	if c.Links != "" {
 		if _, err := netip.ParsePrefix(c.Links); err != nil {
@@ -127,12 +121,7 @@ func (c *Cmd) Validate() error {
 		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record,
 			"--graph": c.Graph} {
 			if value != "" {
-				return &cli.FlagError{
-					Flag:  flag,
-					Value: value,
-					Why:   "it is for one chip",
-					Hint:  "give a --device of one chip, such as emu:blackhole",
-				}
+				return cli.Wrong(flag, value, "it is for one chip", "give a --device of one chip, such as emu:blackhole")
 			}
 		}
 		return nil

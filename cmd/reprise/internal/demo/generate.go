@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,12 +41,10 @@ type GenerateCmd struct {
 // Validate checks what can be checked without a device. Package kong calls it.
 func (c *GenerateCmd) Validate() error {
 	if c.Tokens < 1 || c.Tokens > maxTokens {
-		return &cli.FlagError{Flag: "--tokens", Value: strconv.Itoa(c.Tokens), Why: "it isn't a number of tokens",
-			Hint: fmt.Sprintf("give 1 to %d", maxTokens)}
+		return cli.Wrong("--tokens", c.Tokens, "it isn't a number of tokens", fmt.Sprintf("give 1 to %d", maxTokens))
 	}
 	if _, err := c.sampling().Start(); err != nil || c.Temperature == 0 {
-		return &cli.FlagError{Flag: "--temperature", Value: fmt.Sprint(c.Temperature), Why: "it isn't a temperature",
-			Hint: "give a number from 0.0625 to 16"}
+		return cli.Wrong("--temperature", c.Temperature, "it isn't a temperature", "give a number from 0.0625 to 16")
 	}
 	var err error
 	c.target, err = cli.ParseTarget(c.Device)

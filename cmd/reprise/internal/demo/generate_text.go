@@ -54,13 +54,8 @@ func (r *Generated) print(w io.Writer) error {
 	n := len(r.Words)
 	fmt.Fprintf(&b, "\n%s: %d words of %d tokens, seed %d, by a transformer of %s parameters, %d programs a token\n",
 		r.Device, n, r.Tokens, r.Seed, humanize.Comma(int64(r.Parameters)), r.Programs)
-	fmt.Fprintf(
-		&b,
-		"known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
-		r.Trained,
-		r.HeldBack,
-		100*r.HeldBackShare,
-	)
+	fmt.Fprintf(&b, "known     %d of them are in the list the network learned from, %d (%.1f %%) in the part that was held back\n",
+		r.Trained, r.HeldBack, 100*r.HeldBackShare)
 	fmt.Fprintf(&b, "checked   all tokens against the arithmetic of the engines on the host: %d mismatches\n\n", r.Mismatches)
 	fmt.Fprintf(&b, "%-10s %12s %14s %14s\n", "", "submissions", "commands", "tokens/s")
 	for _, g := range r.Runs {

@@ -43,12 +43,8 @@ func inputError(path string, err error) error {
 		case errors.Is(err, digits.ErrEmpty):
 			e.Hint = "give a file with at least one line"
 		default:
-			e.Hint = fmt.Sprintf(
-				"a line is %d pixels from 0 to %d and a label from 0 to %d, separated by commas",
-				digits.Pixels,
-				digits.MaxPixel,
-				digits.Classes-1,
-			)
+			e.Hint = fmt.Sprintf("a line is %d pixels from 0 to %d and a label from 0 to %d, separated by commas", digits.Pixels,
+				digits.MaxPixel, digits.Classes-1)
 		}
 	}
 	return e

@@ -223,11 +223,5 @@ func ownAddress(network string) (netip.Addr, error) {
 }
 
 func linksError(network, why string, err error) error {
-	return &cli.FlagError{
-		Flag:  "--links",
-		Value: network,
-		Why:   why,
-		Hint:  "give the network that the hosts share, such as 10.1.0.0/16",
-		Err:   err,
-	}
+	return cli.Wrong("--links", network, why, "give the network that the hosts share, such as 10.1.0.0/16").By(err)
 }

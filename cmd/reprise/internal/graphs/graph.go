@@ -120,7 +120,7 @@ type peakJSON struct {
 // Validate checks that a grid can have so many cores. Package kong calls it.
 func (c *graphPeakCmd) Validate() error {
 	if c.Cores != nil && *c.Cores < 1 {
-		return &cli.FlagError{Flag: "--cores", Value: fmt.Sprint(*c.Cores), Why: "pages need a core", Hint: "give 1 or more"}
+		return cli.Wrong("--cores", *c.Cores, "pages need a core", "give 1 or more")
 	}
 	return nil
 }
@@ -150,13 +150,8 @@ func (c *graphPeakCmd) Run(s cli.Streams) error {
 	if p.L1InBuffers > 0 {
 		fmt.Fprintf(w, "; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
 	}
-	fmt.Fprintf(
-		w,
-		"\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ",
-		p.Allocated,
-		p.DRAM,
-		p.CoreCircular,
-	)
+	fmt.Fprintf(w, "\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM,
+		p.CoreCircular)
 	if p.CoreDataflow+p.CoreScratch > 0 {
 		fmt.Fprintf(w, "dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
 	}
@@ -172,7 +167,7 @@ type graphDotCmd struct {
 // Validate checks the level. Package kong calls it.
 func (c *graphDotCmd) Validate() error {
 	if c.Level < 0 {
-		return &cli.FlagError{Flag: "--level", Value: fmt.Sprint(c.Level), Why: "levels count from 1", Hint: "give 1 or more"}
+		return cli.Wrong("--level", c.Level, "levels count from 1", "give 1 or more")
 	}
 	return nil
 }
@@ -229,17 +224,8 @@ func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, w := range sum.Warnings {
 		fmt.Fprintln(s.Err, "warning:", w)
 	}
-	_, err = fmt.Fprintf(
-		s.Out,
-		"%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n",
-		db,
-		sum.Files,
-		sum.Operations,
-		sum.Tensors,
-		sum.Buffers,
-		sum.Errors,
-		sum.Pages,
-	)
+	_, err = fmt.Fprintf(s.Out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files,
+		sum.Operations, sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
 	return err
 }
 

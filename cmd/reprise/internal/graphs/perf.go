@@ -25,10 +25,8 @@ func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	if len(r.Programs) == 0 {
-		return fmt.Errorf(
-			"%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends",
-			c.Report,
-		)
+		return fmt.Errorf("%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends",
+			c.Report)
 	}
 	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
 		return err

@@ -65,22 +65,12 @@ func (c *deviceCmd) Validate() error {
 		least int
 	}{{"--rounds", c.Rounds, 1}, {"--warmup", c.Warmup, 0}} {
 		if n.value < n.least {
-			return &cli.FlagError{
-				Flag:  n.flag,
-				Value: fmt.Sprint(n.value),
-				Why:   "there are too few",
-				Hint:  fmt.Sprintf("give at least %d", n.least),
-			}
+			return cli.Wrong(n.flag, n.value, "there are too few", fmt.Sprintf("give at least %d", n.least))
 		}
 	}
 	for _, n := range c.Programs {
 		if n < 1 {
-			return &cli.FlagError{
-				Flag:  "--programs",
-				Value: fmt.Sprint(n),
-				Why:   "a trace has at least one program",
-				Hint:  "give positive numbers",
-			}
+			return cli.Wrong("--programs", n, "a trace has at least one program", "give positive numbers")
 		}
 	}
 	if err := c.families(); err != nil {
@@ -121,24 +111,17 @@ func (c *deviceCmd) families() error {
 	}
 	for _, n := range c.Families {
 		if !slices.Contains(have, n) {
-			return &cli.FlagError{
-				Flag:  "FAMILY",
-				Value: n,
-				Why:   "there is no such family of measurements",
-				Hint:  "have " + strings.Join(have, ", "),
-			}
+			return cli.Wrong("FAMILY", n, "there is no such family of measurements", "have "+strings.Join(have, ", "))
 		}
 	}
 	if c.summary() && len(c.Families) > 1 {
-		return &cli.FlagError{Flag: "FAMILY", Value: strings.Join(c.Families, " "), Why: "the summary is measured by itself",
-			Hint: "name " + bench.Summarized + " alone"}
+		return cli.Wrong("FAMILY", strings.Join(c.Families, " "), "the summary is measured by itself", "name "+bench.Summarized+" alone")
 	}
 	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
 	const replay, tensix, tensors = "replay", "tensix", "ops"
 	if c.Against != "" && !c.summary() && !measured(tensix) && !measured(tensors) {
-		return &cli.FlagError{Flag: "--against", Value: c.Against,
-			Why:  "it is of operations on tiles and tensors, and their families aren't measured",
-			Hint: "name " + tensix + " or " + tensors + " as well, or " + bench.Summarized + " alone"}
+		return cli.Wrong("--against", c.Against, "it is of operations on tiles and tensors, and their families aren't measured",
+			"name "+tensix+" or "+tensors+" as well, or "+bench.Summarized+" alone")
 	}
 	if measured(replay) {
 		return nil
@@ -173,12 +156,13 @@ func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 			return err
 		}
 		if !report.EnoughRounds(old.Rounds, c.Rounds) {
-			return &cli.FlagError{
-				Flag: "--rounds", Value: fmt.Sprint(c.Rounds),
-				Why: fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
+			return cli.Wrong(
+				"--rounds",
+				c.Rounds,
+				fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
 					old.Rounds),
-				Hint: fmt.Sprintf("measure both with %d or more", report.FewestRounds()),
-			}
+				fmt.Sprintf("measure both with %d or more", report.FewestRounds()),
+			)
 		}
 	}
 	config := bench.Config{
@@ -303,24 +287,12 @@ func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
 func readReport(name string) (*report.Report, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, &cli.FlagError{
-			Flag:  "--compare",
-			Value: name,
-			Why:   cli.Cause(err).Error(),
-			Hint:  "name a file that reprise bench --output wrote",
-			Err:   err,
-		}
+		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}
 	defer f.Close()
 	r, err := report.ReadReport(f)
 	if err != nil {
-		return nil, &cli.FlagError{
-			Flag:  "--compare",
-			Value: name,
-			Why:   cli.Cause(err).Error(),
-			Hint:  "name a file that reprise bench --output wrote",
-			Err:   err,
-		}
+		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
 	}
 	return r, nil
 }

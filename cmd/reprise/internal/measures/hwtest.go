@@ -57,7 +57,7 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 			return cfg, err
 		}
 		if d.Kind == target.Recording {
-			return cfg, &cli.FlagError{Flag: "--device", Value: n, Why: "a recording only does what was recorded", Hint: "give a device"}
+			return cfg, cli.Wrong("--device", n, "a recording only does what was recorded", "give a device")
 		}
 		cfg.Devices = append(cfg.Devices, d)
 	}
@@ -67,20 +67,15 @@ func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
 		}
 	}
 	if cfg.Select, err = hwtest.ParsePattern(c.Pattern); err != nil {
-		return cfg, &cli.FlagError{Flag: "--run", Value: c.Pattern, Why: cli.Cause(err).Error(),
-			Hint: "give a regular expression for the layer, and one for the name after a slash", Err: err}
+		return cfg, cli.Wrong("--run", c.Pattern, cli.Cause(err).Error(), "give a regular expression for the layer, and one for the name after a slash").
+			By(err)
 	}
 	if c.Short && c.Long {
-		return cfg, &cli.FlagError{
-			Flag:  "--short",
-			Value: "true",
-			Why:   "a run can't be short and long",
-			Hint:  "give one of --short and --long",
-		}
+		return cfg, cli.Wrong("--short", "true", "a run can't be short and long", "give one of --short and --long")
 	}
 	if ext := strings.ToLower(filepath.Ext(c.Report)); c.Report != "" && ext != ".json" && ext != ".xml" {
-		return cfg, &cli.FlagError{Flag: "--report", Value: c.Report, Why: "the end of its name says what to write",
-			Hint: "give a name that ends in .json, or in .xml for JUnit"}
+		return cfg, cli.Wrong("--report", c.Report, "the end of its name says what to write",
+			"give a name that ends in .json, or in .xml for JUnit")
 	}
 	return cfg, nil
 }
@@ -163,13 +158,7 @@ func suiteError(pattern string, err error) error {
 	case errors.As(err, &open):
 		return cli.OpenError(open.Device, open.Err)
 	case errors.Is(err, hwtest.ErrNoCases):
-		return &cli.FlagError{
-			Flag:  "--run",
-			Value: pattern,
-			Why:   hwtest.ErrNoCases.Error(),
-			Hint:  "reprise hwtest --list shows all",
-			Err:   err,
-		}
+		return cli.Wrong("--run", pattern, hwtest.ErrNoCases.Error(), "reprise hwtest --list shows all").By(err)
 	}
 	return err
 }

@@ -27,19 +27,13 @@ func (ProbeCmd) Help() string {
 // Validate checks the flags.
 func (c *ProbeCmd) Validate() error {
 	if c.PID < 1 {
-		return &cli.FlagError{
-			Flag:  "--pid",
-			Value: fmt.Sprint(c.PID),
-			Why:   "it is no process",
-			Hint:  "give the number of a running process",
-		}
+		return cli.Wrong("--pid", c.PID, "it is no process", "give the number of a running process")
 	}
 	if c.Duration <= 0 {
-		return &cli.FlagError{Flag: "--duration", Value: c.Duration.String(), Why: "it isn't positive", Hint: "give a time such as 10s"}
+		return cli.Wrong("--duration", c.Duration, "it isn't positive", "give a time such as 10s")
 	}
 	if c.Interval != nil && *c.Interval <= 0 {
-		return &cli.FlagError{Flag: "--interval", Value: c.Interval.String(), Why: "it isn't positive",
-			Hint: "give a time such as 1s, or leave it out"}
+		return cli.Wrong("--interval", c.Interval, "it isn't positive", "give a time such as 1s, or leave it out")
 	}
 	return nil
 }

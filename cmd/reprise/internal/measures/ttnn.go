@@ -54,10 +54,10 @@ func (benchTTNNCmd) Help() string {
 // Validate checks what can be checked without TT-NN.
 func (c *benchTTNNCmd) Validate() error {
 	if c.Rounds < 1 {
-		return &cli.FlagError{Flag: "--rounds", Value: fmt.Sprint(c.Rounds), Why: "there are too few", Hint: "give at least 1"}
+		return cli.Wrong("--rounds", c.Rounds, "there are too few", "give at least 1")
 	}
 	if !slices.Contains([]string{"", chip.Wormhole.String(), chip.Blackhole.String(), both}, c.Chip) {
-		return &cli.FlagError{Flag: "--chip", Value: c.Chip, Why: "there is no such chip", Hint: "use wormhole, blackhole or both"}
+		return cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole, blackhole or both")
 	}
 	return nil
 }
@@ -230,13 +230,7 @@ func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
 	}
 	why := lastWords(said.String())
 	if _, pattern, ok := strings.Cut(why, "no case named "); ok {
-		return nil, &cli.FlagError{
-			Flag:  "PATTERN",
-			Value: pattern,
-			Why:   "it matches no program",
-			Hint:  "give one such as 'binary/*'",
-			Err:   err,
-		}
+		return nil, cli.Wrong("PATTERN", pattern, "it matches no program", "give one such as 'binary/*'").By(err)
 	}
 	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
 }

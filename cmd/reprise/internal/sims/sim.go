@@ -37,21 +37,15 @@ func (simServeCmd) Help() string {
 func (c *simServeCmd) Validate() error {
 	if c.VFIOUser != "" {
 		if c.Device != nil {
-			return &cli.FlagError{Flag: "--device", Value: *c.Device, Why: "it is for processes of this machine",
-				Hint: "use it with --socket; --machine and --ttsim are for --vfio-user", Err: errNotServed}
+			return cli.Wrong("--device", *c.Device, "it is for processes of this machine", "use it with --socket; --machine and --ttsim are for --vfio-user").
+				By(errNotServed)
 		}
 		_, err := c.virtual()
 		return err
 	}
 	for _, f := range [][2]string{{"--machine", c.Machine}, {"--ttsim", c.TTSim}} {
 		if f[1] != "" {
-			return &cli.FlagError{
-				Flag:  f[0],
-				Value: f[1],
-				Why:   "it is for virtual machines",
-				Hint:  "use it with --vfio-user; --device is for --socket",
-				Err:   errNotServed,
-			}
+			return cli.Wrong(f[0], f[1], "it is for virtual machines", "use it with --vfio-user; --device is for --socket").By(errNotServed)
 		}
 	}
 	_, err := c.device()
@@ -69,22 +63,11 @@ func (c *simServeCmd) device() (*target.Device, error) {
 		return nil, err
 	}
 	if d.Kind != target.Emulator {
-		return nil, &cli.FlagError{
-			Flag:  "--device",
-			Value: name,
-			Why:   "only emulators can be served",
-			Hint:  "use emu:blackhole or emu:wormhole",
-			Err:   errNotServed,
-		}
+		return nil, cli.Wrong("--device", name, "only emulators can be served", "use emu:blackhole or emu:wormhole").By(errNotServed)
 	}
 	if m := d.Machine(); m != nil && len(m.Chips) > 1 {
-		return nil, &cli.FlagError{
-			Flag:  "--device",
-			Value: name,
-			Why:   fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)),
-			Hint:  "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine",
-			Err:   errNotServed,
-		}
+		return nil, cli.Wrong("--device", name, fmt.Sprintf("it has %d chips, and a socket serves one", len(m.Chips)), "use emu:blackhole or emu:wormhole; --vfio-user serves the cards of a machine").
+			By(errNotServed)
 	}
 	return d, nil
 }

@@ -35,8 +35,7 @@ func (c *simServeCmd) virtual() (chip.Machine, error) {
 func machineNamed(name string) (chip.Machine, error) {
 	m, ok := chip.MachineNamed(name)
 	if !ok {
-		return m, &cli.FlagError{Flag: "--machine", Value: name, Why: "there is no such machine", Hint: "use one of" + machineNames(),
-			Err: errNotServed}
+		return m, cli.Wrong("--machine", name, "there is no such machine", "use one of"+machineNames()).By(errNotServed)
 	}
 	return m, nil
 }
@@ -73,9 +72,11 @@ func (c *simServeCmd) virtualCards() (name string, cards []virtualCard, end func
 		}
 		for i, f := range s.Functions() {
 			if m.Name != "" && (f.Arch() != m.Arch || i >= len(boards)) {
-				return "", nil, nil, errors.Join(&cli.FlagError{Flag: "--machine", Value: m.Name,
-					Why: fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), Hint: "leave --machine out",
-					Err: errNotServed}, s.Close())
+				return "", nil, nil, errors.Join(
+					cli.Wrong("--machine", m.Name, fmt.Sprintf("the simulator's card %d is a %v and no such machine's", i, f.Arch()), "leave --machine out").
+						By(errNotServed),
+					s.Close(),
+				)
 			}
 			board := uint16(chip.BoardN150)
 			switch {

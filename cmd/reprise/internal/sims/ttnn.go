@@ -76,7 +76,7 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 	if c.Serve != "" {
 		path, err := filepath.Abs(c.Serve)
 		if err != nil {
-			return s, &cli.FlagError{Flag: "--serve", Value: c.Serve, Why: err.Error(), Err: err}
+			return s, cli.Wrong("--serve", c.Serve, err.Error(), "").By(err)
 		}
 		s.Serve = path
 	}
@@ -86,13 +86,7 @@ func (c *ttnnRunCmd) settings() (libttsim.Settings, error) {
 			arch, err = chip.ParseArch(c.Chip)
 		}
 		if err != nil {
-			return s, &cli.FlagError{
-				Flag:  "--chip",
-				Value: c.Chip,
-				Why:   "there is no such chip",
-				Hint:  "use wormhole or blackhole",
-				Err:   err,
-			}
+			return s, cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole or blackhole").By(err)
 		}
 		s.Machine = ttnn.MachineOf(arch)
 	}

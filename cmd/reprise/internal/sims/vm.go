@@ -52,7 +52,7 @@ func (c *VmCmd) Validate() error {
 	}
 	_, err := c.machines()
 	if err == nil && c.Memory < 256 {
-		err = &cli.FlagError{Flag: "--memory", Value: fmt.Sprint(c.Memory), Why: "Linux and the driver need more", Hint: "give 256 or more"}
+		err = cli.Wrong("--memory", c.Memory, "Linux and the driver need more", "give 256 or more")
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (c *VmCmd) Validate() error {
 // machines returns the emulated machines.
 func (c *VmCmd) machines() ([]chip.Machine, error) {
 	if len(c.Machine) == 0 {
-		return nil, &cli.FlagError{Flag: "--machine", Why: "it is empty", Hint: "use one of" + machineNames(), Err: errNotServed}
+		return nil, cli.Wrong("--machine", "", "it is empty", "use one of"+machineNames()).By(errNotServed)
 	}
 	var l []chip.Machine
 	for _, n := range c.Machine {

@@ -97,17 +97,8 @@ func haveSameParts(a, b *source) error {
 	}
 	for i, p := range a.parts {
 		if o := b.parts[i]; o.Device != p.Device || o.Layout != p.Layout {
-			return fmt.Errorf(
-				"trace diff: part %d of %s is for %v on device %d, of %s for %v on device %d: %s",
-				i,
-				a.name,
-				p.Layout,
-				p.Device,
-				b.name,
-				o.Layout,
-				o.Device,
-				nothing,
-			)
+			return fmt.Errorf("trace diff: part %d of %s is for %v on device %d, of %s for %v on device %d: %s", i, a.name, p.Layout,
+				p.Device, b.name, o.Layout, o.Device, nothing)
 		}
 	}
 	return nil

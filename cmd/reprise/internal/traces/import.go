@@ -60,37 +60,30 @@ func (traceImportCmd) Help() string {
 // Validate checks what can be checked without opening anything.
 func (c *traceImportCmd) Validate() error {
 	if c.Revision != "" && cq.RevisionByName(c.Revision) == nil {
-		return &cli.FlagError{
-			Flag:  "--revision",
-			Value: c.Revision,
-			Why:   "there is no such revision",
-			Hint:  "use one of " + RevisionNames(),
-		}
+		return cli.Wrong("--revision", c.Revision, "there is no such revision", "use one of "+RevisionNames())
 	}
 	if !slices.Contains([]int{1024, 2048, 4096, 8192}, c.PageSize) {
-		return &cli.FlagError{Flag: "--page-size", Value: fmt.Sprint(c.PageSize), Why: "traces have other pages",
-			Hint: "use 1024, 2048, 4096 or 8192"}
+		return cli.Wrong("--page-size", c.PageSize, "traces have other pages", "use 1024, 2048, 4096 or 8192")
 	}
 	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return &cli.FlagError{Flag: "--pages", Value: fmt.Sprint(c.Pages), Why: "no trace is that large",
-			Hint: "give the pages that its EXEC_BUF names"}
+		return cli.Wrong("--pages", c.Pages, "no trace is that large", "give the pages that its EXEC_BUF names")
 	}
 	if c.Scan && c.Pages != 0 {
-		return &cli.FlagError{Flag: "--scan", Why: "--pages says where the trace is", Hint: "give one of them"}
+		return cli.Wrong("--scan", "", "--pages says where the trace is", "give one of them")
 	}
 	if c.Scan {
 		return nil
 	}
 	if c.Addr != 0 && c.Pages == 0 {
-		return &cli.FlagError{Flag: "--addr", Value: fmt.Sprintf("%#x", c.Addr), Why: "nothing says how long the trace is",
-			Hint: "give --pages too, or neither to look for it"}
+		return cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "nothing says how long the trace is",
+			"give --pages too, or neither to look for it")
 	}
 	if c.Output == "" && !c.DryRun {
-		return &cli.FlagError{Flag: "--output", Why: "there is no file to write to", Hint: "give one, or --dry-run"}
+		return cli.Wrong("--output", "", "there is no file to write to", "give one, or --dry-run")
 	}
 	if len(c.Cache) == 0 && !c.Trust {
-		return &cli.FlagError{Flag: "--cache", Why: "nothing says which kernels these are",
-			Hint: "give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache"}
+		return cli.Wrong("--cache", "", "nothing says which kernels these are",
+			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
 	}
 	c.buffers = nil
 	for _, s := range c.Buffer {
@@ -114,8 +107,7 @@ func (c *traceImportCmd) Validate() error {
 // parseBuffer reads a value of --buffer.
 func parseBuffer(s string) (tracebuf.Buffer, error) {
 	bad := func(why string) error {
-		return &cli.FlagError{Flag: "--buffer", Value: s, Why: why,
-			Hint: "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048"}
+		return cli.Wrong("--buffer", s, why, "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048")
 	}
 	parts := strings.Split(s, ":")
 	if len(parts) != 5 || parts[0] == "" {
@@ -357,15 +349,8 @@ func (j *importJSON) print(to io.Writer) error {
 		fmt.Fprintf(w, "base firmware of %s: %s\n", j.Workers, j.Firmware)
 	}
 	for i, p := range j.Programs {
-		fmt.Fprintf(
-			w,
-			"program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n",
-			i,
-			p.HostID,
-			humanize.Comma(int64(p.Bytes)),
-			p.Offset,
-			humanize.Comma(int64(p.Kernels)),
-		)
+		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID,
+			humanize.Comma(int64(p.Bytes)), p.Offset, humanize.Comma(int64(p.Kernels)))
 		for _, l := range p.Launches {
 			fmt.Fprintf(w, "  %s, %d circular buffers:", l.Cores, l.Circular)
 			for k, kernel := range l.Kernels {

@@ -26,8 +26,8 @@ type importParam struct {
 // parseImportParam reads a value of --param.
 func parseImportParam(s string) (importParam, error) {
 	bad := func(why string) (importParam, error) {
-		return importParam{}, &cli.FlagError{Flag: "--param", Value: s, Why: why,
-			Hint: "give name=kernel:argument, such as n=reader_unary:3, src=ncrisc:0,buffer=in or scale=trisc1:c0,program=2,core=18x20"}
+		return importParam{}, cli.Wrong("--param", s, why,
+			"give name=kernel:argument, such as n=reader_unary:3, src=ncrisc:0,buffer=in or scale=trisc1:c0,program=2,core=18x20")
 	}
 	options := strings.Split(s, ",")
 	p := importParam{value: s, program: -1}
@@ -102,8 +102,7 @@ func (p *importParam) arguments(t *metaltrace.Trace) ([]metaltrace.Argument, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, &cli.FlagError{Flag: "--param", Value: p.value, Why: "no program starts such a kernel there",
-			Hint: "--dry-run prints kernels and arguments"}
+		return nil, cli.Wrong("--param", p.value, "no program starts such a kernel there", "--dry-run prints kernels and arguments")
 	}
 	return out, nil
 }

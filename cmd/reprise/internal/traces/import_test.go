@@ -121,10 +121,8 @@ func TestTraceImport(t *testing.T) {
 			for _, step := range []bool{false, true} {
 				text.Reset()
 				b.Must(
-					(&traceRunCmd{File: c.Output, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}).Run(
-						b.Ctx,
-						cli.Streams{Out: &text},
-					),
+					(&traceRunCmd{File: c.Output, Replays: 1, Step: step, Set: map[string]uint32{"addend": 9}}).Run(b.Ctx,
+						cli.Streams{Out: &text}),
 				)
 				if want := hex.EncodeToString(sum[:8]); !strings.Contains(text.String(), want) {
 					t.Errorf("trace run --set addend=9, step %v: no buffer with hash %s in\n%s", step, want, text.String())

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -42,20 +41,13 @@ func (traceRunCmd) Help() string {
 // Validate checks the flags.
 func (c *traceRunCmd) Validate() error {
 	if c.Replays < 1 {
-		return &cli.FlagError{Flag: "--replays", Value: strconv.Itoa(c.Replays), Why: "a trace is replayed at least once",
-			Hint: "give a positive number"}
+		return cli.Wrong("--replays", c.Replays, "a trace is replayed at least once", "give a positive number")
 	}
 	if c.Split != nil && *c.Split < 1 {
-		return &cli.FlagError{
-			Flag:  "--split",
-			Value: strconv.Itoa(*c.Split),
-			Why:   "there is at least one piece",
-			Hint:  "give a positive number",
-		}
+		return cli.Wrong("--split", *c.Split, "there is at least one piece", "give a positive number")
 	}
 	if c.Replays > 1 && c.mode() != "replay" {
-		return &cli.FlagError{Flag: "--replays", Value: strconv.Itoa(c.Replays), Why: "it goes with replays only",
-			Hint: "leave --" + c.mode() + " out"}
+		return cli.Wrong("--replays", c.Replays, "it goes with replays only", "leave --"+c.mode()+" out")
 	}
 	if c.Device == "" {
 		return nil
@@ -272,13 +264,8 @@ func (r *runJSON) print(out io.Writer) error {
 	}
 	switch r.Mode {
 	case "replay":
-		fmt.Fprintf(
-			w,
-			"replayed %d times in %.3f s, %s of the host's time each (median)\n",
-			r.Replays,
-			r.Seconds,
-			cli.Nanoseconds(r.ReplayNs),
-		)
+		fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds,
+			cli.Nanoseconds(r.ReplayNs))
 	case "step":
 		fmt.Fprintf(w, "ran %d programs one by one in %.3f s\n", len(r.Pieces), r.Seconds)
 	case "split":

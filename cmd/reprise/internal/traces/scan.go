@@ -49,14 +49,8 @@ func (c *traceImportCmd) list(ctx context.Context, to cli.Streams, src *importSo
 		return cli.PrintJSON(to.Out, out)
 	}
 	w := bufio.NewWriter(to.Out)
-	fmt.Fprintf(
-		w,
-		"%s: %s, %s B at the top of each DRAM bank, %d traces\n",
-		c.Source,
-		out.Arch,
-		humanize.Comma(int64(c.Window)),
-		len(found),
-	)
+	fmt.Fprintf(w, "%s: %s, %s B at the top of each DRAM bank, %d traces\n", c.Source, out.Arch, humanize.Comma(int64(c.Window)),
+		len(found))
 	for _, f := range found {
 		fmt.Fprintf(w, "--addr %#x --pages %d --page-size %d: %d programs, %s B of commands up to their EXEC_BUF_END, valid in %s\n",
 			f.Addr, f.Pages, f.PageSize, f.Programs, humanize.Comma(int64(f.Size)), strings.Join(f.Revisions, ", "))

@@ -135,10 +135,8 @@ func toFile(f *tracebuf.File) *fileJSON {
 	}
 	for i := range f.Image.Buffers {
 		b := &f.Image.Buffers[i]
-		out.Buffers = append(
-			out.Buffers,
-			bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]},
-		)
+		out.Buffers = append(out.Buffers,
+			bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
 	}
 	for _, part := range partsAndCallees(f) {
 		for k := range part.Image.Params {
@@ -245,16 +243,8 @@ func (o *statJSON) print(out io.Writer, src *source) error {
 // print writes what a device's file has beside the commands.
 func (f *fileJSON) print(w io.Writer, on string) {
 	count := func(n int) string { return humanize.Comma(int64(n)) }
-	fmt.Fprintf(
-		w,
-		"\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n",
-		tracebuf.Printable(f.Name),
-		on,
-		f.Grid.Width,
-		f.Grid.Height,
-		count(f.Kernels),
-		count(f.Data),
-	)
+	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on,
+		f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
 	for _, b := range f.Buffers {
 		note := ""
 		if b.Output {

@@ -83,24 +83,13 @@ func (c *sourceFlags) Validate() error {
 		return err
 	}
 	if c.Revision != "" && cq.RevisionByName(c.Revision) == nil {
-		return &cli.FlagError{
-			Flag:  "--revision",
-			Value: c.Revision,
-			Why:   "there is no such revision",
-			Hint:  "use one of " + RevisionNames(),
-		}
+		return cli.Wrong("--revision", c.Revision, "there is no such revision", "use one of "+RevisionNames())
 	}
 	if c.PageSize != 1024 && c.PageSize != 2048 && c.PageSize != 4096 {
-		return &cli.FlagError{
-			Flag:  "--page-size",
-			Value: fmt.Sprint(c.PageSize),
-			Why:   "traces have other pages",
-			Hint:  "use 1024, 2048 or 4096",
-		}
+		return cli.Wrong("--page-size", c.PageSize, "traces have other pages", "use 1024, 2048 or 4096")
 	}
 	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
-		return &cli.FlagError{Flag: "--pages", Value: fmt.Sprint(c.Pages), Why: "no trace is that large",
-			Hint: "give the pages that its EXEC_BUF names"}
+		return cli.Wrong("--pages", c.Pages, "no trace is that large", "give the pages that its EXEC_BUF names")
 	}
 	return nil
 }
@@ -112,7 +101,7 @@ func (c *sourceFlags) layout() (cq.Layout, error) {
 	}
 	a, err := chip.ParseArch(c.Arch)
 	if err != nil {
-		return 0, &cli.FlagError{Flag: "--arch", Value: c.Arch, Why: "unknown architecture", Hint: "use blackhole or wormhole", Err: err}
+		return 0, cli.Wrong("--arch", c.Arch, "unknown architecture", "use blackhole or wormhole").By(err)
 	}
 	return cq.Layout(a), nil
 }

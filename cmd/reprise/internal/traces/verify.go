@@ -59,11 +59,8 @@ func (c *traceVerifyCmd) Run(ctx context.Context, s cli.Streams) error {
 	out := &verifyJSON{File: c.File, Device: c.Device}
 	switch {
 	case c.Addr != nil && len(f.Others) > 0:
-		return fmt.Errorf(
-			"trace verify: %s has parts on %d queues, which lie at different places: leave --addr out",
-			c.File,
-			len(f.Others)+1,
-		)
+		return fmt.Errorf("trace verify: %s has parts on %d queues, which lie at different places: leave --addr out", c.File,
+			len(f.Others)+1)
 	case c.Addr != nil: // 0 is an address as well
 		out.Bytes = len(f.Image.Bytes)
 		err = c.inPlace(ctx, f, out)
