@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
 var updatePage = flag.Bool("update", false, "write the list of commands in docs/cli.md anew")
@@ -27,7 +29,7 @@ func TestCommandsPage(t *testing.T) {
 		t.Fatalf("%s has no place for the commands, between %q and %q", path, begin, end)
 	}
 	var help bytes.Buffer
-	if code := run(t.Context(), []string{"--help"}, streams{out: &help, err: &help, who: new(process)}); code != 0 {
+	if code := run(t.Context(), []string{"--help"}, cli.Streams{Out: &help, Err: &help}); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &help)
 	}
 	_, list, _ := strings.Cut(help.String(), "Commands:\n")

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/demo"
 	"github.com/reprise-tt/reprise/examples/digits"
 	"github.com/reprise-tt/reprise/examples/words"
 	"github.com/reprise-tt/reprise/examples/words/transformer"
@@ -120,7 +121,7 @@ func TestGenerateInProcesses(t *testing.T) {
 	last := j.wantWords(t, 4)
 	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(last.Tokens), "--seed", strconv.FormatUint(last.Seed, 10), "--json")
 	out, err := c.Output()
-	var alone generated
+	var alone demo.Generated
 	if err := errors.Join(err, json.Unmarshal(out, &alone)); err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +133,12 @@ func TestGenerateInProcesses(t *testing.T) {
 var generateArgs = []string{"generate", "--tokens", "10", "--seed", "7", "--hosts", "mpi", "--json"}
 
 // wantWords waits for a job with generateArgs, whose processes must have made the words of their seeds. It returns what the last one made.
-func (j *mpirunJob) wantWords(t *testing.T, processes int) *generated {
+func (j *mpirunJob) wantWords(t *testing.T, processes int) *demo.Generated {
 	t.Helper()
 	if err := j.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, &j.out)
 	}
-	var got struct{ Processes []generated }
+	var got struct{ Processes []demo.Generated }
 	out := j.out.Bytes()
 	if err := json.Unmarshal(out[max(bytes.IndexByte(out, '{'), 0):], &got); err != nil || len(got.Processes) != processes {
 		t.Fatalf("%v\n%s", err, out)

@@ -9,48 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
-
-// A failure is told where it happens, with the fact and what was found, and again after the table.
-func TestSuiteText(t *testing.T) {
-	bad := hwtest.Result{Device: "dev", Layer: "cq", Name: "a write", Protects: "bytes arrive", Outcome: hwtest.Fail, Seconds: 1.5,
-		Log: []string{"x.go:1: wrong\nvery"}}
-	var b bytes.Buffer
-	printResult(&b, bad)
-	if want := "fail     1.500s  dev  cq/a write\n      protects: bytes arrive\n      x.go:1: wrong\n        very\n"; b.String() != want {
-		t.Errorf("printed\n%s\nwant\n%s", &b, want)
-	}
-	rep := hwtest.Report{Seconds: 4}
-	rep.Add(hwtest.Result{Device: "dev", Layer: "kmd", Name: "identity", Outcome: hwtest.Pass, Seconds: 1})
-	rep.Add(bad)
-	rep.Add(hwtest.Result{Device: "dev", Layer: "cq", Name: "other", Outcome: hwtest.Skip, Reason: "needs more"})
-	b.Reset()
-	if err := printSuite(&b, &rep); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"dev     kmd    1       0       0        1.0 s\n",
-		"dev     cq     0       1       1        1.5 s\n",
-		"        all    1       1       1        4.0 s\n",
-		"\nfailed: dev cq/a write\n  protects: bytes arrive\n",
-	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("lacks %q:\n%s", want, &b)
-		}
-	}
-	if strings.Contains(b.String(), "cut short") {
-		t.Errorf("a whole run is cut short:\n%s", &b)
-	}
-	rep.Ended = "ended after 3 of 9 cases of dev: enough"
-	b.Reset()
-	if err := printSuite(&b, &rep); err != nil {
-		t.Fatal(err)
-	}
-	if want := "\ncut short: ended after 3 of 9 cases of dev: enough\n"; !strings.Contains(b.String(), want) {
-		t.Errorf("lacks %q:\n%s", want, &b)
-	}
-}
 
 // A suite that is interrupted has the exit code of that, and a report that says so.
 func TestInterruptedSuite(t *testing.T) {
@@ -59,7 +19,7 @@ func TestInterruptedSuite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	var out, errs bytes.Buffer
 	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"},
-		streams{out: &out, err: &errs}); code != exitInterrupted {
+		cli.Streams{Out: &out, Err: &errs}); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d: %s", code, &errs)
 	}
 	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {
@@ -73,26 +33,6 @@ func TestInterruptedSuite(t *testing.T) {
 	for name, s := range map[string]string{"standard output": out.String(), "report": string(b)} {
 		if !strings.Contains(s, want) {
 			t.Errorf("%s lacks %q:\n%s", name, want, s)
-		}
-	}
-}
-
-// Without --device the machine's cards are tested, and the emulators only where there is no card.
-func TestSuiteFindsCards(t *testing.T) {
-	two := func() []string { return []string{"/dev/tenstorrent/0", "/dev/tenstorrent/1"} }
-	none := func() []string { return nil }
-	for _, c := range []struct {
-		device string
-		cards  func() []string
-		want   string
-	}{
-		{"", two, "/dev/tenstorrent/0 /dev/tenstorrent/1"},
-		{"", none, "emu:wormhole emu:blackhole"},
-		{"emu:blackhole", two, "emu:blackhole"},
-	} {
-		cmd := hwtestCmd{Device: c.device}
-		if got := strings.Join(cmd.devices(c.cards), " "); got != c.want {
-			t.Errorf("--device %q tests %s, want %s", c.device, got, c.want)
 		}
 	}
 }

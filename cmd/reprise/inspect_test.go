@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/kernels"
@@ -68,7 +69,7 @@ func hangFile(t *testing.T) string {
 func inspect(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), append([]string{"inspect"}, args...), streams{out: &o, err: &e})
+	code = run(t.Context(), append([]string{"inspect"}, args...), cli.Streams{Out: &o, Err: &e})
 	return code, o.String(), e.String()
 }
 
@@ -76,16 +77,17 @@ func inspect(t *testing.T, args ...string) (code int, out, errs string) {
 func TestInspectDump(t *testing.T) {
 	file := hangFile(t)
 	code, text, _ := inspect(t, file)
-	if code != exitOK || !strings.Contains(text, "core (2,1) (worker)") || !strings.Contains(text, "waits for a word to have a value") ||
+	if code != cli.ExitOK || !strings.Contains(text, "core (2,1) (worker)") ||
+		!strings.Contains(text, "waits for a word to have a value") ||
 		!strings.Contains(text, "dispatch ring    524288 B") {
 		t.Errorf("exit code %d, text:\n%s", code, text)
 	}
 	code, text, _ = inspect(t, file, "--json")
 	var d dispatch.Dump
-	if err := json.Unmarshal([]byte(text), &d); err != nil || code != exitOK || len(d.Cores) != 140 || d.Last != "forever" {
+	if err := json.Unmarshal([]byte(text), &d); err != nil || code != cli.ExitOK || len(d.Cores) != 140 || d.Last != "forever" {
 		t.Errorf("exit code %d, %v: %d cores, last %q", code, err, len(d.Cores), d.Last)
 	}
-	if code, text, _ = inspect(t, file, "--region", postmortem.RegionDispatchRing); code != exitOK || len(text) != 524288 {
+	if code, text, _ = inspect(t, file, "--region", postmortem.RegionDispatchRing); code != cli.ExitOK || len(text) != 524288 {
 		t.Errorf("exit code %d, %d B of the dispatch ring", code, len(text))
 	}
 }
@@ -106,7 +108,7 @@ func TestInspectSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, text, _ := inspect(t, file)
-	if code != exitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
+	if code != cli.ExitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
 		!strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
 		t.Errorf("exit code %d, text:\n%s", code, text)
 	}
@@ -117,10 +119,11 @@ func TestInspectSession(t *testing.T) {
 			Value uint64 `json:"value"`
 		} `json:"events"`
 	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil || code != exitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
+	if err := json.Unmarshal([]byte(text), &s); err != nil || code != cli.ExitOK || len(s.Events) == 0 || s.Events[0].Kind != "open" {
 		t.Errorf("exit code %d, %v, %d events", code, err, len(s.Events))
 	}
-	if code, _, errs := inspect(t, file, "--region", "x"); code != exitFailed || !strings.Contains(errs, "has no regions and call stacks") {
+	if code, _, errs := inspect(t, file, "--region", "x"); code != cli.ExitFailed ||
+		!strings.Contains(errs, "has no regions and call stacks") {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 }
@@ -146,7 +149,7 @@ func TestInspectErrors(t *testing.T) {
 		{[]string{dir}, "is a directory"},
 	} {
 		code, out, errs := inspect(t, tt.args...)
-		if code != exitFailed || out != "" || !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 {
+		if code != cli.ExitFailed || out != "" || !strings.Contains(errs, tt.says) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("inspect %q: exit code %d, %q, %q, want one line that says %q", tt.args, code, out, errs, tt.says)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 )
 
 // started is a command that runs, for at most a minute.
@@ -77,8 +79,8 @@ func startCommand(t *testing.T, out io.Writer, name string, args ...string) *sta
 func (c *started) wantInterrupted(t *testing.T, name string) {
 	t.Helper()
 	var exit *exec.ExitError
-	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-		t.Errorf("%v, want exit code %d: %s", err, exitInterrupted, &c.err)
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitInterrupted {
+		t.Errorf("%v, want exit code %d: %s", err, cli.ExitInterrupted, &c.err)
 	}
 	// A machine that is busy may make it wait long enough to say so.
 	if got, want := strings.TrimPrefix(c.err.String(), endingLine+"\n"), "reprise: ended: "+name+" signal received\n"; got != want {
@@ -233,10 +235,10 @@ func TestHangup(t *testing.T) {
 		ready string // what it prints when it runs
 		code  int
 	}{
-		"a card for processes":        {"sim serve --device emu:wormhole --socket SOCKET", "serving ", exitOK},
-		"a card for virtual machines": {"sim serve --machine n150 --vfio-user SOCKET", "serving ", exitOK},
-		"metrics":                     {"monitor --dir DIR --listen localhost:0", "serving http://", exitInterrupted},
-		"tables into a pipe":          {"monitor --dir DIR --interval 1h", "\n", exitInterrupted},
+		"a card for processes":        {"sim serve --device emu:wormhole --socket SOCKET", "serving ", cli.ExitOK},
+		"a card for virtual machines": {"sim serve --machine n150 --vfio-user SOCKET", "serving ", cli.ExitOK},
+		"metrics":                     {"monitor --dir DIR --listen localhost:0", "serving http://", cli.ExitInterrupted},
+		"tables into a pipe":          {"monitor --dir DIR --interval 1h", "\n", cli.ExitInterrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -61,7 +61,10 @@ func namespaces(t *testing.T, n int) []string {
 	}
 	// What mpirun calls in the place of ssh. Hosts have names of their own, so that MPI takes them for several.
 	agent := filepath.Join(t.TempDir(), "agent")
-	script := fmt.Sprintf("#!/bin/sh\nn=${1##*.}\nshift\nexec ip netns exec %s$n unshare -u sh -c 'hostname node'$n'; exec sh -c \"$*\"' sh \"$@\"\n", name)
+	script := fmt.Sprintf(
+		"#!/bin/sh\nn=${1##*.}\nshift\nexec ip netns exec %s$n unshare -u sh -c 'hostname node'$n'; exec sh -c \"$*\"' sh \"$@\"\n",
+		name,
+	)
 	if err := os.WriteFile(agent, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/sim/serve"
 )
 
 // text writes a line to whatever --timeline names, as a demo does.
 func text(ctx context.Context, path string) error {
-	if err := creatable("--timeline", path); err != nil {
+	if err := cli.Creatable("--timeline", path); err != nil {
 		return err
 	}
-	return save(ctx, "--timeline", path, func(w io.Writer) error {
+	return cli.Save(ctx, "--timeline", path, func(w io.Writer) error {
 		_, err := io.WriteString(w, "line")
 		return err
 	})
@@ -144,7 +145,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	defer cancel()
 	begun := make(chan bool)
 	go func() {
-		ended <- save(ctx, "--timeline", path, func(w io.Writer) error {
+		ended <- cli.Save(ctx, "--timeline", path, func(w io.Writer) error {
 			close(begun)
 			_, err := w.Write(make([]byte, 1<<20)) // more than a pipe holds
 			return err
@@ -188,7 +189,7 @@ func TestSaveToSocket(t *testing.T) {
 	}
 	defer l.Close()
 	before := names(t, dir)
-	var wrong *flagError
+	var wrong *cli.FlagError
 	if err := text(t.Context(), path); !errors.As(err, &wrong) || !errors.Is(err, unix.ENXIO) {
 		t.Error(err)
 	}
@@ -234,7 +235,7 @@ func TestFullDisk(t *testing.T) {
 	} {
 		c := start(t, nil, args...)
 		var exit *exec.ExitError
-		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed {
+		if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitFailed {
 			t.Errorf("%v: %v", args, err)
 		}
 		if got := c.err.String(); strings.Count(got, "\n") != 1 || strings.Count(got, "no space left") != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
@@ -28,9 +29,9 @@ func TestReportNamesProcess(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var errs bytes.Buffer
-			s := streams{err: &errs, who: new(process)}
-			s.who.set(tc.rank, tc.size)
-			if code := report(t.Context(), s, tc.err); code != exitFailed {
+			s := cli.Streams{Err: &errs, Who: new(cli.Process)}
+			s.Who.Set(tc.rank, tc.size)
+			if code := conclude(t.Context(), s, tc.err); code != cli.ExitFailed {
 				t.Errorf("exit code %d", code)
 			}
 			if diff := cmp.Diff(tc.want, errs.String()); tc.want != "" && diff != "" {
@@ -39,7 +40,8 @@ func TestReportNamesProcess(t *testing.T) {
 			lines := 0
 			for line := range strings.Lines(errs.String()) {
 				lines++
-				if tc.size > 1 && !strings.HasPrefix(strings.TrimPrefix(line, "reprise: "), fmt.Sprintf("process %d of %d: ", tc.rank, tc.size)) {
+				if tc.size > 1 &&
+					!strings.HasPrefix(strings.TrimPrefix(line, "reprise: "), fmt.Sprintf("process %d of %d: ", tc.rank, tc.size)) {
 					t.Errorf("line %q has no number", line)
 				}
 			}

@@ -54,7 +54,8 @@ func TestScripts(t *testing.T) {
 			case "root":
 				return os.Geteuid() == 0, nil
 			case "loader": // there is a way to load the vendor's simulator
-				return runtime.GOOS == "linux" && (runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "riscv64"), nil
+				return runtime.GOOS == "linux" &&
+					(runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "riscv64"), nil
 			}
 			if v, ok := strings.CutPrefix(cond, "set:"); ok {
 				return os.Getenv(v) != "", nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/demo"
 	"github.com/reprise-tt/reprise/examples/digits"
 )
 
@@ -32,10 +34,10 @@ func TestDemoTimeline(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"demo", "--network", "integer", "--json", "--input", input, "--batch", fmt.Sprint(batch),
-		"--timeline", timeline}, streams{out: &out, err: &errs}); code != exitOK {
+		"--timeline", timeline}, cli.Streams{Out: &out, Err: &errs}); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, &errs)
 	}
-	var res demoResult
+	var res demo.Result
 	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/tracebuf"
 )
@@ -44,19 +45,19 @@ func TestTraceOverSeveralDevices(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"dump", three}, exitOK, []string{"\ndevice 0, queue 0\n", "\ndevice 2, queue 0\n", "\ndevice 2, queue 1\n"}},
-		{[]string{"dump", three, "--json"}, exitOK, []string{`"device": 2`, `"queue": 1`}},
-		{[]string{"stat", three}, exitOK, []string{"device 2, queue 1, ", "file of trace several on device 0", "file of trace several on device 2"}},
-		{[]string{"stat", three, "--json"}, exitOK, []string{`"devices"`, `"device": 2`}},
-		{[]string{"diff", three, three}, exitOK, []string{"the traces are the same"}},
-		{[]string{"diff", three, moved}, exitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
-		{[]string{"diff", three, one}, exitFailed, []string{"nothing in common"}},
-		{[]string{"diff", three, other}, exitFailed, []string{"nothing in common"}},
-		{[]string{"run", three}, exitFailed, []string{"over several devices: there are 3"}},
-		{[]string{"verify", three}, exitFailed, []string{"over several devices: there are 3"}},
+		{[]string{"dump", three}, cli.ExitOK, []string{"\ndevice 0, queue 0\n", "\ndevice 2, queue 0\n", "\ndevice 2, queue 1\n"}},
+		{[]string{"dump", three, "--json"}, cli.ExitOK, []string{`"device": 2`, `"queue": 1`}},
+		{[]string{"stat", three}, cli.ExitOK, []string{"device 2, queue 1, ", "file of trace several on device 0", "file of trace several on device 2"}},
+		{[]string{"stat", three, "--json"}, cli.ExitOK, []string{`"devices"`, `"device": 2`}},
+		{[]string{"diff", three, three}, cli.ExitOK, []string{"the traces are the same"}},
+		{[]string{"diff", three, moved}, cli.ExitFailed, []string{"part 1 of", "on device 2", "on device 1"}},
+		{[]string{"diff", three, one}, cli.ExitFailed, []string{"nothing in common"}},
+		{[]string{"diff", three, other}, cli.ExitFailed, []string{"nothing in common"}},
+		{[]string{"run", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
+		{[]string{"verify", three}, cli.ExitFailed, []string{"over several devices: there are 3"}},
 	} {
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), append([]string{"trace"}, c.args...), streams{out: &out, err: &errs}); code != c.code {
+		if code := run(t.Context(), append([]string{"trace"}, c.args...), cli.Streams{Out: &out, Err: &errs}); code != c.code {
 			t.Errorf("trace %s: exit code %d, want %d: %s", c.args, code, c.code, errs.String())
 		}
 		for _, w := range c.want {

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/abi"
 	"github.com/reprise-tt/reprise/dispatch/cq"
@@ -31,15 +32,15 @@ func (versionCmd) Help() string {
 }
 
 // Run prints the version.
-func (c *versionCmd) Run(s streams) error {
+func (c *versionCmd) Run(s cli.Streams) error {
 	v, err := version()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(s.out, v)
+		return cli.PrintJSON(s.Out, v)
 	}
-	return v.print(s.out)
+	return v.print(s.Out)
 }
 
 // versionFlag is --version, for all of the command.
@@ -54,7 +55,7 @@ func (versionFlag) BeforeReset(app *kong.Kong) error {
 	if err != nil {
 		return err
 	}
-	app.Exit(exitOK)
+	app.Exit(cli.ExitOK)
 	return nil
 }
 

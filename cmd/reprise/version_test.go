@@ -78,19 +78,19 @@ func TestChangelogNamesCommands(t *testing.T) {
 		t.Fatal("CHANGELOG.md has no item about the command")
 	}
 	item, _, _ = strings.Cut(item, "\n- ")
-	commands := 0
-	for f := range reflect.TypeFor[cli]().Fields() {
+	count := 0
+	for f := range reflect.TypeFor[commands]().Fields() {
 		_, isCommand := f.Tag.Lookup("cmd")
 		if _, hidden := f.Tag.Lookup("hidden"); !isCommand || hidden {
 			continue
 		}
-		commands++
+		count++
 		name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name))
 		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(item) {
 			t.Errorf("CHANGELOG.md doesn't name reprise %s among the commands", name)
 		}
 	}
-	if commands == 0 {
+	if count == 0 {
 		t.Error("no commands found")
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
 )
 
@@ -60,7 +61,7 @@ const vfioUserDevice = `name "vfio-user-pci", bus PCI`
 // runVM runs reprise vm with given arguments.
 func runVM(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), streams{out: &o, err: &e})
+	code = run(ctx, append([]string{"vm", "--machine", "n150"}, args...), cli.Streams{Out: &o, Err: &e})
 	return code, o.String(), e.String()
 }
 
@@ -97,8 +98,10 @@ func TestVMMissing(t *testing.T) {
 			os.Stdin = in
 			defer func() { os.Stdin = old }()
 			code, stdout, stderr := runVM(t.Context(), c.args...)
-			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); code != exitFailed || stdout != "" || len(lines) != len(c.want) {
-				t.Errorf("exit code %d, standard output %q, standard error in %d lines, want %d:\n%s", code, stdout, len(lines), len(c.want), stderr)
+			if lines := strings.Split(strings.TrimSpace(stderr), "\n"); code != cli.ExitFailed || stdout != "" ||
+				len(lines) != len(c.want) {
+				t.Errorf("exit code %d, standard output %q, standard error in %d lines, want %d:\n%s", code, stdout, len(lines),
+					len(c.want), stderr)
 			}
 			for _, w := range c.want {
 				if !strings.Contains(stderr, w) {
@@ -127,8 +130,8 @@ func TestVMProgram(t *testing.T) {
 	}
 	results := write(t, "results", b.Bytes(), 0o644)
 	qemu := fakeQEMU(t, "11.1.3", vfioUserDevice, "echo of the kernel >&3; echo of the program >&4; cat "+results+` > "$results"`)
-	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--share",
-		share, "--", "reprise", "ls", "--json")
+	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t),
+		"--share", share, "--", "reprise", "ls", "--json")
 	if code != 7 || stdout != "of the program\n" || !strings.Contains(stderr, "of the kernel\n") || strings.Contains(stderr, "reprise: ") {
 		t.Errorf("exit code %d, standard output %q, standard error %q", code, stdout, stderr)
 	}
@@ -143,9 +146,9 @@ func TestVMNoStatus(t *testing.T) {
 		"exit 0":                        "the machine did not get to its end",
 		"echo cannot start >&2; exit 1": "cannot start",
 	} {
-		code, _, stderr := runVM(t.Context(), "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel", fakeKernel(t, "6.12.0-test"),
-			"--module", fakeModule(t), "--", "reprise")
-		if code != exitFailed || !strings.Contains(stderr, want) {
+		code, _, stderr := runVM(t.Context(), "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel",
+			fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t), "--", "reprise")
+		if code != cli.ExitFailed || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d, standard error %q, want %q in it", script, code, stderr, want)
 		}
 	}
@@ -173,7 +176,7 @@ func TestVMInterrupted(t *testing.T) {
 	}()
 	code, _, stderr := runVM(ctx, "--qemu", fakeQEMU(t, "11.1.3", vfioUserDevice, script), "--kernel", fakeKernel(t, "6.12.0-test"),
 		"--module", fakeModule(t), "--", "reprise")
-	if code != exitInterrupted || !strings.HasSuffix(stderr, "\nreprise: ended: context canceled\n") {
+	if code != cli.ExitInterrupted || !strings.HasSuffix(stderr, "\nreprise: ended: context canceled\n") {
 		t.Errorf("exit code %d, standard error %q", code, stderr)
 	}
 	if _, err := os.Stat(ended); err != nil {

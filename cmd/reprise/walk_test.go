@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/examples/deadlock"
 	"github.com/reprise-tt/reprise/kernels"
@@ -32,7 +33,7 @@ type walk struct {
 func (w *walk) command(line string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
-	if code := run(w.t.Context(), w.args(line), streams{out: &out, err: &errs}); code != exitOK {
+	if code := run(w.t.Context(), w.args(line), cli.Streams{Out: &out, Err: &errs}); code != cli.ExitOK {
 		w.t.Errorf("%s: exit code %d: %s", line, code, &errs)
 	}
 	w.said[line] = out.String()
@@ -71,7 +72,7 @@ func (w *walk) debug(server, client string, commands []string) {
 	var errs bytes.Buffer
 	done := make(chan int, 1)
 	go func() {
-		code := run(w.t.Context(), w.args(server), streams{out: out, err: &errs})
+		code := run(w.t.Context(), w.args(server), cli.Streams{Out: out, Err: &errs})
 		out.Close()
 		done <- code
 	}()
@@ -96,7 +97,7 @@ func (w *walk) debug(server, client string, commands []string) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+w.dir)
 	said, err := cmd.CombinedOutput()
-	if code := <-done; err != nil || code != exitOK {
+	if code := <-done; err != nil || code != cli.ExitOK {
 		w.t.Errorf("gdb: %v; server: exit code %d, %s\n%s", err, code, &errs, said)
 	}
 	w.said[client] = string(said)
@@ -154,7 +155,7 @@ func TestWalkThroughADeadlock(t *testing.T) {
 	served := make(chan int, 1)
 	r, out := io.Pipe()
 	go func() {
-		served <- run(ctx, []string{"sim", "serve", "--socket", w.socket}, streams{out: out, err: out})
+		served <- run(ctx, []string{"sim", "serve", "--socket", w.socket}, cli.Streams{Out: out, Err: out})
 	}()
 	defer func() {
 		stop()
@@ -164,7 +165,7 @@ func TestWalkThroughADeadlock(t *testing.T) {
 	if _, err := r.Read(make([]byte, 256)); err != nil { // "serving"
 		t.Fatal(err)
 	}
-	card, err := parseTarget("socket:" + w.socket)
+	card, err := cli.ParseTarget("socket:" + w.socket)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,9 +176,12 @@ func TestWalkThroughADeadlock(t *testing.T) {
 		Hung: func(error) {
 			hung = true
 			w.command("reprise stacks --device socket:/tmp/card --core 1-1 --processor brisc,trisc0 --elf reader.elf --elf unpack.elf")
-			w.debug("reprise gdb --device socket:/tmp/card --core 1-1 --processor brisc --elf reader.elf --listen /tmp/gdb",
-				"gdb-multiarch reader.elf", []string{"target remote /tmp/gdb", "backtrace", "frame apply all -q -s print page", "monitor record on",
-					"stepi 12", "reverse-continue", "detach"})
+			w.debug(
+				"reprise gdb --device socket:/tmp/card --core 1-1 --processor brisc --elf reader.elf --listen /tmp/gdb",
+				"gdb-multiarch reader.elf",
+				[]string{"target remote /tmp/gdb", "backtrace", "frame apply all -q -s print page", "monitor record on",
+					"stepi 12", "reverse-continue", "detach"},
+			)
 		},
 	})
 	var h *dispatch.HangError

@@ -19,6 +19,15 @@ const module = "github.com/reprise-tt/reprise"
 const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
+cmd/reprise/internal/cards -> chip cmd/reprise/internal/cli hwtest/target internal/promtext internal/usage kmd mesh mesh/topology  # commands about the cards of a machine
+cmd/reprise/internal/cli -> chip hwtest/target kmd sim/ttsim  # what all commands share: where they print, how they name devices, what their errors look like
+cmd/reprise/internal/code -> chip cmd/reprise/internal/cli kernels kernels/metal  # commands that build kernels and read those of tt-metal
+cmd/reprise/internal/debugger -> chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/postmortem internal/debug/core internal/debug/gdb internal/debug/live kernels kmd kmd/session tracebuf  # commands that look into a device that runs or has stopped
+cmd/reprise/internal/demo -> allocator chip cmd/reprise/internal/cli examples/digits examples/digits/convnet examples/digits/convnet/reference examples/digits/deploy examples/words examples/words/transformer examples/words/transformer/reference hwtest/target kmd kmd/session mesh mesh/hosts mesh/hosts/mpi observe ops ops/graph pipeline reprise sim stream  # commands that run networks: demo and generate
+cmd/reprise/internal/graphs -> cmd/reprise/internal/cli ops/graph ops/graph/view ops/graph/visualizer  # commands about reports of what ran and what it allocated
+cmd/reprise/internal/measures -> chip cmd/reprise/internal/cli cmd/reprise/internal/demo cmd/reprise/internal/sims hwtest hwtest/target internal/bench internal/bench/probe internal/bench/report internal/ttnn mesh sim sim/libttsim sim/ttsim  # commands that measure and test devices
+cmd/reprise/internal/sims -> chip cmd/reprise/internal/cli hwtest/target hwtest/vm hwtest/vm/inside internal/ttnn sim sim/driver sim/libttsim sim/serve sim/serve/cards sim/serve/vfiouser sim/ttsim sim/ttsim/libttsim  # commands that run other programs on emulated cards
+cmd/reprise/internal/traces -> allocator chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/cq hwtest/target kernels/metal kernels/print kmd reprise tracebuf tracebuf/debug tracebuf/metaltrace  # commands about recorded traces
 examples/digits            -> chip examples/internal/* internal/images  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops examples/digits examples/internal/* allocator  # a network of operations for digits
@@ -33,8 +42,10 @@ examples/deadlock/run      -> examples/deadlock hwtest/target  # runs it
 examples/internal/rng      -> nothing  # random sequences that examples share
 examples/internal/bf16     -> ops ops/safetensors  # numbers in bfloat16, and files of weights
 internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
-internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
+internal/bench             -> reprise ops allocator internal/bench/measure internal/bench/probe internal/bench/report chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
+internal/bench/measure     -> internal/bench/report  # timers, baselines and rounds
 internal/bench/probe       -> nothing  # what the kernel sees of a process
+internal/bench/report      -> internal/bench/probe observe  # figures as tables, comparisons, plots and JSON
 hwtest                     -> reprise allocator chip kernels kmd hwtest/internal/* hwtest/target  # what every device must do: lists the cases and runs them
 hwtest/internal/rig        -> reprise allocator chip dispatch dispatch/abi dispatch/cq kernels kernels/metal kmd hwtest/target internal/images  # what cases work with; knows none
 hwtest/internal/tensix     -> reprise allocator chip hwtest/internal/rig sim/emu/tensix/arith sim/emu/tensix/isa  # cases of the engines
@@ -164,13 +175,17 @@ var external = []string{"golang.org/x/sys", "golang.org/x/sync", "github.com/dus
 
 // externalOf lists those that some packages may import as well.
 var externalOf = map[string][]string{
-	"sim/ttsim/libttsim": {"github.com/ebitengine/purego"},
-	"mesh/hosts/mpi":     {"github.com/ebitengine/purego"},
-	"internal/bench": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
+	"sim/ttsim/libttsim":     {"github.com/ebitengine/purego"},
+	"mesh/hosts/mpi":         {"github.com/ebitengine/purego"},
+	"internal/bench/measure": {"github.com/HdrHistogram/hdrhistogram-go"},
+	"internal/bench/report": {"github.com/HdrHistogram/hdrhistogram-go", "github.com/jedib0t/go-pretty", "golang.org/x/perf",
 		"gonum.org/v1/plot"},
-	"internal/bench/probe": {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
-	"ops/graph/visualizer": {"github.com/ncruces/go-sqlite3/driver"},
-	"cmd/reprise":          {"charm.land/bubbletea/v2", "github.com/alecthomas/kong", "github.com/jedib0t/go-pretty", "golang.org/x/term"},
+	"internal/bench/probe":       {"github.com/cilium/ebpf", "github.com/jedib0t/go-pretty"},
+	"ops/graph/visualizer":       {"github.com/ncruces/go-sqlite3/driver"},
+	"cmd/reprise":                {"github.com/alecthomas/kong"},
+	"cmd/reprise/internal/cards": {"charm.land/bubbletea/v2"},
+	"cmd/reprise/internal/cli":   {"golang.org/x/term"},
+	"cmd/reprise/internal/sims":  {"golang.org/x/term"},
 }
 
 type pkg struct {

@@ -12,6 +12,8 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -28,8 +30,8 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	defer dev.Close(ctx)
 	set := telemetryWriter(t, card, chip.TagAICLK)
 
-	s := &session{dev: dev, report: &Report{}, runner: runner{rounds: 4}}
-	s.runner.aiClock = s.aiClock
+	s := &session{dev: dev, report: &report.Report{}, runner: measure.Runner{Rounds: 4}}
+	s.runner.AIClock = s.aiClock
 	moves := 0 // how many more times the clock moves
 	op := func(context.Context, int) error {
 		if moves > 0 {
@@ -40,7 +42,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 	measure := func(name string) {
 		t.Helper()
-		if err := s.measure(ctx, "test", &job{name: name, op: op, per: 1, burst: 1}); err != nil {
+		if err := s.measure(ctx, "test", &measure.Job{Name: name, Do: op, Burst: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,8 +53,8 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	moves = 2
 	measure("settling")
 
-	want := []*AIClock{{1000, 1000, 1000}, {800, 800, 800}}
-	var got []*AIClock
+	want := []*report.AIClock{{Before: 1000, During: 1000, After: 1000}, {Before: 800, During: 800, After: 800}}
+	var got []*report.AIClock
 	for _, f := range s.report.Figures {
 		got = append(got, f.AIClock)
 	}

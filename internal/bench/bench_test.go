@@ -7,8 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/sim"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
@@ -80,7 +79,7 @@ func TestReplayReport(t *testing.T) {
 		t.Errorf("a replay of 1 program sends %v B and allocates %v times, one of 3 programs %v B and %v times", *one.Bytes, *one.Allocs,
 			*three.Bytes, *three.Allocs)
 	}
-	if !slices.ContainsFunc(one.Ratios, func(r Ratio) bool { return r.To == MemcpySame }) {
+	if !slices.ContainsFunc(one.Ratios, func(r report.Ratio) bool { return r.To == report.MemcpySame }) {
 		t.Error("no ratio to a copy of the same bytes")
 	}
 
@@ -100,7 +99,7 @@ func TestReplayReport(t *testing.T) {
 			t.Errorf("the JSON object has no %q", k)
 		}
 	}
-	back, err := ReadReport(&out)
+	back, err := report.ReadReport(&out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,182 +125,5 @@ func TestUnknownFamilyNamesThoseThereAre(t *testing.T) {
 	_, err := Run(context.Background(), Config{Families: []string{"replays"}})
 	if !errors.Is(err, ErrFamily) || !strings.Contains(err.Error(), "transfer") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// series keeps outliers: percentiles and the largest are over all samples.
-func TestSeriesKeepsOutliers(t *testing.T) {
-	s := newSeries()
-	for range 999 {
-		s.add(10)
-	}
-	s.add(1e6)
-	s.end()
-	var f Figure
-	s.figure(&f)
-	if f.Samples != 1000 || f.P50 != 10 || f.Max != 1e6 || math.Abs(f.Mean-1009.99) > 1e-6 {
-		t.Errorf("%d samples, median %v, largest %v, mean %v", f.Samples, f.P50, f.Max, f.Mean)
-	}
-}
-
-// A percentile is among the samples, although the histogram rounds them.
-func TestSeriesRounds(t *testing.T) {
-	for _, ns := range []float64{10.004, 0.001, 333.3333, 12345.678} {
-		s := newSeries()
-		s.add(ns)
-		s.end()
-		var f Figure
-		s.figure(&f)
-		if f.Min != ns || f.P50 != ns || f.P999 != ns || f.Max != ns {
-			t.Errorf("one sample of %v ns: %v, %v, %v, %v", ns, f.Min, f.P50, f.P999, f.Max)
-		}
-	}
-}
-
-// What isn't a report is refused before anything is measured.
-func TestReadReportRefuses(t *testing.T) {
-	for _, text := range []string{"", "{}", fmt.Sprintf(`{"schema":%d,"figures":[null]}`, schema),
-		fmt.Sprintf(`{"schema":%d,"baselines":[null]}`, schema)} {
-		if r, err := ReadReport(strings.NewReader(text)); err == nil {
-			t.Errorf("%q is read: %+v", text, r)
-		}
-	}
-	for text, want := range map[string]string{`{"schema": x}`: "byte 12: invalid", `{"schema": "1"}`: "byte 14: json: cannot unmarshal"} {
-		if _, err := ReadReport(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
-	}
-}
-
-// The exact test's value for two samples of 5 that don't overlap is 2 in 252, the number of ways to choose 5 of 10.
-func TestChance(t *testing.T) {
-	if p := chance([]float64{1, 2, 3, 4, 5}, []float64{6, 7, 8, 9, 10}); math.Abs(p-2.0/252) > 1e-12 {
-		t.Errorf("p = %v, want 2/252", p)
-	}
-	if p := chance([]float64{1, 1, 1, 1}, []float64{1, 1, 1, 1}); p != 1 {
-		t.Errorf("p = %v for equal samples", p)
-	}
-	if p := chance(nil, []float64{7, 8, 9}); p != 1 {
-		t.Errorf("p = %v for no samples", p)
-	}
-}
-
-// A verdict needs a difference that is neither chance nor small nor the machine's.
-func TestCompare(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	figure := func(name string, ns, base, noise float64) *Figure {
-		f := &Figure{Family: "f", Name: name, P50: ns}
-		if base > 0 {
-			f.Ratios = []Ratio{{To: MemcpySame, Ns: base, Value: ns / base}}
-		}
-		for range 20 {
-			f.Rounds = append(f.Rounds, ns*(1+noise*rnd.NormFloat64()))
-		}
-		return f
-	}
-	spread := func(ns float64) *Figure { // rounds from 10 % below to 10 % above
-		f := &Figure{Family: "f", Name: "x", P50: ns}
-		for i := range 21 {
-			f.Rounds = append(f.Rounds, ns*(0.9+0.01*float64(i)))
-		}
-		return f
-	}
-	const quiet, loud = 0.02, 0.12
-	for _, tt := range []struct {
-		name     string
-		old, cur *Figure
-		here     Verdict // on the same machine
-		there    Verdict // on another
-	}{
-		{"same", figure("x", 100, 10, quiet), figure("x", 100.5, 10, quiet), Same, Same},
-		{"slower", figure("x", 100, 10, quiet), figure("x", 120, 10, quiet), Slower, Slower},
-		{"faster", figure("x", 100, 10, quiet), figure("x", 80, 10, quiet), Faster, Faster},
-		{"both twice as slow", figure("x", 100, 10, quiet), figure("x", 200, 20, quiet), Same, Same},
-		{"only the baseline slower", figure("x", 100, 10, quiet), figure("x", 100, 15, quiet), Same, Faster},
-		{"only the baseline faster", figure("x", 100, 10, quiet), figure("x", 100, 7, quiet), Same, Slower},
-		{"a little slower among much noise", spread(100), spread(108), Same, Same},
-		{"much slower among much noise", figure("x", 100, 10, loud), figure("x", 200, 10, loud), Slower, Slower},
-		{"slower, no baseline", figure("x", 100, 0, quiet), figure("x", 120, 0, quiet), Slower, Slower},
-	} {
-		for _, host := range []struct {
-			cpu  string
-			want Verdict
-		}{{"this", tt.here}, {"another", tt.there}} {
-			old, cur := &Report{Host: Host{CPU: "this"}, Figures: []*Figure{tt.old}}, &Report{Host: Host{CPU: host.cpu}, Figures: []*Figure{tt.cur}}
-			if c := Compare(old, cur); len(c) != 1 || c[0].Verdict != host.want {
-				t.Errorf("%s, then on %s machine: %+v, want %s", tt.name, host.cpu, c, host.want)
-			}
-		}
-	}
-	got := Compare(&Report{Figures: []*Figure{figure("gone", 1, 1, quiet)}}, &Report{Figures: []*Figure{figure("new", 1, 1, quiet)}})
-	if len(got) != 2 || got[0].Verdict != New || got[1].Verdict != Gone {
-		t.Errorf("a figure that is new and one that is gone: %+v", got)
-	}
-	// A processor that happens to be slower makes nothing else so.
-	report := func(ns, memcpy float64) *Report {
-		hot := figure("y", memcpy, 0, quiet)
-		hot.Family, hot.Name = "baseline", MemcpyHot
-		return &Report{Baselines: []*Figure{hot}, Figures: []*Figure{figure("x", ns, 0, quiet)}}
-	}
-	for ns, want := range map[float64]Verdict{115: Same, 130: Slower} {
-		if c := Compare(report(100, 40), report(ns, 46)); c[0].Verdict != want {
-			t.Errorf("from 100 to %v ns on a processor that takes 15 %% longer: %+v, want %s", ns, c, want)
-		}
-	}
-	// What is a little slower among much noise isn't chance by the test alone: the middle halves are for that.
-	if p := chance(spread(100).Rounds, spread(108).Rounds); p >= significance {
-		t.Errorf("p = %v", p)
-	}
-}
-
-// With so few rounds that the test can't tell even the clearest difference from chance, nothing is called the same.
-func TestCompareNeedsRounds(t *testing.T) {
-	report := func(ns float64, rounds int) *Report {
-		f := &Figure{Family: "f", Name: "x", P50: ns}
-		for i := range rounds {
-			f.Rounds = append(f.Rounds, ns+float64(i))
-		}
-		return &Report{Figures: []*Figure{f}}
-	}
-	if n := FewestRounds(); n != 6 {
-		t.Errorf("%d rounds are enough: docs/cli.md says 6", n)
-	}
-	for _, c := range []struct {
-		old, cur int
-		want     Verdict
-	}{{0, 0, TooFew}, {3, 100, TooFew}, {100, 3, TooFew}, {4, 4, TooFew}, {5, 5, TooFew}, {4, 20, Slower}, {6, 6, Slower}, {20, 20, Slower}} {
-		if got := Compare(report(100, c.old), report(306, c.cur)); got[0].Verdict != c.want {
-			t.Errorf("three times as slow, %d and %d rounds: %q, want %q", c.old, c.cur, got[0].Verdict, c.want)
-		}
-	}
-	// Ties, as of a coarse clock, make the test more sure of itself than so few rounds are.
-	tied := func(ns float64) *Report {
-		return &Report{Figures: []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: []float64{ns, ns, ns, ns, ns}}}}
-	}
-	if got := Compare(tied(100), tied(306)); got[0].Verdict != TooFew {
-		t.Errorf("rounds that are all alike: %q", got[0].Verdict)
-	}
-}
-
-// A baseline that took no time, in a report that was edited, says nothing about the processor: nothing is divided by it.
-func TestCompareWithoutTime(t *testing.T) {
-	report := func(ns float64) *Report {
-		rounds := []float64{ns, ns, ns, ns, ns, ns}
-		return &Report{
-			Baselines: []*Figure{{Family: "baseline", Name: MemcpyHot, P50: ns}},
-			Figures:   []*Figure{{Family: "f", Name: "x", P50: ns, Rounds: rounds}},
-		}
-	}
-	if got := Compare(report(100), report(0)); got[0].Verdict != Faster || got[0].Relative != 0 {
-		t.Errorf("from 100 ns to nothing: %+v", got[0])
-	}
-}
-
-func TestDuration(t *testing.T) {
-	for ns, want := range map[float64]string{0.254: "0.254 ns", 41.2: "41.2 ns", 999.4: "999 ns", 999.6: "1 µs", 1870: "1.87 µs",
-		15.2e6: "15.2 ms", 2e9: "2 s"} {
-		if got := duration(ns); got != want {
-			t.Errorf("%v ns is %q, want %q", ns, got, want)
-		}
 	}
 }

@@ -9,47 +9,10 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/probe"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 )
-
-// Breakdown is what the kernel observed of replays: bursts of submissions on one thread, and the waits between them.
-type Breakdown struct {
-	Replays int `json:"replays"`
-	// Stages are "submit", of the submitting thread alone, and "wait", of all threads of the process: those of an emulated
-	// device as well.
-	Stages []StageCost `json:"stages"`
-	// Jitter is what made submissions take longer, by total time, longest first.
-	Jitter []JitterSource `json:"jitter"`
-	// Costs is the time that each probe takes for one event, measured before.
-	Costs []probe.Cost `json:"probe_costs"`
-	// Used are the probes, LeftOut those that don't work on this machine, Lost the events that the figures lack.
-	Used    []string        `json:"used"`
-	LeftOut []probe.LeftOut `json:"left_out,omitempty"`
-	Lost    probe.Lost      `json:"lost"`
-}
-
-// StageCost is one stage of a replay. All figures are for one replay; nil is what couldn't be measured.
-type StageCost struct {
-	Name string `json:"name"`
-	// Ns is how long the stage takes, with the probes' own cost in it.
-	Ns           float64  `json:"ns"`
-	Instructions *float64 `json:"instructions"`
-	Syscalls     *float64 `json:"syscalls"`
-	Switches     *float64 `json:"switches"`
-	Preemptions  *float64 `json:"preemptions"`
-	Faults       *float64 `json:"faults"`
-	// OffNs is time off the processor, of which ReadyNs was spent waiting for one.
-	OffNs   *float64 `json:"off_ns"`
-	ReadyNs *float64 `json:"ready_ns"`
-}
-
-// JitterSource is one reason for submissions to take longer.
-type JitterSource struct {
-	Name  string  `json:"name"`
-	Count uint64  `json:"count"`
-	Ns    float64 `json:"ns"`     // together
-	MaxNs float64 `json:"ns_max"` // the longest
-}
 
 // Stages of a replay, as the probes number them.
 const (
@@ -70,7 +33,7 @@ func (s *session) breakdown(ctx context.Context) (err error) {
 	if s.config.EBPF {
 		kinds = append(kinds, probe.Scheduler, probe.Faults, probe.Functions)
 	}
-	m := s.machine()
+	m := s.config.machine()
 	if !s.config.EBPF && m.Missing(probe.BPF) != nil {
 		return nil
 	}
@@ -170,18 +133,18 @@ func (w *watched) run(ctx context.Context) (err error) {
 	w.bursts = make([]float64, 0, probeBursts)
 	for range probeBursts {
 		before := count()
-		start := ticks()
+		start := measure.Ticks()
 		p.Stage(stageSubmit)
 		err := burst()
 		p.Stage(stageWait)
-		mid := ticks()
+		mid := measure.Ticks()
 		w.instructions += count() - before
 		if err := errors.Join(err, wait()); err != nil {
 			return err
 		}
 		p.Stage(0)
-		w.waits += w.runner.clock.ns(mid, ticks())
-		w.bursts = append(w.bursts, w.runner.clock.ns(start, mid))
+		w.waits += w.runner.Clock.Ns(mid, measure.Ticks())
+		w.bursts = append(w.bursts, w.runner.Clock.Ns(start, mid))
 		w.replays += probeBurst
 	}
 	w.snapshot, err = p.Snapshot()
@@ -189,9 +152,9 @@ func (w *watched) run(ctx context.Context) (err error) {
 }
 
 // sum makes figures of what was seen.
-func (w *watched) sum(costs []probe.Cost) *Breakdown {
+func (w *watched) sum(costs []probe.Cost) *report.Breakdown {
 	sn := w.snapshot
-	b := &Breakdown{Replays: w.replays, Costs: costs, Used: sn.Used, LeftOut: sn.LeftOut, Lost: sn.Lost}
+	b := &report.Breakdown{Replays: w.replays, Costs: costs, Used: sn.Used, LeftOut: sn.LeftOut, Lost: sn.Lost}
 	own, _ := sn.Thread(w.tid, stageSubmit)
 	var all []probe.Thread
 	for _, t := range sn.Threads {
@@ -203,10 +166,10 @@ func (w *watched) sum(costs []probe.Cost) *Breakdown {
 	for _, ns := range w.bursts {
 		submit += ns
 	}
-	b.Stages = []StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
+	b.Stages = []report.StageCost{w.stage("submit", submit, own), w.stage("wait", w.waits, all...)}
 	if w.counted {
 		b.Stages[0].Instructions = w.each(float64(w.instructions))
-	} else if err := w.machine().Missing(probe.Counters); err != nil {
+	} else if err := w.config.Machine.Missing(probe.Counters); err != nil {
 		b.LeftOut = append(slices.Clone(b.LeftOut), probe.LeftOut{Probe: "instructions", Why: err.Error()})
 	}
 	b.Jitter = w.jitter(own)
@@ -219,8 +182,8 @@ func (w *watched) each(v float64) *float64 {
 	return &v
 }
 
-func (w *watched) stage(name string, ns float64, threads ...probe.Thread) StageCost {
-	c := StageCost{Name: name, Ns: *w.each(ns)}
+func (w *watched) stage(name string, ns float64, threads ...probe.Thread) report.StageCost {
+	c := report.StageCost{Name: name, Ns: *w.each(ns)}
 	total := func(of func(probe.Thread) float64) *float64 {
 		var v float64
 		for _, t := range threads {
@@ -245,11 +208,11 @@ func (w *watched) stage(name string, ns float64, threads ...probe.Thread) StageC
 
 // jitter ranks the causes that delayed the submitting thread. The rest of the bursts' time beyond their median has a cause
 // that no probe sees.
-func (w *watched) jitter(t probe.Thread) []JitterSource {
-	var out []JitterSource
+func (w *watched) jitter(t probe.Thread) []report.JitterSource {
+	var out []report.JitterSource
 	add := func(name string, n uint64, total, longest time.Duration) {
 		if n > 0 {
-			out = append(out, JitterSource{Name: name, Count: n, Ns: float64(total), MaxNs: float64(longest)})
+			out = append(out, report.JitterSource{Name: name, Count: n, Ns: float64(total), MaxNs: float64(longest)})
 		}
 	}
 	add("waiting for a processor", t.Ready.Count, t.Ready.Total, t.Ready.Max)
@@ -260,7 +223,7 @@ func (w *watched) jitter(t probe.Thread) []JitterSource {
 		add("in "+c.Name+", on the processor", c.Count, c.Total-c.Off, c.Max)
 		seen += c.Total - c.Off
 	}
-	usual := median(slices.Clone(w.bursts))
+	usual := report.Median(slices.Clone(w.bursts))
 	var beyond, longest float64
 	var n uint64
 	for _, ns := range w.bursts {
@@ -271,9 +234,9 @@ func (w *watched) jitter(t probe.Thread) []JitterSource {
 		}
 	}
 	if rest := beyond - float64(seen); n > 0 && rest > 0 {
-		out = append(out, JitterSource{Name: "not seen by any probe: interrupts, the hypervisor, cold caches", Count: n, Ns: rest,
+		out = append(out, report.JitterSource{Name: "not seen by any probe: interrupts, the hypervisor, cold caches", Count: n, Ns: rest,
 			MaxNs: min(longest, rest)})
 	}
-	slices.SortStableFunc(out, func(a, b JitterSource) int { return cmp.Compare(b.Ns, a.Ns) })
+	slices.SortStableFunc(out, func(a, b report.JitterSource) int { return cmp.Compare(b.Ns, a.Ns) })
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/sim"
 )
 
@@ -18,7 +19,7 @@ func (blind) Missing(f probe.Feature) error {
 	return fmt.Errorf("%w: no %s in this test", probe.ErrMissing, f)
 }
 
-func runReplay(t *testing.T, m probe.Machine, asked bool) *Report {
+func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 	t.Helper()
 	r, err := Run(context.Background(), Config{
 		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 1, Programs: []int{1}, EBPF: asked, Machine: m,

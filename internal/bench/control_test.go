@@ -27,8 +27,11 @@ func TestControlInstructions(t *testing.T) {
 		t.Skip("hundreds of replays on chips that run in one goroutine")
 	}
 	var out strings.Builder
-	fmt.Fprintln(&out, "# Instructions that the cores of a queue execute on the synchronous emulator, without rounds of waiting, and bytes of commands\n"+
-		"# that the prefetcher takes, for an iteration of a loop and for a replay of its body. Write anew: go test ./bench -run TestControlInstructions -update-counts")
+	fmt.Fprintln(
+		&out,
+		"# Instructions that the cores of a queue execute on the synchronous emulator, without rounds of waiting, and bytes of commands\n"+
+			"# that the prefetcher takes, for an iteration of a loop and for a replay of its body. Write anew: go test ./bench -run TestControlInstructions -update-counts",
+	)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		fmt.Fprintf(&out, "\n%-32v %30s | %30s\n%-32s %8s %8s %6s %6s | %8s %8s %6s %6s\n", arch, "iteration", "replay",
 			"body", "prefetch", "dispatch", "sub", "bytes", "prefetch", "dispatch", "sub", "bytes")

@@ -18,16 +18,19 @@ func TestEmulatorWork(t *testing.T) {
 		t.Skip("all workers of chips that run in one goroutine")
 	}
 	var out strings.Builder
-	fmt.Fprintln(&out, "# Instructions and bytes over the NoCs for each page of 4 KiB that a program copies, on the synchronous emulator, and what\n"+
-		"# all workers without a program execute while it runs once, with 10 pages for each worker that has it. Write anew: go test ./bench -run TestEmulatorWork -update-counts")
+	fmt.Fprintln(
+		&out,
+		"# Instructions and bytes over the NoCs for each page of 4 KiB that a program copies, on the synchronous emulator, and what\n"+
+			"# all workers without a program execute while it runs once, with 10 pages for each worker that has it. Write anew: go test ./bench -run TestEmulatorWork -update-counts",
+	)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		fmt.Fprintf(&out, "\n%v\n%-10s %8s %12s %10s %10s\n", arch, "program", "workers", "instructions", "bytes", "others")
 		for _, add := range []bool{false, true} {
 			for _, workers := range []int{1, 2, 0} {
 				w := workload{workers: workers, page: 4 << 10, add: add}
 				each := emulatorWork(t, arch, &w)
-				fmt.Fprintf(&out, "%-10s %8d %12.1f %10.1f %10.0f\n", map[bool]string{false: "copy", true: "copy, add"}[add], w.workers, each[0],
-					each[1], each[2])
+				fmt.Fprintf(&out, "%-10s %8d %12.1f %10.1f %10.0f\n", map[bool]string{false: "copy", true: "copy, add"}[add], w.workers,
+					each[0], each[1], each[2])
 			}
 		}
 	}

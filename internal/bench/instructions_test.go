@@ -29,14 +29,18 @@ func TestInstructions(t *testing.T) {
 		t.Skip("long traces on chips that run in one goroutine")
 	}
 	var out strings.Builder
-	fmt.Fprintln(&out, "# Instructions that the cores of a queue execute on the synchronous emulator, without rounds of waiting: for each program of\n"+
-		"# a long trace, and for a replay of a trace of one program. Write anew: go test ./bench -run TestInstructions -update-counts")
+	fmt.Fprintln(
+		&out,
+		"# Instructions that the cores of a queue execute on the synchronous emulator, without rounds of waiting: for each program of\n"+
+			"# a long trace, and for a replay of a trace of one program. Write anew: go test ./bench -run TestInstructions -update-counts",
+	)
 	for _, arch := range []chip.Arch{chip.Wormhole, chip.Blackhole} {
 		fmt.Fprintf(&out, "\n%v\n%-18s %10s %10s %12s | %10s %10s %12s\n", arch, "shape", "prefetch", "dispatch", "subordinate", "prefetch",
 			"dispatch", "subordinate")
 		for _, p := range timed {
 			each, one := instructions(t, arch, chip.Harvesting{}, p)
-			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1], one[2])
+			fmt.Fprintf(&out, "%-18s %10.1f %10.1f %12.1f | %10.0f %10.0f %12.0f\n", p.name, each[0], each[1], each[2], one[0], one[1],
+				one[2])
 		}
 	}
 	unchanged(t, "instructions.txt", out.String())

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/internal/bench/probe"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func markedEvents(t *testing.T, c Config) *Report {
+func markedEvents(t *testing.T, c Config) *report.Report {
 	t.Helper()
 	c.Target, c.Device, c.Families = sim.Blackhole(), "emu:blackhole", []string{"events"}
 	c.Rounds = 3

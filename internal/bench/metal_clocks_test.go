@@ -13,7 +13,11 @@ import (
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
 )
 
-var metalWorkers = flag.String("metal", "", "`folder` with base firmware and kernels that tt-metal built, which workers run in TestMetalClocks instead of our own")
+var metalWorkers = flag.String(
+	"metal",
+	"",
+	"`folder` with base firmware and kernels that tt-metal built, which workers run in TestMetalClocks instead of our own",
+)
 
 // Clocks of the vendor's simulator for the programs of TestInstructions with tt-metal's command-queue firmware, and with our own:
 // for each program of a long trace, and for a replay of a trace of one program. With -metal the workers run tt-metal's base
@@ -40,8 +44,8 @@ func TestMetalClocks(t *testing.T) {
 	}
 	theirs := metalClocks(t, arch, image, append(opts, reprise.WithQueueFirmware(*metalQueues))...)
 	ours := metalClocks(t, arch, image, opts...)
-	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one", arch,
-		fw.Base.Layout.Revision)
+	t.Logf("%v, %v: clocks for each program of a long trace, tt-metal's, ours and their ratio; the same for a replay of a trace of one",
+		arch, fw.Base.Layout.Revision)
 	for i, p := range timed {
 		a, b := theirs[i], ours[i]
 		t.Logf("%-16s %8.0f %8.0f %6.2f | %8.0f %8.0f %6.2f", p.name, a.program, b.program, a.program/b.program, a.replay, b.replay,

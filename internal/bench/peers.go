@@ -1,6 +1,9 @@
 package bench
 
-import "github.com/reprise-tt/reprise/chip"
+import (
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
 
 // Costs of other runtimes, to show beside ours. A peer's absolute times are its own machine's; the ratios to the
 // baselines measured beside them carry over.
@@ -14,42 +17,50 @@ const (
 	freeList  = "tt-metal's free list"
 )
 
-func replayPeers() []Peer {
-	return []Peer{
-		{Who: assembler + ", commands alone", To: NonTemporal, Value: 162 / 3.83, Ns: 162},
+func replayPeers() []report.Peer {
+	return []report.Peer{
+		{Who: assembler + ", commands alone", To: report.NonTemporal, Value: 162 / 3.83, Ns: 162},
 		{Who: itsCI, Ns: 1870},
 		{Who: "CUDA graph launch, as quoted by NVIDIA", Ns: 2500},
 	}
 }
 
-func enqueuePeers(s shape) []Peer {
-	return []Peer{{Who: itsCI, Ns: map[string]float64{"common": 15_200, "worst": 16_700}[s.name]}}
+func enqueuePeers(s shape) []report.Peer {
+	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 15_200, "worst": 16_700}[s.name]}}
 }
 
-func capturePeers(s shape) []Peer {
-	return []Peer{{Who: itsCI, Ns: map[string]float64{"common": 57_600, "worst": 54_300}[s.name]}}
+func capturePeers(s shape) []report.Peer {
+	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 57_600, "worst": 54_300}[s.name]}}
 }
 
-func allocatorPeers(live int) []Peer {
+func allocatorPeers(live int) []report.Peer {
 	ns := map[int]float64{10: 150, 1_000: 300, 100_000: 13_550}[live]
 	if ns == 0 {
 		return nil
 	}
-	return []Peer{{Who: freeList, To: MemcpyHot, Value: ns / 24.5, Ns: ns}}
+	return []report.Peer{{Who: freeList, To: report.MemcpyHot, Value: ns / 24.5, Ns: ns}}
 }
 
-func argumentPeers(s shape) []Peer {
-	return []Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
+func argumentPeers(s shape) []report.Peer {
+	return []report.Peer{{Who: itsCI, Ns: map[string]float64{"common": 130_000, "worst": 536_000}[s.name]}}
 }
 
 // Sources of what the summary quotes.
 var (
-	itsCISource     = &Source{"tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7", "20 November 2026"}
-	assemblerSource = &Source{"exec_trace by tt-metal's device_command at 001254c6", "20 November 2026"}
-	itsQueuesSource = &Source{"instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md",
-		"23 November 2026"}
-	ttsimAlone  = &Source{"ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides", "20 November 2026"}
-	ttsimBeside = &Source{"ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", "22 November 2026"}
+	itsCISource = &report.Source{
+		From: "tt-metal's fd_command_construction_golden.json at 352665ff, host time, least of 7",
+		Date: "20 November 2026",
+	}
+	assemblerSource = &report.Source{From: "exec_trace by tt-metal's device_command at 001254c6", Date: "20 November 2026"}
+	itsQueuesSource = &report.Source{
+		From: "instructions of tt-metal's command-queue firmware (a4347c0dda, gcc 12.2) on this emulator, docs/tt-metal.md",
+		Date: "23 November 2026",
+	}
+	ttsimAlone = &report.Source{
+		From: "ttsim 1.10.0 on 2 processors of an x86-64 virtual machine: each instruction takes this, and each clock 86 to 132 ns besides",
+		Date: "20 November 2026",
+	}
+	ttsimBeside = &report.Source{From: "ttsim 1.10 beside this emulator, on 2 processors of an AMD EPYC", Date: "22 November 2026"}
 )
 
 // quotedSimulator is the simulator whose figures are quoted where it isn't measured.

@@ -11,33 +11,36 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
 // The page has the ratios, every baseline and every figure in their order, as pictures that are XML, aren't blank and have all
 // their labels inside; what others have is drawn once, also if several figures name it; and it needs nothing from elsewhere.
 func TestPlot(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
-	s := newSeries()
+	s := measure.NewSeries()
 	for range 2000 {
-		s.add(30 + rnd.ExpFloat64()*10)
+		s.Add(30 + rnd.ExpFloat64()*10)
 	}
-	s.end()
-	figure := func(programs int) *Figure {
-		f := &Figure{
-			Family: "replay", Name: "submit", Params: []Param{param("programs", programs)}, Peers: replayPeers(),
-			Ratios: []Ratio{{To: MemcpySame, Ns: 10, Value: 3.1}, {To: NonTemporal, Ns: 4, Value: 8}},
+	s.End()
+	figure := func(programs int) *report.Figure {
+		f := &report.Figure{
+			Family: "replay", Name: "submit", Params: report.Params("programs", programs), Peers: replayPeers(),
+			Ratios: []report.Ratio{{To: report.MemcpySame, Ns: 10, Value: 3.1}, {To: report.NonTemporal, Ns: 4, Value: 8}},
 		}
-		s.figure(f)
+		s.Fill(f)
 		return f
 	}
-	same := newSeries() // a distribution of one value
-	same.add(5)
-	same.end()
-	g := &Figure{Family: "baseline", Name: "timer"}
-	same.figure(g)
+	same := measure.NewSeries() // a distribution of one value
+	same.Add(5)
+	same.End()
+	g := &report.Figure{Family: "baseline", Name: "timer"}
+	same.Fill(g)
 	var out strings.Builder
-	if err := (&Report{Device: "<emu>", Baselines: []*Figure{g},
-		Figures: []*Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
+	if err := (&report.Report{Device: "<emu>", Baselines: []*report.Figure{g},
+		Figures: []*report.Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
 		t.Fatal(err)
 	}
 	page := out.String()
@@ -45,7 +48,7 @@ func TestPlot(t *testing.T) {
 	for _, m := range regexp.MustCompile(`<figcaption>(Times )?([^:,]*)`).FindAllStringSubmatch(page, -1) {
 		captions = append(captions, m[2])
 	}
-	want := []string{MemcpySame, NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10",
+	want := []string{report.MemcpySame, report.NonTemporal, "baseline/timer", "replay/submit/programs=1", "replay/submit/programs=10",
 		"replay/submit/programs=1000"}
 	if d := cmp.Diff(want, captions); d != "" {
 		t.Errorf("pictures (-want +got):\n%s", d)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/ops"
 )
 
@@ -16,14 +18,16 @@ const notEmulated = "this process doesn't emulate the device"
 // summarizeEmulator measures what an instruction and a byte take, where this process emulates the device. Another device gets the
 // same work to do: its time is divided by the instructions that are counted here.
 func summarizeEmulator(ctx context.Context, s *session) error {
-	one := Other{Quantity{quotedSimulator, 4.5, unitNs}, ttsimAlone}
-	instruction := func(what string) *SummaryRow {
-		return &SummaryRow{What: "emulator, an instruction, " + what, Others: []Other{one}, Goals: []Quantity{{"", 1, unitNs}}}
+	one := report.Other{Quantity: report.InNs(quotedSimulator, 4.5), Source: ttsimAlone}
+	instruction := func(what string) *report.SummaryRow {
+		return &report.SummaryRow{
+			What:   "emulator, an instruction, " + what,
+			Others: []report.Other{one},
+			Goals:  []report.Quantity{report.InNs("", 1)},
+		}
 	}
-	rows := s.rows(
-		instruction("1 worker busy"), instruction("all workers busy"),
-		&SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []Quantity{{"", 3, unitNs}}},
-	)
+	rows := s.rows(instruction("1 worker busy"), instruction("all workers busy"),
+		&report.SummaryRow{What: "emulator, a NoC byte, pages of 64 B", Goals: []report.Quantity{report.InNs("", 3)}})
 	if s.config.Emulated == nil {
 		missing(rows, notEmulated)
 		return nil
@@ -38,7 +42,7 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 		works[1].workload = busyWorkers(chips[0].Queue(0).Workers().Size())
 		for i := range works {
 			w := &works[i]
-			params := []Param{param("workers", w.workers)}
+			params := report.Params("workers", w.workers)
 			if err := s.measureWork(ctx, chips, w.workload, executed, params); err != nil {
 				return err
 			}
@@ -73,8 +77,8 @@ func summarizeEmulator(ctx context.Context, s *session) error {
 	}
 	s.fill(rows[2], "emulator/"+bytesMoved.name+"/page=64")
 	s.addProcessorTime(rows[2], "emulator/"+bytesMoved.name+processorSuffix+"/page=64")
-	if r := rows[2].Ratio; r != nil && r.To == MemcpyPages {
-		rows[2].Others = []Other{{Quantity: Quantity{"a copy", r.Ns, unitNs}}}
+	if r := rows[2].Ratio; r != nil && r.To == report.MemcpyPages {
+		rows[2].Others = []report.Other{{Quantity: report.InNs("a copy", r.Ns)}}
 	}
 	return nil
 }
@@ -107,8 +111,8 @@ func (c emulated) count(ctx context.Context, w workload) (n uint64, err error) {
 // summarizePrograms measures replaying many programs on all workers, until they are done.
 func summarizePrograms(ctx context.Context, s *session) error {
 	const programs = 100
-	w := whole{"replay_to_end", []Param{param("programs", programs)}, 0}
-	rows := s.rows(&SummaryRow{What: "replay 100 programs, all workers"})
+	w := whole{"replay_to_end", report.Params("programs", programs), 0}
+	rows := s.rows(&report.SummaryRow{What: "replay 100 programs, all workers"})
 	err := s.inTurn(ctx, w, func(ctx context.Context) (func(context.Context) error, error) {
 		q := s.dev.Queue(0)
 		x, err := s.load(ctx, common)
@@ -122,10 +126,10 @@ func summarizePrograms(ctx context.Context, s *session) error {
 		return err
 	}
 	if s.report.Arch == chip.Blackhole.String() {
-		rows[0].Others = []Other{{Quantity{quotedSimulator, 1.37e9, unitNs}, ttsimBeside}}
+		rows[0].Others = []report.Other{{Quantity: report.InNs(quotedSimulator, 1.37e9), Source: ttsimBeside}}
 	}
 	s.fillWhole(rows[0], w)
-	rows[0].part("a 100th of the simulator's,", 100)
+	part(rows[0], "a 100th of the simulator's,", 100)
 	return nil
 }
 
@@ -133,14 +137,14 @@ func summarizePrograms(ctx context.Context, s *session) error {
 func summarizeProcessors(ctx context.Context, s *session) error {
 	processors := runtime.GOMAXPROCS(0)
 	rows := s.rows(
-		&SummaryRow{What: "one emulated chip on all processors: RISC-V cores",
+		&report.SummaryRow{What: "one emulated chip on all processors: RISC-V cores",
 			Note: "with the option parallel; else one goroutine executes the instructions of all tiles"},
-		&SummaryRow{What: "one emulated chip on all processors: engines",
+		&report.SummaryRow{What: "one emulated chip on all processors: engines",
 			Note: "a product of 512 x 512 x 512; with the option parallel, as RISC-V cores"},
 	)
 	for _, r := range rows {
-		r.Others = []Other{{Quantity: Quantity{"processors", float64(processors), unitTimes}}}
-		r.Goals = []Quantity{{"near", float64(min(processors, 8)), unitTimes}}
+		r.Others = []report.Other{{Quantity: report.InTimes("processors", float64(processors))}}
+		r.Goals = []report.Quantity{report.InTimes("near", float64(min(processors, 8)))}
 	}
 	switch {
 	case s.config.Parallel == nil:
@@ -180,7 +184,7 @@ func summarizeProcessors(ctx context.Context, s *session) error {
 
 // speedUp gives a row how much longer something takes on one processor than on all, one after the other in each round. The figure
 // is of all processors.
-func (s *session) speedUp(ctx context.Context, row *SummaryRow, what string, do func(context.Context) error) error {
+func (s *session) speedUp(ctx context.Context, row *report.SummaryRow, what string, do func(context.Context) error) error {
 	var ratios []float64
 	elapsed := func(ctx context.Context) (time.Duration, error) {
 		start := time.Now()
@@ -191,10 +195,10 @@ func (s *session) speedUp(ctx context.Context, row *SummaryRow, what string, do 
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 		return elapsed(ctx)
 	}
-	w := whole{name: "all_processors", params: []Param{param("work", what)}}
+	w := whole{name: "all_processors", params: report.Params("work", what)}
 	err := s.most(fewRounds, func() error {
-		return s.measure(ctx, Summarized, &job{name: w.name, params: w.params, per: 1, burst: 1,
-			sample: func(ctx context.Context) (float64, error) {
+		return s.measure(ctx, Summarized, &measure.Job{Name: w.name, Params: w.params,
+			Sample: func(ctx context.Context) (float64, error) {
 				one, err := alone(ctx)
 				if err != nil {
 					return 0, err
@@ -208,8 +212,8 @@ func (s *session) speedUp(ctx context.Context, row *SummaryRow, what string, do 
 		return err
 	}
 	if f := s.fill(row, w.figure("").ID()); f != nil {
-		row.More = []Quantity{{"on all processors", f.P50, unitNs}}
-		row.Now = &Quantity{"", median(ratios), unitTimes}
+		row.More = []report.Quantity{report.InNs("on all processors", f.P50)}
+		row.Now = new(report.InTimes("", report.Median(ratios)))
 	}
 	return nil
 }

@@ -10,37 +10,52 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim"
 )
 
 // summarized has a row of each kind.
-func summarized() *Report {
-	quoted := &Source{"its documentation", "1 May 2026"}
-	return &Report{
-		Device: "emu:blackhole", Host: Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
-		Summary: []*SummaryRow{
+func summarized() *report.Report {
+	quoted := &report.Source{From: "its documentation", Date: "1 May 2026"}
+	return &report.Report{
+		Device: "emu:blackhole", Host: report.Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Rounds: 20, Warmup: 3,
+		Summary: []*report.SummaryRow{
 			{
-				What: "submit", Now: &Quantity{"", 66, unitNs}, More: []Quantity{{"p99", 1300, unitNs}, {"max", 423e3, unitNs}},
-				Ratio: &Ratio{To: MemcpySame, Value: 2.4}, Others: []Other{{Quantity{"a peer", 1870, unitNs}, quoted},
-					{Quantity: Quantity{"a copy", 33, unitNs}}},
-				Goals: []Quantity{{"", 40, unitNs}}, Note: "how",
+				What: "submit", Now: new(report.InNs("", 66)), More: []report.Quantity{report.InNs("p99", 1300), report.InNs("max", 423e3)},
+				Ratio: &report.Ratio{
+					To:    report.MemcpySame,
+					Value: 2.4,
+				}, Others: []report.Other{{Quantity: report.InNs("a peer", 1870), Source: quoted},
+					{Quantity: report.InNs("a copy", 33)}},
+				Goals: []report.Quantity{report.InNs("", 40)}, Note: "how",
 			},
 			{
-				What: "instructions", Now: &Quantity{"", 1975.2, unitInstructions}, More: []Quantity{{"in the trace", 5120, unitBytes}},
-				Others: []Other{{Quantity{"a peer", 6128, unitInstructions}, quoted}}, Goals: []Quantity{{"half of its", 3064, unitInstructions}},
+				What: "instructions", Now: new(report.InInstructions("", 1975.2)), More: []report.Quantity{report.InBytes("in the trace", 5120)},
+				Others: []report.Other{
+					{Quantity: report.InInstructions("a peer", 6128), Source: quoted},
+				}, Goals: []report.Quantity{report.InInstructions("half of its", 3064)},
 			},
 			{
-				What: "wait", Now: &Quantity{"", 12e3, unitNs}, More: []Quantity{{"processor", 0.085, unitShare}},
-				Goals: []Quantity{{"p50", 20e3, unitNs}, {"processor", 0.1, unitShare}},
+				What: "wait", Now: new(report.InNs("", 12e3)), More: []report.Quantity{report.InShare("processor", 0.085)},
+				Goals: []report.Quantity{report.InNs("p50", 20e3), report.InShare("processor", 0.1)},
 			},
 			{
-				What: "network", Now: &Quantity{"", 2e9, unitNs}, More: []Quantity{{onProcessors, 1e9, unitNs}},
-				Others: []Other{{Quantity: Quantity{"a peer", 20e9, unitNs}}, {Quantity: Quantity{onProcessors, 15e9, unitNs}}},
+				What: "network", Now: new(report.InNs("", 2e9)), More: []report.Quantity{report.InNs(onProcessors, 1e9)},
+				Others: []report.Other{{Quantity: report.InNs("a peer", 20e9)}, {Quantity: report.InNs(onProcessors, 15e9)}},
 			},
-			{What: "several processors", Now: &Quantity{"", 1.02, unitTimes}, Others: []Other{{Quantity: Quantity{"processors", 2, unitTimes}}}},
-			{What: "chips", Missing: "no machine was named", Others: []Other{{Quantity{"a peer", 2e9, unitNs}, quoted}}},
+			{
+				What:   "several processors",
+				Now:    new(report.InTimes("", 1.02)),
+				Others: []report.Other{{Quantity: report.InTimes("processors", 2)}},
+			},
+			{
+				What:    "chips",
+				Missing: "no machine was named",
+				Others:  []report.Other{{Quantity: report.InNs("a peer", 2e9), Source: quoted}},
+			},
 		},
 	}
 }
@@ -88,7 +103,7 @@ func TestSummaryRows(t *testing.T) {
 	other := sim.Blackhole()
 	s := &session{
 		config: Config{Target: sim.Wormhole(), Programs: []int{1}, Against: &Against{Target: other, Name: "other"}},
-		runner: runner{clock: calibrate(time.Millisecond), rounds: 2}, report: &Report{},
+		runner: measure.Runner{Clock: measure.Calibrate(time.Millisecond), Rounds: 2}, report: &report.Report{},
 	}
 	var ran []kmd.Target
 	s.config.Demo = func(ctx context.Context, target kmd.Target) error {
@@ -102,14 +117,15 @@ func TestSummaryRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows := map[string]*SummaryRow{}
+	rows := map[string]*report.SummaryRow{}
 	for _, r := range s.report.Summary {
 		if rows[r.What] = r; (r.Now == nil) != (r.Missing != "") {
 			t.Errorf("%s: now %v, missing %q", r.What, r.Now, r.Missing)
 		}
 	}
 	submit := rows["submit a replay, host"]
-	if f, ok := s.report.Figure(submit.Figure); !ok || submit.Now == nil || submit.Now.Value != f.P50 || submit.Ratio.To != MemcpySame ||
+	if f, ok := s.report.Figure(submit.Figure); !ok || submit.Now == nil || submit.Now.Value != f.P50 ||
+		submit.Ratio.To != report.MemcpySame ||
 		submit.Others[0].Source == nil {
 		t.Errorf("a replay: %+v of %+v", submit, f)
 	}

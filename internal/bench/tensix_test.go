@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -21,7 +22,7 @@ func TestTileOperationsCompute(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := map[string]*Figure{}
+			found := map[string]*report.Figure{}
 			for _, f := range r.Figures {
 				found[f.ID()] = f
 			}

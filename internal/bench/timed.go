@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 )
 
 // TimedFamily is the family of figures of TT-NN programs, which other processes time.
@@ -42,20 +45,27 @@ type Times struct {
 }
 
 // ReportTimed makes a report of programs on chips. Of a program's times the least counts, of those of opening the device the median.
-func ReportTimed(device string, rounds int, chips []TimedChip) *Report {
-	r := &Report{Schema: schema, When: time.Now(), Device: device, Host: host(), Rounds: rounds, Baselines: []*Figure{}}
+func ReportTimed(device string, rounds int, chips []TimedChip) *report.Report {
+	r := &report.Report{
+		Schema:    report.Schema,
+		When:      time.Now(),
+		Device:    device,
+		Host:      report.NewHost(),
+		Rounds:    rounds,
+		Baselines: []*report.Figure{},
+	}
 	for _, c := range chips {
-		r.addTimedChip(&c)
+		addTimedChip(r, &c)
 	}
 	return r
 }
 
-func (r *Report) addTimedChip(c *TimedChip) {
-	r.addTimed(c.Name, &c.Open, func(f *Figure) float64 { return f.P50 })
+func addTimedChip(r *report.Report, c *TimedChip) {
+	addTimed(r, c.Name, &c.Open, func(f *report.Figure) float64 { return f.P50 })
 	names, ratios := []string{}, []float64{}
 	refused := map[string][]string{}
 	for _, p := range c.Programs {
-		reprise, ttsim := r.addTimed(c.Name, &p, func(f *Figure) float64 { return f.Min })
+		reprise, ttsim := addTimed(r, c.Name, &p, func(f *report.Figure) float64 { return f.Min })
 		if reprise != nil && ttsim != nil {
 			names, ratios = append(names, p.Name), append(ratios, ttsim.Min/reprise.Min)
 		}
@@ -69,21 +79,21 @@ func (r *Report) addTimedChip(c *TimedChip) {
 		r.Summary = append(r.Summary, ratioRow(c.Name, names, ratios))
 	}
 	for _, who := range []string{"reprise", quotedSimulator} {
-		r.addCount(c.Name+": programs that "+who+" refuses", refused[who])
+		addCount(r, c.Name+": programs that "+who+" refuses", refused[who])
 	}
-	r.addCount(c.Name+": programs without a time, no single operation", c.Skipped)
+	addCount(r, c.Name+": programs without a time, no single operation", c.Skipped)
 }
 
 // addTimed adds a program's figures and its row, which has one value of each figure.
-func (r *Report) addTimed(chipName string, t *Timed, value func(*Figure) float64) (reprise, ttsim *Figure) {
-	row := &SummaryRow{What: chipName + ": " + t.what()}
-	if reprise = r.addTimes(t.Name, t.Reprise, param("chip", chipName)); reprise != nil {
-		row.Figure, row.Now = reprise.ID(), &Quantity{Value: value(reprise), Unit: unitNs}
+func addTimed(r *report.Report, chipName string, t *Timed, value func(*report.Figure) float64) (reprise, ttsim *report.Figure) {
+	row := &report.SummaryRow{What: chipName + ": " + t.what()}
+	if reprise = addTimes(r, t.Name, t.Reprise, report.NewParam("chip", chipName)); reprise != nil {
+		row.Figure, row.Now = reprise.ID(), new(report.InNs("", value(reprise)))
 	} else {
 		row.Missing = "reprise refuses it: " + t.Reprise.Refused
 	}
-	if ttsim = r.addTimes(t.Name, t.TTSim, param("chip", chipName), param("device", quotedSimulator)); ttsim != nil {
-		row.Others = []Other{{Quantity: Quantity{quotedSimulator, value(ttsim), unitNs}}}
+	if ttsim = addTimes(r, t.Name, t.TTSim, report.NewParam("chip", chipName), report.NewParam("device", quotedSimulator)); ttsim != nil {
+		row.Others = []report.Other{{Quantity: report.InNs(quotedSimulator, value(ttsim))}}
 	} else if t.TTSim.Refused != "" {
 		row.Note = quotedSimulator + " refuses it: " + t.TTSim.Refused
 	}
@@ -92,23 +102,23 @@ func (r *Report) addTimed(chipName string, t *Timed, value func(*Figure) float64
 }
 
 // addTimes adds a figure of a program's times; nil if there are none.
-func (r *Report) addTimes(name string, t Times, params ...Param) *Figure {
+func addTimes(r *report.Report, name string, t Times, params ...report.Param) *report.Figure {
 	if len(t.Ns) == 0 {
 		return nil
 	}
-	s := newSeries()
+	s := measure.NewSeries()
 	for _, ns := range t.Ns {
-		s.add(ns)
-		s.end()
+		s.Add(ns)
+		s.End()
 	}
-	f := &Figure{Family: TimedFamily, Name: name, Params: params, PerSample: 1}
-	s.figure(f)
+	f := &report.Figure{Family: TimedFamily, Name: name, Params: params, PerSample: 1}
+	s.Fill(f)
 	r.Figures = append(r.Figures, f)
 	return f
 }
 
 // ratioRow is how many times as long the vendor's simulator takes for the programs that both simulators run.
-func ratioRow(chipName string, names []string, ratios []float64) *SummaryRow {
+func ratioRow(chipName string, names []string, ratios []float64) *report.SummaryRow {
 	logs, lowest, highest := 0.0, 0, 0
 	for i, v := range ratios {
 		logs += math.Log(v)
@@ -119,20 +129,20 @@ func ratioRow(chipName string, names []string, ratios []float64) *SummaryRow {
 			highest = i
 		}
 	}
-	return &SummaryRow{
+	return &report.SummaryRow{
 		What: fmt.Sprintf("%s: %s / reprise, geometric mean of %d", chipName, quotedSimulator, len(ratios)),
-		Now:  &Quantity{Value: math.Exp(logs / float64(len(ratios))), Unit: unitTimes},
-		More: []Quantity{
-			{names[lowest] + ", the lowest,", ratios[lowest], unitTimes},
-			{names[highest] + ", the highest,", ratios[highest], unitTimes},
+		Now:  new(report.InTimes("", math.Exp(logs/float64(len(ratios))))),
+		More: []report.Quantity{
+			report.InTimes(names[lowest]+", the lowest,", ratios[lowest]),
+			report.InTimes(names[highest]+", the highest,", ratios[highest]),
 		},
 	}
 }
 
 // addCount adds a row that counts programs and names them below the table; none if there are no programs.
-func (r *Report) addCount(what string, names []string) {
+func addCount(r *report.Report, what string, names []string) {
 	if len(names) > 0 {
 		note := strings.Join(slices.Sorted(slices.Values(names)), ", ")
-		r.Summary = append(r.Summary, &SummaryRow{What: what, Now: &Quantity{Value: float64(len(names))}, Note: note})
+		r.Summary = append(r.Summary, &report.SummaryRow{What: what, Now: &report.Quantity{Value: float64(len(names))}, Note: note})
 	}
 }

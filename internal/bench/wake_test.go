@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim"
 )
@@ -29,7 +31,7 @@ func TestWakeReport(t *testing.T) {
 		t.Errorf("%d figures for %d paces and %d arrivals", len(r.Figures), len(paces), len(arrivals))
 	}
 	for _, f := range r.Figures {
-		if f.Samples == 0 || !slices.ContainsFunc(f.Params, func(p Param) bool { return p.Key == "pace" }) {
+		if f.Samples == 0 || !slices.ContainsFunc(f.Params, func(p report.Param) bool { return p.Key == "pace" }) {
 			t.Errorf("%s: %d samples", f.ID(), f.Samples)
 		}
 	}
@@ -50,7 +52,7 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 		t.Errorf("%d figures, want %d", len(r.Figures), want)
 	}
 	for _, f := range r.Figures {
-		if slices.ContainsFunc(f.Params, func(p Param) bool { return p.Value == comesBusy.name }) {
+		if slices.ContainsFunc(f.Params, func(p report.Param) bool { return p.Value == comesBusy.name }) {
 			t.Errorf("%s is measured", f.ID())
 		}
 	}
@@ -59,7 +61,7 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 // How late waits notice, as ns/wake: the mean. The time for an operation is the whole wait, which is as long as it was
 // made.
 func BenchmarkWake(b *testing.B) {
-	c := calibrate(20 * time.Millisecond)
+	c := measure.Calibrate(20 * time.Millisecond)
 	for _, p := range paces {
 		for _, a := range arrivals {
 			b.Run("pace="+p.name+"/comes="+a.name, func(b *testing.B) {
@@ -71,7 +73,7 @@ func BenchmarkWake(b *testing.B) {
 				j, _ := wakeJobs(c, d.Queue(0), nil, a)
 				sum := 0.0
 				for b.Loop() {
-					ns, err := j.sample(b.Context())
+					ns, err := j.Sample(b.Context())
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -1,13 +1,19 @@
 package bench
 
 import (
-	"context"
+	"embed"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
 	"github.com/reprise-tt/reprise/kernels"
 )
+
+//go:embed kernels/prebuilt
+var archives embed.FS
+
+var prebuilt = images.New(archives, "kernels/prebuilt")
 
 // shape is what a measured program is made of. "common" and "worst" are those of tt-metal's own benchmark of its dispatch code
 // (program shapes of fd_command_construction), "smallest" is of its benchmark of traced programs.
@@ -56,7 +62,8 @@ func (p shape) program(d *reprise.Device) (*reprise.Program, error) {
 		out.Kernels = append(out.Kernels, k)
 	}
 	for i := range p.cbs {
-		out.CircularBuffers = append(out.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: []chip.Range{grid}, PageSize: 1024, Pages: 2})
+		out.CircularBuffers = append(out.CircularBuffers,
+			reprise.CircularBuffer{Index: i, Cores: []chip.Range{grid}, PageSize: 1024, Pages: 2})
 	}
 	for i := range p.semaphores {
 		out.Semaphores = append(out.Semaphores, reprise.Semaphore{ID: i, Cores: []chip.Range{grid}})
@@ -87,16 +94,3 @@ func split(r chip.Range, n int) []chip.Range {
 	}
 	return out
 }
-
-// load makes and loads a program of the shape.
-func (s *session) load(ctx context.Context, p shape) (*reprise.Executable, error) {
-	prog, err := p.program(s.dev)
-	if err != nil {
-		return nil, err
-	}
-	return s.dev.Load(ctx, prog)
-}
-
-func (s *session) finish(ctx context.Context) error { return s.dev.Queue(0).Wait(ctx) }
-
-func param(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }

@@ -75,7 +75,8 @@ func findBPF() error {
 		Type: ebpf.RawTracepoint, Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}, License: "GPL",
 	})
 	if err != nil {
-		return fmt.Errorf("%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", ErrMissing, err)
+		return fmt.Errorf("%w: the kernel refuses an empty program: %w: a lockdown or a filter of system calls may forbid it", ErrMissing,
+			err)
 	}
 	return p.Close()
 }
@@ -110,8 +111,11 @@ func mayLoad(status string) error {
 		}
 	}
 	if len(lacks) > 0 {
-		return fmt.Errorf("%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
-			ErrMissing, strings.Join(lacks, " and no "))
+		return fmt.Errorf(
+			"%w: this process has no %s: run it as root, or give the file the capabilities with setcap cap_bpf,cap_perfmon+ep",
+			ErrMissing,
+			strings.Join(lacks, " and no "),
+		)
 	}
 	return nil
 }

@@ -56,7 +56,13 @@ func Start(c Config) (_ *Probe, err error) {
 		p.pid = os.Getpid()
 	}
 	if c.Slow < 0 || c.Events < 0 || c.RingBytes < os.Getpagesize() || c.RingBytes&(c.RingBytes-1) != 0 {
-		return nil, fmt.Errorf("probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, and a ring is a power of 2 of at least a page (%d)", c.Slow, c.Events, c.RingBytes, os.Getpagesize())
+		return nil, fmt.Errorf(
+			"probe: start: slow %v, %d events, a ring of %d bytes: the first two can't be negative, and a ring is a power of 2 of at least a page (%d)",
+			c.Slow,
+			c.Events,
+			c.RingBytes,
+			os.Getpagesize(),
+		)
 	}
 	defer func() {
 		if err != nil {

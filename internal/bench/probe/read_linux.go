@@ -4,11 +4,14 @@ package probe
 
 import (
 	"cmp"
+	_ "embed" // of names
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf/ringbuf"
@@ -204,11 +207,18 @@ func (p *Probe) file(fd uint32) string {
 	return name
 }
 
+// callNames has a line for each system call: an architecture, a number and a name.
+//
+//go:embed names.txt
+var callNames string
+
 func callName(nr uint32) string {
-	if n := callNames[nr]; n != "" {
-		return n
+	_, rest, ok := strings.Cut("\n"+callNames, fmt.Sprintf("\n%s %d ", runtime.GOARCH, nr))
+	if !ok {
+		return fmt.Sprintf("call %d", nr)
 	}
-	return fmt.Sprintf("call %d", nr)
+	name, _, _ := strings.Cut(rest, "\n")
+	return name
 }
 
 func durations(count, total, longest uint64, slots [32]uint64) Durations {

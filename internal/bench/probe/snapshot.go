@@ -152,7 +152,8 @@ func (p Proc) since(o Proc) Proc {
 // most takes the larger figures. Threads of a process that is ending go one by one, and their figures with them.
 func (p Proc) most(o Proc) Proc {
 	return Proc{
-		On: max(p.On, o.On), Ready: max(p.Ready, o.Ready), Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
+		On: max(p.On,
+			o.On), Ready: max(p.Ready, o.Ready), Voluntary: max(p.Voluntary, o.Voluntary), Preempted: max(p.Preempted, o.Preempted),
 		Minor: max(p.Minor, o.Minor), Major: max(p.Major, o.Major),
 	}
 }

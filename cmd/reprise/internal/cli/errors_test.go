@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+	"testing"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+)
+
+// Every reason why a device can't be opened says in one line which device, what was found and what to do.
+func TestOpenErrors(t *testing.T) {
+	open := func(err error) error {
+		return fmt.Errorf("reprise: open: %w", &kmd.OpError{Op: "open", Path: "/dev/tenstorrent/7", Err: err})
+	}
+	other := errors.New("dispatch: bring-up: something else")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{
+			open(fmt.Errorf("%w (%w): is the driver loaded?", kmd.ErrNoDevice, syscall.ENOENT)),
+			`--device "/dev/tenstorrent/7": no such device (no such file or directory): is the driver loaded?; emu:blackhole and emu:wormhole need no card`,
+		},
+		{
+			open(fmt.Errorf("%w (%w): join the group", kmd.ErrPermission, syscall.EACCES)),
+			`--device "/dev/tenstorrent/7": no permission for the device (permission denied): join the group`,
+		},
+		{
+			open(fmt.Errorf("%w (%w)", kmd.ErrNotDevice, syscall.ENOTTY)),
+			`--device "/dev/tenstorrent/7": not a Tenstorrent device (inappropriate ioctl for device); give a node that the driver made, such as /dev/tenstorrent/0`,
+		},
+		{
+			open(kmd.ErrUnsupportedSystem),
+			`--device "/dev/tenstorrent/7": no Tenstorrent driver on this operating system; emu:blackhole and emu:wormhole need no card`,
+		},
+		{
+			open(&ttsim.LibraryError{Path: "lib.so", Err: fs.ErrNotExist, Hint: "give another"}),
+			`--device "/dev/tenstorrent/7": file does not exist; give another`,
+		},
+		{open(&kmd.UnknownDeviceError{Vendor: 0x1e52, Device: 0xfaca}), `--device "/dev/tenstorrent/7": PCI device 1e52:faca: want Tenstorrent's 1e52:401e (Wormhole) or 1e52:b140 (Blackhole)`},
+		{other, other.Error()},
+	} {
+		err := OpenError("/dev/tenstorrent/7", tt.err)
+		if err.Error() != tt.want {
+			t.Errorf("%v\nbecomes %v\nwant    %s", tt.err, err, tt.want)
+		}
+		if !errors.Is(err, errors.Unwrap(tt.err)) && err != tt.err {
+			t.Errorf("%v loses its cause", err)
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for device, want := range map[string]string{
+		"emu:blackhole":      "emulated blackhole 0",
+		"emu:wormhole":       "emulated wormhole 0",
+		"/dev/tenstorrent/1": "/dev/tenstorrent/1",
+		"./node":             "./node",
+		"ttsim:lib.so":       "lib.so",
+	} {
+		target, err := ParseTarget(device)
+		if err != nil || target.String() != want {
+			t.Errorf("%q is %v, %v, want %v", device, target, err, want)
+		}
+	}
+	_, err := ParseTarget("emu:grayskull")
+	if !errors.Is(err, chip.ErrUnknownArch) {
+		t.Errorf("an emulator that doesn't exist: %v", err)
+	}
+}

@@ -1,0 +1,367 @@
+// Package demo has the commands that run networks: demo and generate.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/examples/digits"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/ops/graph"
+)
+
+// Cmd classifies handwritten digits.
+type Cmd struct {
+	Device string `help:"${device_help}; or a machine of several chips, each of which takes a part of the images: emu:quietbox, emu:galaxy-bh and the like" default:"emu:blackhole" placeholder:"DEVICE"`
+	// Hosts is for meshes over several processes.
+	Hosts string `help:"Run in each process of mpirun (mpi): the processes' chips are one mesh. Of an emulated machine each has a part." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	Links string `help:"Network over which emulated links of several processes go, such as 10.1.0.0/16, or 127.0.0.0/8 on one machine. Without it, that of the default route." placeholder:"NETWORK"`
+	Input string `help:"Classify the digits of this file instead: comma-separated lines of 64 pixels (0 to 16) and a label (0 to 9), plain or gzip." placeholder:"FILE"`
+	Batch int    `help:"Images per batch." default:"128"`
+	// Network is for people who want to see kernels of their own.
+	Network string `help:"Network: bfloat16, of operations on the engines; or integer, of kernels on the RISC-V cores." enum:"bfloat16,integer" default:"bfloat16" placeholder:"NETWORK"`
+	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
+	// SaveTrace is for reprise trace.
+	SaveTrace string `help:"Save the trace to this file, with its weights, the last batch and its results, for reprise trace." placeholder:"FILE" type:"path"`
+	Timeline  string `help:"Write what the host and each queue did, and on the emulator what engines waited for, to this file, as JSON for ui.perfetto.dev. It makes each call a little slower." placeholder:"FILE" type:"path"`
+	Record    string `help:"Record all calls between this program and the driver in this file: --device session:FILE plays them back without a device, if the other flags are the same. Recording makes the run and the measured times longer." placeholder:"FILE" type:"path"`
+	Graph     string `help:"Write what ran and what it allocated to this file, for reprise graph and the vendor's visualizer." placeholder:"FILE" type:"path"`
+	// DumpDir is for hangs.
+	DumpDir string `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+
+	target  kmd.Target      // what Device names
+	machine *target.Machine // if it names one of several chips
+}
+
+// Result is the demo's result; its JSON form is for scripts.
+type Result struct {
+	Device   string `json:"device"`
+	Arch     string `json:"arch"`
+	Engine   string `json:"engine"` // that computes: tensix, or riscv of the integer network
+	Images   int    `json:"images"`
+	Batch    int    `json:"batch"`
+	Replays  int    `json:"replays"`
+	Cores    int    `json:"cores"`
+	Programs int    `json:"programs"`
+	// Accuracy is the share of right answers among the images that are measured: those of the embedded data that the
+	// network was not trained on, or all of a file.
+	Accuracy   float64 `json:"accuracy"`
+	Measured   int     `json:"accuracy_images"`
+	Mismatches int     `json:"mismatches"`
+
+	TraceBytes    int             `json:"trace_bytes"`
+	TraceCommands int             `json:"trace_command_bytes"`
+	TraceBanks    []cli.BankRange `json:"trace_banks"`
+	TraceFile     string          `json:"trace_file,omitempty"`
+	TimelineFile  string          `json:"timeline_file,omitempty"`
+	GraphFile     string          `json:"graph_file,omitempty"`
+	// TraceAfter is what the trace memory of all banks holds once the trace is released.
+	TraceAfter uint64 `json:"trace_bytes_after_release"`
+
+	EagerNs     int64   `json:"eager_host_ns_p50"`
+	ReplayNs    int64   `json:"replay_host_ns_p50"`
+	EagerBytes  int     `json:"eager_bytes"`
+	ReplayBytes int     `json:"replay_bytes"`
+	Allocs      uint64  `json:"replay_allocs"`
+	Seconds     float64 `json:"seconds"`
+	OpenSeconds float64 `json:"open_seconds"`
+
+	network  string // its name
+	input    string // file that the images come from, if they aren't the embedded ones
+	bankSize uint64
+	samples  []sample
+}
+
+// sample is an image and the chip's answer.
+type sample struct {
+	image digits.Image
+	said  uint8
+}
+
+// mismatchError says that a device's scores differ from those of the network on the host.
+type mismatchError struct {
+	count         int
+	batch, index  int
+	how           string
+	network       string
+	got, expected scores
+}
+
+func (e *mismatchError) Error() string {
+	return fmt.Sprintf("%d results differ; the first is image %d of batch %d, %s: the device gave the scores %v, the %s gives %v", e.count,
+		e.index, e.batch, e.how, e.got, e.network, e.expected)
+}
+
+// Validate checks what can be checked without a device. Package kong calls it.
+func (c *Cmd) Validate() error {
+	if c.Batch < 1 {
+		return cli.Wrong("--batch", c.Batch, "a batch has at least one image", "give a positive number")
+	}
+	if c.Links != "" {
+		if _, err := netip.ParsePrefix(c.Links); err != nil {
+			return linksError(c.Links, "it isn't a network", err)
+		}
+	}
+	if m, err := cli.ParseMachine("--device", c.Device); err == nil && (m.Spec != nil || c.Hosts != "one") {
+		c.machine = m
+		for flag, value := range map[string]string{"--save-trace": c.SaveTrace, "--timeline": c.Timeline, "--record": c.Record,
+			"--graph": c.Graph} {
+			if value != "" {
+				return cli.Wrong(flag, value, "it is for one chip", "give a --device of one chip, such as emu:blackhole")
+			}
+		}
+		return nil
+	}
+	var err error
+	c.target, err = cli.ParseTarget(c.Device)
+	return err
+}
+
+func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
+	images, measured, err := c.images(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct{ flag, path string }{{"--save-trace", c.SaveTrace}, {"--timeline", c.Timeline}} {
+		if err := cli.Creatable(f.flag, f.path); err != nil {
+			return err
+		}
+	}
+	if c.machine != nil {
+		res, err := c.onMachine(ctx, s.Who, images, measured)
+		if res == nil {
+			return err
+		}
+		return errors.Join(res.print(s.Out, c.JSON), err)
+	}
+	bar := newProgress(s.Err, !c.JSON && cli.IsTerminal(s.Err))
+	res, err := c.classify(ctx, images, measured, bar)
+	bar.end()
+	if res == nil {
+		return err
+	}
+	// A result that differs from the network's is still worth printing, with an error after it.
+	if c.JSON {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return errors.Join(enc.Encode(res), err)
+	}
+	return errors.Join(res.print(s.Out), err)
+}
+
+// images returns the images to classify, those that measure the accuracy first, and the number of those.
+func (c *Cmd) images(ctx context.Context) ([]digits.Image, int, error) {
+	if c.Input == "" {
+		all, err := digits.Images()
+		if err != nil {
+			return nil, 0, err
+		}
+		training, heldOut := digits.Split(all)
+		return append(slices.Clone(heldOut), training...), len(heldOut), nil
+	}
+	all, err := cli.Until(ctx, func() ([]digits.Image, error) { return readImages(c.Input) })
+	return all, len(all), err
+}
+
+// classify does the work: eager runs, a capture, replays, each compared with the network on the host.
+// When results differ it returns both the measurements and a *mismatchError.
+func (c *Cmd) classify(ctx context.Context, images []digits.Image, measured int, bar *progress) (res *Result, err error) {
+	start := time.Now()
+	net, err := trained(c.Network)
+	if err != nil {
+		return nil, err
+	}
+	opts := []reprise.Option{reprise.WithDumpDir(c.DumpDir), reprise.WithQueues(2)}
+	on, end, err := c.recorded()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = end(err) }()
+	if c.repeatable() {
+		opts = append(opts, reprise.WithQueueMemory(recordedQueue))
+	}
+	dev, err := reprise.Open(ctx, on, opts...)
+	if err != nil {
+		return nil, cli.OpenError(c.Device, err)
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	opened := time.Since(start)
+
+	r := &demoRun{
+		// A larger batch would only be padding.
+		dev: dev, ops: ops.New(dev), net: net, bar: bar, room: min(c.Batch, len(images)), batches: slices.Collect(slices.Chunk(images, c.Batch)),
+		check: checker{network: net.name()},
+	}
+	defer func() { err = errors.Join(err, r.ops.Release(context.WithoutCancel(ctx))) }()
+	listened := func() error { return nil }
+	if c.Timeline != "" {
+		line, err := observe.StartTimeline(ctx, dev)
+		if err != nil {
+			return nil, err
+		}
+		r.span = line.Span
+		workers := slices.Collect(dev.Grid().Cores())
+		workers = workers[:min(sampledWorkers, len(workers))]
+		// Recordings, simulators and silicon don't tell.
+		if err := line.SampleEngines(engineSampling, workers...); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, err
+		}
+		listened = func() error {
+			if err := line.Stop(ctx); err != nil {
+				return err
+			}
+			return cli.Save(ctx, "--timeline", c.Timeline, line.WriteJSON)
+		}
+	}
+	if c.Graph != "" {
+		// Also after an error: it shows how far the network got.
+		capture := r.ops.BeginCapture(graph.Config{StackTraces: true, BufferPages: true, OperationBuffers: true})
+		defer func() {
+			err = errors.Join(err, c.saveGraph(ctx, capture))
+		}()
+	}
+	res = &Result{
+		Device: c.Device, Arch: dev.Arch().String(), Engine: net.engine(), Images: len(images), Batch: c.Batch, Replays: len(r.batches),
+		Measured: measured, OpenSeconds: opened.Seconds(), bankSize: dev.DRAMBankSize(), network: net.name(), input: c.Input,
+		TimelineFile: c.Timeline, GraphFile: c.Graph,
+	}
+
+	expected := make([][]scores, len(r.batches))
+	eager, err := r.pass(ctx, "eager", false, func(i int, got []scores) {
+		expected[i] = net.forward(dev.Arch(), r.batches[i])
+		r.check.compare(i, "run eagerly", got, expected[i])
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	res.EagerNs, res.Programs, res.Cores, res.EagerBytes = cli.Median(eager.times), eager.programs, eager.cores, eager.bytes
+
+	correct := 0
+	replay, err := r.pass(ctx, "replay", true, func(i int, got []scores) {
+		r.check.compare(i, "replayed", got, expected[i])
+		for j, m := range r.batches[i] {
+			said := got[j].best()
+			if i*c.Batch+j < measured {
+				if said == m.Label {
+					correct++
+				}
+				res.sample(m, said)
+			}
+		}
+	}, func(trace *reprise.Trace, on deployed) error {
+		return errors.Join(listened(), c.inspect(ctx, res, dev, trace, on))
+	})
+	if err != nil {
+		return nil, err
+	}
+	res.ReplayNs = cli.Median(replay.times)
+	res.Accuracy = float64(correct) / float64(measured)
+	mem := dev.Memory(allocator.Trace)
+	res.TraceAfter = mem.Allocated * uint64(mem.Banks)
+	res.Mismatches = r.check.mismatches
+	res.Seconds = time.Since(start).Seconds()
+	return res, r.check.err()
+}
+
+// How often a timeline asks what engines wait for, and those of how many workers.
+const (
+	engineSampling = 100 * time.Microsecond
+	sampledWorkers = 4
+)
+
+// inspect records the properties of the trace and its programs, and saves the trace to a file if asked to.
+func (c *Cmd) inspect(ctx context.Context, res *Result, dev *reprise.Device, trace *reprise.Trace, on deployed) (err error) {
+	res.TraceBytes, res.ReplayBytes = trace.Size(), trace.Parts()[0].ReplayBytes
+	for _, step := range trace.Parts()[0].Steps {
+		res.TraceCommands += step.Size
+	}
+	for _, e := range trace.Parts()[0].Extents {
+		res.TraceBanks = append(res.TraceBanks, cli.BankRange{Bank: e.Bank, Start: e.Start, End: e.End})
+	}
+	rounds := 32
+	if c.repeatable() {
+		rounds = 1 // how many it takes is different each time
+	}
+	if res.Allocs, err = replayAllocs(ctx, dev.Queue(0), trace, rounds); err != nil {
+		return err
+	}
+	if c.SaveTrace != "" {
+		// replayAllocs has replayed the last batch again, so the results are still its own.
+		if err := saveTrace(ctx, c.SaveTrace, trace, on); err != nil {
+			return err
+		}
+		res.TraceFile = c.SaveTrace
+	}
+	return nil
+}
+
+// saveTrace saves the trace to a file, with the buffers that a replay fills as results and all others as data.
+func saveTrace(ctx context.Context, path string, t *reprise.Trace, on deployed) error {
+	return cli.Save(ctx, "--save-trace", path, func(w io.Writer) error {
+		return t.Save(ctx, w, reprise.WithData(), reprise.WithResults(on.results...))
+	})
+}
+
+// replayAllocs returns how often a replay allocates on the heap. The counter is the whole process's, and an emulated
+// device, which runs in it, may allocate as soon as the replay is under way. So each round is one replay on a device
+// that is at rest, with one processor, which the replay has to itself unless the scheduler takes it away; and the fewest
+// of all rounds counts: what a replay does every time is in every round.
+func replayAllocs(ctx context.Context, q *reprise.Queue, t *reprise.Trace, rounds int) (uint64, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fewest := uint64(math.MaxUint64)
+	for i := 0; i < rounds && fewest > 0; i++ {
+		if err := q.Wait(ctx); err != nil {
+			return 0, err
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := t.Replay(ctx)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			return 0, err
+		}
+		fewest = min(fewest, after.Mallocs-before.Mallocs)
+	}
+	return fewest, nil
+}
+
+// checker compares a device's scores with those that the host computed.
+type checker struct {
+	network    string
+	mismatches int
+	first      *mismatchError
+}
+
+func (c *checker) compare(batch int, how string, got, expected []scores) {
+	for i, want := range expected {
+		if !want.same(got[i]) {
+			c.mismatches++
+			if c.first == nil {
+				c.first = &mismatchError{batch: batch, index: i, how: how, network: c.network, got: got[i], expected: want}
+			}
+		}
+	}
+}
+
+// err returns a *mismatchError if anything differed.
+func (c *checker) err() error {
+	if c.first == nil {
+		return nil
+	}
+	c.first.count = c.mismatches
+	return c.first
+}

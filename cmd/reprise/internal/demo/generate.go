@@ -1,0 +1,386 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/examples/words"
+	"github.com/reprise-tt/reprise/examples/words/transformer"
+	"github.com/reprise-tt/reprise/examples/words/transformer/reference"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/ops"
+	"github.com/reprise-tt/reprise/stream"
+)
+
+// maxTokens is how many tokens a run makes at most.
+const maxTokens = 1_000_000
+
+// GenerateCmd invents words.
+type GenerateCmd struct {
+	Device      string  `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Tokens      int     `help:"How many tokens to make, letters and ends of words." default:"100"`
+	Seed        uint64  `help:"Seed of the random numbers: the same seed gives the same words on each device of an architecture." default:"1"`
+	Temperature float64 `help:"What the model's logits are divided by, from 0.0625 to 16: lower ones give more usual words." default:"1"`
+	Hosts       string  `help:"Run in each process of mpirun (mpi), each on a device of its own and with the next seed." enum:"one,mpi" default:"one" placeholder:"ENGINE"`
+	JSON        bool    `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir     string  `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+
+	target kmd.Target // what Device names
+}
+
+// Validate checks what can be checked without a device. Package kong calls it.
+func (c *GenerateCmd) Validate() error {
+	if c.Tokens < 1 || c.Tokens > maxTokens {
+		return cli.Wrong("--tokens", c.Tokens, "it isn't a number of tokens", fmt.Sprintf("give 1 to %d", maxTokens))
+	}
+	if _, err := c.sampling().Start(); err != nil || c.Temperature == 0 {
+		return cli.Wrong("--temperature", c.Temperature, "it isn't a temperature", "give a number from 0.0625 to 16")
+	}
+	var err error
+	c.target, err = cli.ParseTarget(c.Device)
+	return err
+}
+
+func (c *GenerateCmd) sampling() transformer.Sampling {
+	return transformer.Sampling{Seed: c.Seed, Tokens: c.Tokens, Temperature: c.Temperature}
+}
+
+// Generated is the result; its JSON form is for scripts. The figures at the top are those of the first run.
+type Generated struct {
+	Device      string  `json:"device"`
+	Arch        string  `json:"arch"`
+	Seed        uint64  `json:"seed"`
+	Temperature float64 `json:"temperature"`
+	Parameters  int     `json:"parameters"`
+	Programs    int     `json:"programs"` // of a token
+	generation
+	Runs []generation `json:"runs"`
+
+	Words []string `json:"words"` // that have ended
+	// How many of the words are in the list: in the part that the network was trained on, and in the part held back.
+	Trained       int     `json:"words_trained"`
+	HeldBack      int     `json:"words_held_back"`
+	HeldBackShare float64 `json:"held_back_share"`
+	Mismatches    int     `json:"mismatches"` // tokens that differ from the host's
+	Seconds       float64 `json:"seconds"`
+}
+
+// generation is a way to make the tokens, and what it took.
+type generation struct {
+	Mode        string  `json:"mode"` // loop: a trace that loops; replay: a replay of a trace for each token; eager: all programs for each token
+	Tokens      int     `json:"tokens"`
+	Submissions int     `json:"submissions"` // programs or replays
+	HostBytes   int     `json:"host_bytes"`  // of their commands
+	PerSecond   float64 `json:"tokens_per_second"`
+}
+
+// tokenError says that a device made another token than the host.
+type tokenError struct {
+	count, at int
+	mode      string
+	got, want uint8
+}
+
+func (e *tokenError) Error() string {
+	return fmt.Sprintf(
+		"%d tokens differ; the first is token %d, mode %s: the device made %d, the arithmetic of the engines on the host gives %d",
+		e.count,
+		e.at,
+		e.mode,
+		e.got,
+		e.want,
+	)
+}
+
+func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	ctx, j, err := startJob(ctx, c.Hosts, s.Who)
+	if err != nil {
+		return err
+	}
+	defer func() { err = j.end(ctx, err) }()
+	c.Seed += uint64(j.Rank())
+	show := &wordWriter{w: s.Out}
+	if c.JSON || j.Size() > 1 {
+		show.w = io.Discard
+	}
+	res, failed := c.generate(ctx, show)
+	if res == nil {
+		return failed
+	}
+	// Tokens that differ from the host's are still worth printing, with an error after them.
+	switch {
+	case j.Size() > 1:
+		return errors.Join(res.together(ctx, j, s.Out, c.JSON), failed)
+	case c.JSON:
+		return errors.Join(writeJSON(s.Out, res), failed)
+	}
+	return errors.Join(res.print(s.Out), failed)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// together collects the results of all processes, which the first one prints.
+func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bool) error {
+	mine, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	all, err := j.collect(ctx, "collect words", mine)
+	if err != nil || j.Rank() != 0 {
+		return err
+	}
+	processes := make([]Generated, len(all))
+	for i, data := range all {
+		if err := json.Unmarshal(data, &processes[i]); err != nil {
+			return fmt.Errorf("words of process %d: %w", i, err)
+		}
+	}
+	if asJSON {
+		return writeJSON(w, struct {
+			Processes []Generated `json:"processes"`
+		}{processes})
+	}
+	return printTogether(w, processes)
+}
+
+// generate makes the tokens in each way. With tokens that differ from the host's it returns the result and a *tokenError.
+func (c *GenerateCmd) generate(ctx context.Context, show *wordWriter) (res *Generated, err error) {
+	start := time.Now()
+	net, err := transformer.Trained()
+	if err != nil {
+		return nil, err
+	}
+	dev, err := reprise.Open(ctx, c.target, reprise.WithDumpDir(c.DumpDir))
+	if err != nil {
+		return nil, cli.OpenError(c.Device, err)
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	d := ops.New(dev)
+	// After an interrupt nothing waits for the rest of the tokens: closing the device ends the work and frees everything.
+	defer func() { err = errors.Join(err, d.Release(ctx)) }()
+	made, err := stream.New(dev, stream.Config{Name: "tokens", Direction: stream.ToHost})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, made.Release(ctx)) }()
+	m, err := transformer.Load(ctx, d, net, c.Tokens, transformer.WithStream(made))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close(ctx)) }()
+
+	g := &generator{dev: dev, model: m, made: made, sampling: c.sampling()}
+	if err := g.compile(ctx); err != nil {
+		return nil, err
+	}
+	res = &Generated{
+		Device: c.Device, Arch: dev.Arch().String(), Seed: c.Seed, Temperature: c.Temperature, Parameters: net.Parameters(), Programs: g.programs,
+	}
+	var want []uint8
+	var wrong *tokenError
+	for i, mode := range []string{"loop", "replay", "eager"} {
+		r, tokens, err := g.run(ctx, mode, show)
+		if err := errors.Join(err, show.end()); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			res.generation, res.Words = r, words.Decode(tokens)
+			show = &wordWriter{w: io.Discard} // the others make the same words
+			if want, err = onHost(ctx, dev.Arch(), net, c.sampling()); err != nil {
+				return nil, err
+			}
+		}
+		res.Runs = append(res.Runs, r)
+		wrong = res.compare(wrong, mode, tokens, want)
+	}
+	if err := res.count(); err != nil {
+		return nil, err
+	}
+	res.Seconds = time.Since(start).Seconds()
+	if wrong != nil {
+		wrong.count = res.Mismatches
+		return res, wrong
+	}
+	return res, nil
+}
+
+// compare counts tokens that differ, and returns the first one if none is known.
+func (r *Generated) compare(first *tokenError, mode string, got, want []uint8) *tokenError {
+	for i, t := range got {
+		if t == want[i] {
+			continue
+		}
+		r.Mismatches++
+		if first == nil {
+			first = &tokenError{at: i, mode: mode, got: t, want: want[i]}
+		}
+	}
+	return first
+}
+
+// count counts the words that are in the list.
+func (r *Generated) count() error {
+	all, err := words.All()
+	if err != nil {
+		return err
+	}
+	training, heldBack := words.Split(all)
+	has := func(list []string, w string) bool { _, ok := slices.BinarySearch(list, w); return ok }
+	for _, w := range r.Words {
+		switch {
+		case has(training, w):
+			r.Trained++
+		case has(heldBack, w):
+			r.HeldBack++
+		}
+	}
+	if len(r.Words) > 0 {
+		r.HeldBackShare = float64(r.HeldBack) / float64(len(r.Words))
+	}
+	return nil
+}
+
+// onHost returns the tokens that the host computes.
+func onHost(ctx context.Context, arch chip.Arch, net *transformer.Network, s transformer.Sampling) ([]uint8, error) {
+	m, err := reference.New(arch, net, s)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []uint8
+	for m.Step() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, uint8(m.State().Token))
+	}
+	return tokens, nil
+}
+
+// generator makes tokens in several ways.
+type generator struct {
+	dev      *reprise.Device
+	model    *transformer.Model
+	made     *stream.Stream // of tokens
+	sampling transformer.Sampling
+	programs int // of a token
+}
+
+// compile makes a token to load all programs, and counts them.
+func (g *generator) compile(ctx context.Context) error {
+	one := g.sampling
+	one.Tokens = 1
+	if err := g.model.Start(ctx, one); err != nil {
+		return err
+	}
+	var cost submissions
+	stop := g.dev.Observe(&cost)
+	defer stop()
+	if err := g.model.Step(ctx); err != nil {
+		return err
+	}
+	g.programs = cost.count
+	if err := g.model.Begin(ctx); err != nil {
+		return err
+	}
+	return g.read(ctx, func(uint8) error { return nil })
+}
+
+// read calls f for each token until the last one.
+func (g *generator) read(ctx context.Context, f func(token uint8) error) error {
+	for message, err := range g.made.Messages(ctx) {
+		if err != nil {
+			return err
+		}
+		if err := f(message[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run makes all tokens, and shows words as they come.
+func (g *generator) run(ctx context.Context, mode string, show *wordWriter) (r generation, tokens []uint8, err error) {
+	step, times, record := g.model.Step, g.sampling.Tokens, g.model.Record
+	if mode == "loop" {
+		times, record = 1, g.model.RecordAll
+	}
+	if mode != "eager" {
+		trace, failed := g.dev.Queue(0).Capture(ctx, "tokens", record)
+		if failed != nil {
+			return r, nil, failed
+		}
+		defer func() { err = errors.Join(err, trace.Release(ctx)) }()
+		step = trace.Replay
+	}
+	if err := g.model.Start(ctx, g.sampling); err != nil {
+		return r, nil, err
+	}
+	var cost submissions
+	stop := g.dev.Observe(&cost)
+	defer stop()
+	start := time.Now()
+	// The host submits all tokens while those that are made arrive.
+	both, running := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		for range times {
+			if err := step(running); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	both.Go(func() error {
+		return g.read(running, func(token uint8) error {
+			tokens = append(tokens, token)
+			return show.add(token)
+		})
+	})
+	if err := both.Wait(); err != nil {
+		return r, nil, errors.Join(err, g.abort(context.WithoutCancel(ctx)))
+	}
+	took := time.Since(start)
+	return generation{mode, len(tokens), cost.count, cost.bytes, float64(len(tokens)) / took.Seconds()}, tokens, nil
+}
+
+// abort ends a loop that is under way at the end of an iteration. Until then its kernels find a stream that nobody reads.
+func (g *generator) abort(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := g.made.Close(ctx)
+	_, failed := g.dev.Queue(0).Abort(ctx)
+	return errors.Join(err, failed)
+}
+
+// submissions is an Observer that counts what is submitted to run, and the bytes of its commands.
+type submissions struct{ count, bytes int }
+
+// Begin implements reprise.Observer.
+func (s *submissions) Begin(context.Context, *reprise.Call) {}
+
+// End implements reprise.Observer.
+func (s *submissions) End(_ context.Context, c *reprise.Call) {
+	switch c.Kind {
+	case reprise.CallRun:
+		s.count++
+		s.bytes += c.Object.(*reprise.Executable).Commands().Bytes
+	case reprise.CallReplay:
+		s.count++
+		for _, p := range c.Object.(*reprise.Trace).Parts() {
+			s.bytes += p.ReplayBytes
+		}
+	}
+}

@@ -1,0 +1,27 @@
+//go:build !static
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/mesh/hosts/mpi"
+)
+
+// startTime is how long processes may wait for the last one to start. One that ends before that is waited for in vain: with
+// fault tolerance mpirun lets the job go on, and MPI_Init doesn't end.
+const startTime = time.Minute
+
+// startMPI joins the processes of mpirun.
+func startMPI(ctx context.Context) (*job, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("not all have come within %v: see whether one of them has ended",
+		startTime))
+	defer cancel()
+	e, err := mpi.Open(ctx, mpi.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &job{Engine: e, watch: e.Watch, leave: e.Leave, close: e.Close}, nil
+}

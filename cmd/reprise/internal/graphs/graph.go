@@ -1,0 +1,247 @@
+// Package graphs has the commands about reports of what ran and what it allocated.
+package graphs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/ops/graph"
+	"github.com/reprise-tt/reprise/ops/graph/view"
+	"github.com/reprise-tt/reprise/ops/graph/visualizer"
+)
+
+// Cmd is the commands about reports of captures.
+type Cmd struct {
+	Show   graphShowCmd   `cmd:"" help:"Print what ran, in the order of time."`
+	Table  graphTableCmd  `cmd:"" help:"Print how much L1 was in use after each event."`
+	Peak   graphPeakCmd   `cmd:"" help:"Print peaks of memory and the number of tensors."`
+	Dot    graphDotCmd    `cmd:"" help:"Write the graph in Graphviz's language."`
+	Svg    graphSVGCmd    `cmd:"" help:"Draw the graph as SVG."`
+	Import graphImportCmd `cmd:"" help:"Write reports into the database of the vendor's visualizer."`
+	Perf   graphPerfCmd   `cmd:"" help:"Write times on the device as a performance report of the vendor's visualizer."`
+	HTML   graphHTMLCmd   `cmd:"" name:"html" help:"Write a report as one HTML file, to be opened from disk or mailed."`
+	Serve  graphServeCmd  `cmd:"" help:"Show a report in a browser."`
+}
+
+type reportArg struct {
+	Report string `arg:"" help:"A report of a capture." placeholder:"REPORT"`
+}
+
+func (a *reportArg) read() (*graph.Report, error) {
+	f, err := os.Open(a.Report)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	r, err := graph.Decode(f, graph.Limits{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Report, err)
+	}
+	return r, nil
+}
+
+// describedArg is a report that is shown with its devices.
+type describedArg struct {
+	reportArg
+	Arch string `help:"Architecture of a report that describes no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+}
+
+func (a *describedArg) read() (*graph.Report, error) {
+	r, err := a.reportArg.read()
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Describe(a.Arch)
+}
+
+type graphShowCmd struct {
+	reportArg
+	Tree bool `help:"Only functions and how long they took."`
+}
+
+func (c *graphShowCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	if c.Tree {
+		return r.PrintTree(s.Out)
+	}
+	return r.Graph.Print(s.Out)
+}
+
+type graphTableCmd struct {
+	reportArg
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+func (c *graphTableCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	rows := graph.Table(r.Graph)
+	if c.JSON {
+		return cli.PrintJSON(s.Out, map[string]any{"rows": rows})
+	}
+	w := bufio.NewWriter(s.Out)
+	fmt.Fprintf(w, "%-40s %-30s %12s %14s %14s\n", "current_op", "event", "total_cb", "cb_in_buffers", "total_buffer")
+	for _, row := range rows {
+		fmt.Fprintf(w, "%-40s %-30s %12d %14d %14d\n", row.Op, row.Event, row.Circular, row.InBuffers, row.Buffers)
+	}
+	return w.Flush()
+}
+
+type graphPeakCmd struct {
+	describedArg
+	Cores *int `help:"Cores that the pages of interleaved buffers are spread over; by default those of the devices' grid, or 64 without devices." placeholder:"N"`
+	JSON  bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+type peakJSON struct {
+	L1           int64 `json:"peak_l1"`
+	L1InBuffers  int64 `json:"peak_l1_in_buffers"` // of peak_l1: circular buffers that lie in buffers, which are counted again
+	Allocated    int64 `json:"peak_allocated"`
+	DRAM         int64 `json:"peak_dram"`
+	CoreCircular int64 `json:"peak_cb_per_core"`
+	CoreDataflow int64 `json:"peak_dataflow_per_core"`
+	CoreScratch  int64 `json:"peak_scratchpad_per_core"`
+	CoreL1       int64 `json:"peak_l1_per_core"`
+	CoreTotal    int64 `json:"peak_total_per_core"`
+	Intermediate int   `json:"intermediate_tensors"`
+	Outputs      int   `json:"output_tensors"`
+}
+
+// Validate checks that a grid can have so many cores. Package kong calls it.
+func (c *graphPeakCmd) Validate() error {
+	if c.Cores != nil && *c.Cores < 1 {
+		return cli.Wrong("--cores", *c.Cores, "pages need a core", "give 1 or more")
+	}
+	return nil
+}
+
+func (c *graphPeakCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	g, cores := r.Graph, r.Cores()
+	if c.Cores != nil {
+		cores = *c.Cores
+	}
+	core := graph.PerCore(g, cores)
+	p := peakJSON{L1: graph.PeakL1(g), L1InBuffers: graph.PeakL1InBuffers(g), CoreDataflow: core.Dataflow, CoreScratch: core.Scratchpad,
+		Allocated: graph.PeakAllocated(
+			g,
+		), DRAM: graph.DRAMUsage(g).Peak, CoreCircular: core.Circular, CoreL1: core.L1, CoreTotal: core.Total}
+	if p.Intermediate, p.Outputs, err = graph.CountTensors(g); err != nil && !errors.Is(err, graph.ErrNoFunctions) {
+		return err
+	}
+	if c.JSON {
+		return cli.PrintJSON(s.Out, p)
+	}
+	w := bufio.NewWriter(s.Out)
+	fmt.Fprintf(w, "peak of L1: %d B, buffers of all cores and what programs take on one", p.L1)
+	if p.L1InBuffers > 0 {
+		fmt.Fprintf(w, "; %d B of it are circular buffers that lie in buffers", p.L1InBuffers)
+	}
+	fmt.Fprintf(w, "\npeak of what was allocated: %d B, of DRAM %d B\nper core: circular buffers %d B, ", p.Allocated, p.DRAM,
+		p.CoreCircular)
+	if p.CoreDataflow+p.CoreScratch > 0 {
+		fmt.Fprintf(w, "dataflow buffers %d B, scratchpads %d B, ", p.CoreDataflow, p.CoreScratch)
+	}
+	fmt.Fprintf(w, "buffers %d B, together %d B\ntensors: %d intermediate, %d outputs\n", p.CoreL1, p.CoreTotal, p.Intermediate, p.Outputs)
+	return w.Flush()
+}
+
+type graphDotCmd struct {
+	reportArg
+	Level int `help:"Write the data flow between functions up to a level instead of all nodes." placeholder:"N"`
+}
+
+// Validate checks the level. Package kong calls it.
+func (c *graphDotCmd) Validate() error {
+	if c.Level < 0 {
+		return cli.Wrong("--level", c.Level, "levels count from 1", "give 1 or more")
+	}
+	return nil
+}
+
+func (c *graphDotCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	if c.Level > 0 {
+		return r.Graph.DotFlow(s.Out, c.Level)
+	}
+	return r.Graph.Dot(s.Out)
+}
+
+type graphSVGCmd struct{ reportArg }
+
+func (c *graphSVGCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	return r.Graph.SVG(s.Out)
+}
+
+type graphImportCmd struct {
+	Paths []string `arg:"" help:"Reports or folders of reports, and last the database or its folder." placeholder:"REPORT... DB"`
+	Arch  string   `help:"Architecture of reports that describe no devices, such as a list of nodes." enum:",wormhole,blackhole" default:"" placeholder:"wormhole|blackhole"`
+	SVG   bool     `help:"Draw each report, under graphs/ beside the database." name:"svg"`
+	JSON  bool     `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Validate checks that there are sources and a destination. Package kong calls it.
+func (c *graphImportCmd) Validate() error {
+	if len(c.Paths) < 2 {
+		return errors.New("import wants reports and a database: reprise graph import REPORT... DB")
+	}
+	return nil
+}
+
+func (c *graphImportCmd) Run(ctx context.Context, s cli.Streams) error {
+	last := len(c.Paths) - 1
+	db := c.Paths[last]
+	if st, err := os.Stat(db); err == nil && st.IsDir() || err != nil && filepath.Ext(db) == "" { // a folder, as the visualizer opens it
+		db = filepath.Join(db, "db.sqlite")
+	}
+	sum, err := visualizer.Import(ctx, db, c.Paths[:last], visualizer.Options{Arch: c.Arch, SVG: c.SVG})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return cli.PrintJSON(s.Out, sum)
+	}
+	for _, w := range sum.Warnings {
+		fmt.Fprintln(s.Err, "warning:", w)
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: %d reports, %d operations, %d tensors, %d buffers, %d errors, %d pages\n", db, sum.Files,
+		sum.Operations, sum.Tensors, sum.Buffers, sum.Errors, sum.Pages)
+	return err
+}
+
+type graphHTMLCmd struct{ describedArg }
+
+func (c *graphHTMLCmd) Run(s cli.Streams) error {
+	r, err := c.read()
+	if err != nil {
+		return err
+	}
+	return view.HTML(s.Out, filepath.Base(c.Report), r)
+}
+
+func (*graphShowCmd) OnlyReads() bool  { return true }
+func (*graphTableCmd) OnlyReads() bool { return true }
+func (*graphPeakCmd) OnlyReads() bool  { return true }
+func (*graphDotCmd) OnlyReads() bool   { return true }
+func (*graphSVGCmd) OnlyReads() bool   { return true }
+func (*graphHTMLCmd) OnlyReads() bool  { return true }

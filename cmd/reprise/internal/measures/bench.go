@@ -1,0 +1,349 @@
+// Package measures has the commands that measure and test devices.
+package measures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/demo"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// BenchCmd has the commands that measure; without a name it is the first one.
+type BenchCmd struct {
+	Device deviceCmd    `cmd:"" default:"withargs" help:"Measure what replays, enqueues, captures and transfers cost on a device: the command without a name."`
+	TTNN   benchTTNNCmd `cmd:"" name:"ttnn" help:"Time TT-NN programs on emulated chips, beside the vendor's simulator."`
+}
+
+// benchCmd measures what things cost.
+type deviceCmd struct {
+	Families []string `arg:"" optional:"" help:"What to measure; all but the summary if nothing is named. --list lists them." placeholder:"FAMILY"`
+	Device   string   `help:"${device_help}" default:"emu:blackhole" placeholder:"DEVICE"`
+	Machine  string   `help:"Machine whose chips the mesh family opens, which measures nothing without it, and the summary, which opens an emulated Galaxy without it: ${machine_help}." placeholder:"MACHINE"`
+	Against  string   `help:"With the summary and the families tensix and ops: measure this device as well, such as the vendor's simulator, and print ratios to it." placeholder:"DEVICE"`
+	Rounds   int      `help:"Rounds of each figure." default:"20"`
+	Warmup   int      `help:"Rounds of each figure before those that count." default:"3"`
+	Programs []int    `help:"Programs in the traces of the replay family." default:"1,10,1000"`
+	JSON     bool     `help:"Print one JSON object." name:"json" xor:"form"`
+	Go       bool     `help:"Print lines in the form of Go's benchmarks, for benchstat." name:"go" xor:"form"`
+	Hist     bool     `help:"Also show how the samples of each figure are spread."`
+	Output   string   `help:"Write the JSON object to this file as well." short:"o" placeholder:"FILE"`
+	Compare  string   `help:"Compare with a report that --json or --output wrote: exit code 1 if anything got slower, or if there are too few rounds to compare." placeholder:"OLD.json"`
+	EBPF     bool     `help:"With the replay family: show where the time of a replay goes, by eBPF." name:"ebpf"`
+	Markers  bool     `help:"Also run the operations that are waited for with markers after submission and completion, and uprobes on them, separately from what is measured: a marker then costs a trap, more than a replay. reprise probe --markers sees them too."`
+	Plot     string   `help:"Draw the figures into this file as well, an HTML page that needs nothing else." placeholder:"FILE" type:"path"`
+	Timeline string   `help:"With the replay family: write what host and queues do in a few replays of each trace to this file, as JSON for ui.perfetto.dev, separately from what is measured." placeholder:"FILE" type:"path"`
+	List     bool     `help:"List what can be measured, and measure nothing."`
+
+	target  *target.Device
+	against *target.Device
+	machine *target.Machine
+}
+
+// Help is shown by --help.
+func (deviceCmd) Help() string {
+	return "Every figure is measured in rounds, each with the baselines that it is compared with. Times are over all samples, outliers included. " + cli.ExitHelp
+}
+
+// Validate checks what can be checked without a device.
+func (c *deviceCmd) Validate() error {
+	for _, n := range []struct {
+		flag  string
+		value int
+		least int
+	}{{"--rounds", c.Rounds, 1}, {"--warmup", c.Warmup, 0}} {
+		if n.value < n.least {
+			return cli.Wrong(n.flag, n.value, "there are too few", fmt.Sprintf("give at least %d", n.least))
+		}
+	}
+	for _, n := range c.Programs {
+		if n < 1 {
+			return cli.Wrong("--programs", n, "a trace has at least one program", "give positive numbers")
+		}
+	}
+	if err := c.families(); err != nil {
+		return err
+	}
+	var err error
+	if c.target, err = cli.ParseDevice("--device", c.Device); err != nil {
+		return err
+	}
+	if c.Against != "" {
+		if c.against, err = cli.ParseDevice("--against", c.Against); err != nil {
+			return err
+		}
+	}
+	if c.Machine == "" && c.summary() && c.target.Kind == target.Emulator {
+		c.Machine = c.galaxy()
+	}
+	if c.Machine == "" {
+		return nil
+	}
+	c.machine, err = cli.ParseMachine("--machine", c.Machine)
+	return err
+}
+
+// galaxy is the machine of 32 chips of which the summary opens those, if no other is named.
+func (c *deviceCmd) galaxy() string {
+	if c.target.Arch == chip.Wormhole {
+		return "emu:galaxy-wh"
+	}
+	return "emu:galaxy-bh"
+}
+
+// families refuses unknown families, and flags for a family that isn't measured.
+func (c *deviceCmd) families() error {
+	var have []string
+	for _, f := range bench.Families() {
+		have = append(have, f.Name)
+	}
+	for _, n := range c.Families {
+		if !slices.Contains(have, n) {
+			return cli.Wrong("FAMILY", n, "there is no such family of measurements", "have "+strings.Join(have, ", "))
+		}
+	}
+	if c.summary() && len(c.Families) > 1 {
+		return cli.Wrong("FAMILY", strings.Join(c.Families, " "), "the summary is measured by itself", "name "+bench.Summarized+" alone")
+	}
+	measured := func(name string) bool { return len(c.Families) == 0 || slices.Contains(c.Families, name) }
+	const replay, tensix, tensors = "replay", "tensix", "ops"
+	if c.Against != "" && !c.summary() && !measured(tensix) && !measured(tensors) {
+		return cli.Wrong("--against", c.Against, "it is of operations on tiles and tensors, and their families aren't measured",
+			"name "+tensix+" or "+tensors+" as well, or "+bench.Summarized+" alone")
+	}
+	if measured(replay) {
+		return nil
+	}
+	e := &cli.FlagError{Why: "it is of replays, and their family isn't measured", Hint: "name " + replay + " as well"}
+	switch {
+	case c.Timeline != "":
+		e.Flag, e.Value = "--timeline", c.Timeline
+	case c.EBPF:
+		e.Flag, e.Value = "--ebpf", "true"
+	default:
+		return nil
+	}
+	return e
+}
+
+// summary reports whether the summary is measured.
+func (c *deviceCmd) summary() bool { return slices.Contains(c.Families, bench.Summarized) }
+
+func (c *deviceCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	if c.List {
+		for _, f := range bench.Families() {
+			if _, err := fmt.Fprintf(s.Out, "%-10s %s\n", f.Name, f.About); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var old *report.Report
+	if c.Compare != "" {
+		if old, err = cli.Until(ctx, func() (*report.Report, error) { return readReport(c.Compare) }); err != nil {
+			return err
+		}
+		if !report.EnoughRounds(old.Rounds, c.Rounds) {
+			return cli.Wrong(
+				"--rounds",
+				c.Rounds,
+				fmt.Sprintf("%s has %d rounds of each figure: with so few rounds no change is distinguishable from chance", c.Compare,
+					old.Rounds),
+				fmt.Sprintf("measure both with %d or more", report.FewestRounds()),
+			)
+		}
+	}
+	config := bench.Config{
+		Target: c.target.Open(), Device: c.Device, Families: c.Families, Rounds: c.Rounds, Warmup: c.Warmup, Programs: c.Programs,
+		EBPF: c.EBPF, Markers: c.Markers, Timeline: c.Timeline != "",
+	}
+	if card, ok := c.target.Emulated("", sim.Synchronous(), sim.Seed(1)).Open().(*sim.Card); ok {
+		config.CountTarget, config.Retired = card, func() uint64 { return queueInstructions(card) }
+		config.Executed = func() [3]uint64 { return queueExecuted(card) }
+	}
+	if c.summary() {
+		config.Demo = demo.RunInteger
+	}
+	if c.target.Kind == target.Emulator {
+		emulated := func(d *target.Device) func() bench.Emulated {
+			return func() bench.Emulated {
+				card := d.Open().(*sim.Card)
+				return bench.Emulated{Target: card, Work: func() bench.Work { return bench.Work(card.Chip().Work()) }}
+			}
+		}
+		config.Emulated, config.Parallel = emulated(c.target), emulated(c.target.Emulated("", sim.Parallel()))
+	}
+	if c.against != nil {
+		config.Against = &bench.Against{Target: c.against.Open(), Name: c.Against, Emulated: c.against.Kind == target.Emulator}
+	}
+	if runtime.NumCPU() > 1 {
+		config.ProbeTarget = c.target.Emulated("", sim.Awake()).Open()
+	}
+	if c.machine != nil {
+		cards, end, err := c.machine.Open()
+		if err != nil {
+			return cli.OpenError(c.Machine, err)
+		}
+		defer func() { err = errors.Join(err, end()) }()
+		config.Mesh = mesh.Cards(cards...)
+	}
+	if cli.IsTerminal(s.Err) {
+		config.Progress = func(figure string) { fmt.Fprintf(s.Err, "\r\x1b[K%s", figure) }
+		defer fmt.Fprint(s.Err, "\r\x1b[K")
+	}
+	r, err := bench.Run(ctx, config)
+	if err != nil {
+		return cli.OpenError(c.Device, err)
+	}
+	// The figures are printed even if a file can't be written.
+	return errors.Join(c.print(s.Out, old, r), c.files(ctx, r))
+}
+
+// files writes the report to files.
+func (c *deviceCmd) files(ctx context.Context, r *report.Report) error {
+	var errs []error
+	if c.Output != "" {
+		errs = append(errs, cli.Save(ctx, "--output", c.Output, r.WriteJSON))
+	}
+	if c.Plot != "" {
+		errs = append(errs, cli.Save(ctx, "--plot", c.Plot, r.Plot))
+	}
+	if r.Timeline != nil {
+		errs = append(errs, cli.Save(ctx, "--timeline", c.Timeline, r.Timeline.WriteJSON))
+	}
+	return errors.Join(errs...)
+}
+
+// print writes the report in the requested form, or the changes since an old one.
+func (c *deviceCmd) print(w io.Writer, old, r *report.Report) error {
+	switch {
+	case old != nil:
+		return c.compare(w, old, r)
+	case c.JSON:
+		return r.WriteJSON(w)
+	case c.Go:
+		return r.WriteBenchmark(w)
+	}
+	if err := r.WriteTable(w); err != nil || !c.Hist {
+		return err
+	}
+	for _, f := range r.Figures {
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+		if err := f.WriteHistogram(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare prints the changes.
+func (c *deviceCmd) compare(w io.Writer, old, cur *report.Report) error {
+	changes := report.Compare(old, cur)
+	var err error
+	if c.JSON {
+		err = cli.PrintJSON(w, map[string]any{"changes": append([]report.Change{}, changes...)})
+	} else {
+		err = report.WriteComparison(w, changes)
+	}
+	with := func(v report.Verdict) (ids []string) {
+		for _, ch := range changes {
+			if ch.Verdict == v {
+				ids = append(ids, ch.ID)
+			}
+		}
+		return ids
+	}
+	var wrong []string
+	if ids := with(report.Slower); len(ids) > 0 {
+		wrong = append(wrong, fmt.Sprintf("%d figures got slower than in %s: %s", len(ids), c.Compare, strings.Join(ids, ", ")))
+	}
+	if ids := with(report.TooFew); len(ids) > 0 {
+		wrong = append(
+			wrong,
+			fmt.Sprintf("%d figures have too few rounds to compare them with %s: %s: measure both with --rounds %d or more",
+				len(ids), c.Compare, strings.Join(ids, ", "), report.FewestRounds()),
+		)
+	}
+	if len(wrong) > 0 {
+		return errors.Join(err, errors.New(strings.Join(wrong, "; ")))
+	}
+	return err
+}
+
+func readReport(name string) (*report.Report, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
+	}
+	defer f.Close()
+	r, err := report.ReadReport(f)
+	if err != nil {
+		return nil, cli.Wrong("--compare", name, cli.Cause(err).Error(), "name a file that reprise bench --output wrote").By(err)
+	}
+	return r, nil
+}
+
+// queueInstructions returns how many instructions the cores of command queues have retired: those of Blackhole's last column or
+// Wormhole's last row, which workers don't use.
+func queueInstructions(card *sim.Card) uint64 {
+	ch := card.Chip()
+	if ch == nil {
+		return 0
+	}
+	t := ch.Topology()
+	all := t.All()
+	if t.Arch() == chip.Wormhole {
+		all.Start.Y = all.End.Y
+	} else {
+		all.Start.X = all.End.X
+	}
+	n := uint64(0)
+	for core := range all.Cores() {
+		if xy, err := t.Physical(core); err == nil { // every core of the grid has a place
+			n += ch.Retired(xy, chip.BRISC) + ch.Retired(xy, chip.NCRISC)
+		}
+	}
+	return n
+}
+
+// queueExecuted returns what the prefetcher, the dispatcher and its subordinate of queue 0 have executed since the first call,
+// without rounds of waiting.
+func queueExecuted(card *sim.Card) (n [3]uint64) {
+	ch := card.Chip()
+	if ch == nil {
+		return n
+	}
+	t := ch.Topology()
+	width, height := t.Grid()
+	cores := [2]chip.Core{{X: width - 1}, {X: width - 1, Y: 1}}
+	if t.Arch() == chip.Wormhole {
+		cores = [2]chip.Core{{Y: height - 1}, {X: 1, Y: height - 1}}
+	}
+	for i, of := range []struct {
+		core      chip.Core
+		processor chip.Processor
+	}{{cores[0], chip.BRISC}, {cores[1], chip.BRISC}, {cores[1], chip.NCRISC}} {
+		xy, err := t.Physical(of.core)
+		if err != nil { // every core of the grid has a place
+			return n
+		}
+		for _, times := range ch.Profile(xy, of.processor) {
+			n[i] += times
+		}
+	}
+	return n
+}

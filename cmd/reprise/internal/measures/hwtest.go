@@ -1,0 +1,272 @@
+package measures
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/hwtest"
+	"github.com/reprise-tt/reprise/hwtest/target"
+)
+
+// HwtestCmd runs the conformance suite.
+type HwtestCmd struct {
+	Device  string `help:"Device to test: ${device_help}. The machine's cards if none is named, or both emulators if it has no card. Layer mesh takes several device nodes, with commas between them." placeholder:"DEVICE"`
+	Pattern string `name:"run" help:"Only these cases: LAYER or LAYER/NAME, two regular expressions." placeholder:"PATTERN"`
+	Compare string `help:"Second device, of the same architecture: the differential cases run on both and compare memory." placeholder:"DEVICE"`
+	Report  string `help:"Write the results to this file as well: JSON, or JUnit if its name ends in .xml." placeholder:"FILE"`
+	Short   bool   `help:"Fewer repetitions."`
+	Long    bool   `help:"Also the cases that take minutes, and many more seeds."`
+	Unsafe  bool   `help:"Also run the cases after which a card with a device node needs a reset (reprise reset)."`
+	Workers string `name:"firmware" help:"Folder with base firmware of tt-metal, which the workers run. Cases whose kernels are Reprise's are skipped then." placeholder:"DIR"`
+	Queues  string `name:"queue-firmware" help:"Folder with command-queue firmware of tt-metal, which the command queues run." placeholder:"DIR"`
+	List    bool   `help:"List the cases and what they protect, and run none."`
+	JSON    bool   `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Help is shown by --help.
+func (HwtestCmd) Help() string {
+	return "The suite that the emulator, the vendor's simulator and silicon must pass. Cases of one layer share an open device, which is opened anew after a failure; layers run from the driver up, so the first failure is the deepest. " + cli.ExitHelp
+}
+
+// Validate checks what can be checked without a device.
+func (c *HwtestCmd) Validate() error {
+	_, err := c.config()
+	return err
+}
+
+// config is what the flags ask for.
+func (c *HwtestCmd) config() (cfg hwtest.Config, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return cfg, fmt.Errorf("find this program to start it as a second process: %w", err)
+	}
+	cfg = hwtest.Config{Short: c.Short, Long: c.Long, Unsafe: c.Unsafe, Victim: []string{self, victimCommand},
+		Firmware: hwtest.Firmware{Workers: c.Workers, Queues: c.Queues}}
+	for _, n := range c.devices(cardNodes) {
+		d, err := cli.ParseDevices("--device", n)
+		if err != nil {
+			return cfg, err
+		}
+		if d.Kind == target.Recording {
+			return cfg, cli.Wrong("--device", n, "a recording only does what was recorded", "give a device")
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	if c.Compare != "" {
+		if cfg.Compare, err = cli.ParseDevice("--compare", c.Compare); err != nil {
+			return cfg, err
+		}
+	}
+	if cfg.Select, err = hwtest.ParsePattern(c.Pattern); err != nil {
+		return cfg, cli.Wrong("--run", c.Pattern, cli.Cause(err).Error(), "give a regular expression for the layer, and one for the name after a slash").
+			By(err)
+	}
+	if c.Short && c.Long {
+		return cfg, cli.Wrong("--short", "true", "a run can't be short and long", "give one of --short and --long")
+	}
+	if ext := strings.ToLower(filepath.Ext(c.Report)); c.Report != "" && ext != ".json" && ext != ".xml" {
+		return cfg, cli.Wrong("--report", c.Report, "the end of its name says what to write",
+			"give a name that ends in .json, or in .xml for JUnit")
+	}
+	return cfg, nil
+}
+
+// devices names what is tested: the machine's cards, as cards names their nodes, or both emulators if no device is named.
+func (c *HwtestCmd) devices(cards func() []string) []string {
+	if c.Device != "" {
+		return []string{c.Device}
+	}
+	if l := cards(); len(l) > 0 {
+		return l
+	}
+	return []string{"emu:wormhole", "emu:blackhole"}
+}
+
+// cardNodes lists the device nodes of this machine's cards.
+func cardNodes() []string {
+	l, err := filepath.Glob("/dev/tenstorrent/[0-9]*")
+	if err != nil {
+		return nil // the pattern is a constant
+	}
+	slices.SortFunc(l, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return l
+}
+
+// casesError says that cases failed; the report has been printed.
+type casesError struct{ failed, all int }
+
+func (e *casesError) Error() string {
+	return fmt.Sprintf("hwtest: %d of %d cases failed", e.failed, e.all)
+}
+
+// Run runs the suite.
+func (c *HwtestCmd) Run(ctx context.Context, s cli.Streams) error {
+	cfg, err := c.config()
+	if err != nil {
+		return err
+	}
+	if c.List {
+		return c.list(s.Out, cfg.Select)
+	}
+	// Whether there is anything to run, and the report can be written, should be known before a night's run.
+	if !slices.ContainsFunc(hwtest.Cases(), cfg.Select.Match) {
+		return suiteError(c.Pattern, hwtest.ErrNoCases)
+	}
+	if err := cli.Creatable("--report", c.Report); err != nil {
+		return err
+	}
+	if c.Device == "" {
+		fmt.Fprintf(s.Err, "reprise: testing %s; --device tests another one\n", strings.Join(c.devices(cardNodes), " and "))
+	}
+	if !c.JSON {
+		cfg.Done = func(r hwtest.Result) { printResult(s.Out, r) }
+	}
+	rep, err := hwtest.Run(ctx, cfg)
+	err = suiteError(c.Pattern, err)
+	if err == nil && rep.Failed > 0 {
+		err = &casesError{rep.Failed, len(rep.Results)}
+	}
+	if c.Report != "" {
+		write := rep.WriteJSON
+		if strings.EqualFold(filepath.Ext(c.Report), ".xml") {
+			write = rep.WriteJUnit
+		}
+		err = errors.Join(err, cli.Save(context.WithoutCancel(ctx), "--report", c.Report, write))
+	}
+	switch {
+	case c.JSON:
+		err = errors.Join(err, cli.PrintJSON(s.Out, rep))
+	case len(rep.Results) > 0:
+		err = errors.Join(err, printSuite(s.Out, &rep))
+	}
+	return err
+}
+
+// suiteError says in the user's words why the suite couldn't run.
+func suiteError(pattern string, err error) error {
+	var open *hwtest.OpenError
+	switch {
+	case errors.As(err, &open):
+		return cli.OpenError(open.Device, open.Err)
+	case errors.Is(err, hwtest.ErrNoCases):
+		return cli.Wrong("--run", pattern, hwtest.ErrNoCases.Error(), "reprise hwtest --list shows all").By(err)
+	}
+	return err
+}
+
+// list prints the cases that a pattern selects.
+func (c *HwtestCmd) list(out io.Writer, p *hwtest.Pattern) error {
+	l := struct {
+		Cases []hwtest.Case `json:"cases"`
+	}{[]hwtest.Case{}}
+	for _, k := range hwtest.Cases() {
+		if p.Match(k) {
+			l.Cases = append(l.Cases, k)
+		}
+	}
+	if c.JSON {
+		return cli.PrintJSON(out, l)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, k := range l.Cases {
+		var notes []string
+		if k.Long {
+			notes = append(notes, "--long")
+		}
+		if k.Unsafe != "" {
+			notes = append(notes, "unsafe")
+		}
+		if k.Needs != "" {
+			notes = append(notes, k.Needs)
+		}
+		about := k.Protects
+		if len(notes) > 0 {
+			about += " (" + strings.Join(notes, ", ") + ")"
+		}
+		fmt.Fprintf(w, "%s/%s\t%s\n", k.Layer, k.Name, about)
+	}
+	return w.Flush()
+}
+
+// printResult prints the line of a case, and what a failure found.
+func printResult(out io.Writer, r hwtest.Result) {
+	fmt.Fprintf(out, "%s  %8.3fs  %s  %s/%s", r.Outcome, r.Seconds, r.Device, r.Layer, r.Name)
+	if r.Reason != "" {
+		fmt.Fprintf(out, " (%s)", r.Reason)
+	}
+	fmt.Fprintln(out)
+	if r.Outcome != hwtest.Fail {
+		return
+	}
+	fmt.Fprintf(out, "      protects: %s\n", r.Protects)
+	for _, l := range r.Log {
+		fmt.Fprintf(out, "      %s\n", strings.ReplaceAll(strings.TrimRight(l, "\n"), "\n", "\n        "))
+	}
+}
+
+// printSuite prints a table of the layers of each device, and the failures again, which are far above by now.
+func printSuite(out io.Writer, rep *hwtest.Report) error {
+	type key struct{ device, layer string }
+	var order []key
+	sums := map[key]*hwtest.Report{}
+	for _, r := range rep.Results {
+		k := key{r.Device, r.Layer}
+		if sums[k] == nil {
+			order = append(order, k)
+			sums[k] = &hwtest.Report{}
+		}
+		sums[k].Add(r)
+		sums[k].Seconds += r.Seconds
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DEVICE\tLAYER\tPASSED\tFAILED\tSKIPPED\tTIME")
+	for _, k := range order {
+		r := sums[k]
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.1f s\n", k.device, k.layer, r.Passed, r.Failed, r.Skipped, r.Seconds)
+	}
+	fmt.Fprintf(w, "\tall\t%d\t%d\t%d\t%.1f s\n", rep.Passed, rep.Failed, rep.Skipped, rep.Seconds)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if rep.Ended != "" {
+		fmt.Fprintf(out, "\ncut short: %s\n", rep.Ended)
+	}
+	for _, r := range rep.Results {
+		if r.Outcome == hwtest.Fail {
+			if _, err := fmt.Fprintf(out, "\nfailed: %s %s/%s\n  protects: %s\n", r.Device, r.Layer, r.Name, r.Protects); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// victimCommand is the hidden command that makes this program a process that uses a device until it is killed.
+const victimCommand = "hwtest-victim"
+
+// VictimCmd is the process that the suite kills.
+type VictimCmd struct {
+	Device string `arg:"" help:"Device to use."`
+	Once   bool   `help:"Use it once and end."`
+}
+
+// Run uses the device.
+func (c *VictimCmd) Run(ctx context.Context, s cli.Streams) error {
+	d, err := cli.ParseDevice("DEVICE", c.Device)
+	if err != nil {
+		return err
+	}
+	return hwtest.Victim(ctx, d.Open(), c.Once, s.Out)
+}

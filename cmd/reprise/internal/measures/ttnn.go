@@ -1,0 +1,343 @@
+package measures
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/sims"
+	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+	"github.com/reprise-tt/reprise/sim/ttsim"
+)
+
+const (
+	// both is the value of --chip for both chips.
+	both = "both"
+	// timedCalls is how often a process calls an operation in a round, of which the fastest counts.
+	timedCalls = 10
+	// timedPatience is how long a program may take, with the compilation of its kernels.
+	timedPatience = 5 * time.Minute
+)
+
+type benchTTNNCmd struct {
+	sims.TtnnTools
+	Against []string `help:"The vendor's simulator, a libttsim.so, to time in turn; once for each chip." placeholder:"LIBTTSIM"`
+	Chip    string   `help:"wormhole, blackhole or both; the chips of --against, or else both, if absent." placeholder:"ARCH"`
+	Rounds  int      `help:"Rounds of each program." default:"3"`
+	JSON    bool     `help:"Print one JSON object instead of a table." name:"json"`
+
+	Patterns []string `arg:"" optional:"" help:"Programs, such as binary/add_bf16 or 'move/*'; some 40 if absent." placeholder:"PATTERN"`
+}
+
+// Help is shown by --help.
+func (benchTTNNCmd) Help() string {
+	return "Times TT-NN programs of this project's tests, each from a call of an operation until the device has done it. " +
+		"The simulators take turns, a process of each in a round, with the same kernels. " + cli.ExitHelp
+}
+
+// Validate checks what can be checked without TT-NN.
+func (c *benchTTNNCmd) Validate() error {
+	if c.Rounds < 1 {
+		return cli.Wrong("--rounds", c.Rounds, "there are too few", "give at least 1")
+	}
+	if !slices.Contains([]string{"", chip.Wormhole.String(), chip.Blackhole.String(), both}, c.Chip) {
+		return cli.Wrong("--chip", c.Chip, "there is no such chip", "use wormhole, blackhole or both")
+	}
+	return nil
+}
+
+// Run times the programs.
+func (c *benchTTNNCmd) Run(ctx context.Context, s cli.Streams) error {
+	simulators, err := c.simulators()
+	if err != nil {
+		return err
+	}
+	run, err := c.Find(ctx, s)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "reprise-bench-ttnn")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	script, err := ttnn.WritePrograms(dir)
+	if err != nil {
+		return err
+	}
+	sims.AdoptOrphans()
+	defer sims.KillOrphans() // compilers, if a process was ended
+	if cli.IsTerminal(s.Err) {
+		defer fmt.Fprint(s.Err, "\r\x1b[K")
+	}
+	var chips []bench.TimedChip
+	for _, arch := range c.chips(simulators) {
+		emulator := &timer{run: *run, script: script}
+		emulator.run.Settings = libttsim.Settings{Machine: ttnn.MachineOf(arch), KernelCache: ttnn.KernelCache(os.Getenv)}
+		timers := []*timer{emulator}
+		if library := simulators[arch]; library != "" {
+			other := *emulator
+			other.run.Library = library
+			timers = append(timers, &other)
+		}
+		one, err := c.timeChip(ctx, s, arch, timers)
+		if err != nil {
+			return err
+		}
+		chips = append(chips, *one)
+	}
+	r := bench.ReportTimed("TT-NN "+run.Installation.Text, c.Rounds, chips)
+	if c.JSON {
+		return r.WriteJSON(s.Out)
+	}
+	return r.WriteTable(s.Out)
+}
+
+// simulators returns the vendor's simulators by their chips.
+func (c *benchTTNNCmd) simulators() (map[chip.Arch]string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	all := map[chip.Arch]string{}
+	for _, path := range c.Against {
+		e := &cli.FlagError{Flag: "--against", Value: path}
+		sim, err := ttsim.Start(path, ttsim.Server(self, cli.ServeCommand))
+		if lib := (*ttsim.LibraryError)(nil); errors.As(err, &lib) {
+			e.Why, e.Hint, e.Err = lib.Err.Error(), lib.Hint, err
+			return nil, e
+		} else if err != nil {
+			return nil, err
+		}
+		arch := sim.Functions()[0].Arch()
+		if err := sim.Close(); err != nil {
+			return nil, err
+		}
+		switch {
+		case c.Chip != "" && c.Chip != both && c.Chip != arch.String():
+			e.Why, e.Hint = "it simulates a "+arch.String(), "give one of a "+c.Chip
+			return nil, e
+		case all[arch] != "":
+			e.Why, e.Hint = "it simulates a "+arch.String()+", as "+all[arch]+" does", "give one for each chip"
+			return nil, e
+		}
+		all[arch] = path
+	}
+	return all, nil
+}
+
+// chips are those whose programs are timed.
+func (c *benchTTNNCmd) chips(simulators map[chip.Arch]string) []chip.Arch {
+	return slices.DeleteFunc([]chip.Arch{chip.Wormhole, chip.Blackhole}, func(a chip.Arch) bool {
+		if c.Chip == "" {
+			return len(simulators) > 0 && simulators[a] == ""
+		}
+		return c.Chip != both && c.Chip != a.String()
+	})
+}
+
+// timeChip times the programs of one chip, by timers that take turns: of the emulator, and of the vendor's simulator if there is one.
+func (c *benchTTNNCmd) timeChip(ctx context.Context, s cli.Streams, arch chip.Arch, timers []*timer) (*bench.TimedChip, error) {
+	names, err := timers[0].list(ctx, c.Patterns)
+	if err != nil {
+		return nil, err
+	}
+	for round := range c.Rounds {
+		for i, t := range timers {
+			if cli.IsTerminal(s.Err) {
+				t.progress = func(name string) {
+					fmt.Fprintf(s.Err, "\r\x1b[K%v, round %d of %d, %s: %s", arch, round+1, c.Rounds, []string{"reprise", "ttsim"}[i], name)
+				}
+			}
+			if err := t.round(ctx, names); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := &bench.TimedChip{Name: arch.String()}
+	of := func(name string) bench.Timed {
+		x := bench.Timed{Name: name, Reprise: timers[0].times[name]}
+		if len(timers) > 1 {
+			x.TTSim = timers[1].times[name]
+		}
+		return x
+	}
+	out.Open = of(bench.OpenDevice)
+	for _, name := range names {
+		if timers[0].skipped[name] {
+			out.Skipped = append(out.Skipped, name)
+			continue
+		}
+		out.Programs = append(out.Programs, of(name))
+	}
+	return out, nil
+}
+
+// timer times programs on one simulator.
+type timer struct {
+	run      ttnn.Run
+	script   string // main.py of the programs
+	progress func(name string)
+
+	times   map[string]bench.Times // by program, and of opening the device
+	skipped map[string]bool
+}
+
+// command is a process that runs main.py.
+func (t *timer) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder, error) {
+	env, err := t.run.Prepare(os.Environ())
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, t.run.Installation.Python, append([]string{t.script}, args...)...)
+	said := new(strings.Builder)
+	cmd.Env, cmd.Stderr = env, said
+	cmd.Dir = filepath.Dir(filepath.Dir(t.script)) // TT-NN leaves a folder where it runs
+	cmd.SysProcAttr = sims.ChildAttributes()
+	cmd.WaitDelay = time.Second // compilers outlive a process that was ended
+	return cmd, said, nil
+}
+
+// list returns the names of the programs of some patterns, or of the representatives.
+func (t *timer) list(ctx context.Context, patterns []string) ([]string, error) {
+	args := append([]string{"--list"}, patterns...)
+	if len(patterns) == 0 {
+		args = []string{"--list", "--short"}
+	}
+	cmd, said, err := t.command(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.Output()
+	if err == nil {
+		return strings.Fields(string(out)), nil
+	}
+	why := lastWords(said.String())
+	if _, pattern, ok := strings.Cut(why, "no case named "); ok {
+		return nil, cli.Wrong("PATTERN", pattern, "it matches no program", "give one such as 'binary/*'").By(err)
+	}
+	return nil, fmt.Errorf("list the programs: %w: %s", err, why)
+}
+
+// round times each program once. A program that ends its process counts as refused: a new process times the remaining programs, and
+// later rounds skip the refused program.
+func (t *timer) round(ctx context.Context, names []string) error {
+	if t.times == nil {
+		t.times, t.skipped = map[string]bench.Times{}, map[string]bool{}
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return t.skipped[name] || t.times[name].Refused != "" })
+	for len(names) > 0 {
+		done, err := t.process(ctx, names)
+		if err != nil {
+			return err
+		}
+		names = names[done:]
+	}
+	return ctx.Err()
+}
+
+// process times programs in one process, and returns how many are done.
+func (t *timer) process(ctx context.Context, names []string) (done int, err error) {
+	// Linux ends a process with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	within, end := context.WithCancel(ctx)
+	defer end()
+	cmd, said, err := t.command(within, append([]string{"--time", strconv.Itoa(timedCalls)}, names...)...)
+	if err != nil {
+		return 0, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, &ttnn.Error{Kind: ttnn.ErrNoPython, Found: t.run.Installation.Python, Fix: "name a Python with --python", Err: err}
+	}
+	late := time.AfterFunc(timedPatience, end)
+	for lines := bufio.NewScanner(out); lines.Scan(); late.Reset(timedPatience) {
+		var line timedLine
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			end()
+			return 0, errors.Join(fmt.Errorf("main.py printed %q: %w", lines.Text(), err), cmd.Wait())
+		}
+		t.note(line)
+		if line.Name != bench.OpenDevice {
+			done++
+		}
+	}
+	inTime := late.Stop()
+	ended := cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case done == len(names) || done > 0 && t.times[names[done-1]].Refused != "":
+	case !inTime:
+		t.note(timedLine{Name: names[done], Error: "it doesn't end in " + timedPatience.String()})
+		done++
+	case done == 0 && len(t.times) == 0:
+		return 0, fmt.Errorf("TT-NN opens no device: %w: %s", ended, lastWords(said.String()))
+	default:
+		t.note(timedLine{Name: names[done], Error: lastWords(said.String())})
+		done++
+	}
+	return done, nil
+}
+
+// timedLine is what main.py prints of a program.
+type timedLine struct {
+	Name, Error, Skipped string
+	Seconds              float64
+}
+
+func (t *timer) note(line timedLine) {
+	if t.progress != nil {
+		t.progress(line.Name)
+	}
+	x := t.times[line.Name]
+	switch {
+	case line.Skipped != "":
+		t.skipped[line.Name] = true
+		return
+	case line.Error != "":
+		x.Refused, _, _ = strings.Cut(line.Error, "\n")
+	default:
+		x.Ns = append(x.Ns, line.Seconds*1e9)
+	}
+	t.times[line.Name] = x
+}
+
+// telling matches lines by which a simulator or TT-NN says why it ends the process.
+var telling = regexp.MustCompile(`ERROR|Error|fatal|no case named`)
+
+// lastWords returns the line of a process's messages that says why it ended.
+func lastWords(text string) string {
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
+	last := ""
+	for _, line := range lines {
+		if telling.MatchString(line) {
+			last = line
+		}
+	}
+	if last == "" && len(lines) > 0 {
+		last = lines[len(lines)-1]
+	}
+	last = last[max(0, strings.Index(last, "ERROR")):] // ttsim puts its clock in front
+	return cmp.Or(strings.TrimSpace(last), "it says nothing")
+}

@@ -1,0 +1,97 @@
+package measures
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/internal/bench"
+	"github.com/reprise-tt/reprise/internal/ttnn"
+	"github.com/reprise-tt/reprise/sim/libttsim"
+)
+
+// timing is a program in place of Python that prints what main.py does. The vendor's simulator refuses b/second, the emulator b/third.
+const timing = `#!/bin/sh
+shift
+case "$*" in
+*none*) echo "main.py: no case named none" >&2; exit 1 ;;
+*wait*) exec sleep 1000 ;;
+--list*) echo a/first; echo b/second; echo b/third; echo c/fourth; exit ;;
+esac
+simulator=$(readlink "$TT_METAL_SIMULATOR")
+shift 2
+echo '{"name": "open", "seconds": 0.5}'
+for name in "$@"; do
+	case "$simulator $name" in
+	*ttsim.so*b/second) echo "starting" >&2; echo "[712] ERROR: UnimplementedFunctionality: x" >&2; echo "ended" >&2; exit 1 ;;
+	*reprise.so*b/third) printf '%s\n' '{"name": "b/third", "error": "RuntimeError: no memory\nmore"}'; exit 1 ;;
+	*c/fourth) echo '{"name": "c/fourth", "skipped": "it is no single operation"}' ;;
+	*) echo '{"name": "'"$name"'", "seconds": 0.25}' ;;
+	esac
+done
+`
+
+// newTimers returns timers of the emulator and of the vendor's simulator, both with that program.
+func newTimers(t *testing.T) []*timer {
+	t.Helper()
+	dir := t.TempDir()
+	python, soc := filepath.Join(dir, "python"), filepath.Join(dir, "tt_metal", "soc_descriptors")
+	if err := errors.Join(
+		os.WriteFile(python, []byte(timing), 0o755), os.MkdirAll(soc, 0o755),
+		os.WriteFile(filepath.Join(soc, "wormhole_b0_80_arch.yaml"), nil, 0o644), os.Mkdir(filepath.Join(dir, "programs"), 0o755),
+	); err != nil {
+		t.Fatal(err)
+	}
+	var timers []*timer
+	for _, library := range []string{"reprise.so", "ttsim.so"} {
+		timers = append(timers, &timer{script: filepath.Join(dir, "programs", "main.py"), run: ttnn.Run{
+			Installation: &ttnn.Installation{Python: python, Dir: dir, Text: "0.77.0", Version: ttnn.Version{Minor: 77}},
+			Library:      library, Cache: t.TempDir(), Settings: libttsim.Settings{Machine: "n150"},
+		}})
+	}
+	return timers
+}
+
+// A program that ends the simulator does not keep the remaining programs from being timed, nor any program in later rounds.
+func TestBenchTTNNTimes(t *testing.T) {
+	c := &benchTTNNCmd{Rounds: 2}
+	got, err := c.timeChip(t.Context(), cli.Streams{Err: new(bytes.Buffer)}, chip.Wormhole, newTimers(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := func(n int, seconds float64) bench.Times {
+		return bench.Times{Ns: slices.Repeat([]float64{seconds * 1e9}, n)}
+	}
+	got.Open = bench.Timed{} // once for each process
+	want := &bench.TimedChip{Name: "wormhole", Skipped: []string{"c/fourth"}, Programs: []bench.Timed{
+		{Name: "a/first", Reprise: times(2, 0.25), TTSim: times(2, 0.25)},
+		{Name: "b/second", Reprise: times(2, 0.25), TTSim: bench.Times{Refused: "ERROR: UnimplementedFunctionality: x"}},
+		{Name: "b/third", Reprise: bench.Times{Refused: "RuntimeError: no memory"}, TTSim: times(2, 0.25)},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBenchTTNNPatterns(t *testing.T) {
+	c := &benchTTNNCmd{Rounds: 1, Patterns: []string{"none"}}
+	var wrong *cli.FlagError
+	_, err := c.timeChip(t.Context(), cli.Streams{Err: new(bytes.Buffer)}, chip.Wormhole, newTimers(t))
+	if !errors.As(err, &wrong) || wrong.Value != "none" {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := newTimers(t)[0].round(ctx, []string{"wait"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,13 @@
+//go:build static
+
+package sims
+
+import "errors"
+
+// ServeCmd refuses: a static program can't load a shared library.
+type ServeCmd struct{}
+
+// Run refuses.
+func (ServeCmd) Run() error {
+	return errors.New("this command was built without the vendor's simulator: build it without -tags static")
+}

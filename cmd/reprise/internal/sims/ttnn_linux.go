@@ -1,0 +1,51 @@
+package sims
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ChildAttributes make the kernel end a program with this process, however that ends.
+func ChildAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
+// inForeground reports whether a terminal sends its signals to this process and those that it started.
+func inForeground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// AdoptOrphans makes this process the parent of processes whose own parent, started by this one, has ended.
+func AdoptOrphans() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+
+// KillOrphans ends the processes that this one has started or adopted.
+func KillOrphans() {
+	for range 100 { // each round may leave this process the children of those that it ended
+		children := 0
+		tasks, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return
+		}
+		for _, t := range tasks {
+			list, _ := os.ReadFile("/proc/self/task/" + t.Name() + "/children")
+			for _, word := range strings.Fields(string(list)) {
+				if pid, err := strconv.Atoi(word); err == nil {
+					children++
+					_ = unix.Kill(pid, unix.SIGKILL)
+					_, _ = unix.Wait4(pid, nil, 0, nil)
+				}
+			}
+		}
+		if children == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,527 @@
+package traces
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/kernels/metal"
+	"github.com/reprise-tt/reprise/kmd"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/metaltrace"
+)
+
+type traceImportCmd struct {
+	Source   string   `arg:"" help:"Device in whose DRAM tt-metal left the trace; or a file of its raw commands, with --memory." placeholder:"DEVICE|FILE"`
+	Scan     bool     `help:"List what may be traces at the top of the device's DRAM banks, and import none."`
+	Window   uint64   `help:"Bytes at the top of each bank in which traces are looked for." default:"134217728" placeholder:"BYTES"`
+	Addr     uint64   `help:"Address of the trace in every DRAM bank, for a device; with --pages. Without them it is looked for." placeholder:"ADDRESS"`
+	Pages    int      `help:"Pages of the trace, for a device." placeholder:"N"`
+	PageSize int      `help:"Bytes of a page: 1024, 2048, 4096 or 8192." default:"4096" placeholder:"BYTES"`
+	Revision string   `help:"Protocol revision of the commands, if it isn't clear from them: one of ${revisions}." placeholder:"NAME"`
+	Memory   string   `help:"Folder with a copy of DRAM: 0.bin, 1.bin and so on, each a bank from address 0." placeholder:"DIR"`
+	Like     string   `help:"Device of the kind that the trace was recorded on, for a file: emu:blackhole and the like." placeholder:"DEVICE"`
+	Cache    []string `help:"tt-metal's kernel cache, with the kernels of the trace and their base firmware." placeholder:"DIR"`
+	Firmware string   `help:"Folder with the base firmware of the kernels, if the cache has several that could be it." placeholder:"DIR"`
+	Trust    bool     `help:"Import kernels that the cache doesn't have; nothing proves then that --firmware is theirs. Without --cache and --firmware the workers run this runtime's own."`
+	Buffer   []string `help:"Buffer of the programs: name:dram|l1:address:bytes:page size. For each of them once." placeholder:"BUFFER" sep:"none"`
+	Param    []string `help:"Runtime argument that replays can change: name=kernel:argument, with the kernel's name in the cache or its processor, c before the number of a common argument, and the options ,program=N ,core=XxY ,buffer=NAME. For each of them once." placeholder:"PARAM" sep:"none"`
+	Data     bool     `help:"Save what the DRAM buffers hold now."`
+	Name     string   `help:"Name of the trace in the file." default:"imported" placeholder:"NAME"`
+	Output   string   `short:"o" help:"File to write." placeholder:"FILE"`
+	DryRun   bool     `help:"Print programs, kernels and firmware, and write nothing."`
+	JSON     bool     `help:"Print one JSON object instead of text." name:"json"`
+
+	buffers []tracebuf.Buffer
+	params  []importParam
+}
+
+// Help is shown by --help.
+func (traceImportCmd) Help() string {
+	return "Reads through the driver and starts nothing on the device: tt-metal's process may still run, or have ended without a reset. " +
+		cli.ExitHelp
+}
+
+// Validate checks what can be checked without opening anything.
+func (c *traceImportCmd) Validate() error {
+	if c.Revision != "" && cq.RevisionByName(c.Revision) == nil {
+		return cli.Wrong("--revision", c.Revision, "there is no such revision", "use one of "+RevisionNames())
+	}
+	if !slices.Contains([]int{1024, 2048, 4096, 8192}, c.PageSize) {
+		return cli.Wrong("--page-size", c.PageSize, "traces have other pages", "use 1024, 2048, 4096 or 8192")
+	}
+	if c.Pages < 0 || c.Pages > maxRaw/c.PageSize {
+		return cli.Wrong("--pages", c.Pages, "no trace is that large", "give the pages that its EXEC_BUF names")
+	}
+	if c.Scan && c.Pages != 0 {
+		return cli.Wrong("--scan", "", "--pages says where the trace is", "give one of them")
+	}
+	if c.Scan {
+		return nil
+	}
+	if c.Addr != 0 && c.Pages == 0 {
+		return cli.Wrong("--addr", fmt.Sprintf("%#x", c.Addr), "nothing says how long the trace is",
+			"give --pages too, or neither to look for it")
+	}
+	if c.Output == "" && !c.DryRun {
+		return cli.Wrong("--output", "", "there is no file to write to", "give one, or --dry-run")
+	}
+	if len(c.Cache) == 0 && !c.Trust {
+		return cli.Wrong("--cache", "", "nothing says which kernels these are",
+			"give tt-metal's kernel cache: the folder in TT_METAL_CACHE, or ~/.cache/tt-metal-cache")
+	}
+	c.buffers = nil
+	for _, s := range c.Buffer {
+		b, err := parseBuffer(s)
+		if err != nil {
+			return err
+		}
+		c.buffers = append(c.buffers, b)
+	}
+	c.params = nil
+	for _, s := range c.Param {
+		p, err := parseImportParam(s)
+		if err != nil {
+			return err
+		}
+		c.params = append(c.params, p)
+	}
+	return nil
+}
+
+// parseBuffer reads a value of --buffer.
+func parseBuffer(s string) (tracebuf.Buffer, error) {
+	bad := func(why string) error {
+		return cli.Wrong("--buffer", s, why, "give name:dram:address:bytes:page size, such as in:dram:0x20000:65536:2048")
+	}
+	parts := strings.Split(s, ":")
+	if len(parts) != 5 || parts[0] == "" {
+		return tracebuf.Buffer{}, bad("it has other parts")
+	}
+	b := tracebuf.Buffer{Name: parts[0]}
+	switch parts[1] {
+	case "dram":
+		b.Kind = tracebuf.KindDRAM
+	case "l1":
+		b.Kind = tracebuf.KindL1
+	default:
+		return b, bad("its memory is neither dram nor l1")
+	}
+	var n [3]uint64
+	for i, p := range parts[2:] {
+		v, err := strconv.ParseUint(p, 0, 40)
+		if err != nil {
+			return b, bad("an address and sizes are numbers")
+		}
+		n[i] = v
+	}
+	b.Addr, b.Size, b.PageSize = n[0], int(n[1]), int(n[2])
+	if b.PageSize == 0 || b.Size == 0 || b.Size%b.PageSize != 0 {
+		return b, bad("its bytes are no whole pages")
+	}
+	return b, nil
+}
+
+type importJSON struct {
+	Source   string          `json:"source"`
+	Arch     string          `json:"arch"`
+	Revision string          `json:"revision"` // of the protocol
+	Firmware string          `json:"firmware"` // folder
+	Workers  string          `json:"workers"`  // revision of their base firmware
+	Bytes    int             `json:"bytes"`    // of the commands that were read
+	Programs []importProgram `json:"programs"`
+	File     string          `json:"file,omitempty"`
+}
+
+type importProgram struct {
+	Name     string         `json:"name"`
+	HostID   uint32         `json:"host_id"`
+	Offset   int            `json:"offset"`
+	Bytes    int            `json:"bytes"`
+	Kernels  int            `json:"kernel_bytes"` // that are sent
+	Launches []importLaunch `json:"launches"`
+}
+
+type importLaunch struct {
+	Cores    string         `json:"cores"` // virtual coordinates
+	Kernels  []importKernel `json:"kernels"`
+	Circular int            `json:"circular_buffers"`
+}
+
+type importKernel struct {
+	Name      string `json:"name"` // empty if it isn't in the cache
+	Processor string `json:"processor"`
+	Addr      uint32 `json:"addr"` // in L1
+	// Args and Common are its runtime arguments on the first of the cores; zeros may follow them.
+	Args   []uint32 `json:"args"`
+	Common []uint32 `json:"common_args"`
+}
+
+// Run imports the trace.
+func (c *traceImportCmd) Run(ctx context.Context, s cli.Streams) error {
+	src, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Scan {
+		err = c.list(ctx, s, src)
+	} else {
+		err = c.run(ctx, s, src)
+	}
+	return errors.Join(err, src.close())
+}
+
+func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSource) error {
+	banks := len(src.ch.DRAMBanks())
+	t, err := metaltrace.Read(src, banks, cq.Layout(src.ch.Arch()), src.commands, c.Revision)
+	var several *cq.RevisionError
+	if errors.As(err, &several) && len(several.Accepted) > 1 {
+		err = fmt.Errorf("%w; give --revision", err)
+	}
+	if err != nil {
+		return fmt.Errorf("trace import: %s: %w", c.Source, err)
+	}
+	f, err := c.identify(ctx, t, src.ch)
+	if err != nil {
+		return fmt.Errorf("trace import: %s: %w", c.Source, err)
+	}
+	out := c.describe(t, f)
+	if !c.DryRun {
+		file, err := c.file(t, f, src)
+		if err != nil {
+			return fmt.Errorf("trace import: %s: %w", c.Source, err)
+		}
+		if err := cli.Save(ctx, "--output", c.Output, func(w io.Writer) error { _, err := w.Write(file); return err }); err != nil {
+			return err
+		}
+		out.File = c.Output
+	}
+	if c.JSON {
+		return cli.PrintJSON(s.Out, out)
+	}
+	return out.print(s.Out)
+}
+
+// identify names the kernels of the trace and returns their base firmware; nil for this runtime's own.
+func (c *traceImportCmd) identify(ctx context.Context, t *metaltrace.Trace, ch *chip.Chip) (*metal.Firmware, error) {
+	var given *metal.Firmware
+	var err error
+	if c.Firmware != "" {
+		if given, err = metal.OpenFirmware(c.Firmware); err != nil {
+			return nil, err
+		}
+		if given.Layout.Arch != ch.Arch() {
+			return nil, fmt.Errorf("%s is base firmware for %v, the trace is of a %v", c.Firmware, given.Layout.Arch, ch.Arch())
+		}
+	}
+	if len(c.Cache) == 0 {
+		layout := abi.Own(ch.Arch())
+		if given != nil {
+			layout = given.Layout
+		}
+		return given, t.FindLaunches(layout)
+	}
+	cache, err := metal.OpenCache(ctx, c.Cache...)
+	if err != nil {
+		return nil, err
+	}
+	library, err := metaltrace.NewLibrary(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	if given == nil {
+		f, err := t.FindFirmware(library)
+		if errors.Is(err, metaltrace.ErrSeveral) {
+			err = fmt.Errorf("%w; give --firmware", err)
+		}
+		return f, err
+	}
+	err = t.Identify(library, given)
+	if c.Trust && errors.Is(err, metaltrace.ErrUnknownKernel) {
+		err = nil
+	}
+	return given, err
+}
+
+// file makes the trace file.
+func (c *traceImportCmd) file(t *metaltrace.Trace, f *metal.Firmware, src *importSource) ([]byte, error) {
+	target, err := importTarget(src.ch, f)
+	if err != nil {
+		return nil, err
+	}
+	o := metaltrace.FileOptions{Name: c.Name, Target: target, Buffers: slices.Clone(c.buffers)}
+	banks := len(src.ch.DRAMBanks())
+	for i := range o.Buffers {
+		b := &o.Buffers[i]
+		align := int(src.ch.Params().Align.DRAM())
+		if b.Kind == tracebuf.KindL1 {
+			align = cq.L1Align
+		}
+		b.Stride = (b.PageSize + align - 1) / align * align
+		if !c.Data || b.Kind != tracebuf.KindDRAM {
+			continue
+		}
+		data := make([]byte, b.Size)
+		for p := range b.Pages() {
+			if err := src.ReadDRAM(p%banks, b.Addr+uint64(p/banks*b.Stride), data[p*b.PageSize:(p+1)*b.PageSize]); err != nil {
+				return nil, fmt.Errorf("read buffer %q: %w", b.Name, err)
+			}
+		}
+		o.Data = append(o.Data, tracebuf.Data{Buffer: i, Bytes: data})
+	}
+	for i := range c.params {
+		args, err := c.params[i].arguments(t)
+		if err != nil {
+			return nil, err
+		}
+		o.Arguments = append(o.Arguments, args...)
+	}
+	file, err := t.File(o)
+	if err != nil {
+		return nil, err
+	}
+	return metaltrace.Write(file)
+}
+
+// importTarget is the queue that replays an imported trace: queue 0 of a device with the chip's harvesting, whose workers run f,
+// or this runtime's own base firmware if it is nil.
+func importTarget(ch *chip.Chip, f *metal.Firmware) (tracebuf.Target, error) {
+	t := tracebuf.Target{Arch: ch.Arch(), Harvesting: ch.Harvesting(), Banks: len(ch.DRAMBanks()), Revision: cq.Pinned}
+	var err error
+	if t.Workers, t.Dispatch, err = dispatch.DefaultQueue(ch); err != nil {
+		return t, err
+	}
+	if f == nil {
+		t.Firmware, err = dispatch.HashFirmware(ch.Arch(), nil)
+		return t, err
+	}
+	t.Layout = f.Layout.Revision.Name
+	t.Firmware, err = dispatch.HashFirmware(ch.Arch(), f.Segments())
+	return t, err
+}
+
+func (c *traceImportCmd) describe(t *metaltrace.Trace, f *metal.Firmware) *importJSON {
+	out := &importJSON{Source: c.Source, Arch: t.Layout.String(), Revision: t.Revision, Bytes: t.Size, Programs: []importProgram{}}
+	if f != nil {
+		out.Firmware, out.Workers = f.Dir, f.Layout.Revision.String()
+	}
+	for i := range t.Steps {
+		step := &t.Steps[i]
+		p := importProgram{Name: step.Name(), HostID: step.HostID, Offset: step.Offset, Bytes: step.Size, Kernels: step.Binaries,
+			Launches: []importLaunch{}}
+		for _, l := range step.Launches {
+			launch := importLaunch{Cores: l.Start.String(), Kernels: []importKernel{}, Circular: len(l.Circular)}
+			if l.End != l.Start {
+				launch.Cores += "-" + l.End.String()
+			}
+			for _, k := range l.Kernels {
+				launch.Kernels = append(launch.Kernels, importKernel{k.Name, k.Processor.String(), k.Addr, append([]uint32{}, k.Args...),
+					append([]uint32{}, k.Common...)})
+			}
+			p.Launches = append(p.Launches, launch)
+		}
+		out.Programs = append(out.Programs, p)
+	}
+	return out
+}
+
+// print prints programs, with the cores and kernels of each.
+func (j *importJSON) print(to io.Writer) error {
+	w := bufio.NewWriter(to)
+	fmt.Fprintf(w, "%s: %s, protocol revision %s, %s B of commands, %d programs\n", j.Source, j.Arch, j.Revision,
+		humanize.Comma(int64(j.Bytes)), len(j.Programs))
+	if j.Firmware != "" {
+		fmt.Fprintf(w, "base firmware of %s: %s\n", j.Workers, j.Firmware)
+	}
+	for i, p := range j.Programs {
+		fmt.Fprintf(w, "program %d, host id %d: %s B of commands at +%#x, %s B of kernels sent\n", i, p.HostID,
+			humanize.Comma(int64(p.Bytes)), p.Offset, humanize.Comma(int64(p.Kernels)))
+		for _, l := range p.Launches {
+			fmt.Fprintf(w, "  %s, %d circular buffers:", l.Cores, l.Circular)
+			for k, kernel := range l.Kernels {
+				fmt.Fprintf(w, "%s %s on %s", map[bool]string{true: ","}[k > 0], cmp.Or(kernel.Name, "a kernel that isn't in the cache"),
+					kernel.Processor)
+			}
+			fmt.Fprintln(w)
+			for _, kernel := range l.Kernels {
+				if args := argumentText(kernel.Args, kernel.Common); args != "" {
+					fmt.Fprintf(w, "    %s:%s\n", kernel.Processor, args)
+				}
+			}
+		}
+	}
+	if j.File != "" {
+		fmt.Fprintf(w, "written to %s\n", j.File)
+	}
+	return w.Flush()
+}
+
+// importSource is what a trace is read from: a device, or copies of its memory.
+type importSource struct {
+	ctx      context.Context // that reads end with
+	ch       *chip.Chip
+	commands []byte
+	dev      *kmd.Device // nil for copies
+	folder   string
+	files    map[int]*os.File // of the folder, by bank
+}
+
+// open reads the commands and opens what the kernels are read from.
+func (c *traceImportCmd) open(ctx context.Context) (*importSource, error) {
+	if cli.IsFile(c.Source) {
+		return c.openFile(ctx)
+	}
+	d, err := cli.ParseDevice("DEVICE", c.Source)
+	if err != nil {
+		return nil, err
+	}
+	s := &importSource{ctx: ctx}
+	if s.dev, s.ch, err = openChip(ctx, d.Open()); err != nil {
+		return nil, fmt.Errorf("trace import: %s: %w", c.Source, err)
+	}
+	if c.Scan {
+		return s, nil
+	}
+	if err := c.readCommands(ctx, s); err != nil {
+		return nil, errors.Join(fmt.Errorf("trace import: %s: %w", c.Source, err), s.close())
+	}
+	return s, nil
+}
+
+// readCommands reads the commands of a device's trace, which is looked for if the flags don't say where it is.
+func (c *traceImportCmd) readCommands(ctx context.Context, s *importSource) error {
+	banks := s.ch.DRAMBanks()
+	addr, pages, pageSize := c.Addr, c.Pages, c.PageSize
+	if pages == 0 {
+		found, err := s.scan(ctx, c.Window)
+		switch {
+		case err != nil:
+			return err
+		case len(found) == 0:
+			return fmt.Errorf(
+				"no trace is in the upper %d B of its DRAM banks; give --addr, --pages and --page-size, as in the EXEC_BUF that replays it, or a larger --window",
+				c.Window,
+			)
+		case len(found) > 1:
+			return fmt.Errorf(
+				"%d traces may be in its DRAM, the first at %#x and %#x: --scan lists them; give --addr, --pages and --page-size of one",
+				len(found),
+				found[0].Addr,
+				found[1].Addr,
+			)
+		}
+		addr, pages, pageSize = found[0].Addr, found[0].Pages, found[0].PageSize
+	}
+	rows := uint64((pages + len(banks) - 1) / len(banks))
+	if size := banks[0].Size; addr > size || rows*uint64(pageSize) > size-addr {
+		return fmt.Errorf("%d pages of %d B over %d banks from %#x on end beyond a bank's %#x B", pages, pageSize, len(banks), addr, size)
+	}
+	s.commands = make([]byte, pages*pageSize)
+	return metaltrace.ReadInterleaved(s, len(banks), addr, pageSize, 0, s.commands)
+}
+
+// openFile reads raw commands from a file; kernels are in copies of DRAM.
+func (c *traceImportCmd) openFile(ctx context.Context) (*importSource, error) {
+	if c.Scan {
+		return nil, fmt.Errorf("trace import: %s is a file: --scan is for a device", c.Source)
+	}
+	if c.Memory == "" || c.Like == "" {
+		return nil, fmt.Errorf(
+			"trace import: %s is a file: give --memory, a folder with the DRAM that has the kernels, and --like, a device of its kind",
+			c.Source,
+		)
+	}
+	target, err := cli.ParseTarget(c.Like)
+	if err != nil {
+		return nil, err
+	}
+	dev, ch, err := openChip(ctx, target)
+	if err != nil {
+		return nil, fmt.Errorf("trace import: %s: %w", c.Like, err)
+	}
+	if err := dev.Close(); err != nil {
+		return nil, fmt.Errorf("trace import: %s: %w", c.Like, err)
+	}
+	f, err := os.Open(c.Source)
+	if err != nil {
+		return nil, fmt.Errorf("trace import: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRaw+1))
+	if err == nil && len(b) > maxRaw {
+		err = fmt.Errorf("%s has more than %d B: no trace is that large", c.Source, maxRaw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("trace import: %w", err)
+	}
+	return &importSource{ctx: ctx, ch: ch, commands: b, folder: c.Memory, files: map[int]*os.File{}}, nil
+}
+
+// openChip opens a device to read from it, and finds out which chip it is.
+func openChip(ctx context.Context, t kmd.Target) (*kmd.Device, *chip.Chip, error) {
+	d, err := kmd.Open(ctx, t, kmd.WithoutPower(), kmd.WithoutWaiting())
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err := d.Harvesting(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	ch, err := chip.New(d.Arch(), h)
+	if err != nil {
+		return nil, nil, errors.Join(err, d.Close())
+	}
+	return d, ch, nil
+}
+
+// ReadDRAM implements metaltrace.Memory.
+func (s *importSource) ReadDRAM(bank int, addr uint64, b []byte) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	k := &s.ch.DRAMBanks()[bank]
+	if addr > k.Size || uint64(len(b)) > k.Size-addr {
+		return fmt.Errorf("%d B at %#x end beyond the bank's %#x B", len(b), addr, k.Size)
+	}
+	if s.dev != nil {
+		return s.dev.Read(k.HostEndpoint, k.Offset+addr, b)
+	}
+	f := s.files[bank]
+	if f == nil {
+		var err error
+		if f, err = os.Open(filepath.Join(s.folder, strconv.Itoa(bank)+".bin")); err != nil {
+			return err
+		}
+		s.files[bank] = f
+	}
+	if _, err := f.ReadAt(b, int64(addr)); err != nil {
+		return fmt.Errorf("%s: %d B at %#x: %w", f.Name(), len(b), addr, err)
+	}
+	return nil
+}
+
+func (s *importSource) close() error {
+	var err error
+	if s.dev != nil {
+		err = s.dev.Close()
+	}
+	for _, f := range s.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}

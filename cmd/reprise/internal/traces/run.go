@@ -1,0 +1,293 @@
+package traces
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+type traceRunCmd struct {
+	File     string            `arg:"" help:"Trace file to run." type:"existingfile"`
+	Device   string            `help:"${device_help}; the emulator of the file's chip if not given." placeholder:"DEVICE"`
+	Firmware string            `help:"Folder with the base firmware of tt-metal that the trace's kernels need." placeholder:"DIR"`
+	Replays  int               `help:"How often to replay it." default:"1"`
+	Set      map[string]uint32 `help:"Value of a parameter, instead of the one in the file. For each of them once." placeholder:"NAME=VALUE" mapsep:"none"`
+	Step     bool              `help:"Run it program by program instead, and wait for each." xor:"mode"`
+	Split    *int              `help:"Replay it in this many pieces instead, one after the other, and wait for each." placeholder:"N" xor:"mode"`
+	Bisect   bool              `help:"Find the first program at which a replay hangs, or leaves other data in the buffers than the programs run one by one." xor:"mode"`
+	Check    bool              `help:"Compare a replay with the programs run one by one, and name the first that differs. Unlike --bisect it ends at the first hang." xor:"mode"`
+	Prints   string            `help:"Write what kernels print to a file, or with - to standard error." placeholder:"FILE"`
+	JSON     bool              `help:"Print one JSON object instead of text." name:"json"`
+	DumpDir  string            `help:"Directory for the dump of a hang, for reprise inspect." default:"${temp_dir}" placeholder:"DIR"`
+}
+
+// Help is shown by --help.
+func (traceRunCmd) Help() string {
+	return "The buffers of the file are allocated at the addresses that they had when the trace was recorded, or at others if parameters name all of those addresses, and filled with the data that the file has for them. Results that the file has are compared after the first replay, or after all steps or pieces. The programs of a trace over several queues are numbered in an order that its edges allow."
+}
+
+// Validate checks the flags.
+func (c *traceRunCmd) Validate() error {
+	if c.Replays < 1 {
+		return cli.Wrong("--replays", c.Replays, "a trace is replayed at least once", "give a positive number")
+	}
+	if c.Split != nil && *c.Split < 1 {
+		return cli.Wrong("--split", *c.Split, "there is at least one piece", "give a positive number")
+	}
+	if c.Replays > 1 && c.mode() != "replay" {
+		return cli.Wrong("--replays", c.Replays, "it goes with replays only", "leave --"+c.mode()+" out")
+	}
+	if c.Device == "" {
+		return nil
+	}
+	_, err := cli.ParseTarget(c.Device)
+	return err
+}
+
+func (c *traceRunCmd) mode() string {
+	switch {
+	case c.Step:
+		return "step"
+	case c.Split != nil:
+		return "split"
+	case c.Bisect:
+		return "bisect"
+	case c.Check:
+		return "check"
+	}
+	return "replay"
+}
+
+type runJSON struct {
+	File     string `json:"file"`
+	Trace    string `json:"trace"`
+	Device   string `json:"device"`
+	Arch     string `json:"arch"`
+	Queues   int    `json:"queues"`   // that it has parts on
+	Programs int    `json:"programs"` // that a replay runs
+	Mode     string `json:"mode"`     // "replay", "step", "split", "bisect" or "check"
+	// Replays and ReplayNs are of mode replay.
+	Replays  int   `json:"replays"`
+	ReplayNs int64 `json:"replay_host_ns_p50"`
+	// Results is "same" or "different" from those in the file, "none" if it has none, or "not compared" by bisect and check.
+	Results string  `json:"results"`
+	Seconds float64 `json:"seconds"` // that it took
+	// Pieces are what step and split have run.
+	Pieces []pieceJSON `json:"pieces,omitempty"`
+	// Found is the first program that bisect or check has found to be wrong.
+	Found   *programAt      `json:"found,omitempty"`
+	Buffers []runBufferJSON `json:"buffers"`
+}
+
+// programAt is a program of a trace.
+type programAt struct {
+	Step  int    `json:"step"`
+	Name  string `json:"name"`
+	Queue int    `json:"queue"`
+	// Loops are the iterations in which bisect or check has found it, outermost first.
+	Loops []debug.Iteration `json:"loops,omitempty"`
+}
+
+// in is as ", loop 0, iteration 2 of 5"; empty outside of loops.
+func (p *programAt) in() string {
+	var out string
+	for _, l := range p.Loops {
+		out += ", " + l.String()
+	}
+	return out
+}
+
+type pieceJSON struct {
+	First programAt `json:"first"`
+	Last  programAt `json:"last"`
+}
+
+type runBufferJSON struct {
+	Name   string `json:"name"`
+	Bytes  int    `json:"bytes"`
+	SHA256 string `json:"sha256"` // of what it holds in the end
+}
+
+func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
+	t, dev, err := loadTrace(ctx, c.File, &c.Device, withFirmware(c.Firmware, reprise.WithDumpDir(c.DumpDir))...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dev.Close(ctx)) }()
+	if c.Prints != "" {
+		stop, cause := writePrints(dev, c.Prints, s.Err)
+		if cause != nil {
+			return cause
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
+	r := &traceRun{Trace: t, replayer: t, checkResults: t.Debug().CheckResults, dev: dev, out: &runJSON{
+		File: c.File, Trace: t.Name(), Device: c.Device, Arch: dev.Arch().String(), Queues: len(t.Parts()), Programs: len(t.Debug().Programs()),
+		Mode: c.mode(), Results: "not compared",
+	}}
+	for name, v := range c.Set {
+		if err := t.Set(name, v); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	// The trace's faults are printed after everything else.
+	var wrong error
+	switch r.out.Mode {
+	case "step":
+		wrong, err = r.step(ctx)
+	case "split":
+		wrong, err = r.split(ctx, *c.Split)
+	case "bisect":
+		wrong, err = r.bisect(ctx)
+	case "check":
+		wrong, err = r.check(ctx)
+	default:
+		wrong, err = r.replay(ctx, c.Replays)
+	}
+	if err != nil {
+		return err
+	}
+	r.out.Seconds = time.Since(begin).Seconds()
+	if r.out.Buffers, err = r.contents(ctx); err != nil {
+		return err
+	}
+	if err := t.Release(ctx); err != nil {
+		return err
+	}
+	if c.JSON {
+		return errors.Join(cli.PrintJSON(s.Out, r.out), wrong)
+	}
+	return errors.Join(r.out.print(s.Out), wrong)
+}
+
+// traceRun is a trace that runs.
+type traceRun struct {
+	*reprise.Trace
+	replayer replayer // the trace
+	// checkResults compares the buffers with the results in the trace's file.
+	checkResults func(context.Context) error
+	dev          *reprise.Device
+	out          *runJSON
+}
+
+// replayer is the methods of a trace that replays need.
+type replayer interface {
+	Replay(context.Context) error
+}
+
+// finish waits for all queues.
+func (r *traceRun) finish(ctx context.Context) error {
+	for i := range r.dev.Queues() {
+		if err := r.dev.Queue(i).Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay replays the trace, and compares the results after the first time.
+func (r *traceRun) replay(ctx context.Context, n int) (wrong, err error) {
+	var times []time.Duration
+	for i := range n {
+		start := time.Now()
+		if err := r.replayer.Replay(ctx); err != nil {
+			return nil, err
+		}
+		times = append(times, time.Since(start))
+		if i > 0 {
+			continue
+		}
+		if wrong, err = r.results(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r.out.Replays, r.out.ReplayNs = n, cli.Median(times)
+	return wrong, r.finish(ctx)
+}
+
+// results compares the buffers with the results in the file.
+func (r *traceRun) results(ctx context.Context) (wrong, err error) {
+	err = r.checkResults(ctx)
+	var v *debug.VerifyError
+	switch {
+	case err == nil:
+		r.out.Results = "same"
+	case errors.Is(err, debug.ErrNoResults):
+		r.out.Results = "none"
+	case errors.As(err, &v):
+		r.out.Results = "different"
+		return err, nil
+	default:
+		return nil, err
+	}
+	return nil, nil
+}
+
+// contents is the hashes of the buffers of a trace.
+func (r *traceRun) contents(ctx context.Context) ([]runBufferJSON, error) {
+	out := []runBufferJSON{}
+	for _, b := range r.Buffers() {
+		data := make([]byte, b.Size())
+		if err := r.dev.Queue(0).Read(ctx, b, 0, data); err != nil {
+			return nil, err
+		}
+		sum := sha256.Sum256(data)
+		out = append(out, runBufferJSON{b.Name(), b.Size(), hex.EncodeToString(sum[:])})
+	}
+	return out, nil
+}
+
+func (r *runJSON) print(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "%s: trace %s of %d programs on %s\n", r.File, tracebuf.Printable(r.Trace), r.Programs, r.Device)
+	for _, p := range r.Pieces {
+		fmt.Fprintf(w, "  program %d %s", p.First.Step, tracebuf.Printable(p.First.Name))
+		if p.Last.Step > p.First.Step {
+			fmt.Fprintf(w, " to %d %s", p.Last.Step, tracebuf.Printable(p.Last.Name))
+		} else if r.Queues > 1 {
+			fmt.Fprintf(w, " on queue %d", p.First.Queue)
+		}
+		fmt.Fprintln(w)
+	}
+	switch r.Mode {
+	case "replay":
+		fmt.Fprintf(w, "replayed %d times in %.3f s, %s of the host's time each (median)\n", r.Replays, r.Seconds,
+			cli.Nanoseconds(r.ReplayNs))
+	case "step":
+		fmt.Fprintf(w, "ran %d programs one by one in %.3f s\n", len(r.Pieces), r.Seconds)
+	case "split":
+		fmt.Fprintf(w, "replayed %d pieces one after the other in %.3f s\n", len(r.Pieces), r.Seconds)
+	default:
+		if r.Found == nil {
+			fmt.Fprintln(w, "a replay does what its programs do one by one")
+		} else {
+			fmt.Fprintf(w, "program %d %s on queue %d%s is the first that goes wrong in a replay\n", r.Found.Step, tracebuf.Printable(r.Found.Name),
+				r.Found.Queue, r.Found.in())
+		}
+	}
+	switch r.Results {
+	case "same":
+		fmt.Fprintln(w, "the results are those of the file")
+	case "different":
+		fmt.Fprintln(w, "the results are not those of the file")
+	case "none":
+		fmt.Fprintln(w, "the file has no results to compare with")
+	}
+	for _, b := range r.Buffers {
+		fmt.Fprintf(w, "  %s  %10s B  %s\n", b.SHA256[:16], humanize.Comma(int64(b.Bytes)), tracebuf.Printable(b.Name))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,283 @@
+package traces
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+func (c *traceStatCmd) OnlyReads() bool { return cli.IsFile(c.Source) }
+
+type traceStatCmd struct {
+	Source string `arg:"" help:"${source_help}" placeholder:"FILE|DEVICE"`
+	sourceFlags
+	JSON bool `help:"Print one JSON object instead of text." name:"json"`
+}
+
+type statJSON struct {
+	Source string `json:"source"`
+	tracebuf.Stats
+	// Pages and Banks are there where the size of pages and the number of banks are known, of a trace of one queue. Of one
+	// over several queues each part has its own.
+	placeJSON
+	Queues []queueJSON `json:"queues,omitempty"`
+	// The rest is what a file has beside the commands: File for a trace of one device, Devices for a trace over several.
+	File    *fileJSON  `json:"file,omitempty"`
+	Devices []fileJSON `json:"devices,omitempty"`
+}
+
+// placeJSON is how much of DRAM commands take.
+type placeJSON struct {
+	PageSize int             `json:"page_size,omitempty"`
+	Pages    int             `json:"pages,omitempty"`
+	Banks    []cli.BankRange `json:"banks,omitempty"`
+}
+
+type queueJSON struct {
+	Device  int      `json:"device,omitempty"` // of a trace over several, in the order of the capture
+	Queue   int      `json:"queue"`
+	Workers cli.Grid `json:"workers"`
+	Bytes   int      `json:"bytes"`
+	placeJSON
+}
+
+type fileJSON struct {
+	Device  int          `json:"device,omitempty"`
+	Name    string       `json:"name"`
+	Grid    cli.Grid     `json:"workers"` // of the first queue
+	Buffers []bufferJSON `json:"buffers"`
+	Params  []paramJSON  `json:"patch_points"`
+	Kernels int          `json:"kernel_bytes"`
+	Data    int          `json:"data_bytes"`
+}
+
+type bufferJSON struct {
+	Name   string `json:"name"`
+	Memory string `json:"memory"`
+	Layout string `json:"layout"`
+	Addr   uint64 `json:"addr"`
+	Bytes  int    `json:"bytes"`
+	Output bool   `json:"output"`
+	Data   int    `json:"data_bytes"` // that the file has of it
+}
+
+type paramJSON struct {
+	Queue int    `json:"queue"`
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	Value uint32 `json:"value"`
+	Words int    `json:"words"`
+	// Buffer is the one whose address it is, with FirstPage and Pages if it stands for a part of it.
+	Buffer    string `json:"buffer,omitempty"`
+	FirstPage int    `json:"first_page,omitempty"`
+	Pages     int    `json:"pages,omitempty"`
+}
+
+func (c *traceStatCmd) Run(ctx context.Context, s cli.Streams) error {
+	src, err := c.read(ctx, c.Source)
+	if err != nil {
+		return err
+	}
+	out := toStat(src)
+	if c.JSON {
+		return cli.PrintJSON(s.Out, out)
+	}
+	return out.print(s.Out, src)
+}
+
+func toStat(src *source) *statJSON {
+	out := &statJSON{Source: src.name, Stats: tracebuf.StatsOf(src.parts...)}
+	if len(src.files) == 0 {
+		out.placeJSON = src.place(src.parts[0], src.banks)
+		return out
+	}
+	parts := src.parts
+	for device, f := range src.files {
+		if f == nil {
+			continue
+		}
+		for _, p := range f.Parts() {
+			at := src.place(parts[0], f.Target.Banks)
+			if len(src.parts) == 1 {
+				out.placeJSON = at
+			} else {
+				out.Queues = append(out.Queues, queueJSON{device, parts[0].Queue, gridOf(p.Target.Workers), len(parts[0].Bytes), at})
+			}
+			parts = parts[1:]
+		}
+		file := toFile(f)
+		if len(src.files) == 1 {
+			out.File = file
+			break
+		}
+		file.Device = device
+		out.Devices = append(out.Devices, *file)
+	}
+	return out
+}
+
+// toFile describes what the file of one device has beside the commands.
+func toFile(f *tracebuf.File) *fileJSON {
+	out := &fileJSON{Name: f.Name, Grid: gridOf(f.Target.Workers), Buffers: []bufferJSON{}, Params: []paramJSON{}}
+	data := make([]int, len(f.Image.Buffers))
+	for _, d := range f.Data {
+		data[d.Buffer] += len(d.Bytes)
+		out.Data += len(d.Bytes)
+	}
+	for i := range f.Image.Buffers {
+		b := &f.Image.Buffers[i]
+		out.Buffers = append(out.Buffers,
+			bufferJSON{b.Name, allocator.Kind(b.Kind).String(), layoutOf(b), b.Addr, b.Size, b.Output, data[i]})
+	}
+	for _, part := range partsAndCallees(f) {
+		for k := range part.Image.Params {
+			p := &part.Image.Params[k]
+			j := paramJSON{Queue: part.Target.Queue, Name: p.Name, Kind: p.Kind.String(), Value: p.Value, Words: len(p.At)}
+			if p.Kind == tracebuf.BufferAddr {
+				b := &f.Image.Buffers[p.Buffer]
+				if j.Buffer = b.Name; p.Pages != b.Pages() {
+					j.FirstPage, j.Pages = p.First, p.Pages
+				}
+			}
+			out.Params = append(out.Params, j)
+		}
+		for i := range part.Image.Programs {
+			out.Kernels += len(part.Image.Programs[i].Binary)
+		}
+	}
+	return out
+}
+
+// partsAndCallees returns the parts of a file, each followed by what it calls as if that were parts.
+func partsAndCallees(f *tracebuf.File) []tracebuf.Part {
+	var out []tracebuf.Part
+	for _, p := range f.Parts() {
+		out = append(out, p)
+		for i := range p.Image.Callees {
+			out = append(out, tracebuf.Part{Target: p.Target, Image: p.Image.Callees[i].Image})
+		}
+	}
+	return out
+}
+
+func gridOf(r chip.Range) cli.Grid {
+	return cli.Grid{Width: r.End.X - r.Start.X + 1, Height: r.End.Y - r.Start.Y + 1}
+}
+
+func layoutOf(b *tracebuf.Buffer) string {
+	if b.Sharding == nil {
+		return allocator.Interleaved.String()
+	}
+	return allocator.Layout(b.Sharding.Layout).String()
+}
+
+// place says what of DRAM with that many banks the commands take, if that is known.
+func (src *source) place(t *tracebuf.Contents, banks int) (at placeJSON) {
+	if t.PageSize == 0 {
+		return at
+	}
+	at.PageSize, at.Pages = t.PageSize, (len(t.Bytes)+t.PageSize-1)/t.PageSize
+	im := tracebuf.Image{PageSize: t.PageSize, Bytes: make([]byte, at.Pages*t.PageSize)}
+	for _, e := range im.Extents(src.addr, banks) {
+		at.Banks = append(at.Banks, cli.BankRange{Bank: e.Bank, Start: e.Start, End: e.End})
+	}
+	return at
+}
+
+func (o *statJSON) print(out io.Writer, src *source) error {
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "%s: %s, protocol revision %s\n", o.Source, o.Layout, o.Revision)
+	count := func(n int) string { return humanize.Comma(int64(n)) }
+	runs := 0
+	for _, p := range o.Programs {
+		runs += p.Runs
+	}
+	fmt.Fprintf(w, "%s B in %s commands, %d runs of %d programs", count(o.Bytes), count(o.Commands), runs, len(o.Programs))
+	if o.Edges > 0 {
+		fmt.Fprintf(w, ", %d edges of %s B between %d queues", o.Edges, count(o.EdgeBytes), len(o.Queues))
+	}
+	if o.Control > 0 {
+		fmt.Fprintf(w, ", %d steps of control flow of %s B, %d traces called", o.Stats.Control, count(o.ControlBytes), o.Callees)
+	}
+	fmt.Fprint(w, "\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "runs\tcommands\tbytes\tkernels\t  program")
+	for _, p := range o.Programs {
+		kernels := "-"
+		if p.Kernels > 0 {
+			kernels = count(p.Kernels)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t  %s\n", count(p.Runs), count(p.Commands), count(p.Bytes), kernels, tracebuf.Printable(p.Name))
+	}
+	t.Flush()
+	fmt.Fprintln(w)
+	fmt.Fprintln(t, "commands\tbytes\tdata\t  kind")
+	for _, k := range o.Kinds {
+		fmt.Fprintf(t, "%s\t%s\t%s\t  %s %s\n", count(k.Count), count(k.Bytes), count(k.Data), k.Who, k.Name)
+	}
+	t.Flush()
+	o.placeJSON.print(w, "", src)
+	for i := range o.Queues {
+		q := &o.Queues[i]
+		q.placeJSON.print(w, fmt.Sprintf("%s, %d x %d workers: %s B, ", src.partName(q.Device, q.Queue), q.Workers.Width, q.Workers.Height,
+			count(q.Bytes)), src)
+	}
+	if o.File != nil {
+		o.File.print(w, "")
+	}
+	for i := range o.Devices {
+		o.Devices[i].print(w, fmt.Sprintf(" on device %d", o.Devices[i].Device))
+	}
+	return w.Flush()
+}
+
+// print writes what a device's file has beside the commands.
+func (f *fileJSON) print(w io.Writer, on string) {
+	count := func(n int) string { return humanize.Comma(int64(n)) }
+	fmt.Fprintf(w, "\nfile of trace %s%s, for %d x %d workers; %s B of kernels, %s B of data\n", tracebuf.Printable(f.Name), on,
+		f.Grid.Width, f.Grid.Height, count(f.Kernels), count(f.Data))
+	for _, b := range f.Buffers {
+		note := ""
+		if b.Output {
+			note = ", output"
+		}
+		if b.Layout != allocator.Interleaved.String() {
+			note = ", " + b.Layout + note
+		}
+		fmt.Fprintf(w, "  buffer %s: %s B in %s at %#x%s, %s B in the file\n", tracebuf.Printable(b.Name), count(b.Bytes), b.Memory, b.Addr,
+			note, count(b.Data))
+	}
+	for _, p := range f.Params {
+		of := ""
+		switch {
+		case p.Pages > 0:
+			of = fmt.Sprintf(", pages %d to %d of buffer %s", p.FirstPage, p.FirstPage+p.Pages-1, tracebuf.Printable(p.Buffer))
+		case p.Buffer != "":
+			of = ", buffer " + tracebuf.Printable(p.Buffer)
+		}
+		fmt.Fprintf(w, "  patch point %s: %s in %d words, %#x%s\n", tracebuf.Printable(p.Name), p.Kind, p.Words, p.Value, of)
+	}
+}
+
+func (p *placeJSON) print(w io.Writer, of string, src *source) {
+	if len(p.Banks) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s%d pages of %d B", of, p.Pages, p.PageSize)
+	if src.placed {
+		fmt.Fprintf(w, " at %#x", src.addr)
+	}
+	fmt.Fprintln(w)
+	for _, b := range p.Banks {
+		fmt.Fprintf(w, "  bank %2d  %s B\n", b.Bank, humanize.Comma(int64(b.End-b.Start)))
+	}
+}

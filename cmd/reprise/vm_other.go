@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// thisRelease is the release of this machine's kernel if it is Linux.
-func thisRelease() string { return "" }

@@ -1,8 +1,0 @@
-#include "textflag.h"
-
-// func ticks() int64
-TEXT ·ticks(SB), NOSPLIT, $0-8
-	FENCE // what is measured has ended before the counter is read
-	RDTIME X10
-	MOV X10, ret+0(FP)
-	RET

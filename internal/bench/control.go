@@ -1,0 +1,270 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// controlIterations is how many iterations a measured loop has, and how many replays it is measured beside, if the configuration
+// doesn't say it.
+const controlIterations = 1000
+
+// loopBody is the body of a loop that is measured beside replays of a trace that has the body alone.
+type loopBody struct {
+	name        string
+	programs    int // that it runs, one after the other
+	kernelBytes int // of each program's kernel; 0 for the smallest there is
+	form        bodyForm
+}
+
+// bodyForm is what is around the programs of a body.
+type bodyForm int
+
+const (
+	bodyStraight bodyForm = iota
+	bodyNone              // of a loop of no iterations: nothing is in the body, and a trace can't have nothing
+	bodyIf                // they run if a word in DRAM is 0, as it is
+	bodySwitch            // the word chooses them
+	bodyGiven             // each has the word as an argument
+	bodyCall              // in a trace that the body calls
+	bodyWhile             // before them the word is set to 0; they run while it is, and set it to 1
+)
+
+// loopBodies are bodies whose kernels stay on the workers, but for the last one, whose kernels have no room together, and those of
+// calls.
+var loopBodies = []loopBody{
+	{name: "nothing", form: bodyNone},
+	{name: "a program", programs: 1},
+	{name: "a program, if a word is 0", programs: 1, form: bodyIf},
+	{name: "a program, by a switch", programs: 1, form: bodySwitch},
+	{name: "a program, a word its argument", programs: 1, form: bodyGiven},
+	{name: "a program, in a call", programs: 1, form: bodyCall},
+	{name: "two programs, one in a while", programs: 1, form: bodyWhile},
+	{name: "eight programs", programs: 8},
+	{name: "kernels of 4 x 12 KiB", programs: 4, kernelBytes: 12 << 10},
+	{name: "kernels of 8 x 12 KiB", programs: 8, kernelBytes: 12 << 10},
+}
+
+// measureControl measures an iteration of a loop beside a replay of a trace that is the loop's body: the time of the device
+// from the first of 1,000 to the end of the last, divided by 1,000.
+func measureControl(ctx context.Context, s *session) error {
+	return s.with(ctx, func() error {
+		p, err := s.newStamps(ctx)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			s.leaveOut("control", "", "the device doesn't tell how fast its clock is")
+			return nil
+		}
+		for _, b := range loopBodies {
+			err := s.control(ctx, p, b)
+			if errors.Is(err, dispatch.ErrQueueFirmware) {
+				s.leaveOut("control", "", err.Error())
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *session) control(ctx context.Context, p *stamps, b loopBody) error {
+	body, err := s.loopBody(ctx, b)
+	if err != nil {
+		return err
+	}
+	one, err := s.captureBody(ctx, 0, body.record)
+	if err != nil {
+		return err
+	}
+	iterations := cmp.Or(s.config.iterations, controlIterations)
+	loop, err := s.captureBody(ctx, uint32(iterations), body.record)
+	if err != nil {
+		return err
+	}
+	params := report.Params("body", b.name)
+	measure := func(name string, t *reprise.Trace, replays int) (*report.Figure, error) {
+		job := p.job(name, params, 1, func(ctx context.Context) error { return replay(t)(ctx, replays) })
+		whole := job.Sample
+		job.Sample = func(ctx context.Context) (float64, error) {
+			ns, err := whole(ctx)
+			return ns / float64(iterations), err
+		}
+		job.PerSample, job.Bytes = iterations, float64(replays*t.Parts()[0].ReplayBytes)/float64(iterations)
+		if err := s.measure(ctx, "control", job); err != nil {
+			return nil, err
+		}
+		f, _ := s.report.Figure((&report.Figure{Family: "control", Name: name, Params: params}).ID())
+		return f, nil
+	}
+	replays, err := measure("replay", one, iterations)
+	if err != nil {
+		return err
+	}
+	iteration, err := measure("iteration", loop, 1)
+	if err != nil {
+		return err
+	}
+	if replays != nil && iteration != nil && replays.P50 > 0 {
+		iteration.Ratios = append(iteration.Ratios, report.Ratio{To: "a replay", Ns: replays.P50, Value: iteration.P50 / replays.P50})
+	}
+	for _, t := range []*reprise.Trace{loop, one} {
+		if err := t.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return body.release(ctx)
+}
+
+// captureBody captures a loop of so many iterations, or the body alone for 0.
+func (s *session) captureBody(ctx context.Context, iterations uint32, body func(*reprise.Recorder) error) (*reprise.Trace, error) {
+	return s.dev.Queue(0).Capture(ctx, "control", func(_ context.Context, r *reprise.Recorder) error {
+		if iterations == 0 {
+			return body(r)
+		}
+		return r.Loop(iterations, func() error { return body(r) })
+	})
+}
+
+// loopBody loads what a body needs.
+func (s *session) loopBody(ctx context.Context, b loopBody) (*preparedBody, error) {
+	p := &preparedBody{s: s, form: b.form}
+	var err error
+	if b.form == bodyWhile { // in L1, where its programs store
+		err = p.newWord(ctx, allocator.L1)
+	}
+	for i := 0; i < b.programs && err == nil; i++ {
+		var prog *reprise.Program
+		if prog, err = p.program(1); err == nil {
+			prog.Kernels[0].Image = padded(prog.Kernels[0].Image, b.kernelBytes)
+			err = p.load(ctx, &p.xs, prog)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch b.form {
+	case bodyIf, bodySwitch, bodyGiven:
+		err = p.newWord(ctx, allocator.DRAM)
+	case bodyCall:
+		p.called, err = s.captureBody(ctx, 0, p.run)
+	case bodyWhile:
+		var prog *reprise.Program
+		if prog, err = p.program(0); err == nil {
+			err = p.load(ctx, &p.first, prog)
+		}
+	}
+	return p, err
+}
+
+// preparedBody is a body with what it needs.
+type preparedBody struct {
+	s         *session
+	form      bodyForm
+	xs, first []*reprise.Executable
+	word      *reprise.Buffer
+	called    *reprise.Trace
+}
+
+// newWord makes the buffer with the word, which is 0.
+func (p *preparedBody) newWord(ctx context.Context, kind allocator.Kind) (err error) {
+	if p.word, err = p.s.dev.NewBuffer(reprise.BufferConfig{Kind: kind, Size: 64, Name: "word"}); err != nil {
+		return err
+	}
+	return p.s.dev.Queue(0).Write(ctx, p.word, 0, make([]byte, 64))
+}
+
+// program is one of the body's, which sets the word of a bodyWhile.
+func (p *preparedBody) program(set uint32) (*reprise.Program, error) {
+	small := shape{name: "small", cores: 1, groups: 1}
+	if p.form == bodyGiven {
+		small.common = 1
+	}
+	prog, err := small.program(p.s.dev)
+	if err != nil || p.form != bodyWhile {
+		return prog, err
+	}
+	at, _ := p.word.Page(0)
+	k := &prog.Kernels[0]
+	k.Cores, k.Common = []chip.Range{at.Core.Range()}, []uint32{0}
+	k.Args = func(chip.Core) []uint32 { return []uint32{at.Addr, 1, set} }
+	k.Image, err = kernels.Prebuilt(p.s.dev.Arch(), kernels.Store)
+	return prog, err
+}
+
+func (p *preparedBody) load(ctx context.Context, to *[]*reprise.Executable, prog *reprise.Program) error {
+	x, err := p.s.dev.Load(ctx, prog)
+	if err == nil {
+		*to = append(*to, x)
+	}
+	return err
+}
+
+// record records the body.
+func (p *preparedBody) record(r *reprise.Recorder) error {
+	run := func() error { return p.run(r) }
+	is0 := reprise.Cond{Buffer: p.word, Is: cq.Equal}
+	switch p.form {
+	case bodyNone:
+		return r.Loop(0, run)
+	case bodyIf:
+		return r.If(is0, run, nil)
+	case bodySwitch:
+		return r.Switch(p.word, 0, run)
+	case bodyCall:
+		return r.Call(p.called)
+	case bodyWhile:
+		if err := runAll(r, p.first); err != nil {
+			return err
+		}
+		return r.While(is0, 2, run)
+	}
+	return run()
+}
+
+// run records the programs.
+func (p *preparedBody) run(r *reprise.Recorder) error {
+	if p.form == bodyGiven {
+		return runAll(r, p.xs, reprise.Arg{Kernel: "blank 0", Common: true, From: p.word})
+	}
+	return runAll(r, p.xs)
+}
+
+func runAll(r *reprise.Recorder, xs []*reprise.Executable, args ...reprise.Arg) error {
+	for _, x := range xs {
+		if err := r.Run(x, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *preparedBody) release(ctx context.Context) error {
+	for _, x := range append(p.xs, p.first...) {
+		if err := x.Release(ctx); err != nil {
+			return err
+		}
+	}
+	if p.called != nil {
+		if err := p.called.Release(ctx); err != nil {
+			return err
+		}
+	}
+	if p.word != nil {
+		return p.word.Release()
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
+
+// family is a group of figures.
+type family struct {
+	name, about string
+	device      uses
+	run         func(context.Context, *session) error
+}
+
+// uses is what device a family needs.
+type uses uint8
+
+const (
+	opensOwn uses = iota // if any
+	target
+	probeTarget
+)
+
+// families in the order in which they run.
+var families = [...]family{
+	{"replay", "submitting a replay, waiting for it, for traces of several lengths", opensOwn, measureReplay},
+	{"enqueue", "submitting a program that is loaded", probeTarget, measureEnqueue},
+	{"capture", "recording a trace and writing it to DRAM", probeTarget, measureCapture},
+	{"control", "an iteration of a loop in a trace, beside a replay of its body, by the device's clock", opensOwn, measureControl},
+	{"arguments", "giving a loaded program other runtime arguments", target, measureArguments},
+	{"patching", "giving a recorded program another argument and replaying it", target, measurePatching},
+	{"events", "recording events, waiting for them on the host, handing over between queues", opensOwn, measureEvents},
+	{"transfer", "writing and reading buffers, by size and page", target, measureTransfer},
+	{"streams", "messages between the host and a kernel that runs, beside reads of a queue", opensOwn, measureStreams},
+	{"wake", "how late a wait on the host notices that something is done, by pace", opensOwn, measureWake},
+	{"allocator", "allocating and freeing among many live extents", opensOwn, measureAllocator},
+	{"open", "opening and closing the device", opensOwn, measureOpen},
+	{"mesh", "opening many chips as one, and what a replay costs the host for each of them", opensOwn, measureMesh},
+	{"tensix", "operations on tiles by a worker's Tensix engines, of two devices if asked", opensOwn, measureTensix},
+	{"ops", "operations on tensors: products in blocks, and what limits them, of two devices if asked", opensOwn, measureOps},
+	{"emulator", "instructions and bytes that an emulated device gets done, idle, busy, and several at once", opensOwn, measureEmulator},
+	{Summarized, "by itself: a table of what users feel, beside what it takes others and what it should take", opensOwn, measureSummary},
+}
+
+// Family describes a group of figures.
+type Family struct{ Name, About string }
+
+// Families returns what can be measured.
+func Families() []Family {
+	var out []Family
+	for _, f := range families {
+		out = append(out, Family{f.name, f.about})
+	}
+	return out
+}
+
+// Run runs the measurements that the Config selects, and returns their report.
+func Run(ctx context.Context, c Config) (*report.Report, error) {
+	if c.Rounds < 0 || c.Warmup < 0 {
+		return nil, fmt.Errorf("bench: run: %d rounds after %d to warm up: neither can be negative", c.Rounds, c.Warmup)
+	}
+	if c.Rounds == 0 {
+		c.Rounds, c.Warmup = 20, max(c.Warmup, 3)
+	}
+	if c.Programs == nil {
+		c.Programs = []int{1, 10, 1000}
+	}
+	picked, err := pick(c.Families)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{config: c, runner: measure.Runner{Clock: measure.Calibrate(20 * time.Millisecond), Rounds: c.Rounds, Warmup: c.Warmup}}
+	s.runner.AIClock = s.aiClock
+	s.report = &report.Report{
+		Schema: report.Schema, When: time.Now().UTC().Truncate(time.Second), Device: c.Device,
+		Host: report.NewHost(), Rounds: c.Rounds, Warmup: c.Warmup,
+		TimerOverheadNs: float64(s.runner.Clock.Overhead) * s.runner.Clock.NsPerTick,
+	}
+	if s.report.Baselines, err = s.runner.Baselines(); err != nil {
+		return nil, err
+	}
+	if c.Markers {
+		if s.marker, err = newMarker(c.machine()); err != nil {
+			return nil, fmt.Errorf("bench: markers: %w", err)
+		}
+		s.report.Markers = s.marker.report
+	}
+	for _, f := range picked {
+		if err := f.measure(ctx, s); err != nil {
+			return nil, fmt.Errorf("bench: %s: %w", f.name, err)
+		}
+		if f.name == "replay" {
+			if err := s.breakdown(ctx); err != nil {
+				return nil, fmt.Errorf("bench: replays under eBPF: %w", err)
+			}
+		}
+	}
+	s.report.Summarize()
+	return s.report, nil
+}
+
+// pick returns the families of those names.
+func pick(names []string) ([]family, error) {
+	if len(names) == 0 {
+		return slices.DeleteFunc(slices.Clone(families[:]), func(f family) bool { return f.name == Summarized }), nil
+	}
+	if len(names) > 1 && slices.Contains(names, Summarized) {
+		return nil, fmt.Errorf("bench: %q: %w of several: it is measured by itself", Summarized, ErrFamily)
+	}
+	var out []family
+	for _, n := range names {
+		i := slices.IndexFunc(families[:], func(f family) bool { return f.name == n })
+		if i < 0 {
+			var have []string
+			for _, f := range families {
+				have = append(have, f.name)
+			}
+			return nil, fmt.Errorf("bench: %q: %w: have %s", n, ErrFamily, strings.Join(have, ", "))
+		}
+		out = append(out, families[i])
+	}
+	return out, nil
+}
+
+// measure measures one family, with a device of its own, so that no family sees what another has left.
+func (f family) measure(ctx context.Context, s *session) error {
+	switch run := func() error { return f.run(ctx, s) }; f.device {
+	case target:
+		return s.with(ctx, run)
+	case probeTarget:
+		return s.withProbe(ctx, run)
+	}
+	runtime.GC()
+	return f.run(ctx, s)
+}

@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/probe"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
+
+// marker does operations once more with markers around their halves, and adds what probes saw to a report.
+type marker struct {
+	machine probe.Machine
+	report  *report.Markers
+	marked  uint64 // operations done with markers, which are their numbers
+}
+
+// newMarker measures what a marker costs.
+func newMarker(m probe.Machine) (*marker, error) {
+	costs, err := probe.Calibrate(m, probe.Marks)
+	return &marker{machine: m, report: &report.Markers{Operations: []report.Marked{}, Costs: costs}}, err
+}
+
+// mark does the operation of a figure so many times. It does nothing for a nil marker, and for operations that aren't waited for.
+func (m *marker) mark(ctx context.Context, id string, j *measure.Job, times int) (err error) {
+	if m == nil || j.Submit == nil {
+		return nil
+	}
+	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}, Machine: m.machine})
+	switch {
+	case errors.Is(err, probe.ErrMissing): // nothing can be probed on this system at all
+		m.report.LeftOut = []probe.LeftOut{{Probe: string(probe.Marks), Why: err.Error()}}
+		p = nil
+	case err != nil:
+		return err
+	default:
+		defer func() { err = errors.Join(err, p.Close()) }()
+	}
+	done := report.Marked{Figure: id, Done: times}
+	for range times {
+		m.marked++
+		if err := j.Submit(ctx, 1); err != nil {
+			return err
+		}
+		probe.MarkSubmitted(m.marked)
+		if err := j.Finish(ctx); err != nil {
+			return err
+		}
+		probe.MarkCompleted(m.marked)
+	}
+	if p != nil {
+		sn, err := p.Snapshot()
+		if err != nil {
+			return err
+		}
+		if sn.Markers != nil {
+			d := sn.Markers.Completed
+			done.Submitted, done.Completed = sn.Markers.Submitted, d.Count
+			if d.Count > 0 {
+				done.MeanNs = float64(d.Total) / float64(d.Count)
+			}
+			done.P50Ns, done.P99Ns, done.MaxNs = float64(d.Quantile(0.5)), float64(d.Quantile(0.99)), float64(d.Max)
+		}
+		m.report.LeftOut = sn.LeftOut
+		m.report.Lost.Add(sn.Lost)
+	}
+	m.report.Operations = append(m.report.Operations, done)
+	return nil
+}

@@ -1,0 +1,235 @@
+// Package measure measures operations in rounds, each beside its baselines.
+package measure
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
+
+// Baselines measures the baselines alone.
+func (r *Runner) Baselines() ([]*report.Figure, error) {
+	var out []*report.Figure
+	for _, b := range allBaselines() {
+		s := NewSeries()
+		for n := -r.Warmup; n < r.Rounds; n++ {
+			for range 64 {
+				start := Ticks()
+				b.op(b.per)
+				s.Add(r.Clock.Ns(start, Ticks()) / float64(b.per))
+			}
+			if n < 0 {
+				s.round = s.round[:0]
+				continue
+			}
+			s.End()
+		}
+		f := &report.Figure{Family: "baseline", Name: b.name, PerSample: b.per}
+		s.Fill(f)
+		if f.Samples == 0 {
+			return nil, fmt.Errorf("bench: baseline %s: no samples", b.name)
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Job is one thing to measure.
+type Job struct {
+	Name   string
+	Params []report.Param
+	// op does it n times.
+	Do func(ctx context.Context, n int) error
+	// Sample does it once and returns what it took, in nanoseconds, where that isn't the time that a call takes. It is
+	// instead of op.
+	Sample func(ctx context.Context) (ns float64, err error)
+	// Submit and finish are the halves of op where it is waited for; nil for others.
+	Submit func(ctx context.Context, n int) error
+	Finish func(context.Context) error
+	// per is the number of operations in a sample, burst the number of samples in a round.
+	PerSample, Burst int // 0 means 1
+	// Settle brings the device to rest, between rounds and outside the time; nil if nothing is left over.
+	Settle func(context.Context) error
+	// Against are measured in every round as well.
+	Against []*Baseline
+
+	Bytes, Commands float64 // of one operation; 0 if unknown
+	Allocs          bool    // count allocations of op
+	Peers           []report.Peer
+	Unit            string // what the figure's rate counts; "" for no rate
+}
+
+// Repeat makes a [Job.Do] of an operation. Operations that take less than a microsecond have a loop of their own.
+func Repeat(op func(context.Context) error) func(context.Context, int) error {
+	return func(ctx context.Context, n int) error {
+		for range n {
+			if err := op(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// Runner measures jobs.
+type Runner struct {
+	Clock  Clock
+	Rounds int
+	Warmup int
+	// aiClock reads the chip's clock, if there is one that can be read.
+	AIClock func(context.Context) (mhz float64, ok bool, err error)
+}
+
+// Measure runs a job.
+func (r *Runner) Measure(ctx context.Context, family string, j *Job) (*report.Figure, error) {
+	j.PerSample, j.Burst = cmp.Or(j.PerSample, 1), cmp.Or(j.Burst, 1)
+	own := NewSeries()
+	bases := make([]*Series, len(j.Against))
+	ratios := make([][]float64, len(j.Against))
+	for i := range bases {
+		bases[i] = NewSeries()
+	}
+	var clocks []float64
+	for n := -r.Warmup; n < r.Rounds; n++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if n == 0 || n == r.Rounds/2 {
+			if err := r.readClock(ctx, &clocks); err != nil {
+				return nil, err
+			}
+		}
+		if err := r.round(ctx, j, own); err != nil {
+			return nil, err
+		}
+		for i, b := range j.Against {
+			for range j.Burst {
+				start := Ticks()
+				b.op(b.per)
+				bases[i].Add(r.Clock.Ns(start, Ticks()) / float64(b.per))
+			}
+		}
+		if n < 0 {
+			own.round = own.round[:0]
+			for _, b := range bases {
+				b.round = b.round[:0]
+			}
+			continue
+		}
+		own.End()
+		last := len(own.Rounds) - 1
+		for i, b := range bases {
+			b.End()
+			if base := b.Rounds[last]; base > 0 {
+				ratios[i] = append(ratios[i], own.Rounds[last]/base)
+			}
+		}
+	}
+	if err := r.readClock(ctx, &clocks); err != nil {
+		return nil, err
+	}
+	f := &report.Figure{Family: family, Name: j.Name, Params: j.Params, PerSample: j.PerSample, Peers: j.Peers}
+	own.Fill(f)
+	if len(clocks) > 1 {
+		f.AIClock = &report.AIClock{Before: clocks[0], During: clocks[len(clocks)/2], After: clocks[len(clocks)-1]}
+	}
+	for i, b := range j.Against {
+		base := report.Figure{}
+		bases[i].Fill(&base)
+		if len(ratios[i]) > 0 {
+			f.Ratios = append(f.Ratios, report.Ratio{To: b.name, Ns: base.P50, Value: report.Median(ratios[i])})
+		}
+	}
+	if j.Unit != "" && f.P50 > 0 {
+		f.Rate = &report.Rate{Of: j.Unit, PerSecond: 1e9 / f.P50}
+	}
+	f.Bytes, f.Commands = known(j.Bytes), known(j.Commands)
+	if j.Allocs {
+		n, err := allocations(ctx, j)
+		if err != nil {
+			return nil, err
+		}
+		f.Allocs = &n
+	}
+	return f, nil
+}
+
+// readClock adds a reading of the chip's clock, if it can be read.
+func (r *Runner) readClock(ctx context.Context, to *[]float64) error {
+	if r.AIClock == nil {
+		return nil
+	}
+	mhz, ok, err := r.AIClock(ctx)
+	if err != nil {
+		return fmt.Errorf("read the chip's clock: %w", err)
+	}
+	if ok {
+		*to = append(*to, mhz)
+	}
+	return nil
+}
+
+// known returns nil for 0, which means that a quantity is unknown.
+func known(v float64) *float64 {
+	if v == 0 {
+		return nil
+	}
+	return &v
+}
+
+// round takes a burst of samples.
+func (r *Runner) round(ctx context.Context, j *Job, s *Series) error {
+	for range j.Burst {
+		if j.Sample != nil {
+			ns, err := j.Sample(ctx)
+			if err != nil {
+				return err
+			}
+			s.Add(ns)
+			continue
+		}
+		start := Ticks()
+		err := j.Do(ctx, j.PerSample)
+		end := Ticks()
+		if err != nil {
+			return err
+		}
+		s.Add(r.Clock.Ns(start, end) / float64(j.PerSample))
+	}
+	if j.Settle != nil {
+		return j.Settle(ctx)
+	}
+	return nil
+}
+
+// allocations returns how often the operation allocates on the heap. The counter is the whole process's, and an
+// emulated device, which runs in it, may allocate while work is under way. So each round is one operation on a device
+// at rest, on one processor, and the fewest of all rounds counts: what an operation does every time is in every round.
+func allocations(ctx context.Context, j *Job) (float64, error) {
+	const rounds = 32
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fewest := math.Inf(1)
+	for i := 0; i < rounds && fewest > 0; i++ {
+		if j.Settle != nil {
+			if err := j.Settle(ctx); err != nil {
+				return 0, err
+			}
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := j.Do(ctx, 1)
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			return 0, err
+		}
+		fewest = min(fewest, float64(after.Mallocs-before.Mallocs))
+	}
+	if j.Settle != nil {
+		return fewest, j.Settle(ctx)
+	}
+	return fewest, nil
+}

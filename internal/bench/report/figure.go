@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Names of baselines, by which ratios refer to them.
+const (
+	// MemcpyHot copies 4 KiB that are in the first-level cache.
+	MemcpyHot = "memcpy_4KiB_hot"
+	// MemcpyRing copies 4 KiB from place to place of 64 MiB.
+	MemcpyRing = "memcpy_4KiB_into_64MiB_ring"
+	// NonTemporal stores 64 bytes past the caches, from place to place of 64 MiB.
+	NonTemporal = "nt_store_64B"
+	// EmptySyscall is the cheapest system call.
+	EmptySyscall = "empty_syscall"
+	// TimerRead is time.Now.
+	TimerRead = "timer_read"
+	// MemcpySame copies as many bytes as the operation sends, into a ring of the size of an issue queue.
+	MemcpySame = "memcpy_same_bytes"
+	// MemcpyPages copies a byte in pages of the size that the operation moves, into a ring.
+	MemcpyPages = "memcpy_same_pages"
+)
+
+// Figure is the result of one measurement. Times are nanoseconds for one operation.
+type Figure struct {
+	// Family and Name say what was measured, Params with which parameters, in the order in which they are printed.
+	Family string  `json:"family"`
+	Name   string  `json:"name"`
+	Params []Param `json:"params,omitempty"`
+
+	// Samples is the number of times that were taken, PerSample the number of operations in each.
+	Samples   int64 `json:"samples"`
+	PerSample int   `json:"operations_per_sample"`
+
+	Min  float64 `json:"ns_min"`
+	P50  float64 `json:"ns_p50"`
+	P90  float64 `json:"ns_p90"`
+	P99  float64 `json:"ns_p99"`
+	P999 float64 `json:"ns_p99_9"`
+	Max  float64 `json:"ns_max"`
+	Mean float64 `json:"ns_mean"`
+	// Rounds are the medians of the rounds, by which two reports are compared: their spread is the noise.
+	Rounds []float64 `json:"ns_round_medians"`
+	// Histogram has all samples, in 1/100 ns: HdrHistogram's V2 form, compressed, as base64.
+	Histogram string `json:"histogram,omitempty"`
+
+	// What one operation sends, in bytes and commands, and allocates; nil if unknown.
+	Bytes    *float64 `json:"bytes_per_op,omitempty"`
+	Commands *float64 `json:"commands_per_op,omitempty"`
+	Allocs   *float64 `json:"allocs_per_op,omitempty"`
+
+	// AIClock is the chip's clock during the measurement; nil if it can't be read.
+	AIClock *AIClock `json:"aiclk_mhz,omitempty"`
+
+	// Rate is the median as a number of operations in a second; nil where that means nothing.
+	Rate *Rate `json:"rate,omitempty"`
+
+	// Ratios are medians over rounds of this figure's time to a baseline's in the same round.
+	Ratios []Ratio `json:"ratios,omitempty"`
+	// Peers are published results of other runtimes for the same job.
+	Peers []Peer `json:"peers,omitempty"`
+}
+
+// Param is a parameter of a measurement.
+type Param struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Rate is a number of things in a second.
+type Rate struct {
+	Of        string  `json:"of"`
+	PerSecond float64 `json:"per_second"`
+}
+
+// Ratio compares a figure with a baseline that was measured beside it.
+type Ratio struct {
+	To    string  `json:"to"`
+	Ns    float64 `json:"baseline_ns_p50"` // of the baseline, for one operation
+	Value float64 `json:"value"`
+}
+
+// Peer is the time of another runtime for the same job.
+type Peer struct {
+	Who   string  `json:"who"`
+	To    string  `json:"to"` // the baseline that Value is a ratio to; empty if Ns is all there is
+	Value float64 `json:"value,omitempty"`
+	Ns    float64 `json:"ns"` // on the peer's machine
+}
+
+// ID names the figure: family/name/key=value...
+func (f *Figure) ID() string {
+	id := f.Family + "/" + f.Name
+	for _, p := range f.Params {
+		id += "/" + p.Key + "=" + p.Value
+	}
+	return id
+}
+
+// UnitsPerNs is the resolution of histograms: times are counted in hundredths of a nanosecond.
+const UnitsPerNs = 100
+
+// Median returns the median of v, which it sorts.
+func Median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// NewParam prints a value as a parameter.
+func NewParam(key string, value any) Param { return Param{Key: key, Value: fmt.Sprint(value)} }
+
+// Params prints values as parameters, each after its key.
+func Params(keysAndValues ...any) []Param {
+	var out []Param
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		out = append(out, NewParam(fmt.Sprint(keysAndValues[i]), keysAndValues[i+1]))
+	}
+	return out
+}

@@ -1,0 +1,186 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// WriteTable writes the report as tables.
+func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }
+
+func (r *Report) print(b *bytes.Buffer) {
+	head := fmt.Sprintf("%s, %s", r.Device, r.Host.line())
+	how := fmt.Sprintf("%d rounds after %d to warm up; reading the clock costs %s, taken off", r.Rounds, r.Warmup,
+		duration(r.TimerOverheadNs))
+	if r.Warmup == 0 && r.TimerOverheadNs == 0 { // other processes have measured
+		how = fmt.Sprintf("rounds: %d, of which the fastest counts", r.Rounds)
+	}
+	fmt.Fprintf(b, "%s\n%s\n\n", head, how)
+	if r.Summary != nil {
+		r.writeSummary(b)
+		return
+	}
+	t := newTable()
+	t.AppendHeader(table.Row{"baseline", "p50", "p90", "p99"})
+	for _, f := range r.Baselines {
+		t.AppendRow(table.Row{f.Name, duration(f.P50), duration(f.P90), duration(f.P99)})
+	}
+	right(t, 2, 4)
+	fmt.Fprintln(b, t.Render())
+	fmt.Fprintln(b)
+	if len(r.Figures) > 0 || len(r.Operations) == 0 {
+		r.writeFigures(b)
+	}
+	r.writeOperations(b)
+	for i := range r.Refused {
+		fmt.Fprintln(b, &r.Refused[i])
+	}
+	for _, l := range r.LeftOut {
+		fmt.Fprintf(b, "%s: nothing to measure: %s\n", l.Family, l.Why)
+	}
+	if r.Markers != nil {
+		r.Markers.print(b)
+	}
+	if r.Breakdown != nil {
+		r.Breakdown.print(b)
+	}
+}
+
+// writeFigures writes the figures as a table.
+func (r *Report) writeFigures(b *bytes.Buffer) {
+	t := newTable()
+	t.AppendHeader(table.Row{"figure", "p50", "p90", "p99", "p99.9", "max", "bytes", "allocs", "against"})
+	for _, f := range r.Figures {
+		t.AppendRow(table.Row{
+			f.ID(), duration(f.P50), duration(f.P90), duration(f.P99), duration(f.P999), duration(f.Max),
+			optional(f.Bytes), optional(f.Allocs), strings.Join(f.against(), "\n"),
+		})
+	}
+	right(t, 2, 8)
+	fmt.Fprintln(b, t.Render())
+}
+
+// writeOperations writes what operations on tensors take, as a table.
+func (r *Report) writeOperations(b *bytes.Buffer) {
+	if len(r.Operations) == 0 {
+		return
+	}
+	t := newTable()
+	t.AppendHeader(table.Row{"operation", "device", "elapsed", "instructions", "clocks", "tile products per clock", "of the peak", "launch",
+		"readers", "engines", "writers", "limited by"})
+	for _, o := range r.Operations {
+		var shape []string
+		for _, n := range o.Shape {
+			shape = append(shape, strconv.Itoa(n))
+		}
+		row := table.Row{o.Name + " " + strings.Join(shape, " x "), cmp.Or(o.Device, r.Device), duration(o.ElapsedNs)}
+		for _, v := range []*float64{o.Instructions, o.Clocks, o.PerClock} {
+			row = append(row, known(v, count))
+		}
+		row = append(row, known(o.PeakShare, func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }))
+		if a := o.Alone; a != nil {
+			row = append(row, count(a.Launch), count(a.Readers), count(a.Engines), count(a.Writers), o.LimitedBy)
+		}
+		t.AppendRow(row)
+	}
+	right(t, 3, 11)
+	fmt.Fprintln(b)
+	fmt.Fprintln(b, t.Render())
+}
+
+// against says what the figure compares to, a line each.
+func (f *Figure) against() []string {
+	var out []string
+	if f.Rate != nil {
+		out = append(out, fmt.Sprintf("%s %s in a second", count(f.Rate.PerSecond), f.Rate.Of))
+	}
+	for _, r := range f.Ratios {
+		out = append(out, fmt.Sprintf("%.3g × %s", r.Value, r.To))
+	}
+	for _, p := range f.Peers {
+		if p.To == "" {
+			out = append(out, fmt.Sprintf("%s: %s", p.Who, duration(p.Ns)))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s: %.3g × %s", p.Who, p.Value, p.To))
+	}
+	return out
+}
+
+func (h Host) line() string {
+	s := fmt.Sprintf("%s/%s, %d processors, %s", h.OS, h.Arch, h.CPUs, h.Go)
+	if h.CPU != "" {
+		s = h.CPU + ", " + s
+	}
+	return s
+}
+
+// WriteHistogram writes how a figure's samples are spread, as bars, from the smallest to the 99.9th percentile and one
+// line for what lies beyond.
+func (f *Figure) WriteHistogram(w io.Writer) error {
+	const lines, width = 16, 48
+	h, err := hdrhistogram.Decode([]byte(f.Histogram))
+	if err != nil {
+		return fmt.Errorf("bench: %s: its histogram can't be read: %w", f.ID(), err)
+	}
+	low, high := f.Min, max(f.P999, f.Min+1e-3)
+	counts := make([]int64, lines+1)
+	for _, bar := range h.Distribution() {
+		if bar.Count == 0 {
+			continue
+		}
+		ns := float64(bar.From) / UnitsPerNs
+		i := int((ns - low) / (high - low) * lines)
+		counts[min(max(i, 0), lines)] += bar.Count
+	}
+	most := int64(1)
+	for _, c := range counts {
+		most = max(most, c)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %d samples\n", f.ID(), f.Samples)
+	for i, c := range counts {
+		from := "  beyond"
+		if i < lines {
+			from = fmt.Sprintf("%8s", duration(low+(high-low)*float64(i)/lines))
+		}
+		bar := strings.Repeat("█", int((c*width+most-1)/most))
+		fmt.Fprintf(&b, "  %10s %-*s %d\n", from, width, bar, c)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// WriteBenchmark writes the report in the form of Go's benchmarks, which benchstat reads: a line for each round.
+func (r *Report) WriteBenchmark(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: github.com/reprise-tt/reprise/internal/bench\ncpu: %s\ndevice: %s\n", r.Host.OS,
+		r.Host.Arch, r.Host.CPU, r.Device)
+	for _, f := range append(append([]*Figure{}, r.Baselines...), r.Figures...) {
+		for _, ns := range f.Rounds {
+			line := fmt.Sprintf("Benchmark%s %d %.4g ns/op", benchName(f.ID()), f.PerSample, ns)
+			if f.Bytes != nil {
+				line += fmt.Sprintf(" %s B-sent/op", optional(f.Bytes))
+			}
+			if f.Allocs != nil {
+				line += fmt.Sprintf(" %g allocs/op", *f.Allocs)
+			}
+			fmt.Fprintln(&b, line)
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// benchName turns an identifier into a benchmark's name, which begins in upper case.
+func benchName(id string) string {
+	return strings.ToUpper(id[:1]) + strings.ReplaceAll(id[1:], " ", "_")
+}

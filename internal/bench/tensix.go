@@ -1,0 +1,267 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+)
+
+// operation is what the kernels of bench/kernels compute; the numbers are theirs.
+type operation uint32
+
+const (
+	opMatmul operation = iota
+	opAdd
+	opMul
+	opExp
+	opUnpack
+	opPack
+)
+
+// tileOperation is a figure of the family "tensix".
+type tileOperation struct {
+	name   string
+	op     operation
+	phases arith.Fidelity
+	tiles  uint32 // in a sample: the difference between two runs, so that what a run costs by itself isn't in it
+}
+
+// fewTiles is how many the shorter run has.
+const fewTiles = 10
+
+// tileOperations are measured on bf16 tiles of 32 by 32 data. Those that compute include unpacking and packing.
+var tileOperations = [...]tileOperation{
+	{"matmul_LoFi", opMatmul, arith.LoFi, 200},
+	{"matmul_HiFi2", opMatmul, arith.HiFi2, 100},
+	{"matmul_HiFi3", opMatmul, arith.HiFi3, 100},
+	{"matmul_HiFi4", opMatmul, arith.HiFi4, 100},
+	{"add", opAdd, arith.LoFi, 1000},
+	{"mul_HiFi4", opMul, arith.HiFi4, 500},
+	{"exp", opExp, arith.LoFi, 100},
+	{"unpack", opUnpack, arith.LoFi, 2000},
+	{"pack", opPack, arith.LoFi, 2000},
+}
+
+// measureTensix measures what tile operations take of one worker's engines: by the clock on the wall, and by the processor time of
+// this process and its children, which simulators compute in.
+func measureTensix(ctx context.Context, s *session) error {
+	first := len(s.report.Figures)
+	if err := s.with(ctx, func() error { return s.measureTiles(ctx, "") }); err != nil {
+		return err
+	}
+	a := s.config.Against
+	if a == nil {
+		return nil
+	}
+	own := s.report.Figures[first:]
+	if err := s.open(ctx, a.Target, func() error { return s.measureTiles(ctx, a.Name) }, nil); err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+	others := s.report.Figures[first+len(own):]
+	for _, f := range own {
+		for _, o := range others {
+			if o.Name == f.Name && o.Params[0] == f.Params[0] && o.P50 > 0 {
+				f.Ratios = append(f.Ratios, report.Ratio{To: a.Name, Ns: o.P50, Value: f.P50 / o.P50})
+			}
+		}
+	}
+	return nil
+}
+
+// measureTiles measures all operations on the open device, which is another than the target if it has a name.
+func (s *session) measureTiles(ctx context.Context, device string) error {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for _, op := range tileOperations {
+		if err := s.measureTile(ctx, op, device, rnd); err != nil {
+			return fmt.Errorf("%s: %w", op.name, err)
+		}
+	}
+	return nil
+}
+
+// measureTile checks and measures an operation.
+func (s *session) measureTile(ctx context.Context, op tileOperation, device string, rnd *rand.Rand) (err error) {
+	w, err := s.loadTile(ctx, op, rnd)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.release(ctx)) }()
+	if err := w.check(ctx); err != nil {
+		return err
+	}
+	params := report.Params("op", op.name)
+	if device != "" {
+		params = append(params, report.NewParam("device", device))
+	}
+	origin := time.Now()
+	for _, t := range []struct {
+		name string
+		now  func() (time.Duration, bool)
+	}{
+		{"tile", func() (time.Duration, bool) { return time.Since(origin), true }},
+		{"tile_processor_time", measure.TreeTime},
+	} {
+		if _, ok := t.now(); !ok {
+			continue
+		}
+		err = errors.Join(err, s.measure(ctx, "tensix", &measure.Job{
+			Name: t.name, Params: params, Unit: "tiles",
+			Sample: func(ctx context.Context) (float64, error) {
+				var took [2]time.Duration
+				for i, x := range []*reprise.Executable{w.few, w.more} {
+					start, _ := t.now()
+					if err := w.run(ctx, x); err != nil {
+						return 0, err
+					}
+					end, _ := t.now()
+					took[i] = end - start
+				}
+				return math.Max(0, float64(took[1]-took[0])) / float64(op.tiles), nil
+			},
+		}))
+	}
+	return err
+}
+
+// tileWork is an operation on a device, loaded for two numbers of tiles.
+type tileWork struct {
+	queue     *reprise.Queue
+	arch      arith.Arch
+	op        tileOperation
+	data      [2][]byte
+	buffers   [3]*reprise.Buffer // the operands and the result
+	few, more *reprise.Executable
+}
+
+// bf16Numbers returns a tile of numbers between -2 and 2.
+func bf16Numbers(rnd *rand.Rand) []byte {
+	b := make([]byte, arith.BF16.TileBytes())
+	for i := range arith.TileData {
+		binary.LittleEndian.PutUint16(b[2*i:], uint16(math.Float32bits(4*rnd.Float32()-2)>>16))
+	}
+	return b
+}
+
+// loadTile puts operands into a worker's L1 and loads the kernels.
+func (s *session) loadTile(ctx context.Context, op tileOperation, rnd *rand.Rand) (*tileWork, error) {
+	w := &tileWork{queue: s.dev.Queue(0), op: op}
+	if s.dev.Arch() == chip.Blackhole {
+		w.arch = arith.Blackhole
+	}
+	for i := range w.buffers {
+		var err error
+		size := arith.BF16.TileBytes()
+		if w.buffers[i], err = s.dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: size, Name: "tile"}); err != nil {
+			return nil, err
+		}
+		if i < len(w.data) {
+			w.data[i] = bf16Numbers(rnd)
+			if err := w.queue.Write(ctx, w.buffers[i], 0, w.data[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for n, to := range map[uint32]**reprise.Executable{fewTiles: &w.few, fewTiles + op.tiles: &w.more} {
+		p := &reprise.Program{Name: op.name, Buffers: w.buffers[:]}
+		for i, name := range []string{"unpack", "math", "pack"} {
+			file, err := prebuilt.ELF(s.dev.Arch(), name)
+			if err != nil {
+				return nil, err
+			}
+			image, err := kernels.Load(file)
+			if err != nil {
+				return nil, err
+			}
+			p.Kernels = append(p.Kernels, reprise.Kernel{
+				Name: name, Image: image, Processor: chip.TRISC0 + chip.Processor(i), Cores: []chip.Range{{}},
+				Args: func(chip.Core) []uint32 {
+					return []uint32{uint32(op.op), n, w.buffers[0].Addr(), w.buffers[1].Addr(), w.buffers[2].Addr(), uint32(op.phases)}
+				},
+			})
+		}
+		var err error
+		if *to, err = s.dev.Load(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *tileWork) run(ctx context.Context, x *reprise.Executable) error {
+	if err := w.queue.Run(ctx, x); err != nil {
+		return err
+	}
+	return w.queue.Wait(ctx)
+}
+
+func (w *tileWork) release(ctx context.Context) error {
+	errs := []error{w.few.Release(ctx), w.more.Release(ctx)}
+	for _, b := range w.buffers {
+		errs = append(errs, b.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// check runs the operation and compares its result with what package arith says, so that nothing is measured that isn't
+// computed.
+func (w *tileWork) check(ctx context.Context) error {
+	got := make([]byte, arith.BF16.TileBytes())
+	if err := w.run(ctx, w.few); err != nil {
+		return err
+	}
+	if err := w.queue.Read(ctx, w.buffers[2], 0, got); err != nil {
+		return err
+	}
+	var a, b arith.SrcTile
+	u := arith.Unpack{Arch: w.arch, In: arith.BF16, Out: arith.BF16}
+	u.Tile(&a, w.data[0])
+	u.Tile(&b, w.data[1])
+	m := arith.Math{Arch: w.arch, A: arith.BF16, B: arith.BF16}
+	var dst arith.DstTile
+	switch w.op.op {
+	case opMatmul:
+		m.MatmulTile(&dst, &a, &b, w.op.phases)
+	case opAdd:
+		m.AddTile(&dst, &a, &b, false)
+	case opMul:
+		m.MulTile(&dst, &a, &b, w.op.phases)
+	case opExp:
+		return w.checkExp(got)
+	default: // nothing is computed
+		return nil
+	}
+	want := make([]byte, len(got))
+	(&arith.Pack{Mid: arith.BF16, Out: arith.BF16}).Tile(want, &dst)
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Errorf("byte %d of the result is %#x, want %#x", i, got[i], want[i])
+		}
+	}
+	return nil
+}
+
+// checkExp compares with the exponential: the kernel's is right to half a unit of bf16, more or less.
+func (w *tileWork) checkExp(got []byte) error {
+	number := func(b []byte, i int) float64 {
+		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))
+	}
+	for i := range arith.TileData {
+		x, y := number(w.data[0], i), number(got, i)
+		if want := math.Exp(x); math.Abs(y-want) > want/128 {
+			return fmt.Errorf("exp(%v) is %v, want %v", x, y, want)
+		}
+	}
+	return nil
+}

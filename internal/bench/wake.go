@@ -1,0 +1,113 @@
+package bench
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/internal/bench/measure"
+	"github.com/reprise-tt/reprise/internal/bench/report"
+)
+
+// An arrival is when what is waited for comes.
+type arrival struct {
+	name   string
+	after  time.Duration
+	repeat bool // each time, as work does that repeats; else up to as long again after that
+	busy   bool // a processor is busy until then, as with an emulated chip
+}
+
+// mean is after how long it comes on average.
+func (a arrival) mean() time.Duration {
+	if a.repeat {
+		return a.after
+	}
+	return a.after * 3 / 2
+}
+
+var (
+	comesOnce  = arrival{name: "4ms", after: 4 * time.Millisecond}
+	comesAgain = arrival{name: "4ms-again", after: 4 * time.Millisecond, repeat: true}
+	comesBusy  = arrival{name: "4ms-again-busy", after: 4 * time.Millisecond, repeat: true, busy: true}
+)
+
+// arrivals are while a wait still spins, when its sleeps are short, when they are as long as they get, and when it can know.
+var arrivals = []arrival{
+	{name: "soon", after: 5 * time.Microsecond}, {name: "200us", after: 200 * time.Microsecond}, comesOnce,
+	comesAgain, {name: "40ms-again", after: 40 * time.Millisecond, repeat: true}, comesBusy,
+}
+
+// measureWake measures how late a wait notices: from when what it waits for has come to when the waiter runs again. The wait is a
+// queue's own, with everything that it polls between pauses. What comes is a point in time, in place of a word that a device
+// changes, and unlike the device the clock tells when. While nothing else runs, the figure "processor" is how much processor time a wait takes.
+func measureWake(ctx context.Context, s *session) error {
+	arrivals := arrivals
+	if runtime.GOMAXPROCS(0) < 2 {
+		s.leaveOut("wake", "/comes="+comesBusy.name,
+			"the waiter and the goroutine that is busy need a processor each, and the machine has one")
+		arrivals = slices.DeleteFunc(slices.Clone(arrivals), func(a arrival) bool { return a.busy })
+	}
+	for _, p := range paces {
+		if err := s.measurePace(ctx, p, arrivals...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measurePace measures waits by one pace.
+func (s *session) measurePace(ctx context.Context, p pace, arrivals ...arrival) error {
+	return s.with(ctx, func() error {
+		for _, a := range arrivals {
+			params := report.Params("pace", p.name, "comes", a.name)
+			late, busy := wakeJobs(s.runner.Clock, s.dev.Queue(0), params, a)
+			if err := s.measure(ctx, "wake", late); err != nil {
+				return err
+			}
+			if _, ok := measure.ProcessTime(); !ok || a.busy || a.after < time.Millisecond { // else it is mostly the measurement's
+				continue
+			}
+			if err := s.measure(ctx, "wake", busy); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, reprise.WithPace(p.spin, p.longest))
+}
+
+// wakeJobs measure how late waits notice, and the processor time that they take.
+func wakeJobs(c measure.Clock, q *reprise.Queue, params []report.Param, a arrival) (late, busy *measure.Job) {
+	var start int64
+	var least float64 // ns after start
+	came := func() bool { return c.Ns(start, measure.Ticks()) >= least }
+	wait := func(ctx context.Context) (late float64, err error) {
+		after := a.after
+		if !a.repeat {
+			after += rand.N(a.after) // so that it doesn't keep step with the sleeps
+		}
+		start, least = measure.Ticks(), float64(after)
+		var others sync.WaitGroup
+		if a.busy {
+			others.Go(func() {
+				for !came() {
+				}
+			})
+		}
+		err = q.WaitFunc(ctx, came)
+		late = c.Ns(start, measure.Ticks()) - least
+		others.Wait()
+		return late, err
+	}
+	late = &measure.Job{Name: "wait", Params: params, Burst: 8, Sample: wait}
+	busy = &measure.Job{Name: "processor", Params: params, Burst: 8, Sample: func(ctx context.Context) (float64, error) {
+		before, _ := measure.ProcessTime()
+		_, err := wait(ctx)
+		after, _ := measure.ProcessTime()
+		return float64(after - before), err
+	}}
+	return late, busy
+}
