@@ -19,15 +19,15 @@ const module = "github.com/reprise-tt/reprise"
 const arrows = `
 # Programs.
 cmd/reprise                -> reprise *  # the command: everything
-cmd/reprise/internal/cards -> chip cmd/reprise/internal/cli hwtest/target internal/promtext internal/usage kmd mesh mesh/topology  # commands about the cards of a machine
-cmd/reprise/internal/cli -> chip hwtest/target kmd sim/ttsim  # what all commands share: where they print, how they name devices, what their errors look like
-cmd/reprise/internal/code -> chip cmd/reprise/internal/cli kernels kernels/metal  # commands that build kernels and read those of tt-metal
+cmd/reprise/internal/cards -> chip cmd/reprise/internal/cli hwtest/target internal/promtext internal/usage kmd kmd/remote mesh mesh/topology  # commands about the cards of a machine
+cmd/reprise/internal/cli   -> chip hwtest/target kmd sim/ttsim  # what all commands share: where they print, how they name devices, what their errors look like
+cmd/reprise/internal/code  -> chip cmd/reprise/internal/cli kernels kernels/metal  # commands that build kernels and read those of tt-metal
 cmd/reprise/internal/debugger -> chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/postmortem internal/debug/core internal/debug/gdb internal/debug/live kernels kmd kmd/session tracebuf  # commands that look into a device that runs or has stopped
-cmd/reprise/internal/demo -> allocator chip cmd/reprise/internal/cli examples/digits examples/digits/convnet examples/digits/convnet/reference examples/digits/deploy examples/words examples/words/transformer examples/words/transformer/reference hwtest/target kmd kmd/session mesh mesh/hosts mesh/hosts/mpi observe ops ops/graph pipeline reprise sim stream  # commands that run networks: demo and generate
+cmd/reprise/internal/demo  -> allocator chip cmd/reprise/internal/cli examples/digits examples/digits/convnet examples/digits/convnet/reference examples/digits/deploy examples/words examples/words/transformer examples/words/transformer/reference hwtest/target kmd kmd/session mesh mesh/hosts mesh/hosts/mpi observe ops ops/graph pipeline reprise sim stream  # commands that run networks: demo and generate
 cmd/reprise/internal/graphs -> cmd/reprise/internal/cli ops/graph ops/graph/view ops/graph/visualizer  # commands about reports of what ran and what it allocated
 cmd/reprise/internal/measures -> chip cmd/reprise/internal/cli cmd/reprise/internal/demo cmd/reprise/internal/sims hwtest hwtest/target internal/bench internal/bench/probe internal/bench/report internal/ttnn mesh sim sim/libttsim sim/ttsim  # commands that measure and test devices
-cmd/reprise/internal/sims -> chip cmd/reprise/internal/cli hwtest/target hwtest/vm hwtest/vm/inside internal/ttnn sim sim/driver sim/libttsim sim/serve sim/serve/cards sim/serve/vfiouser sim/ttsim sim/ttsim/libttsim  # commands that run other programs on emulated cards
-cmd/reprise/internal/traces -> allocator chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/cq hwtest/target kernels/metal kernels/print kmd reprise tracebuf tracebuf/debug tracebuf/metaltrace  # commands about recorded traces
+cmd/reprise/internal/sims  -> chip cmd/reprise/internal/cli hwtest/target hwtest/vm hwtest/vm/inside internal/ttnn sim sim/driver sim/libttsim sim/serve sim/serve/cards sim/serve/vfiouser sim/ttsim sim/ttsim/libttsim  # commands that run other programs on emulated cards
+cmd/reprise/internal/traces -> allocator chip cmd/reprise/internal/cli dispatch dispatch/abi dispatch/cq hwtest/target kernels/metal kernels/print kmd reprise tracebuf tracebuf/debug tracebuf/flow tracebuf/metaltrace  # commands about recorded traces
 examples/digits            -> chip examples/internal/* internal/images  # a network for digits: its data and parameters
 examples/digits/deploy     -> reprise kernels examples/digits allocator chip  # digits as programs on a device
 examples/digits/convnet    -> ops examples/digits examples/internal/* allocator  # a network of operations for digits
@@ -76,7 +76,7 @@ stream                     -> reprise allocator  # messages between running kern
 observe                    -> reprise kernels/print allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq chip internal/promtext  # timelines, logs, metrics
 
 # The API: devices, buffers, programs, queues, traces.
-reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip dispatch/postmortem dispatch/program internal/callsite  # ties the layers below together
+reprise                    -> allocator tracebuf tracebuf/debug tracebuf/flow dispatch dispatch/postmortem dispatch/program dispatch/cq dispatch/abi kernels kernels/metal kmd internal/usage chip  # ties the layers below together
 
 # Where things live, recorded streams, live streams, device code.
 allocator                  -> chip  # banks, holes, layouts
@@ -84,7 +84,7 @@ tracebuf                   -> tracebuf/flow dispatch/cq dispatch/abi kernels/pri
 tracebuf/flow              -> dispatch/cq  # the control flow of traces
 tracebuf/metaltrace        -> tracebuf dispatch/cq dispatch/abi kernels kernels/metal chip  # traces that tt-metal recorded
 tracebuf/debug             -> tracebuf tracebuf/flow dispatch/cq  # traces step by step, in pieces, checked and verified
-dispatch                   -> dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack kmd internal/release internal/prefetch internal/nap chip dispatch/postmortem dispatch/program dispatch/memmap  # command queues
+dispatch                   -> dispatch/postmortem dispatch/program dispatch/memmap dispatch/cq dispatch/abi dispatch/firmware dispatch/firmware/relay kernels/print kernels/watch kmd internal/prefetch internal/nap chip  # command queues
 dispatch/postmortem        -> dispatch/program dispatch/memmap dispatch/cq dispatch/abi tracebuf tracebuf/flow kernels/print kernels/watch internal/debug/core internal/debug/live internal/debug/stack chip  # what a device that stopped was doing
 dispatch/program           -> dispatch/memmap dispatch/cq dispatch/abi kernels/print chip  # programs as commands, and what they leave on the workers
 dispatch/memmap            -> dispatch/cq dispatch/abi chip  # where the parts of a command queue lie
@@ -110,8 +110,8 @@ sim                        -> chip internal/seam sim/driver sim/emu  # emulated 
 sim/driver                 -> chip internal/seam internal/kabi  # a model of tt-kmd
 sim/driver/*               -> chip sim/driver internal/seam internal/kabi  # the model beside a real driver
 sim/emu                    -> chip sim/driver sim/emu/tensix sim/emu/internal/arc sim/emu/internal/check sim/emu/internal/rv32 sim/emu/internal/translate sim/emu/internal/word sim/emu/internal/workers internal/release internal/prefetch  # the emulator
-sim/emu/internal/arc         -> chip sim/emu/internal/word sim/emu/tensix  # its ARC processor
-sim/emu/internal/check       -> chip sim/emu/internal/rv32 sim/emu/internal/word  # races, and accesses without an order
+sim/emu/internal/arc       -> chip sim/emu/internal/word sim/emu/tensix  # its ARC processor
+sim/emu/internal/check     -> chip sim/emu/internal/rv32 sim/emu/internal/word  # races, and accesses without an order
 sim/emu/internal/rv32      -> chip  # instructions of its RISC-V processors
 sim/emu/internal/translate -> sim/emu/internal/rv32  # machine code of the host for them
 sim/emu/tensix             -> chip sim/emu/tensix/arith sim/emu/tensix/isa sim/emu/tensix/internal/lanes  # the engines of one tile
