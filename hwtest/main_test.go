@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/internal/effort"
 	"github.com/reprise-tt/reprise/sim/ttsim/ttsimtest"
@@ -56,7 +57,7 @@ type testT struct {
 	beside *sync.RWMutex // that the case holds for reading while others may run beside it
 }
 
-func (t testT) Run(name string, fn func(tb)) bool {
+func (t testT) Run(name string, fn func(rig.TB)) bool {
 	t.Helper()
 	return t.T.Run(name, func(part *testing.T) { fn(testT{part, t.beside}) })
 }
@@ -128,16 +129,16 @@ func TestConformance(t *testing.T) {
 		}
 	})
 	short := testing.Short() || effort.Of(true, false, false)
-	s := &settings{short: short, long: effort.Hours, unsafe: *unsafeFlag, victim: []string{os.Args[0], asVictim}, compare: other(t),
-		property: rapidProperty}
+	s := &rig.Settings{Short: short, Long: effort.Hours, Unsafe: *unsafeFlag, Victim: []string{os.Args[0], asVictim}, Compare: other(t),
+		Property: rapidProperty}
 	for _, d := range devices(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			if d.Kind == target.Emulator {
 				t.Parallel()
 			}
-			b := &bench{device: d, config: s}
+			b := &rig.Shared{Device: d, Config: s}
 			t.Cleanup(func() {
-				if err := b.close(context.Background()); err != nil {
+				if err := b.Close(context.Background()); err != nil {
 					t.Errorf("close: %v", err)
 				}
 			})
@@ -148,9 +149,9 @@ func TestConformance(t *testing.T) {
 						effort.Long(t)
 					}
 					for i := range all {
-						if c := &all[i]; c.layer == l.name {
-							t.Run(c.name, func(t *testing.T) {
-								if c.alone {
+						if c := &all[i]; c.Layer == l.name {
+							t.Run(c.Name, func(t *testing.T) {
+								if c.Alone {
 									beside.Lock()
 									defer beside.Unlock()
 								} else {
@@ -158,7 +159,7 @@ func TestConformance(t *testing.T) {
 									defer beside.RUnlock()
 								}
 								rep.begin(t, d.Name, c)
-								run(testT{t, &beside}, b, c)
+								rig.RunCase(testT{t, &beside}, b, c)
 							})
 						}
 					}
@@ -170,7 +171,7 @@ func TestConformance(t *testing.T) {
 
 // A case that waited for its turn with the lock, while a case on another device wanted to be alone, stopped both devices.
 func TestWaitingCasesHoldNoLock(t *testing.T) {
-	b := &bench{device: parseDevice(t, "emu:blackhole"), config: &settings{}}
+	b := &rig.Shared{Device: parseDevice(t, "emu:blackhole"), Config: &rig.Settings{}}
 	var beside sync.RWMutex
 	var ran atomic.Int32
 	t.Run("layer", func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestWaitingCasesHoldNoLock(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				beside.RLock()
 				defer beside.RUnlock()
-				run(testT{t, &beside}, b, &testCase{name: name, layer: "faults", fn: func(*fixture) {
+				rig.RunCase(testT{t, &beside}, b, &rig.Case{Name: name, Layer: "faults", Run: func(*rig.T) {
 					if beside.TryLock() {
 						t.Error("the case runs without the lock")
 						beside.Unlock()
@@ -208,14 +209,14 @@ func TestCaseNamesAreUnique(t *testing.T) {
 		known[l.name] = true
 	}
 	for _, c := range cases() {
-		key := c.layer + "/" + c.name
+		key := c.Layer + "/" + c.Name
 		if seen[key] {
 			t.Errorf("two cases are called %s", key)
 		}
-		if !known[c.layer] {
+		if !known[c.Layer] {
 			t.Errorf("case %s has no layer", key)
 		}
-		if c.protects == "" {
+		if c.Protects == "" {
 			t.Errorf("case %s doesn't say what it protects", key)
 		}
 		seen[key] = true

@@ -5,16 +5,18 @@ import (
 	"strconv"
 
 	"pgregory.net/rapid"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
 // rapidProperty tries a property with choices of rapid's, which makes those of a failure few.
-func rapidProperty(t *fixture, n int, prop func(draw)) {
+func rapidProperty(t *rig.T, n int, prop func(rig.Draw)) {
 	t.Helper()
 	f := flag.Lookup("rapid.checks")
 	old := f.Value.String()
-	t.ok(f.Value.Set(strconv.Itoa(n)))
-	defer func() { t.ok(f.Value.Set(old)) }()
-	rapid.Check(t.tb.(testT).T, func(r *rapid.T) { prop(rapidDraw{r}) })
+	t.OK(f.Value.Set(strconv.Itoa(n)))
+	defer func() { t.OK(f.Value.Set(old)) }()
+	rapid.Check(t.TB.(testT).T, func(r *rapid.T) { prop(rapidDraw{r}) })
 }
 
 // rapidDraw draws from rapid.
@@ -30,7 +32,7 @@ func (d rapidDraw) Fatalf(format string, args ...any) {
 	d.r.Fatalf(format, args...)
 }
 
-func (d rapidDraw) Repeat(actions map[string]func(draw)) {
+func (d rapidDraw) Repeat(actions map[string]func(rig.Draw)) {
 	of := map[string]func(*rapid.T){}
 	for name, fn := range actions {
 		of[name] = func(r *rapid.T) { fn(rapidDraw{r}) }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
 // books collect results under go test. Cases are added when they begin and completed by their own cleanup.
@@ -15,8 +17,8 @@ type books struct {
 }
 
 // begin opens the books of a case. Its cleanup, which runs last, fills in the outcome.
-func (b *books) begin(t *testing.T, device string, c *testCase) {
-	res := &Result{Device: device, Layer: c.layer, Name: c.name, Protects: c.protects, Outcome: Pass}
+func (b *books) begin(t *testing.T, device string, c *rig.Case) {
+	res := &Result{Device: device, Layer: c.Layer, Name: c.Name, Protects: c.Protects, Outcome: Pass}
 	start := time.Now()
 	b.mu.Lock()
 	b.results = append(b.results, res)
@@ -48,7 +50,7 @@ func TestReportFormats(t *testing.T) {
 	rep := &books{}
 	for _, name := range []string{"a", "b"} {
 		t.Run(name, func(t *testing.T) {
-			rep.begin(t, "dev", &testCase{name: name, layer: "cq", protects: "x"})
+			rep.begin(t, "dev", &rig.Case{Name: name, Layer: "cq", Protects: "x"})
 			if name == "b" {
 				t.Skip("to be reported as skipped")
 			}

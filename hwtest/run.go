@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 )
@@ -43,15 +44,12 @@ type Config struct {
 	Done     func(Result)     // called with the result of each case when it ends; may be nil
 }
 
-// settings are the parts of a Config that cases see.
-type settings struct {
-	short, long, unsafe bool
-
-	victim   []string // command that starts a second process
-	firmware Firmware
-
-	compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
-	property func(t *fixture, n int, prop func(draw))
+// Firmware names folders with firmware that tt-metal built, which devices run instead of this runtime's own. Cases that open a
+// device below the runtime, whose programs the workers' firmware can't run, or that need this runtime's own queues, are skipped
+// then. Emulators let it rely on what package sim/waivers names.
+type Firmware struct {
+	Workers string // base firmware of the workers: reprise.WithFirmware
+	Queues  string // the command queues': reprise.WithQueueFirmware
 }
 
 // Case describes a case: one fact that every device must hold.
@@ -68,14 +66,14 @@ type Case struct {
 func Cases() []Case {
 	var out []Case
 	for _, c := range cases() {
-		out = append(out, c.public())
+		out = append(out, public(&c))
 	}
 	return out
 }
 
-func (c *testCase) public() Case {
-	needs := map[need]string{needEmulator: "emulator", needSimulator: "simulator"}[c.needs]
-	return Case{Layer: c.layer, Name: c.name, Protects: c.protects, Unsafe: c.unsafe, Long: c.long, Needs: needs}
+func public(c *rig.Case) Case {
+	needs := map[rig.Need]string{rig.NeedEmulator: "emulator", rig.NeedSimulator: "simulator"}[c.Needs]
+	return Case{Layer: c.Layer, Name: c.Name, Protects: c.Protects, Unsafe: c.Unsafe, Long: c.Long, Needs: needs}
 }
 
 // Pattern selects cases.
@@ -109,9 +107,9 @@ func (p *Pattern) Match(c Case) bool {
 // only after the context has ended counts as skipped.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	rep := Report{Started: time.Now().UTC(), Results: []Result{}}
-	var selected []testCase
+	var selected []rig.Case
 	for _, c := range cases() {
-		if cfg.Select.Match(c.public()) {
+		if cfg.Select.Match(public(&c)) {
 			selected = append(selected, c)
 		}
 	}
@@ -129,7 +127,7 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 }
 
 // device runs cases on one device.
-func (cfg *Config) device(ctx context.Context, d *target.Device, selected []testCase, rep *Report) (err error) {
+func (cfg *Config) device(ctx context.Context, d *target.Device, selected []rig.Case, rep *Report) (err error) {
 	ran := 0
 	cut := func() error {
 		err := fmt.Errorf("ended after %d of %d cases of %s: %w", ran, len(selected), d.Given, context.Cause(ctx))
@@ -146,29 +144,29 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 	if d, err = d.WithMetal(ctx, cfg.Firmware.Workers, cfg.Firmware.Queues); err != nil {
 		return fmt.Errorf("hwtest: %w", err)
 	}
-	b := &bench{device: d, config: &settings{
-		short: cfg.Short, long: cfg.Long, unsafe: cfg.Unsafe, victim: cfg.Victim, firmware: cfg.Firmware, property: seededProperty,
-		compare: func(*target.Device) *target.Device { return cfg.Compare },
+	b := &rig.Shared{Device: d, Config: &rig.Settings{
+		Short: cfg.Short, Long: cfg.Long, Unsafe: cfg.Unsafe, Victim: cfg.Victim, Firmware: rig.Firmware(cfg.Firmware), Property: rig.SeededProperty,
+		Compare: func(*target.Device) *target.Device { return cfg.Compare },
 	}}
 	for i := range selected {
 		if ctx.Err() != nil {
-			return errors.Join(cut(), b.close(ctx))
+			return errors.Join(cut(), b.Close(ctx))
 		}
 		c := &selected[i]
-		res, ended := trying(ctx, d, c, c.time(d)+2*patience(d), patience(d), func(t tb) { run(t, b, c) })
+		res, ended := trying(ctx, d, c, c.Time(d)+2*rig.Patience(d), rig.Patience(d), func(t rig.TB) { rig.RunCase(t, b, c) })
 		rep.Add(res)
 		if cfg.Done != nil {
 			cfg.Done(res)
 		}
 		if !ended {
-			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases after it were not run", d.Given, c.layer, c.name, ErrStuck, len(selected)-i-1)
+			return fmt.Errorf("hwtest: %s: %s/%s: %w: %d cases after it were not run", d.Given, c.Layer, c.Name, ErrStuck, len(selected)-i-1)
 		}
 		if res.interrupted {
-			return errors.Join(cut(), b.close(ctx))
+			return errors.Join(cut(), b.Close(ctx))
 		}
 		ran++
 	}
-	if err := b.close(ctx); err != nil {
+	if err := b.Close(ctx); err != nil {
 		return fmt.Errorf("hwtest: close %s after the last case: %w", d.Given, err)
 	}
 	return nil
@@ -176,7 +174,7 @@ func (cfg *Config) device(ctx context.Context, d *target.Device, selected []test
 
 // probe opens a device, reads a register, and closes it: a device that only reads as all ones can be opened too.
 func probe(ctx context.Context, d *target.Device) error {
-	ctx, cancel := context.WithTimeout(ctx, patience(d))
+	ctx, cancel := context.WithTimeout(ctx, rig.Patience(d))
 	defer cancel()
 	kd, err := kmd.Open(ctx, d.Open())
 	if err != nil {
@@ -186,7 +184,7 @@ func probe(ctx context.Context, d *target.Device) error {
 }
 
 // trying runs a case and waits for its end: until the limit, and once the context has ended for the grace only.
-func trying(ctx context.Context, d *target.Device, c *testCase, limit, grace time.Duration, fn func(tb)) (res Result, ended bool) {
+func trying(ctx context.Context, d *target.Device, c *rig.Case, limit, grace time.Duration, fn func(rig.TB)) (res Result, ended bool) {
 	start := time.Now()
 	t := newTrial(ctx)
 	done := t.start(fn)
@@ -205,7 +203,7 @@ func trying(ctx context.Context, d *target.Device, c *testCase, limit, grace tim
 			waiting = false
 		}
 	}
-	res = Result{Device: d.Name, Layer: c.layer, Name: c.name, Protects: c.protects, Seconds: time.Since(start).Seconds()}
+	res = Result{Device: d.Name, Layer: c.Layer, Name: c.Name, Protects: c.Protects, Seconds: time.Since(start).Seconds()}
 	res.Outcome, res.Reason, res.Log = t.outcome()
 	if t.interrupted() {
 		res.Outcome, res.Reason, res.Log = Skip, fmt.Sprintf("interrupted: %v", context.Cause(ctx)), nil

@@ -10,27 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-)
 
-// tb is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
-// of testing.T do.
-type tb interface {
-	Context() context.Context // over just before the cleanups
-	Helper()
-	Log(args ...any)
-	Logf(format string, args ...any)
-	Error(args ...any)
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-	Skip(args ...any)
-	Skipf(format string, args ...any)
-	Failed() bool
-	Skipped() bool
-	Cleanup(func())
-	Parallel()
-	Run(name string, fn func(tb)) bool // a part with a name of its own
-}
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
 
 // trial is one run of a case, or of a part of one.
 type trial struct {
@@ -54,7 +36,7 @@ func newTrial(ctx context.Context) *trial {
 }
 
 // start runs a function as the trial's, and then its cleanups. The channel is closed when all of them have returned.
-func (t *trial) start(fn func(tb)) <-chan struct{} {
+func (t *trial) start(fn func(rig.TB)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -222,7 +204,7 @@ func (t *trial) Cleanup(fn func()) {
 // Parallel does nothing: cases run one after the other, in the order of the report.
 func (t *trial) Parallel() {}
 
-func (t *trial) Run(name string, fn func(tb)) bool {
+func (t *trial) Run(name string, fn func(rig.TB)) bool {
 	s := newTrial(t.ctx)
 	s.whole = t.whole // in a cleanup t.ctx is over
 	<-s.start(fn)

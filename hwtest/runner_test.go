@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
@@ -25,7 +26,7 @@ func emulatorOf(t *testing.T) *target.Device {
 	return d
 }
 
-func complain(t tb) {
+func complain(t rig.TB) {
 	t.Helper()
 	t.Error("complaint of a helper")
 }
@@ -33,26 +34,26 @@ func complain(t tb) {
 // The package's own runner ends a case, counts it and tells of it as go test does.
 func TestRunnerOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		fn   func(tb)
+		fn   func(rig.TB)
 		want Outcome
 		log  []string // parts of the lines, in order
 	}{
-		"pass":          {fn: func(t tb) { t.Log("a", 1) }, want: Pass},
-		"error goes on": {fn: func(t tb) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
-		"fatal ends":    {fn: func(t tb) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
-		"skip":          {fn: func(t tb) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
-		"panic":         {fn: func(tb) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
-		"helper":        {fn: func(t tb) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
-		"part fails":    {fn: func(t tb) { t.Run("part", func(t tb) { t.Fatal("of it") }) }, want: Fail, log: []string{"part: "}},
-		"part is skipped": {fn: func(t tb) {
-			if !t.Run("part", func(t tb) { t.Skip("it") }) || t.Skipped() {
+		"pass":          {fn: func(t rig.TB) { t.Log("a", 1) }, want: Pass},
+		"error goes on": {fn: func(t rig.TB) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
+		"fatal ends":    {fn: func(t rig.TB) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
+		"skip":          {fn: func(t rig.TB) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
+		"panic":         {fn: func(rig.TB) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
+		"helper":        {fn: func(t rig.TB) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
+		"part fails":    {fn: func(t rig.TB) { t.Run("part", func(t rig.TB) { t.Fatal("of it") }) }, want: Fail, log: []string{"part: "}},
+		"part is skipped": {fn: func(t rig.TB) {
+			if !t.Run("part", func(t rig.TB) { t.Skip("it") }) || t.Skipped() {
 				t.Error("a part that is skipped is neither a failure nor the whole case")
 			}
 		}, want: Pass},
-		"cleanup fails":  {fn: func(t tb) { t.Cleanup(func() { t.Error("late") }) }, want: Fail, log: []string{"late"}},
-		"cleanup panics": {fn: func(t tb) { t.Cleanup(func() { panic("late") }) }, want: Fail, log: []string{"panic: late"}},
+		"cleanup fails":  {fn: func(t rig.TB) { t.Cleanup(func() { t.Error("late") }) }, want: Fail, log: []string{"late"}},
+		"cleanup panics": {fn: func(t rig.TB) { t.Cleanup(func() { panic("late") }) }, want: Fail, log: []string{"panic: late"}},
 	} {
-		c := &testCase{layer: "kmd", name: name, protects: "x"}
+		c := &rig.Case{Layer: "kmd", Name: name, Protects: "x"}
 		res, ended := trying(t.Context(), emulatorOf(t), c, time.Minute, time.Minute, tt.fn)
 		if !ended || res.Outcome != tt.want || len(res.Log) != len(tt.log) {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, len(tt.log))
@@ -72,14 +73,14 @@ func TestRunnerOutcomes(t *testing.T) {
 // A line has the place of the helper's caller, as people look for what went wrong there.
 func TestRunnerHelpers(t *testing.T) {
 	var direct, helped string
-	place := func(fn func(tb)) string {
+	place := func(fn func(rig.TB)) string {
 		tr := newTrial(t.Context())
 		<-tr.start(fn)
 		file, _, _ := strings.Cut(tr.log[0], ": ")
 		return file
 	}
-	both := func(fn func(tb)) func(tb) { return func(t tb) { fn(t) } }
-	direct, helped = place(both(func(t tb) { t.Error("direct") })), place(both(func(t tb) { complain(t) }))
+	both := func(fn func(rig.TB)) func(rig.TB) { return func(t rig.TB) { fn(t) } }
+	direct, helped = place(both(func(t rig.TB) { t.Error("direct") })), place(both(func(t rig.TB) { complain(t) }))
 	if direct != helped {
 		t.Errorf("a helper's line is at %s, its caller at %s", helped, direct)
 	}
@@ -97,7 +98,7 @@ func TestRunnerHelperAllocatesNothing(t *testing.T) {
 func TestRunnerCleanups(t *testing.T) {
 	var got []string
 	tr := newTrial(t.Context())
-	<-tr.start(func(t tb) {
+	<-tr.start(func(t rig.TB) {
 		t.Cleanup(func() { got = append(got, "first") })
 		t.Cleanup(func() { got = append(got, "second"); t.Fatal("no") })
 		t.Cleanup(func() {
@@ -119,7 +120,7 @@ func TestRunnerCleanups(t *testing.T) {
 
 // A case that ends neither in time nor with its context is a failure that shows where it stands.
 func TestRunnerGivesUp(t *testing.T) {
-	c := &testCase{layer: "kmd", name: "endless"}
+	c := &rig.Case{Layer: "kmd", Name: "endless"}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, ctx := range map[string]context.Context{"time": t.Context(), "context": over} {
@@ -128,7 +129,7 @@ func TestRunnerGivesUp(t *testing.T) {
 		if name == "context" {
 			limit, grace = time.Hour, time.Millisecond
 		}
-		res, ended := trying(ctx, emulatorOf(t), c, limit, grace, func(tb) { <-release })
+		res, ended := trying(ctx, emulatorOf(t), c, limit, grace, func(rig.TB) { <-release })
 		close(release)
 		if ended || res.Outcome != Fail || !strings.Contains(res.Log[0], "TestRunnerGivesUp") {
 			t.Errorf("%s: ended %t, %+v", name, ended, res)
@@ -140,27 +141,27 @@ func TestRunnerGivesUp(t *testing.T) {
 func TestRunnerInterrupted(t *testing.T) {
 	stop := errors.New("somebody has had enough")
 	for name, tt := range map[string]struct {
-		fn   func(t tb, end func())
+		fn   func(t rig.TB, end func())
 		want Outcome
 		log  int // lines
 	}{
-		"fatal":           {fn: func(t tb, end func()) { end(); t.Fatal(t.Context().Err()) }, want: Skip},
-		"error":           {fn: func(t tb, end func()) { t.Log("so far so good"); end(); t.Error("no") }, want: Skip},
-		"panic":           {fn: func(_ tb, end func()) { end(); panic("no device") }, want: Skip},
-		"part":            {fn: func(t tb, end func()) { t.Run("part", func(t tb) { end(); t.Error("no") }) }, want: Skip},
-		"cleanup":         {fn: func(t tb, end func()) { t.Cleanup(func() { t.Error("no") }); end() }, want: Skip},
-		"failed before":   {fn: func(t tb, end func()) { t.Error("wrong"); end(); t.Error("no") }, want: Fail, log: 2},
-		"panicked before": {fn: func(t tb, end func()) { t.Cleanup(end); panic("wrong") }, want: Fail, log: 1},
-		"part before":     {fn: func(t tb, end func()) { t.Run("part", func(t tb) { t.Error("wrong"); end() }) }, want: Fail, log: 1},
-		"cleanup of part": {fn: func(t tb, _ func()) {
-			t.Cleanup(func() { t.Run("part", func(t tb) { t.Error("wrong") }) })
+		"fatal":           {fn: func(t rig.TB, end func()) { end(); t.Fatal(t.Context().Err()) }, want: Skip},
+		"error":           {fn: func(t rig.TB, end func()) { t.Log("so far so good"); end(); t.Error("no") }, want: Skip},
+		"panic":           {fn: func(_ rig.TB, end func()) { end(); panic("no device") }, want: Skip},
+		"part":            {fn: func(t rig.TB, end func()) { t.Run("part", func(t rig.TB) { end(); t.Error("no") }) }, want: Skip},
+		"cleanup":         {fn: func(t rig.TB, end func()) { t.Cleanup(func() { t.Error("no") }); end() }, want: Skip},
+		"failed before":   {fn: func(t rig.TB, end func()) { t.Error("wrong"); end(); t.Error("no") }, want: Fail, log: 2},
+		"panicked before": {fn: func(t rig.TB, end func()) { t.Cleanup(end); panic("wrong") }, want: Fail, log: 1},
+		"part before":     {fn: func(t rig.TB, end func()) { t.Run("part", func(t rig.TB) { t.Error("wrong"); end() }) }, want: Fail, log: 1},
+		"cleanup of part": {fn: func(t rig.TB, _ func()) {
+			t.Cleanup(func() { t.Run("part", func(t rig.TB) { t.Error("wrong") }) })
 		}, want: Fail, log: 1},
-		"passes": {fn: func(_ tb, end func()) { end() }, want: Pass},
-		"skips":  {fn: func(t tb, end func()) { end(); t.Skip("not today") }, want: Skip},
+		"passes": {fn: func(_ rig.TB, end func()) { end() }, want: Pass},
+		"skips":  {fn: func(t rig.TB, end func()) { end(); t.Skip("not today") }, want: Skip},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		res, ended := trying(ctx, emulatorOf(t), &testCase{layer: "kmd", name: name}, time.Minute, time.Minute,
-			func(t tb) { tt.fn(t, func() { cancel(stop) }) })
+		res, ended := trying(ctx, emulatorOf(t), &rig.Case{Layer: "kmd", Name: name}, time.Minute, time.Minute,
+			func(t rig.TB) { tt.fn(t, func() { cancel(stop) }) })
 		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
 		}
@@ -177,13 +178,13 @@ func TestInterruptedRun(t *testing.T) {
 	stop := errors.New("somebody has had enough")
 	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		list := []testCase{
-			{layer: "soak", name: "good", fn: func(*fixture) {}},
-			{layer: "soak", name: "bad", fn: func(f *fixture) { f.Error("wrong") }},
-			{layer: "soak", name: "long", fn: func(f *fixture) { cancel(stop); f.Fatal(f.Context().Err()) }},
+		list := []rig.Case{
+			{Layer: "soak", Name: "good", Run: func(*rig.T) {}},
+			{Layer: "soak", Name: "bad", Run: func(f *rig.T) { f.Error("wrong") }},
+			{Layer: "soak", Name: "long", Run: func(f *rig.T) { cancel(stop); f.Fatal(f.Context().Err()) }},
 		}
 		for range after {
-			list = append(list, testCase{layer: "soak", name: "after", fn: func(f *fixture) { t.Error("it was run") }})
+			list = append(list, rig.Case{Layer: "soak", Name: "after", Run: func(f *rig.T) { t.Error("it was run") }})
 		}
 		rep, cfg := Report{}, Config{}
 		err := cfg.device(ctx, emulatorOf(t), list, &rep)
@@ -298,7 +299,7 @@ func TestEmptyReport(t *testing.T) {
 // What leaves a card in need of a reset runs on one only if its user has asked for that, and then all of it does; other
 // devices may always be thrown away.
 func TestUnsafeCases(t *testing.T) {
-	for name, tt := range map[string]struct{ asked, run bool }{
+	for name, tt := range map[string]struct{ asked, RunCase bool }{
 		"/dev/tenstorrent/0": {false, false},
 		"/dev/tenstorrent/1": {true, true},
 		"socket:card":        {false, true},
@@ -311,12 +312,12 @@ func TestUnsafeCases(t *testing.T) {
 		}
 		n := 0
 		for _, c := range cases() {
-			if c.needs != needSimulator && c.unsafe == "" {
+			if c.Needs != rig.NeedSimulator && c.Unsafe == "" {
 				continue
 			}
 			n++
-			if why := (&settings{unsafe: tt.asked}).skip(d, &c); (why == "") != tt.run {
-				t.Errorf("%s, asked for %t: %s/%s is skipped because %q", name, tt.asked, c.layer, c.name, why)
+			if why := (&rig.Settings{Unsafe: tt.asked}).Skip(d, &c); (why == "") != tt.RunCase {
+				t.Errorf("%s, asked for %t: %s/%s is skipped because %q", name, tt.asked, c.Layer, c.Name, why)
 			}
 		}
 		if n == 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"io"
 
 	"github.com/reprise-tt/reprise"
@@ -16,7 +17,7 @@ import (
 )
 
 // VictimRunning is the line that [Victim] writes when it replays.
-const VictimRunning = "replaying"
+const VictimRunning = rig.VictimRunning
 
 // VictimQueues is the number of command queues that [Victim] opens.
 const VictimQueues = 2

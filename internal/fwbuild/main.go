@@ -94,7 +94,7 @@ func run(ctx context.Context, compiler, work string, check bool, only *regexp.Re
 			dir = "internal/bench/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, benchSource, "", elfFile)
 		case "hwtest":
-			dir = "hwtest/kernels/prebuilt"
+			dir = "hwtest/internal/rig/kernels/prebuilt"
 			targets, err = kernelTargetsIn(root, hwtestSource, "", elfFile)
 		default:
 			return fmt.Errorf("fwbuild: unknown set %q: want firmware, relay, kernels, digits, words, hwtest, bench or ops", set)

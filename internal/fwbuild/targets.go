@@ -73,7 +73,7 @@ const (
 	kernelSource   = "kernels/src"
 	digitsSource   = "examples/digits/kernels"
 	wordsSource    = "examples/words/transformer/kernels"
-	hwtestSource   = "hwtest/kernels"
+	hwtestSource   = "hwtest/internal/rig/kernels"
 	benchSource    = "internal/bench/kernels"
 	opsSource      = "ops/kernels"
 	opsCompute     = "ops/kernels/compute"

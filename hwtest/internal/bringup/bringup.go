@@ -1,0 +1,207 @@
+// Package bringup has the cases of the driver and of opening and closing a device.
+package bringup
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Cases are the cases of layer bringup.
+func Cases() []rig.Case {
+	return []rig.Case{
+		{Name: "all cores report", Protects: "after opening every worker's firmware waits in its idle loop with all processors up", Run: allCoresReport},
+		{Name: "core information", Protects: "every worker has its own coordinate in its core information", Run: coreInformation},
+		{Name: "open close open", Protects: "a closed device can be opened again and works", Run: openCloseOpen},
+		{Name: "closing quiets the chip", Protects: "after closing all processors are held in reset", Run: closingQuiets},
+		{Name: "nothing left", Protects: "a device that was just opened has nothing allocated", Run: nothingLeft},
+		{Name: "two queues", Protects: "a device opens with two command queues and both take commands", Run: twoQueues},
+		{Name: "cancelled open", Protects: "an open whose context is over fails and leaves the device free", Run: cancelledOpen},
+		{Name: "impossible options", Protects: "options that no device can fulfil are refused with what to do instead", Run: impossibleOptions},
+		{Name: "use after close", Protects: "everything of a closed device says that it is closed", Run: useAfterClose},
+		{Name: "close twice", Protects: "closing again does nothing", Run: closeTwice},
+		{Name: "smallest queue memory", Protects: "the smallest allowed queue memory works", Run: smallestQueueMemory},
+	}
+}
+
+func allCoresReport(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	for c := range t.Dispatch.Grid().Cores() {
+		if v := t.Peek(c, t.L1.Go, 4); v[3] != 0 {
+			t.Errorf("core %v: go message % x, want the signal DONE", c, v)
+		}
+		for p := range uint32(chip.NumProcessors) {
+			state := t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
+			// BRISC says DONE to the host and goes to its loop a few instructions later.
+			for end := time.Now().Add(t.Patience()); chip.Processor(p) == chip.BRISC && string(state[:4]) != "IDLE"; {
+				if time.Now().After(end) {
+					t.Errorf("core %v: BRISC is at %q", c, state[:4])
+					break
+				}
+				state = t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
+			}
+			if binary.LittleEndian.Uint32(state[:4]) == 0 {
+				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
+			}
+		}
+	}
+}
+
+func coreInformation(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	for c := range t.Chip.Workers() {
+		b := t.Peek(c, t.L1.CoreInfo, 8)
+		if binary.LittleEndian.Uint32(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
+			t.Errorf("core %v has % x", c, b)
+		}
+	}
+}
+
+func openCloseOpen(t *rig.T) {
+	for i := range 3 {
+		t.Sub("round", func(t *rig.T) {
+			t = t.Full(t.Device.Open())
+			b := t.Buffer(allocator.DRAM, 64*t.Dev.DRAMBanks(), 64)
+			want := rig.Pattern(uint32(i), b.Size())
+			t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+			t.Same("read back", want, t.ReadAll(b))
+		})
+	}
+}
+
+func closingQuiets(t *rig.T) {
+	// A second opener, which sees what the first one leaves.
+	target := t.Device.Open()
+	kd, err := kmd.Open(t.Ctx, target)
+	t.OK(err)
+	defer func() { t.OK(kd.Close()) }()
+	d, err := t.Open(t.Ctx, target)
+	t.OK(err)
+	t.UseDriver(kd)
+	v, err := kd.Read32(t.Virtual(chip.Core{}), uint64(t.Params.SoftReset))
+	t.OK(err)
+	if v&t.Params.ResetAll != 0 {
+		t.Errorf("soft reset of an open device is %#x", v)
+	}
+	t.OK(d.Close(t.Context()))
+	resetRegisters(t)
+}
+
+func nothingLeft(t *rig.T) {
+	t = t.Full(t.Device.Open())
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1, allocator.Trace} {
+		if s := t.Dev.Memory(k); s.Allocated != 0 || s.Extents != 0 {
+			t.Errorf("%v: %d B in %d extents", k, s.Allocated, s.Extents)
+		}
+	}
+}
+
+func twoQueues(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
+	if t.Dev.Queues() != 2 || t.Dev.Queue(1).ID() != 1 {
+		t.Fatalf("%d queues, the second is %d", t.Dev.Queues(), t.Dev.Queue(1).ID())
+	}
+	b := t.Buffer(allocator.DRAM, 4096, 64)
+	for i := range 4 {
+		want := rig.Pattern(uint32(i), b.Size())
+		w, r := t.Dev.Queue(i%2), t.Dev.Queue(i/2)
+		t.OK(w.Write(t.Ctx, b, 0, want))
+		t.OK(w.Wait(t.Ctx))
+		got := make([]byte, b.Size())
+		t.OK(r.Read(t.Ctx, b, 0, got))
+		t.Same("written through one queue, read through the other", want, got)
+	}
+}
+
+func cancelledOpen(t *rig.T) {
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	d, err := t.Open(ctx, t.Device.Open())
+	if err == nil {
+		t.OK(d.Close(ctx))
+		t.Skip("the device opens without waiting for anything")
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	t.Full(t.Device.Open())
+}
+
+func impossibleOptions(t *rig.T) {
+	for name, o := range map[string]reprise.Option{
+		"three queues":       reprise.WithQueues(3),
+		"tiny queue memory":  reprise.WithQueueMemory(4096),
+		"uneven memory":      reprise.WithQueueMemory(1<<20 + 100),
+		"huge trace region":  reprise.WithTraceRegion(1 << 50),
+		"huge small buffers": reprise.WithL1Small(1 << 30),
+	} {
+		d, err := t.Open(t.Ctx, t.Device.Open(), o)
+		if err == nil {
+			t.Errorf("%s: opened", name)
+			t.OK(d.Close(t.Context()))
+		}
+	}
+	t.Full(t.Device.Open())
+}
+
+func useAfterClose(t *rig.T) {
+	d, err := t.Open(t.Ctx, t.Device.Open())
+	t.OK(err)
+	u := *t
+	u.UseDevice(d)
+	b := u.Buffer(allocator.DRAM, 64, 64)
+	x := u.Load(u.StoreProgram("store", u.Grid(), b, 1))
+	tr, err := u.Queue.Capture(u.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.OK(err)
+	t.OK(d.Close(t.Context()))
+	q := d.Queue(0)
+	data := make([]byte, 64)
+	for name, err := range map[string]error{
+		"write":              q.Write(t.Ctx, b, 0, data),
+		"read":               q.Read(t.Ctx, b, 0, data),
+		"wait for queue":     q.Wait(t.Ctx),
+		"run":                q.Run(t.Ctx, x),
+		"load":               rig.Error(d.Load(t.Ctx, &reprise.Program{})),
+		"new buffer":         rig.Error(d.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64})),
+		"replay trace":       tr.Replay(t.Ctx),
+		"release trace":      tr.Release(t.Ctx),
+		"release executable": x.Release(t.Ctx),
+		"capture": rig.Error(q.Capture(t.Ctx, "t", func(context.Context, *reprise.Recorder) error {
+			t.Error("capture on a closed device calls its function")
+			return nil
+		})),
+	} {
+		if !errors.Is(err, reprise.ErrClosed) {
+			t.Errorf("%s: error %v, want ErrClosed", name, err)
+		}
+		t.Says(err, "reprise: "+name, "the device is closed")
+	}
+	// Names and sizes are only memory.
+	if b.Name() != "test" || x.Name() != "store" || tr.Name() != "t" || len(tr.Parts()[0].Extents) == 0 {
+		t.Error("what is known of closed things is lost")
+	}
+}
+
+func closeTwice(t *rig.T) {
+	d, err := t.Open(t.Ctx, t.Device.Open())
+	t.OK(err)
+	t.OK(d.Close(t.Context()))
+	t.OK(d.Close(t.Context()))
+}
+
+func smallestQueueMemory(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
+	b := t.Buffer(allocator.DRAM, t.Size(4<<20, 1<<20), 2048)
+	want := rig.Pattern(3, b.Size())
+	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Same("several times the queue's memory", want, t.ReadAll(b))
+}

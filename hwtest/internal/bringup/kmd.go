@@ -1,0 +1,483 @@
+package bringup
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// KMD are the cases of layer kmd.
+func KMD() []rig.Case {
+	cs := []rig.Case{
+		{Name: "identity", Protects: "the driver, the firmware and the chip facts agree about what the device is", Run: identity},
+		{Name: "telemetry", Protects: "the management firmware's table can be read and has a plausible clock", Run: telemetry},
+		{Name: "every worker's L1", Protects: "each logical core is a tile of its own, from its first byte to its last", Run: everyL1},
+		{Name: "node ids", Protects: "coordinate translation leads where the chip facts say, for every worker", Run: nodeIDs},
+		{Name: "reset register", Protects: "after opening, all processors of every worker are held in reset", Run: resetRegisters},
+		{Name: "DRAM bank ends", Protects: "every DRAM bank can be reached from its first byte to its last, and no two are the same memory", Run: bankEnds},
+		{Name: "DRAM ports", Protects: "a bank's ports lead to the same memory", Run: bankPorts},
+		{Name: "read32 all ones", Protects: "a word of all ones on a live device is data, not a lost device", Run: allOnes},
+		{Name: "window moves", Protects: "stores before a window is moved go to the old target, stores after it to the new one", Run: windowMoves},
+		{Name: "window misuse", Protects: "an access outside of its window is an error and doesn't reach the device", Run: windowMisuse},
+		{Name: "window exhaustion", Protects: "closed windows can be opened again, and one more than there are is ErrBusy", Run: windowExhaustion},
+		{Name: "host memory out", Protects: "a tile writes pinned host memory at every offset class", Run: hostMemoryOut},
+		{Name: "host memory in", Protects: "a tile reads pinned host memory", Run: hostMemoryIn},
+		{Name: "host memory through a window", Protects: "the host sees its own pinned memory through the PCIe tile", Run: hostMemoryLoop},
+		{Name: "two pins", Protects: "two pieces of pinned memory have addresses of their own", Run: twoPins},
+	}
+	for _, width := range []int{1, 2, 4, 8} {
+		for _, at := range []string{"start", "middle", "end"} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("access of %d bytes at the %s of L1", width, at),
+				Protects: "an access of exactly one width changes exactly its bytes",
+				Run:      func(t *rig.T) { exactWidth(t, width, at) },
+			})
+		}
+	}
+	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1 << 20} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("copy of %d bytes", n),
+			Protects: "copies of any length at any alignment change exactly their bytes",
+			Run:      func(t *rig.T) { copies(t, n) },
+		})
+	}
+	for _, r := range []string{"single", "row", "column", "corner", "inner", "all", "last row", "last column"} {
+		cs = append(cs, rig.Case{
+			Name:     "multicast to " + r,
+			Protects: "a multicast reaches every tile of its rectangle and none outside",
+			Run:      func(t *rig.T) { multicastRect(t, r) },
+		})
+	}
+	for _, class := range []int{0, 1, 2} {
+		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("window class %d %v", class, caching),
+				Protects: "windows of every size and memory type work from their first byte to their last",
+				Run:      func(t *rig.T) { windowEnds(t, class, caching) },
+			})
+		}
+	}
+	for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("ordering %d", o),
+			Protects: "a load after a store through the same window sees it, whatever the ordering",
+			Run:      func(t *rig.T) { ordering(t, o) },
+		})
+	}
+	for _, stream := range []int{0, 8, 31, 48, 55} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("stream %d counts", stream),
+			Protects: "a stream's counter adds and wraps at 17 bits",
+			Run:      func(t *rig.T) { streamCounts(t, stream) },
+		})
+	}
+	return cs
+}
+
+func identity(t *rig.T) {
+	if t.Device.Arch != 0 && t.KMD.Arch() != t.Device.Arch {
+		t.Errorf("opened a %v, want a %v", t.KMD.Arch(), t.Device.Arch)
+	}
+	i := t.KMD.Info()
+	if i.Vendor != t.Params.PCI.Vendor || i.Device != t.Params.PCI.Device {
+		t.Errorf("PCI id %04x:%04x, want %04x:%04x", i.Vendor, i.Device, t.Params.PCI.Vendor, t.Params.PCI.Device)
+	}
+	t.OK(t.KMD.Alive())
+	t.OK(t.KMD.Fault())
+}
+
+func telemetry(t *rig.T) {
+	tel, err := t.KMD.Telemetry(t.Ctx)
+	t.OK(err)
+	if v, ok := tel.Value(chip.TagAICLK); !ok || v < 100 || v > 2000 {
+		t.Errorf("clock %d MHz (%t), want 100 to 2000", v, ok)
+	}
+}
+
+func everyL1(t *rig.T) {
+	// First all writes, then all reads: two cores that were one tile would show the later one's bytes twice.
+	places := []uint32{0, 0x1000, t.Params.L1Size / 2, t.Params.L1Size - 16}
+	seed := uint32(0)
+	for c := range t.Chip.Workers() {
+		for _, at := range places {
+			t.Poke(c, at, rig.Pattern(seed, 16))
+			seed++
+		}
+	}
+	seed = 0
+	for c := range t.Chip.Workers() {
+		for _, at := range places {
+			t.Same(fmt.Sprintf("core %v at %#x", c, at), rig.Pattern(seed, 16), t.Peek(c, at, 16))
+			seed++
+		}
+	}
+}
+
+func nodeIDs(t *rig.T) {
+	for c := range t.Chip.Workers() {
+		raw, err := t.Chip.Physical(c)
+		t.OK(err)
+		for _, n := range []chip.NOC{chip.NOC0, chip.NOC1} {
+			id, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(n, t.Params.NIU.NodeID)))
+			t.OK(err)
+			if want := t.Chip.NodeID(n, raw); id&0xFFF != want&0xFFF {
+				t.Errorf("core %v says on %v that it is %#x, want %#x", c, n, id, want)
+			}
+		}
+		logical, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.NIU.Reg(chip.NOC0, t.Params.NIU.IDLogical)))
+		t.OK(err)
+		if xy := t.Virtual(c); logical != xy.Packed() {
+			t.Errorf("core %v has the virtual coordinate %#x, want %#x", c, logical, xy.Packed())
+		}
+	}
+}
+
+func resetRegisters(t *rig.T) {
+	for c := range t.Chip.Workers() {
+		v, err := t.KMD.Read32(t.Virtual(c), uint64(t.Params.SoftReset))
+		t.OK(err)
+		if v&t.Params.ResetAll != t.Params.ResetAll {
+			t.Errorf("core %v: soft reset is %#x, want the bits %#x", c, v, t.Params.ResetAll)
+		}
+	}
+}
+
+func bankEnds(t *rig.T) {
+	banks := t.Chip.DRAMBanks()
+	for i, b := range banks {
+		t.PokeDRAM(i, 0, rig.Pattern(uint32(i), 64))
+		t.PokeDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
+	}
+	for i, b := range banks {
+		t.Same(fmt.Sprintf("first bytes of bank %d", i), rig.Pattern(uint32(i), 64), t.PeekDRAM(i, 0, 64))
+		t.Same(fmt.Sprintf("last bytes of bank %d", i), rig.Pattern(uint32(i)+100, 64), t.PeekDRAM(i, b.Size-64, 64))
+	}
+}
+
+func bankPorts(t *rig.T) {
+	for i, b := range t.Chip.DRAMBanks() {
+		at := b.Offset + 1<<20
+		for k, port := range b.Ports {
+			want := rig.Pattern(uint32(i*10+k), 64)
+			t.OK(t.KMD.Write(port, at, want))
+			for _, other := range b.Ports {
+				got := make([]byte, 64)
+				t.OK(t.KMD.Read(other, at, got))
+				t.Same(fmt.Sprintf("bank %d written through %v, read through %v", i, port, other), want, got)
+			}
+		}
+	}
+}
+
+func allOnes(t *rig.T) {
+	c := chip.Core{}
+	t.Poke(c, rig.Scratch, []byte{0xFF, 0xFF, 0xFF, 0xFF})
+	if v, err := t.KMD.Read32(t.Virtual(c), rig.Scratch); err != nil || v != 0xFFFFFFFF {
+		t.Errorf("read %#x, %v", v, err)
+	}
+}
+
+// window opens a window and closes it with the case.
+func window(t *rig.T, size uint64, caching kmd.Caching) *kmd.Window {
+	t.Helper()
+	w, err := t.KMD.OpenWindow(size, caching)
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := errors.Join(w.Err(), w.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func exactWidth(t *rig.T, width int, at string) {
+	c := t.Corners()[3]
+	base := map[string]uint32{"start": 0, "middle": rig.Scratch, "end": t.Params.L1Size - 64}[at]
+	class := t.Params.Windows[0]
+	w := window(t, class.Size, kmd.Uncached)
+	t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c), Addr: uint64(base) / class.Size * class.Size}))
+	for i := 0; i+width <= 64; i += width {
+		want := rig.Pattern(uint32(i), 64)
+		t.Poke(c, base, want)
+		off := (uint64(base) + uint64(i)) % class.Size
+		v := 0x8182838485868788 + uint64(i)*0x0101010101010101
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], v)
+		copy(want[i:i+width], b[:])
+		switch width {
+		case 1:
+			w.Store8(off, uint8(v))
+		case 2:
+			w.Store16(off, uint16(v))
+		case 4:
+			w.Store32(off, uint32(v))
+		case 8:
+			w.Store64(off, v)
+		}
+		t.Same(fmt.Sprintf("store of %d at %d", width, i), want, t.Peek(c, base, 64))
+		var got uint64
+		switch width {
+		case 1:
+			got = uint64(w.Load8(off))
+		case 2:
+			got = uint64(w.Load16(off))
+		case 4:
+			got = uint64(w.Load32(off))
+		case 8:
+			got = w.Load64(off)
+		}
+		if mask := ^uint64(0) >> (64 - 8*width); got != v&mask {
+			t.Errorf("load of %d at %d: %#x, want %#x", width, i, got, v&mask)
+		}
+	}
+}
+
+func copies(t *rig.T, n int) {
+	c := chip.Core{X: 1, Y: 1}
+	for _, shift := range []uint32{0, 1, 2, 3, 4, 7, 8} {
+		at := uint32(0x20000) + shift
+		all := rig.Pattern(1000, n+32)
+		t.Poke(c, at-16+0, all)
+		want := rig.Pattern(shift, n)
+		t.Poke(c, at, want)
+		copy(all[16:], want)
+		t.Same(fmt.Sprintf("%d bytes at shift %d", n, shift), all, t.Peek(c, at-16, n+32))
+	}
+}
+
+func multicastRect(t *rig.T, name string) {
+	r := rig.Rectangle(t.Chip.All(), name)
+	before, after := rig.Pattern(1, 64), rig.Pattern(2, 64)
+	for c := range t.Chip.Workers() {
+		t.Poke(c, rig.Scratch, before)
+	}
+	for _, v := range t.Chip.Rects(r) {
+		start, end := v.Corners(chip.NOC0)
+		t.OK(t.KMD.Multicast(start, end, rig.Scratch+16, after[16:48]))
+	}
+	copy(after[:16], before)
+	copy(after[48:], before[48:])
+	for c := range t.Chip.Workers() {
+		want := before
+		if r.Contains(c) {
+			want = after
+		}
+		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch, 64))
+	}
+}
+
+func windowMoves(t *rig.T) {
+	class := t.Params.Windows[0]
+	for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
+		w := window(t, class.Size, caching)
+		for i, c := range t.Corners() {
+			t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c)}))
+			w.Store32(rig.Scratch, uint32(i)+0xA0)
+		}
+		w.Drain()
+		for i, c := range t.Corners() {
+			if got := t.Peek(c, rig.Scratch, 4); got[0] != byte(i)+0xA0 {
+				t.Errorf("%v window: core %v has %#x, want %#x", caching, c, got[0], i+0xA0)
+			}
+		}
+	}
+}
+
+func windowMisuse(t *rig.T) {
+	for name, access := range map[string]func(*kmd.Window){
+		"misaligned":    func(w *kmd.Window) { w.Store32(rig.Scratch+2, 1) },
+		"outside":       func(w *kmd.Window) { w.Store32(w.Size(), 1) },
+		"over the end":  func(w *kmd.Window) { w.Load64(w.Size() - 4) },
+		"bulk over end": func(w *kmd.Window) { w.Write(w.Size()-8, make([]byte, 16)) },
+	} {
+		w, err := t.KMD.OpenWindow(t.Params.Windows[0].Size, kmd.Uncached)
+		t.OK(err)
+		t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(chip.Core{})}))
+		access(w)
+		if err := w.Err(); !errors.Is(err, kmd.ErrMisaligned) && !errors.Is(err, kmd.ErrOutOfRange) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		t.OK(w.Close())
+	}
+	w := window(t, t.Params.Windows[0].Size, kmd.Uncached)
+	if err := w.Configure(kmd.WindowConfig{Target: t.Virtual(chip.Core{}), Addr: 4096}); !errors.Is(err, kmd.ErrMisaligned) {
+		t.Errorf("window at an address that isn't a multiple of its size: %v", err)
+	}
+	t.OK(t.KMD.Alive())
+}
+
+func windowExhaustion(t *rig.T) {
+	class := t.Params.Windows[len(t.Params.Windows)-1]
+	for range 2 {
+		var all []*kmd.Window
+		var last error
+		for range class.Count + 1 {
+			w, err := t.KMD.OpenWindow(class.Size, kmd.Uncached)
+			if err != nil {
+				last = err
+				break
+			}
+			all = append(all, w)
+		}
+		if !errors.Is(last, kmd.ErrBusy) {
+			t.Errorf("after %d windows of %d B: %v, want ErrBusy", len(all), class.Size, last)
+		}
+		for _, w := range all {
+			t.OK(w.Close())
+		}
+	}
+}
+
+func windowEnds(t *rig.T, n int, caching kmd.Caching) {
+	if n >= len(t.Params.Windows) {
+		t.Skip("the chip has no such windows")
+	}
+	class := t.Params.Windows[n]
+	// DRAM is larger than any window but the largest one, whose end lies beyond it.
+	b := t.Chip.DRAMBanks()[0]
+	end := min(class.Size, b.Size)
+	w := window(t, class.Size, caching)
+	t.OK(w.Configure(kmd.WindowConfig{Target: b.HostEndpoint, Addr: b.Offset / class.Size * class.Size}))
+	for _, off := range []uint64{0, 64, end/2 - 32, end - 64} {
+		want := rig.Pattern(uint32(off>>4)+7, 64)
+		w.Write(off, want)
+		w.Drain()
+		got := make([]byte, 64)
+		w.Read(off, got)
+		t.Same(fmt.Sprintf("offset %#x", off), want, got)
+		t.Same(fmt.Sprintf("offset %#x past the window", off), want, t.PeekDRAM(0, off, 64))
+	}
+}
+
+func ordering(t *rig.T, o kmd.Ordering) {
+	w := window(t, t.Params.Windows[0].Size, kmd.Uncached)
+	for i, c := range t.Corners() {
+		t.OK(w.Configure(kmd.WindowConfig{Target: t.Virtual(c), Ordering: o}))
+		for k := range uint64(64) {
+			w.Store64(rig.Scratch+8*k, k<<32|uint64(i))
+		}
+		for k := range uint64(64) {
+			if v := w.Load64(rig.Scratch + 8*k); v != k<<32|uint64(i) {
+				t.Fatalf("word %d of core %v is %#x", k, c, v)
+			}
+		}
+	}
+}
+
+func streamCounts(t *rig.T, stream int) {
+	if stream >= t.Params.Stream.Count {
+		t.Skip("no such stream")
+	}
+	available := uint64(t.Params.Stream.Reg(stream, chip.SpaceAvailable))
+	update := uint64(t.Params.Stream.Reg(stream, chip.SpaceAvailableUpdate))
+	const mask = 1<<chip.StreamCounterBits - 1
+	for _, c := range t.Corners() {
+		xy := t.Virtual(c)
+		load := func() uint32 {
+			v, err := t.KMD.Read32(xy, available)
+			t.OK(err)
+			return v & mask
+		}
+		count := load()
+		for _, n := range []int32{1, 7, -3, 1 << 15, 1 << 15, 1<<16 - 1, 1, -(1 << 15), 100} {
+			t.OK(t.KMD.Write32(xy, update, chip.StreamUpdate(n)))
+			count = (count + uint32(n)) & mask
+			if got := load(); got != count {
+				t.Fatalf("core %v: after %+d the counter is %#x, want %#x", c, n, got, count)
+			}
+		}
+		t.OK(t.KMD.Write32(xy, update, chip.StreamUpdate(-int32(load()))))
+		if got := load(); got != 0 {
+			t.Errorf("core %v: %#x after subtracting everything", c, got)
+		}
+	}
+}
+
+// request makes the network interface of a tile perform one request, programmed from outside.
+func request(t *rig.T, c chip.Core, ctrl uint32, targ chip.XY, targAddr uint64, ret chip.XY, retAddr uint64, n int) {
+	t.Helper()
+	niu, a := &t.Params.NIU, t.Params.Arch
+	regs := [][2]uint32{
+		{niu.Ctrl, ctrl},
+		{niu.TargAddrLo, uint32(targAddr)}, {niu.RetAddrLo, uint32(retAddr)}, {niu.AtLenBe, uint32(n)},
+	}
+	if a == chip.Wormhole { // bits 35:32 of an address stand below the coordinate
+		regs = append(regs, [2]uint32{niu.TargCoord, a.NOCXY(targ) | uint32(targAddr>>32)},
+			[2]uint32{niu.RetCoord, a.NOCXY(ret) | uint32(retAddr>>32)})
+	} else {
+		regs = append(regs, [2]uint32{niu.TargCoord, a.NOCXY(targ)}, [2]uint32{niu.TargAddrMid, uint32(targAddr >> 32)},
+			[2]uint32{niu.RetCoord, a.NOCXY(ret)}, [2]uint32{niu.RetAddrMid, uint32(retAddr >> 32)})
+	}
+	xy := t.Virtual(c)
+	count := func() uint32 {
+		v, err := t.KMD.Read32(xy, uint64(niu.Counter(chip.NOC0, chip.WrAckReceived)))
+		t.OK(err)
+		r, err := t.KMD.Read32(xy, uint64(niu.Counter(chip.NOC0, chip.RdRespReceived)))
+		t.OK(err)
+		return v + r
+	}
+	before := count()
+	for _, r := range append(regs, [2]uint32{niu.CmdCtrl, 1}) {
+		t.OK(t.KMD.Write32(xy, uint64(niu.Command(chip.NOC0, 0, r[0])), r[1]))
+	}
+	for end := time.Now().Add(t.Patience()); count() == before; {
+		if time.Now().After(end) {
+			t.Fatal("the request gets no answer")
+		}
+	}
+}
+
+const writeRequest = chip.CtrlWrite | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
+const readRequest = chip.CtrlRead | chip.CtrlResponse | chip.CtrlStaticVC | 1<<chip.CtrlVCShift
+
+func hostMemoryOut(t *rig.T) {
+	h := t.Pin(1 << 20)
+	c := chip.Core{X: 2, Y: 2}
+	for i, at := range []int{0, 64, 4096 - 64, 4096, 65536, 1<<20 - 256} {
+		want := rig.Pattern(uint32(i), 256)
+		t.Poke(c, rig.Scratch, want)
+		request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), 256)
+		t.Same(fmt.Sprintf("host memory at %#x", at), want, h.Bytes()[at:at+256])
+	}
+}
+
+func hostMemoryIn(t *rig.T) {
+	h := t.Pin(1 << 20)
+	c := chip.Core{X: 2, Y: 2}
+	for i, at := range []int{0, 64, 4096, 65536, 1<<20 - 1024} {
+		want := rig.Pattern(uint32(i)+50, 1024)
+		copy(h.Bytes()[at:], want)
+		request(t, c, readRequest, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
+		t.Same(fmt.Sprintf("L1 from host memory at %#x", at), want, t.Peek(c, rig.Scratch, 1024))
+	}
+}
+
+func hostMemoryLoop(t *rig.T) {
+	h := t.Pin(1 << 16)
+	for i, at := range []uint64{0, 0x40, 0xFFFC} {
+		want := 0xC0FFEE00 + uint32(i)
+		h.Store32(at, want)
+		if v, err := t.KMD.Read32(t.Chip.PCIe(chip.NOC0), h.NOCAddr()+at); err != nil || v != want {
+			t.Errorf("offset %#x: %#x, %v, want %#x", at, v, err, want)
+		}
+	}
+}
+
+func twoPins(t *rig.T) {
+	a, b := t.Pin(1<<16), t.Pin(1<<18)
+	if a.NOCAddr() == b.NOCAddr() {
+		t.Fatal("two pins with one address")
+	}
+	c := chip.Core{X: 1, Y: 2}
+	for i, h := range []*kmd.HostMemory{a, b, a} {
+		want := rig.Pattern(uint32(i)+9, 64)
+		t.Poke(c, rig.Scratch, want)
+		request(t, c, writeRequest, t.Virtual(c), rig.Scratch, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+0x100, 64)
+		t.Same(fmt.Sprintf("write %d", i), want, h.Bytes()[0x100:0x140])
+	}
+}

@@ -1,0 +1,13 @@
+// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each command, and how their rings wrap.
+package commands
+
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
+func Cases() []rig.Case {
+	return slices.Concat(cqWriteCases(), cqPackedCases(), cqRelayCases(), cqSyncCases(), cqOwnCases())
+}

@@ -1,0 +1,254 @@
+package commands
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// cqOwnCases are about the commands that this runtime has beside those of the pinned revision.
+func cqOwnCases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 2, 3, 20, 60} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("SEQUENCE of %d commands", n),
+			Protects: "commands that share a page run in order, each with its own bytes, wherever they end",
+			Run:      func(t *rig.T) { sequenceOf(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "SEQUENCE of a page", Protects: "a sequence may fill its page to the last byte", Run: sequencePage},
+		{Name: "SEQUENCE laps", Protects: "sequences follow each other around the ring", Run: sequenceLaps},
+		{Name: "SEQUENCE of all kinds", Protects: "packed writes, offsets and waits do in a sequence what they do alone", Run: sequenceKinds},
+		{Name: "SEQUENCE with relayed data", Protects: "the last command of a sequence may get its data by a relay, of any length", Run: sequenceRelay},
+		{Name: "SEQUENCE in a trace", Protects: "sequences run out of DRAM as out of the issue queue", Run: sequenceTrace},
+		{Name: "FORWARD_SUBORDINATE to the workers", Protects: "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", Run: forwardSubordinateWorkers},
+		{Name: "FORWARD_SUBORDINATE laps", Protects: "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots", Run: func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) }},
+		{Name: "FORWARD_SUBORDINATE beside pages", Protects: "go signals from the dispatcher and from the prefetcher go out in the order of the commands", Run: forwardSubordinateBesidePages},
+	}...)
+}
+
+// writer makes commands that write to places of their own, and records what lies there afterwards.
+type writer struct {
+	t    *rig.T
+	core chip.Core
+	want []byte
+	n    uint32
+}
+
+func newWriter(t *rig.T, c chip.Core, size int) *writer {
+	w := &writer{t: t, core: c, want: rig.Pattern(0xDEAD, size)}
+	t.Poke(c, rig.Scratch, w.want)
+	return w
+}
+
+// write writes n bytes at an offset.
+func (w *writer) write(at, n int) cq.WriteLinear {
+	w.n++
+	data := rig.Pattern(w.n, n)
+	copy(w.want[at:], data)
+	return cq.WriteLinear{NOC: w.t.NOCXY(w.core), Addr: uint64(rig.Scratch + at), Length: uint64(n), Data: data}
+}
+
+func (w *writer) check(what string) {
+	w.t.Helper()
+	w.t.Same(what, w.want, w.t.Peek(w.core, rig.Scratch, len(w.want)))
+}
+
+func sequenceOf(t *rig.T, n int) {
+	w := newWriter(t, t.Grid().End, 4096)
+	var s cq.Sequence
+	for i := range n {
+		at := i
+		if i%5 == 4 {
+			at-- // over the previous one
+		}
+		s.Commands = append(s.Commands, w.write(64*at+at%3*16, 1+at%37))
+	}
+	t.Do(func(b *cq.Builder) { b.Sequence(s) })
+	w.check("written")
+}
+
+func sequencePage(t *rig.T) {
+	w := newWriter(t, t.Grid().Start, 8192)
+	const head = cq.HeaderSize + 2*cq.LargeHeaderSize
+	t.Do(func(b *cq.Builder) {
+		b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 1024), w.write(2048, page-head-1024)}})
+		b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(6000, 16), w.write(7008, 100)}})
+	})
+	w.check("written")
+}
+
+func sequenceLaps(t *rig.T) {
+	w := newWriter(t, t.Grid().Start, 4096)
+	for range t.Size(8, 3) {
+		t.Send(func(b *cq.Builder) {
+			for i := range 60 {
+				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 40), cq.Wait{Flags: cq.WaitBarrier}, w.write(64*i+16, 8)}})
+			}
+		})
+	}
+	t.Finish()
+	w.check("written")
+}
+
+func sequenceKinds(t *rig.T) {
+	cores := some(t, 7)
+	base := uint32(rig.Scratch)
+	packed := cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 20, Addr: 64}
+	for i, c := range cores {
+		t.Poke(c, rig.Scratch, make([]byte, 4096))
+		packed.Cores = append(packed.Cores, t.NOCXY(c))
+		packed.Data = append(append(packed.Data, rig.Pattern(uint32(i+1), 20)...), make([]byte, 12)...)
+	}
+	noc, n := t.NOCRect(t.Grid())
+	all := rig.Pattern(99, 48)
+	t.Do(func(b *cq.Builder) {
+		b.BeginSequence()
+		b.SetWriteOffset(cq.SetWriteOffset{Count: 3, Offsets: [4]uint32{0, base, base + 512}})
+		b.Wait(cq.Master, cq.Wait{})
+		b.WritePacked(packed)
+		b.WritePackedLarge(cq.WritePackedLarge{Type: cq.LargeConfig, Alignment: 16, OffsetIndex: 2, Data: all,
+			Subs: []cq.LargeSub{{NOC: noc, Length: 48, Dests: uint8(n), Unlink: true}}})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedLaunch, OffsetIndex: 1, Size: 48, Addr: 1024, NoStride: true,
+			Rects: []cq.Rect{{NOC: noc, Dests: uint32(n)}}, Data: all})
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
+		b.Sink()
+		b.Delay(cq.Delay{Loops: 10})
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(cores[0]), OffsetIndex: 2, Addr: 1024, Data: all})
+		b.EndSequence()
+	})
+	for i, c := range cores {
+		want := make([]byte, 4096)
+		copy(want[64:], rig.Pattern(uint32(i+1), 20))
+		copy(want[512:], all)
+		copy(want[1024:], all)
+		if i == 0 {
+			copy(want[1536:], all)
+		}
+		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch, len(want)))
+	}
+}
+
+func sequenceRelay(t *rig.T) {
+	src := t.Grid().Start
+	for _, n := range []int{16, 100, 4000, 4096, 70_000} {
+		w := newWriter(t, t.Grid().End, 128)
+		data := rig.Pattern(uint32(n), n)
+		t.Poke(src, rig.Scratch, data)
+		to := chip.Core{X: t.Grid().End.X}
+		want := guarded(t, to, rig.Scratch, data)
+		t.Do(func(b *cq.Builder) {
+			b.SequenceHeader(cq.Sequence{Commands: []cq.DispatchCommand{
+				w.write(0, 20), w.write(64, 33), cq.WriteLinear{NOC: t.NOCXY(to), Addr: rig.Scratch, Length: uint64(n)},
+			}})
+			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
+			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
+		})
+		t.Same(fmt.Sprintf("%d bytes relayed", n), want, t.Peek(to, rig.Scratch-32, len(want)))
+		w.check("written beside them")
+	}
+}
+
+func sequenceTrace(t *rig.T) {
+	w := newWriter(t, t.Grid().End, 4096)
+	for _, log := range []int{10, 12} {
+		exec(t, t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
+			for i := range 60 {
+				b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(64*i, 1+i%40), w.write(64*i+48, 16)}})
+			}
+		}))
+		t.Finish()
+		w.check(fmt.Sprintf("written out of pages of %d", 1<<log))
+	}
+}
+
+// handedGo is a go signal that the dispatcher forwards to its subordinate.
+func handedGo(t *rig.T, word cq.GoWord, slot uint8) cq.ForwardSubordinate {
+	return cq.ForwardSubordinate{Wait: true, Command: cq.SendGoSignal{
+		Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch),
+	}}
+}
+
+func forwardSubordinateWorkers(t *rig.T) {
+	d := t.Virtual(t.DispatchCore())
+	for i := range t.Size(20, 4) {
+		c := t.Grid().End
+		w := newWriter(t, c, 64)
+		t.Send(func(b *cq.Builder) {
+			over := handedGo(t, cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), 0)
+			if i%2 == 0 {
+				b.Append(cq.RelayInline{Command: w.write(0, 50)})
+				b.ForwardSubordinate(over)
+				return
+			}
+			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(0, 50), over}})
+		})
+		t.Answered(t.Dispatch.L1Banks())
+		t.Finish()
+		w.check("written before")
+	}
+	for c := range t.Grid().Cores() {
+		if p := binary.LittleEndian.Uint32(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
+			t.Errorf("core %v: launch pointer %d", c, p)
+		}
+	}
+}
+
+// lastSignal waits until all corners have a go message in a slot that workers don't poll.
+func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
+	t.Helper()
+	at := t.L1.Go + 4*uint32(slot)
+	for _, c := range t.Corners() {
+		for binary.LittleEndian.Uint32(t.Peek(c, at, 4)) != uint32(word) {
+			if t.Ctx.Err() != nil {
+				t.Fatalf("%s: core %v never gets the last go message", what, c)
+			}
+		}
+		t.Poke(c, at, make([]byte, 4))
+	}
+}
+
+func forwardSubordinateLaps(t *rig.T, laps int) {
+	d := t.Virtual(t.DispatchCore())
+	const slot, signals = 5, 50
+	for lap := range laps {
+		var last cq.GoWord
+		t.Send(func(b *cq.Builder) {
+			for i := range signals {
+				last = cq.NewGoWord(uint8(signals*lap+i), d.X, d.Y, cq.SignalDone)
+				b.ForwardSubordinate(handedGo(t, last, slot))
+			}
+		})
+		t.Finish()
+		lastSignal(t, fmt.Sprintf("lap %d", lap), slot, last)
+	}
+}
+
+// forwardSubordinateBesidePages sends go signals by both ways. The last word that workers have tells whether one overtook another.
+func forwardSubordinateBesidePages(t *rig.T) {
+	d := t.Virtual(t.DispatchCore())
+	const slot = 6
+	r := rand.New(rand.NewPCG(7, 7))
+	for round := range t.Size(30, 6) {
+		var last cq.GoWord
+		t.Send(func(b *cq.Builder) {
+			for i := range 30 {
+				last = cq.NewGoWord(uint8(30*round+i), d.X, d.Y, cq.SignalDone)
+				over := handedGo(t, last, slot)
+				if r.IntN(2) == 0 {
+					b.ForwardSubordinate(over)
+					continue
+				}
+				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+				b.SendGoSignal(cq.Subordinate, over.Command.(cq.SendGoSignal))
+			}
+		})
+		t.Finish()
+		lastSignal(t, fmt.Sprintf("round %d", round), slot, last)
+	}
+}

@@ -1,0 +1,403 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Half is half of the prefetcher's scratch memory, what one step of a relay moves.
+const Half = 64 << 10
+
+func cqRelayCases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000} {
+		for _, from := range []string{"L1", "DRAM", "host memory"} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from),
+				Protects: "data of any length come from any memory to a dispatcher's write",
+				Run:      func(t *rig.T) { RelayLinear(t, n, from, 0) },
+			})
+		}
+	}
+	for _, skew := range []int{16, 32, 48} {
+		for _, n := range []int{16, Half - 16, Half, Half + 48, 200_000} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew),
+				Protects: "the relay's scratch memory is aligned with its source",
+				Run:      func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) },
+			})
+		}
+	}
+	for _, dram := range []bool{true, false} {
+		kind := map[bool]string{true: "DRAM", false: "L1"}[dram]
+		for _, g := range []struct{ page, pages, start, adjust int }{
+			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
+			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
+		} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust),
+				Protects: "pages are gathered from the banks from the start page on, without the last ones' adjustment",
+				Run:      func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) },
+			})
+		}
+	}
+	for _, subs := range []int{1, 2, 7, 34, 35} {
+		for _, log := range []int{10, 11, 12, 14} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log),
+				Protects: "several interleaved buffers are gathered one after the other",
+				Run:      func(t *rig.T) { RelayPagedPacked(t, subs, log) },
+			})
+		}
+	}
+	for _, log := range []int{11, 14} {
+		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log),
+				Protects: "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
+				Run:      func(t *rig.T) { relayOnePacked(t, n, log) },
+			})
+		}
+	}
+	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
+		for _, commands := range []int{1, 40, 1000} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log),
+				Protects: "commands in DRAM run as those of the issue queue do, wherever the pages end",
+				Run:      func(t *rig.T) { ExecBuf(t, commands, log) },
+			})
+		}
+	}
+	return append(cs, []rig.Case{
+		{Name: "RELAY_LINEAR_H", Protects: "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", Run: relayLinearH},
+		{Name: "RELAY_LINEAR from the end of a DRAM bank", Protects: "the relay's source address has more than 32 bits where the tile has", Run: relayHigh},
+		{Name: "ring buffer from its start", Protects: "a cached binary is relayed any number of times, in any pieces", Run: ringbufferPieces},
+		{Name: "ring buffer offsets", Protects: "the cache's offsets choose what a relay counts from and where the next binary goes", Run: RingbufferOffsets},
+		{Name: "ring buffer full", Protects: "the cache holds a whole mebibyte", Run: ringbufferFull},
+		{Name: "ring buffer and relay", Protects: "a relay after a load of the cache waits for the load", Run: RingbufferThenRelay},
+		{Name: "EXEC_BUF with payload over many pages", Protects: "a payload in a trace continues on the next pages", Run: ExecBufPayload},
+		{Name: "EXEC_BUF with relays", Protects: "relays work inside of a trace", Run: ExecBufRelays},
+		{Name: "EXEC_BUF again and again", Protects: "a trace and the issue queue take turns hundreds of times", Run: execBufRepeated},
+		{Name: "EXEC_BUF padding", Protects: "pages past the end are not run", Run: ExecBufPadding},
+	}...)
+}
+
+// RelayLinear relays bytes that lie in one place.
+func RelayLinear(t *rig.T, n int, from string, skew int) {
+	src, dst := t.Grid().Start, t.Grid().End
+	data := rig.Pattern(uint32(n+skew), n)
+	var noc uint32
+	var addr uint64
+	switch from {
+	case "L1":
+		t.Poke(src, rig.Scratch, data)
+		noc, addr = t.NOCXY(src), rig.Scratch
+	case "DRAM":
+		bank := t.Chip.DRAMBanks()[1]
+		at := uint64(3<<20 + skew)
+		t.PokeDRAM(1, at, data)
+		noc, addr = t.Params.Arch.NOCXY(bank.Endpoint[0]), bank.Offset+at
+	default:
+		h := t.Pin(n + 4096)
+		copy(h.Bytes()[128:], data)
+		noc, addr = t.Params.Arch.NOCXY(t.Chip.PCIe(chip.NOC0)), h.NOCAddr()+128
+	}
+	want := guarded(t, dst, rig.Scratch, data)
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(n)})
+		b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)})
+	})
+	t.Same("relayed", want, t.Peek(dst, rig.Scratch-32, len(want)))
+}
+
+func relayLinearH(t *rig.T) {
+	src, dst := t.Grid().Start, t.Grid().End
+	data := rig.Pattern(4, 10_000)
+	t.Poke(src, rig.Scratch, data)
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(data))})
+		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
+	})
+	t.Same("relayed", data, t.Peek(dst, rig.Scratch, len(data)))
+}
+
+func relayHigh(t *rig.T) {
+	bank := t.Chip.DRAMBanks()[0]
+	data := rig.Pattern(5, 1024)
+	t.PokeDRAM(0, bank.Size-1024, data)
+	got := make([]byte, len(data))
+	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
+		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(data))})
+		b.RelayLinear(cq.RelayLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + bank.Size - 1024, Length: uint64(len(data))})
+	}), got))
+	t.Same("relayed", data, got)
+}
+
+// RelayPaged relays pages of an interleaved buffer.
+func RelayPaged(t *rig.T, dram bool, size, pages, start, adjust int) {
+	base := uint64(rig.Scratch)
+	if dram {
+		base = 1 << 20
+	}
+	data := rig.Pattern(uint32(size*pages), size*pages)
+	t.PokePages(dram, base, size, start, data)
+	got := make([]byte, len(data)-adjust)
+	t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) {
+		b.WriteHostHeader(cq.WriteHost{Length: uint64(16 + len(got))})
+		b.RelayPaged(cq.RelayPaged{StartPage: uint8(start), DRAM: dram, LengthAdjust: uint16(adjust), Base: uint32(base), PageSize: uint32(size),
+			Pages: uint32(pages)})
+	}), got))
+	t.Same("relayed", data[:len(got)], got)
+}
+
+// relayOnePacked gathers a buffer that begins at a later page than the first bank's, with something after it that isn't asked for.
+func relayOnePacked(t *rig.T, n, log int) {
+	const base = 2 << 20
+	start := len(t.Chip.DRAMBanks()) - 2
+	data := rig.Pattern(uint32(n), n+64)
+	t.PokePages(true, base, 1<<log, start, data)
+	dst := t.Grid().End
+	want := guarded(t, dst, rig.Scratch, data[:n])
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(n)})
+		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
+			Length: uint32(n)}}})
+	})
+	t.Same("relayed", want, t.Peek(dst, rig.Scratch-32, len(want)))
+}
+
+// RelayPagedPacked relays pages of several buffers by one command.
+func RelayPagedPacked(t *rig.T, subs, log int) {
+	align := t.Layout().DRAMAlign()
+	var r cq.RelayPagedPacked
+	var want []byte
+	banks := len(t.Chip.DRAMBanks())
+	for i := range subs {
+		n := (1<<log)*(i%3) + align*(1+i%5) // less than a page, a page and a bit, two pages and a bit
+		base := uint64(2<<20 + i*(1<<16))
+		data := rig.Pattern(uint32(i+subs), n)
+		t.PokePages(true, base, 1<<log, i%banks, data)
+		r.Subs = append(r.Subs, cq.PagedSub{StartPage: uint16(i % banks), LogPageSize: uint16(log), Base: uint32(base), Length: uint32(n)})
+		want = append(want, data...)
+	}
+	dst := t.Grid().Start
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
+		b.RelayPagedPacked(r)
+	})
+	t.Same("relayed", want, t.Peek(dst, rig.Scratch, len(want)))
+}
+
+func ringbufferPieces(t *rig.T) {
+	const log, n = 11, 40_000
+	align := t.Layout().DRAMAlign()
+	n0 := n / align * align
+	data := rig.Pattern(11, n0)
+	t.PokePages(true, 4<<20, 1<<log, 2, data)
+	dst := t.Grid().End
+	subs := []cq.RingSub{{Start: 0, Length: 16}, {Start: 16, Length: 4096}, {Start: uint32(n0) - 64, Length: 64},
+		{Start: 0, Length: uint32(n0)}}
+	for len(subs) < cq.MaxRingSubs {
+		subs = append(subs, cq.RingSub{Start: uint32(16 * len(subs)), Length: uint32(16 * len(subs))})
+	}
+	for _, k := range []int{1, 2, 4, 51, 52} {
+		var want []byte
+		for _, s := range subs[:k] {
+			want = append(want, data[s.Start:s.Start+s.Length]...)
+		}
+		t.Do(func(b *cq.Builder) {
+			if k == 1 {
+				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
+					Length: uint32(n0)})
+			}
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
+			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
+		})
+		t.Same(fmt.Sprintf("%d pieces", k), want, t.Peek(dst, rig.Scratch, len(want)))
+	}
+}
+
+// RingbufferOffsets relays pieces of the prefetcher's cache from several offsets.
+func RingbufferOffsets(t *rig.T) {
+	const log, n = 12, 8192
+	var all [4][]byte
+	for i := range all {
+		all[i] = rig.Pattern(uint32(20+i), n)
+		t.PokePages(true, uint64(5<<20+i<<16), 1<<log, i, all[i])
+	}
+	dst := t.Grid().Start
+	load := func(b *cq.Builder, i int, reset bool) {
+		b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: reset, LogPageSize: log, StartPage: uint8(i), Advance: n, Base: uint32(5<<20 + i<<16),
+			Length: n})
+	}
+	use := func(b *cq.Builder, i int) {
+		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + i*n), Length: n})
+		b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Length: n}}})
+	}
+	t.Do(func(b *cq.Builder) {
+		for i := range all {
+			load(b, i, i == 0)
+		}
+		for _, i := range []int{3, 0, 2, 1} {
+			b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: uint32(i * n)})
+			use(b, i)
+		}
+		// The second place again, with what was the first binary; the others must be as before.
+		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: n, Write: true})
+		load(b, 0, false)
+		use(b, 4)
+		b.SetRingbufferOffset(cq.SetRingbufferOffset{Offset: 2 * n})
+		use(b, 5)
+	})
+	for i, k := range []int{0, 1, 2, 3, 0, 2} {
+		t.Same(fmt.Sprintf("relay %d", i), all[k], t.Peek(dst, uint32(rig.Scratch+i*n), n))
+	}
+}
+
+func ringbufferFull(t *rig.T) {
+	const log, n = 12, 1 << 20
+	data := rig.Pattern(30, n)
+	t.PokePages(true, 6<<20, 1<<log, 0, data)
+	dst := t.Grid().Start
+	for _, at := range []uint32{0, 500_000 &^ 63, n - 65536} {
+		t.Do(func(b *cq.Builder) {
+			if at == 0 {
+				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, Advance: n, Base: 6 << 20, Length: n})
+			}
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: 65536})
+			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
+		})
+		t.Same(fmt.Sprintf("64 KiB at %#x of the cache", at), data[at:at+65536], t.Peek(dst, rig.Scratch, 65536))
+	}
+}
+
+// RingbufferThenRelay fills the cache and relays past it.
+func RingbufferThenRelay(t *rig.T) {
+	data := rig.Pattern(40, Half)
+	t.PokePages(true, 8<<20, 4096, 0, data)
+	src, dst := t.Grid().Start, t.Grid().End
+	t.Poke(src, rig.Scratch, rig.Pattern(41, 4096))
+	for range 10 {
+		t.Send(func(b *cq.Builder) {
+			// The cache lies where the scratch memory is, so this relay overwrites its beginning.
+			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: 4096})
+			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
+		})
+	}
+	t.Finish()
+	t.Same("relayed", rig.Pattern(41, 4096), t.Peek(dst, rig.Scratch, 4096))
+}
+
+// exec runs a trace and returns when it was submitted.
+func exec(t *rig.T, x cq.ExecBuf) {
+	t.Helper()
+	t.OK(t.CQ.Send(t.Ctx, t.Commands(func(b *cq.Builder) { b.ExecBuf(x) }), true))
+}
+
+// ExecBuf runs a trace that was laid out by hand.
+func ExecBuf(t *rig.T, commands, log int) {
+	dst := t.Grid().End
+	t.Poke(dst, rig.Scratch, make([]byte, 16*commands+64))
+	x := t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
+		for i := range commands {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+		}
+	})
+	exec(t, x)
+	t.Finish()
+	for i := range commands {
+		t.Same(fmt.Sprintf("command %d", i), rig.Pattern(uint32(i), 16), t.Peek(dst, uint32(rig.Scratch+16*i), 16))
+	}
+}
+
+// ExecBufPayload runs a trace with payloads longer than a page.
+func ExecBufPayload(t *rig.T) {
+	dst := t.Grid().Start
+	for _, log := range []int{7, 10, 12} {
+		for _, n := range []int{1, 1000, 16384, 70_000, 200_000} {
+			data := rig.Pattern(uint32(n+log), n)
+			want := guarded(t, dst, rig.Scratch, data)
+			exec(t, t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
+				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: data})
+			}))
+			t.Finish()
+			t.Same(fmt.Sprintf("%d bytes in pages of %d", n, 1<<log), want, t.Peek(dst, rig.Scratch-32, len(want)))
+		}
+	}
+}
+
+// ExecBufRelays runs a trace that relays.
+func ExecBufRelays(t *rig.T) {
+	src, dst := t.Grid().Start, t.Grid().End
+	data := rig.Pattern(50, 150_000)
+	t.Poke(src, rig.Scratch, data)
+	var subs []cq.PagedSub
+	var want []byte
+	for i := range 35 {
+		p := rig.Pattern(uint32(60+i), 2048)
+		t.PokePages(true, uint64(12<<20+i<<12), 2048, 0, p)
+		subs = append(subs, cq.PagedSub{LogPageSize: 11, Base: uint32(12<<20 + i<<12), Length: 2048})
+		want = append(want, p...)
+	}
+	x := t.CommandTrace(10<<20, 10, 0, func(b *cq.Builder) {
+		for i := range 3 {
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(data))})
+			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(len(data))})
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(0x80000 + i*0x12000), Length: uint64(len(want))})
+			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: subs})
+			b.WaitStall(cq.Wait{})
+		}
+	})
+	exec(t, x)
+	t.Finish()
+	t.Same("linear", data, t.Peek(dst, rig.Scratch, len(data)))
+	for i := range 3 {
+		t.Same("packed", want, t.Peek(dst, uint32(0x80000+i*0x12000), len(want)))
+	}
+}
+
+func execBufRepeated(t *rig.T) {
+	dst := t.Grid().Start
+	x := t.CommandTrace(11<<20, 12, 0, func(b *cq.Builder) {
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(70, 64)})
+		b.WriteLinear(cq.WriteLinear{OffsetIndex: 1, NOC: t.NOCXY(dst), Addr: rig.Scratch + 64, Data: rig.Pattern(71, 64)})
+	})
+	n := t.Size(300, 60)
+	for i := range n {
+		t.Send(func(b *cq.Builder) {
+			b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, uint32(64 * i)}})
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(72, 64)})
+		})
+		exec(t, x)
+	}
+	t.Do(func(b *cq.Builder) { b.SetWriteOffset(cq.SetWriteOffset{Count: 4}) })
+	t.Same("first write", rig.Pattern(70, 64), t.Peek(dst, rig.Scratch, 64))
+	for i := range n {
+		t.Same(fmt.Sprintf("replay %d", i), rig.Pattern(71, 64), t.Peek(dst, uint32(rig.Scratch+64+64*i), 64))
+	}
+}
+
+// Padding is read ahead like anything else in a trace. It may still be coming when the trace ends, and must not land on the
+// commands after it, which are read to the same memory.
+func ExecBufPadding(t *rig.T) {
+	dst := t.Grid().Start
+	for _, padding := range []int{1, 5, 100} {
+		x := t.CommandTrace(11<<20, 10, padding, func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(uint32(padding), 64)})
+		})
+		after := rig.Pattern(uint32(padding+1), 40_000)
+		exec(t, x)
+		t.Send(func(b *cq.Builder) {
+			for i := 0; i < len(after); i += 10_000 {
+				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + 64 + i), Data: after[i:][:10_000]})
+			}
+		})
+		t.Finish()
+		t.Same("written", rig.Pattern(uint32(padding), 64), t.Peek(dst, rig.Scratch, 64))
+		t.Same("written after the trace", after, t.Peek(dst, rig.Scratch+64, len(after)))
+	}
+}

@@ -1,0 +1,362 @@
+package commands
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Rings are the cases of layer rings: what happens where the queues' rings wrap or are full.
+func Rings() []rig.Case {
+	var cs []rig.Case
+	for _, start := range []uint32{0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("programs with the completion count from %#x", start),
+			Protects: "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
+			Run:      func(t *rig.T) { countFrom(t, start) },
+		})
+	}
+	for _, n := range []int{1, 4096, 65536, 100_000, 126 << 10} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("issue ring wraps with batches of %d", n),
+			Protects: "batches that don't fit the issue ring's end begin anew at its base, on both sides",
+			Run:      func(t *rig.T) { issueWraps(t, n) },
+		})
+	}
+	for _, n := range []int{16, 4080, 4081, 50_000, 120_000} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("completion ring wraps with records of %d", n),
+			Protects: "records wrap around the completion ring at any size",
+			Run:      func(t *rig.T) { completionWraps(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "prefetch queue three laps", Protects: "the prefetch queue wraps and never overtakes the prefetcher", Run: prefetchLaps},
+		{Name: "prefetch queue full", Protects: "a full prefetch queue makes the host wait, not overwrite", Run: prefetchFull},
+		{Name: "dispatch ring with commands of all sizes", Protects: "commands end and begin anywhere in the dispatcher's ring and its blocks", Run: dispatchRingSizes},
+		{Name: "reads ahead of the host", Protects: "a full completion ring makes the device wait until the host has read", Run: completionFull},
+		{Name: "large reads through little memory", Protects: "reads many times the completion ring's size arrive whole", Run: largeReads},
+		{Name: "fixed trace region", Protects: "traces live in a region of fixed size and buffers stay out of it", Run: fixedRegion},
+		{Name: "trace region too small", Protects: "a trace that doesn't fit its region is refused with the size that would do", Run: regionTooSmall},
+		{Name: "trace region used up", Protects: "a region holds traces until it is full and again after a release", Run: regionUsedUp},
+		{Name: "hundreds of captures", Protects: "captures and releases leave nothing behind", Run: manyCaptures},
+		{Name: "two queues take turns", Protects: "two command queues can share the workers if each waits for the other", Run: queuesTakeTurns},
+	}...)
+}
+
+// mixImage compiles the mix program below the allocator, with its kernels in DRAM.
+func mixImage(t *rig.T, on chip.Range, number uint32, at uint32, dram uint32) *dispatch.Image {
+	t.Helper()
+	file, err := rig.Prebuilt.ELF(t.Params.Arch, "mix")
+	t.OK(err)
+	im, err := kernels.Load(file)
+	t.OK(err)
+	k := dispatch.Kernel{Name: "mix", Processor: chip.BRISC, Cores: []chip.Range{on}, Text: im.Text, Common: []uint32{number}}
+	for c := range on.Cores() {
+		k.Args = append(k.Args, dispatch.CoreArgs{Core: c, Args: []uint32{at, uint32(c.X)}})
+	}
+	out, err := t.Dispatch.Compile(&dispatch.Program{Name: "mix", Kernels: []dispatch.Kernel{k}})
+	t.OK(err)
+	banks := len(t.Chip.DRAMBanks())
+	t.OK(out.Place(dram, banks))
+	iv := dispatch.Interleaved{DRAM: true, Addr: dram, PageSize: dispatch.BinaryPageSize, HostPage: dispatch.BinaryPageSize,
+		Pages: len(out.Binary()) / dispatch.BinaryPageSize, Banks: banks}
+	t.OK(t.CQ.Write(t.Ctx, &iv, 0, out.Binary()))
+	t.Finish()
+	return out
+}
+
+func countFrom(t *rig.T, start uint32) {
+	t = t.Queues(dispatch.Options{})
+	streamAt(t, start)
+	g := t.Grid()
+	for c := range g.Cores() {
+		t.Poke(c, rig.Scratch, make([]byte, 4))
+	}
+	im := mixImage(t, g, 77, rig.Scratch, 1<<20)
+	want := make([]uint32, g.End.X+1)
+	for i := range t.Size(300, 60) {
+		t.OK(t.CQ.Run(t.Ctx, im))
+		for x := range want {
+			want[x] = rig.Mixed(want[x], 77, x)
+		}
+		if i%50 == 49 {
+			t.Finish()
+		}
+	}
+	t.Finish()
+	for c := range g.Cores() {
+		if got := binary.LittleEndian.Uint32(t.Peek(c, rig.Scratch, 4)); got != want[c.X] {
+			t.Errorf("core %v has %#x, want %#x", c, got, want[c.X])
+		}
+	}
+}
+
+func issueWraps(t *rig.T, n int) {
+	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
+	c := t.Grid().End
+	total := t.Size(12<<20, 3<<20)
+	if n < 100 {
+		total = t.Size(2<<20, 1<<19)
+	}
+	place := (n + 31) &^ 15
+	slots := max(1, min(64, 0x100000/place))
+	count := 0
+	for sent := 0; sent < total; sent += max(n, 64) {
+		t.Send(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + count%slots*place), Data: rig.Pattern(uint32(count), n)})
+		})
+		count++
+	}
+	t.Finish()
+	for i := max(0, count-slots); i < count; i++ {
+		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), n), t.Peek(c, uint32(rig.Scratch+i%slots*place), n))
+	}
+}
+
+func completionWraps(t *rig.T, n int) {
+	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
+	rounds := t.Size(200, 40) // the ring holds 63 pages
+	if n > 40_000 {
+		rounds = t.Size(60, 20)
+	}
+	for i := range rounds {
+		data, got := rig.Pattern(uint32(i), n+i%5), make([]byte, n+i%5)
+		t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
+		t.Same(fmt.Sprintf("record %d", i), data, got)
+	}
+}
+
+func prefetchLaps(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	c := t.Grid().End
+	n := 3*rig.PrefetchEntries + 100
+	for i := range n {
+		t.Send(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + i%1000*16), Data: rig.Pattern(uint32(i), 16)})
+		})
+	}
+	t.Finish()
+	for i := n - 1000; i < n; i++ {
+		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+i%1000*16), 16))
+	}
+}
+
+// prefetchFull blocks the dispatcher, fills everything in front of it, and releases it.
+func prefetchFull(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	c, d := t.Grid().End, t.DispatchCore()
+	t.Poke(d, rig.Free, make([]byte, 4))
+	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: 1}) })
+	t.Waypoint(d, chip.BRISC, "WMEM")
+	n := rig.PrefetchEntries + 400 // more than the prefetch queue and the dispatcher's ring hold
+	sent := make(chan error, 1)
+	u := *t
+	go func() {
+		var err error
+		for i := 0; i < n && err == nil; i++ {
+			b := cq.NewBuilder(u.Layout(), nil)
+			b.WriteLinear(cq.WriteLinear{NOC: u.Params.Arch.NOCXY(u.Virtual(c)), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+			err = u.CQ.Send(u.Ctx, b.Bytes(), false)
+		}
+		sent <- err
+	}()
+	pre, _ := t.CQ.Cores()
+	t.Waypoint(pre, chip.BRISC, "RING")
+	t.Poke(d, rig.Free, []byte{1, 0, 0, 0})
+	t.OK(<-sent)
+	t.Finish()
+	for i := range n {
+		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+16*i), 16))
+	}
+}
+
+func dispatchRingSizes(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	c := t.Grid().Start
+	rounds := t.Size(400, 80)
+	for i := range rounds {
+		n := 1 + i*i*37%90_000
+		data := rig.Pattern(uint32(i), n)
+		t.Send(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
+			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000,
+				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))})
+		})
+		if i%20 == 19 {
+			t.Finish()
+			t.Same(fmt.Sprintf("round %d", i), data, t.Peek(c, rig.Scratch, n))
+			t.Same(fmt.Sprintf("round %d packed", i), rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096],
+				t.Peek(t.Grid().End, 0x80000, 1+n%4096))
+		}
+	}
+	t.Finish()
+}
+
+// completionFull asks for much more than the completion ring holds before anything is read.
+func completionFull(t *rig.T) {
+	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
+	banks := len(t.Chip.DRAMBanks())
+	iv := dispatch.Interleaved{DRAM: true, Addr: 1 << 20, PageSize: 4096, HostPage: 4096, Pages: 500, Banks: banks}
+	want := rig.Pattern(5, iv.Bytes())
+	t.OK(t.CQ.Write(t.Ctx, &iv, 0, want))
+	var errs []chan error
+	var got [][]byte
+	for range 3 {
+		p, done := make([]byte, len(want)), make(chan error, 1)
+		go func() { done <- t.CQ.Read(t.Ctx, &iv, 0, p) }()
+		errs, got = append(errs, done), append(got, p)
+	}
+	for i := range errs {
+		t.OK(<-errs[i])
+		t.Same(fmt.Sprintf("reader %d", i), want, got[i])
+	}
+}
+
+func largeReads(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
+	for _, size := range []int{48, 4096, 4100, 130_000} {
+		b := t.Buffer(allocator.DRAM, t.Size(6<<20, 600<<10)/size*size, size)
+		want := rig.Pattern(uint32(size), b.Size())
+		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		for range 2 {
+			t.Same(fmt.Sprintf("pages of %d", size), want, t.ReadAll(b))
+		}
+	}
+}
+
+func fixedRegion(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(4<<20))
+	s := t.Dev.Memory(allocator.Trace)
+	if d := t.Dev.Memory(allocator.DRAM); d.High != s.Low {
+		t.Errorf("buffers may lie up to %#x, traces from %#x on", d.High, s.Low)
+	}
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	tr := t.Capture("t", x, x)
+	if e := tr.Parts()[0].Extents[0]; e.Start < s.Low || e.End > s.High {
+		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Run(5, t.Grid())
+	f.Run(5, t.Grid())
+	f.Check("replayed")
+}
+
+func regionTooSmall(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(4096))
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	before := t.Allocated()
+	_, err := t.Queue.Capture(t.Ctx, "large", func(_ context.Context, r *reprise.Recorder) error {
+		for range 200 {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var oom *allocator.OutOfMemoryError
+	if !errors.As(err, &oom) || oom.TraceRegion == 0 || !strings.Contains(err.Error(), "large") {
+		t.Fatalf("error %v (%+v)", err, oom)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	// With the size that the error names it fits.
+	need := oom.TraceRegion
+	t = reopened(t, reprise.WithTraceRegion(need))
+	f = t.Follow()
+	x = t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	var seq []*reprise.Executable
+	for range 200 {
+		seq = append(seq, x)
+	}
+	t.Capture("large", seq...)
+}
+
+// reopened closes the device of a case that has opened it itself, and opens it with other options.
+func reopened(t *rig.T, opts ...reprise.Option) *rig.T {
+	t.Helper()
+	t.OK(t.Dev.Close(t.Context()))
+	u := *t
+	u.Dev = nil
+	return u.Full(t.Device.Open(), opts...)
+}
+
+func regionUsedUp(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(1<<20))
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	var all []*reprise.Trace
+	for {
+		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(len(all)), func(_ context.Context, r *reprise.Recorder) error {
+			for range 50 {
+				if err := r.Run(x); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if errors.Is(err, reprise.ErrOutOfMemory) {
+			break
+		}
+		t.OK(err)
+		all = append(all, tr)
+	}
+	if len(all) == 0 {
+		t.Fatal("not one trace fits")
+	}
+	t.OK(all[0].Release(t.Ctx))
+	again := t.Capture("again", x)
+	t.OK(again.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Run(5, t.Grid())
+	f.Check("replayed")
+	for _, tr := range all[1:] {
+		t.OK(tr.Release(t.Ctx))
+	}
+}
+
+func manyCaptures(t *rig.T) {
+	t = t.Full(t.Device.Open())
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	before := t.Allocated()
+	for i := range t.Size(200, 20) {
+		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, t.Grid())
+		t.OK(tr.Release(t.Ctx))
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	f.Check("after all")
+}
+
+func queuesTakeTurns(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithQueues(2))
+	b := t.Buffer(allocator.DRAM, 64*100, 64)
+	for i := range t.Size(50, 10) {
+		want := rig.Pattern(uint32(i), b.Size())
+		w, r := t.Dev.Queue(i%2), t.Dev.Queue((i+1)%2)
+		t.OK(w.Write(t.Ctx, b, 0, want))
+		t.OK(w.Wait(t.Ctx))
+		got := make([]byte, b.Size())
+		t.OK(r.Read(t.Ctx, b, 0, got))
+		t.Same(fmt.Sprintf("round %d", i), want, got)
+	}
+}

@@ -1,0 +1,387 @@
+package commands
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+func cqSyncCases() []rig.Case {
+	cs := []rig.Case{
+		{Name: "WAIT without flags", Protects: "a WAIT that waits for nothing goes on", Run: waitNothing},
+		{Name: "WAIT barrier", Protects: "after a barrier everything written has landed", Run: waitBarrier},
+		{Name: "STALL in series", Protects: "each STALL waits for its own notification, thousands of times", Run: stallSeries},
+		{Name: "STALL orders reads after writes", Protects: "what the prefetcher relays after a STALL is what was written before it", Run: StallOrders},
+		{Name: "WAIT clears the stream", Protects: "a cleared stream counts from 0", Run: waitClears},
+		{Name: "DELAY", Protects: "a delay only takes time", Run: delays},
+		{Name: "SINK and DEBUG", Protects: "commands for tests are skipped with their payload", Run: sinkDebug},
+		{Name: "SET_NUM_WORKER_SEMS", Protects: "the command is valid for both dispatchers", Run: numWorkerSems},
+		{Name: "subordinate's ring laps", Protects: "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before", Run: func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) }},
+		{Name: "events count up", Protects: "each event arrives after everything before it", Run: eventsCount},
+	}
+	for _, s := range []struct {
+		name  string
+		sub   bool
+		slots []uint8
+	}{
+		{"the dispatcher", false, []uint8{0}}, {"the subordinate", true, []uint8{0}}, {"the subordinate to other slots", true, []uint8{1, 5, 8, 0}},
+	} {
+		cs = append(cs, rig.Case{
+			Name:     "SEND_GO_SIGNAL by " + s.name,
+			Protects: "a go signal reaches every worker once and is answered once",
+			Run:      func(t *rig.T) { GoSignal(t, s.sub, s.slots) },
+		})
+	}
+	for _, n := range []int{1, 2, 60, 64} {
+		for _, sub := range []bool{true, false} {
+			if n > 60 && sub {
+				continue // what is left of its page holds 60 words
+			}
+			cs = append(cs, rig.Case{
+				Name: fmt.Sprintf("go signal to %d tiles of the table, by %v", n,
+					map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]),
+				Protects: "a unicast go signal reaches exactly the tiles of the table that it names",
+				Run:      func(t *rig.T) { GoUnicast(t, n, sub) },
+			})
+		}
+	}
+	for _, g := range []struct{ start, want uint32 }{
+		{0, 1}, {0x1FFF0, 0x1FFFF}, {0x1FFFC, 0x20003}, {0xFFFF, 0x10000}, {0x10000, 0x1FFFF},
+	} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want),
+			Protects: "the dispatcher compares completion counts modulo 2^17",
+			Run:      func(t *rig.T) { waitStream(t, g.start, g.want) },
+		})
+	}
+	for _, g := range []struct{ start, want uint32 }{
+		{0, 1}, {0xFFFFFFF0, 5}, {0x7FFFFFFF, 0x80000000}, {0x80000000, 0xFFFFFFFF},
+	} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want),
+			Protects: "the dispatcher compares words of memory modulo 2^32",
+			Run:      func(t *rig.T) { waitMemory(t, g.start, g.want) },
+		})
+	}
+	for _, mask := range []uint16{1, 2, 0x80, 0xFF} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask),
+			Protects: "each bit of the mask counts up its sub-device's word",
+			Run:      func(t *rig.T) { notifyMask(t, mask) },
+		})
+	}
+	return cs
+}
+
+func waitNothing(t *rig.T) {
+	t.Do(func(b *cq.Builder) {
+		for range 100 {
+			b.Wait(cq.Master, cq.Wait{})
+		}
+	})
+}
+
+func waitBarrier(t *rig.T) {
+	c := t.Grid().End
+	data := rig.Pattern(1, 4096)
+	t.Do(func(b *cq.Builder) {
+		for i := range 20 {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 4096*i), Data: data})
+			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
+		}
+	})
+	for i := range 20 {
+		t.Same("written", data, t.Peek(c, uint32(rig.Scratch+4096*i), 4096))
+	}
+}
+
+func stallSeries(t *rig.T) {
+	n := t.Size(2000, 300)
+	for range n / 100 {
+		t.Send(func(b *cq.Builder) {
+			for range 100 {
+				b.WaitStall(cq.Wait{})
+			}
+		})
+	}
+	t.Finish()
+}
+
+// StallOrders copies a block from place to place; each step reads what the step before has written.
+func StallOrders(t *rig.T) {
+	c := t.Grid().Start
+	data := rig.Pattern(2, 5000&^15)
+	n := t.Size(100, 30)
+	t.Poke(c, rig.Scratch, data)
+	t.Do(func(b *cq.Builder) {
+		for i := range n {
+			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*(i+1)), Length: uint64(len(data))})
+			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
+			b.WaitStall(cq.Wait{})
+		}
+	})
+	t.Same("the last copy", data, t.Peek(c, uint32(rig.Scratch+0x1400*n), len(data)))
+}
+
+// streamAt makes the completion stream show a value, which the queue then takes for its count.
+func streamAt(t *rig.T, v uint32) {
+	t.Helper()
+	t.Finish()
+	s := t.Params.Stream.FirstDispatch
+	xy := t.Virtual(t.DispatchCore())
+	now, err := t.KMD.Read32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
+	t.OK(err)
+	t.OK(t.KMD.Write32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailableUpdate)), chip.StreamUpdate(int32(v-now))))
+	now, err = t.KMD.Read32(xy, uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
+	t.OK(err)
+	if now&cq.CountMask != v&cq.CountMask {
+		t.Fatalf("the stream shows %#x, want %#x", now, v)
+	}
+	st := t.CQ.State()
+	st.Expected = cq.Count(v)
+	t.CQ.SetState(st)
+}
+
+func waitStream(t *rig.T, start, want uint32) {
+	c := t.Grid().Start
+	s := t.Params.Stream.FirstDispatch
+	update := uint64(t.Params.Stream.Reg(s, chip.SpaceAvailableUpdate))
+	streamAt(t, start)
+	t.Poke(c, rig.Scratch, make([]byte, 16))
+	t.Send(func(b *cq.Builder) {
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(s), Count: want})
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(3, 16)})
+	})
+	for left := want - start; left > 0; {
+		t.Waypoint(t.DispatchCore(), chip.BRISC, "WRKR")
+		t.Same("written before the count was reached", make([]byte, 16), t.Peek(c, rig.Scratch, 16))
+		n := (left + 1) / 2
+		t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n))))
+		left -= n
+	}
+	st := t.CQ.State()
+	st.Expected = cq.Count(want)
+	t.CQ.SetState(st)
+	t.Finish()
+	t.Same("written", rig.Pattern(3, 16), t.Peek(c, rig.Scratch, 16))
+	streamAt(t, 0)
+}
+
+func waitMemory(t *rig.T, start, want uint32) {
+	c, d := t.Grid().Start, t.DispatchCore()
+	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+	t.Poke(d, rig.Free, word(start))
+	t.Poke(c, rig.Scratch, make([]byte, 16))
+	t.Send(func(b *cq.Builder) {
+		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: want})
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(4, 16)})
+	})
+	t.Waypoint(d, chip.BRISC, "WMEM")
+	t.Poke(d, rig.Free, word(want-1))
+	t.Same("written before the word was reached", make([]byte, 16), t.Peek(c, rig.Scratch, 16))
+	t.Poke(d, rig.Free, word(want))
+	t.Finish()
+	t.Same("written", rig.Pattern(4, 16), t.Peek(c, rig.Scratch, 16))
+}
+
+func waitClears(t *rig.T) {
+	s := t.Params.Stream.FirstDispatch
+	for _, v := range []uint32{5, 0x1FFFF, 0x10000} {
+		streamAt(t, v)
+		t.Send(func(b *cq.Builder) {
+			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream | cq.ClearStream, Stream: uint16(s), Count: v})
+		})
+		st := t.CQ.State()
+		st.Expected = 0
+		t.CQ.SetState(st)
+		t.Finish()
+		now, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(s, chip.SpaceAvailable)))
+		t.OK(err)
+		if now&cq.CountMask != 0 {
+			t.Errorf("cleared from %#x the stream shows %#x", v, now)
+		}
+	}
+}
+
+func delays(t *rig.T) {
+	t.Do(func(b *cq.Builder) {
+		for _, n := range []uint32{0, 1, 1000, uint32(t.Size(100_000, 5000))} {
+			b.Delay(cq.Delay{Loops: n})
+		}
+	})
+}
+
+func sinkDebug(t *rig.T) {
+	c := t.Grid().Start
+	t.Poke(c, rig.Scratch, make([]byte, 16))
+	t.Do(func(b *cq.Builder) {
+		b.Sink()
+		for _, n := range []int{0, 1, 48, 5000} {
+			b.DebugPrefetch(cq.DebugPrefetch{Key: 7, Data: rig.Pattern(9, n)})
+			b.DebugDispatch(cq.DebugDispatch{Key: 8, Stride: uint32(16 + n), Data: rig.Pattern(10, n)})
+		}
+		b.Sink()
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(11, 16)})
+	})
+	t.Same("written after them", rig.Pattern(11, 16), t.Peek(c, rig.Scratch, 16))
+}
+
+func numWorkerSems(t *rig.T) {
+	t.Do(func(b *cq.Builder) {
+		b.SetNumWorkerSems(cq.Master, cq.SetNumWorkerSems{Num: 1})
+		b.SetNumWorkerSems(cq.Subordinate, cq.SetNumWorkerSems{Num: 1})
+	})
+}
+
+func eventsCount(t *rig.T) {
+	c := t.Grid().End
+	for i := range t.Size(300, 60) {
+		t.Send(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(i), 16)})
+		})
+		t.Finish()
+		t.Same(fmt.Sprintf("after event %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, rig.Scratch, 16))
+	}
+}
+
+// GoSignal sends signals that make workers reset their launch pointers and answer.
+func GoSignal(t *rig.T, sub bool, slots []uint8) {
+	d := t.Virtual(t.DispatchCore())
+	to := cq.Master
+	if sub {
+		to = cq.Subordinate
+	}
+	for _, slot := range slots {
+		word := cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr)
+		t.Send(func(b *cq.Builder) {
+			if sub {
+				b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+			}
+			b.SendGoSignal(to, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected),
+				WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+		})
+		if slot == 0 { // the one that workers poll
+			t.Answered(t.Dispatch.L1Banks())
+			t.Finish()
+			continue
+		}
+		t.Finish()
+		for _, c := range t.Corners() {
+			for binary.LittleEndian.Uint32(t.Peek(c, t.L1.Go+4*uint32(slot), 4)) != uint32(word) {
+				if t.Ctx.Err() != nil {
+					t.Fatalf("core %v never gets its go message %d", c, slot)
+				}
+			}
+			t.Poke(c, t.L1.Go+4*uint32(slot), make([]byte, 4))
+		}
+	}
+	for c := range t.Grid().Cores() {
+		if p := binary.LittleEndian.Uint32(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
+			t.Errorf("core %v: launch pointer %d", c, p)
+		}
+	}
+}
+
+// subordinatePages is the length of the subordinate's ring.
+const subordinatePages = 128
+
+// SubordinateLaps fills the subordinate's ring several times over. Each go signal differs from the others, so a page shows
+// that is released before its signal is sent, or is read at the wrong place.
+func SubordinateLaps(t *rig.T, laps int) {
+	d := t.Virtual(t.DispatchCore())
+	const slot = 5
+	for lap := range laps {
+		last := cq.NewGoWord(uint8(lap), d.X, d.Y, cq.SignalDone)
+		t.Send(func(b *cq.Builder) {
+			for i := range subordinatePages {
+				word := cq.NewGoWord(uint8(i), d.X, d.Y, cq.SignalDone)
+				if i == subordinatePages-1 {
+					word = last
+				}
+				b.NotifySubordinate(cq.NotifySubordinate{Mask: 1})
+				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: word, Multicast: slot, WaitCount: uint32(t.CQ.State().Expected),
+					WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+			}
+		})
+		t.Finish()
+		for _, c := range t.Corners() {
+			for binary.LittleEndian.Uint32(t.Peek(c, t.L1.Go+4*slot, 4)) != uint32(last) {
+				if t.Ctx.Err() != nil {
+					t.Fatalf("lap %d: core %v never gets the last go message", lap, c)
+				}
+			}
+			t.Poke(c, t.L1.Go+4*slot, make([]byte, 4))
+		}
+	}
+}
+
+// GoUnicast sends a go signal to single workers.
+func GoUnicast(t *rig.T, n int, sub bool) {
+	d := t.Virtual(t.DispatchCore())
+	to := cq.Master
+	if sub {
+		to = cq.Subordinate
+	}
+	cores := some(t, min(n, t.Dispatch.L1Banks()))
+	var words []uint32
+	for _, c := range cores {
+		words = append(words, t.NOCXY(c))
+	}
+	for len(words) < n { // the rest of the table isn't used
+		words = append(words, t.NOCXY(t.Grid().End))
+	}
+	first := len(cores) / 3
+	t.Send(func(b *cq.Builder) {
+		if sub {
+			b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: 1})
+		}
+		b.SetGoSignalNOCData(to, cq.SetGoSignalNOCData{Words: words})
+		b.SendGoSignal(to, cq.SendGoSignal{
+			Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalResetReadPtr), Multicast: cq.NoMulticast, NumUnicast: uint8(len(cores) - first),
+			NOCStart:  uint8(first),
+			WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch),
+		})
+	})
+	st := t.CQ.State()
+	st.Expected += cq.Count(len(cores) - first)
+	t.CQ.SetState(st)
+	t.Finish()
+	// All workers again, so that all launch pointers are where the queue takes them to be.
+	GoSignal(t, true, []uint8{0})
+}
+
+func notifyMask(t *rig.T, mask uint16) {
+	// The sync words lie in the control block at the start of free L1.
+	at := t.L1.Unreserved + 0x50
+	read := func() (w [8]uint32) {
+		b := t.Peek(t.DispatchCore(), at, 8*16)
+		for i := range w {
+			w[i] = binary.LittleEndian.Uint32(b[16*i:])
+		}
+		return w
+	}
+	before := read()
+	t.Do(func(b *cq.Builder) {
+		b.NotifySubordinate(cq.NotifySubordinate{Mask: mask})
+		b.NotifySubordinate(cq.NotifySubordinate{Wait: true, Mask: mask})
+		if mask&1 != 0 { // used up, so that the next program waits for its own
+			d := t.Virtual(t.DispatchCore())
+			for range 2 {
+				b.SendGoSignal(cq.Subordinate, cq.SendGoSignal{Go: cq.NewGoWord(0, d.X, d.Y, cq.SignalDone), Multicast: cq.NoMulticast,
+					WaitCount: uint32(t.CQ.State().Expected), WaitStream: uint32(t.Params.Stream.FirstDispatch)})
+			}
+		}
+	})
+	for i, v := range read() {
+		want := before[i]
+		if mask&(1<<i) != 0 {
+			want += 2
+		}
+		if v != want {
+			t.Errorf("word %d is %d, want %d", i, v, want)
+		}
+	}
+}

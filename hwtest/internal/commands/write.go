@@ -1,0 +1,262 @@
+package commands
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// page is a page of the dispatcher's ring.
+const page = 4096
+
+func cqWriteCases() []rig.Case {
+	var cs []rig.Case
+	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
+	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536,
+		126 << 10} {
+		cs = append(cs,
+			rig.Case{
+				Name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n),
+				Protects: "an inline write of any length arrives whole and changes nothing around it",
+				Run:      func(t *rig.T) { writeLinear(t, n) },
+			})
+	}
+	for _, n := range []int{4, 64, page - 32, page + 16, 16384, 40000} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n),
+			Protects: "a multicast of any length reaches every core of its rectangle and none outside",
+			Run:      func(t *rig.T) { writeLinearRect(t, n) },
+		})
+	}
+	for _, dram := range []bool{true, false} {
+		kind := "L1"
+		if dram {
+			kind = "DRAM"
+		}
+		for _, g := range []struct{ page, pages, start int }{
+			{64, 1, 0}, {64, 1, 5}, {64, 100, 3}, {1024, 17, 6}, {page, 3, 0}, {page - 64, 9, 1}, {page + 64, 5, 0}, {2048, 60, 2}, {65536, 1, 4}, {40960, 3, 7},
+		} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start),
+				Protects: "pages go round the banks from the start page on, whatever their size",
+				Run:      func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) },
+			})
+		}
+	}
+	return append(cs, []rig.Case{
+		{Name: "WRITE_LINEAR to the end of L1", Protects: "the last byte of L1 can be written and the first", Run: writeLinearEnds},
+		{Name: "WRITE_LINEAR to DRAM above 4 GiB", Protects: "a write's address has more than 32 bits where the tile has", Run: writeLinearHigh},
+		{Name: "WRITE_LINEAR_H", Protects: "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", Run: writeLinearH},
+		{Name: "WRITE_LINEAR to every worker", Protects: "every worker can be written by its coordinate", Run: writeLinearEvery},
+		{Name: "SET_WRITE_OFFSET 0 to 4", Protects: "each write offset is added by exactly the commands that name it, and stays until set anew", Run: writeOffsets},
+		{Name: "SET_WRITE_OFFSET wraps", Protects: "an offset is added modulo the address space, so it may stand for a negative one", Run: writeOffsetPacked},
+		{Name: "WRITE_LINEAR_H_HOST of every size class", Protects: "records of any length reach the host whole", Run: writeHost},
+		{Name: "WRITE_LINEAR_H_HOST and events interleaved", Protects: "records and events come in the order of their commands", Run: writeHostEvents},
+		{Name: "many small writes", Protects: "thousands of commands in one batch keep their order", Run: manySmall},
+		{Name: "back to back batches", Protects: "batches follow each other without gaps or losses", Run: backToBack},
+	}...)
+}
+
+// guarded fills memory around and under where a write of n bytes will go, and returns what must be there afterwards.
+func guarded(t *rig.T, c chip.Core, addr uint32, data []byte) (want []byte) {
+	t.Helper()
+	want = rig.Pattern(0xDEAD, len(data)+64)
+	t.Poke(c, addr-32, want)
+	copy(want[32:], data)
+	return want
+}
+
+func writeLinear(t *rig.T, n int) {
+	for i, c := range []chip.Core{{X: 0, Y: 0}, t.Grid().End} {
+		data := rig.Pattern(uint32(n+i), n)
+		want := guarded(t, c, rig.Scratch, data)
+		t.Do(func(b *cq.Builder) { b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data}) })
+		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch-32, n+64))
+	}
+}
+
+func writeLinearRect(t *rig.T, n int) {
+	for i, name := range []string{"single", "row", "column", "corner", "inner", "all"} {
+		r := rig.Rectangle(t.Grid(), name)
+		data := rig.Pattern(uint32(n+i), n)
+		noc, cores := t.NOCRect(r)
+		sample := append(t.Corners(), chip.Core{X: 1, Y: 1}, chip.Core{X: 2, Y: 0}, chip.Core{X: 0, Y: 2})
+		want := map[chip.Core][]byte{}
+		for _, c := range sample {
+			if want[c] = guarded(t, c, rig.Scratch, data); !r.Contains(c) {
+				want[c] = rig.Pattern(0xDEAD, n+64)
+			}
+		}
+		t.Do(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{McastDests: uint8(cores), NOC: noc, Addr: rig.Scratch, Data: data})
+		})
+		for c, w := range want {
+			t.Same(fmt.Sprintf("%s: core %v", name, c), w, t.Peek(c, rig.Scratch-32, n+64))
+		}
+	}
+}
+
+func writePaged(t *rig.T, dram bool, size, pages, start int) {
+	banks, base := t.Dispatch.L1Banks(), uint64(rig.Scratch)
+	if dram {
+		banks, base = len(t.Chip.DRAMBanks()), 1<<20
+	}
+	data := rig.Pattern(uint32(size+pages), size*pages)
+	t.Do(func(b *cq.Builder) {
+		for left, at := pages, 0; left > 0; {
+			n := min(left, max(1, (100<<10)/size))
+			p := start + at
+			b.WritePaged(cq.WritePaged{
+				DRAM: dram, StartPage: uint16(p % banks), Base: uint32(base) + uint32(p/banks*size), PageSize: uint32(size), Pages: uint32(n),
+				Data: data[at*size : (at+n)*size],
+			})
+			if left -= n; left > 0 { // one fetch entry holds 128 KiB
+				cmds, err := b.Finish()
+				t.OK(err)
+				t.OK(t.CQ.Send(t.Ctx, cmds, false))
+				b.Reset(nil)
+			}
+			at += n
+		}
+	})
+	g := t.Grid()
+	for i := range pages {
+		bank, row := (start+i)%banks, (start+i)/banks
+		addr := base + uint64(row*size)
+		var got []byte
+		if dram {
+			got = t.PeekDRAM(bank, addr, size)
+		} else {
+			w := g.End.X + 1
+			got = t.Peek(chip.Core{X: bank % w, Y: bank / w}, uint32(addr), size)
+		}
+		t.Same(fmt.Sprintf("page %d", i), data[i*size:(i+1)*size], got)
+	}
+}
+
+func writeLinearEnds(t *rig.T) {
+	c := t.Grid().End
+	data := rig.Pattern(5, 64)
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.Params.L1Size) - 64, Data: data})
+		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.L1.Unreserved), Data: data})
+	})
+	t.Same("last bytes of L1", data, t.Peek(c, t.Params.L1Size-64, 64))
+	t.Same("first free bytes of L1", data, t.Peek(c, t.L1.Unreserved, 64))
+}
+
+func writeLinearHigh(t *rig.T) {
+	bank := t.Chip.DRAMBanks()[0]
+	at := bank.Size - 4096
+	data := rig.Pattern(6, 256)
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinear(cq.WriteLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + at, Data: data})
+	})
+	t.Same("near the end of bank 0", data, t.PeekDRAM(0, at, 256))
+}
+
+func writeLinearH(t *rig.T) {
+	c := t.Grid().Start
+	data := rig.Pattern(7, 1000)
+	t.Do(func(b *cq.Builder) {
+		b.WriteLinear(cq.WriteLinear{H: true, NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
+	})
+	t.Same("written", data, t.Peek(c, rig.Scratch, len(data)))
+}
+
+func writeLinearEvery(t *rig.T) {
+	t.Do(func(b *cq.Builder) {
+		for c := range t.Grid().Cores() {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(c.X+100*c.Y), 32)})
+		}
+	})
+	for c := range t.Grid().Cores() {
+		t.Same(fmt.Sprintf("core %v", c), rig.Pattern(uint32(c.X+100*c.Y), 32), t.Peek(c, rig.Scratch, 32))
+	}
+}
+
+func writeOffsets(t *rig.T) {
+	c := t.Grid().Start
+	t.Poke(c, rig.Scratch, make([]byte, 0x1000))
+	want := make([]byte, 0x1000)
+	t.Do(func(b *cq.Builder) {
+		b.SetWriteOffset(cq.SetWriteOffset{Count: 4, Offsets: [4]uint32{0, 0x100, 0x200, 0x300}})
+		for round := range 5 {
+			for i := range 4 {
+				data := rig.Pattern(uint32(10*round+i), 16)
+				at := uint32(round * 0x20)
+				b.WriteLinear(cq.WriteLinear{OffsetIndex: uint8(i), NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + at), Data: data})
+				off := []uint32{0, 0x100, 0x200, 0x300}[i]
+				if round > 0 && i < round-1 { // those that a round before has set anew
+					off += 0x400
+				}
+				copy(want[at+off:], data)
+			}
+			b.SetWriteOffset(cq.SetWriteOffset{Count: uint8(round), Offsets: [4]uint32{0x400, 0x500, 0x600, 0x700}})
+		}
+		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
+	})
+	t.Same("five rounds", want, t.Peek(c, rig.Scratch, len(want)))
+}
+
+func writeOffsetPacked(t *rig.T) {
+	c := t.Grid().Start
+	data := rig.Pattern(8, 16)
+	t.Do(func(b *cq.Builder) {
+		b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, 0xFFFFF000}})
+		b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, OffsetIndex: 1, Size: 16, Addr: rig.Scratch + 0x1000, Cores: []uint32{t.NOCXY(c)},
+			Data: data})
+		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
+	})
+	t.Same("0x1000 below the address", data, t.Peek(c, rig.Scratch, 16))
+}
+
+func writeHost(t *rig.T) {
+	for _, n := range []int{4, 16, 100, page - 16, page - 15, page, 2*page - 16, 16384, 16385, 65536, 120 << 10} {
+		data := rig.Pattern(uint32(n), n)
+		got := make([]byte, n)
+		t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
+		t.Same(fmt.Sprintf("record of %d bytes", n), data, got)
+	}
+}
+
+func writeHostEvents(t *rig.T) {
+	for i := range 40 {
+		data := rig.Pattern(uint32(i), 100*i+4)
+		got := make([]byte, len(data))
+		t.OK(t.CQ.Receive(t.Ctx, t.Commands(func(b *cq.Builder) { b.WriteHost(cq.WriteHost{Data: data}) }), got))
+		t.Same(fmt.Sprintf("record %d", i), data, got)
+		t.Finish()
+	}
+}
+
+func manySmall(t *rig.T) {
+	c := t.Grid().Start
+	n := t.Size(1500, 600)
+	t.Poke(c, rig.Scratch, make([]byte, 64))
+	t.Do(func(b *cq.Builder) {
+		for i := range n {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: binary.LittleEndian.AppendUint32(nil, uint32(i))})
+		}
+	})
+	if got := binary.LittleEndian.Uint32(t.Peek(c, rig.Scratch, 4)); got != uint32(n-1) {
+		t.Errorf("the last of %d writes to one word has left %d", n, got)
+	}
+}
+
+func backToBack(t *rig.T) {
+	c := t.Grid().End
+	n := t.Size(1000, 200)
+	for i := range n {
+		t.Send(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+		})
+	}
+	t.Finish()
+	for i := range n {
+		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+16*i), 16))
+	}
+}

@@ -1,0 +1,864 @@
+// Package control has the cases of loops, branches and calls in traces.
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Cases test traces that decide. What a trace does is written down as statements, which are recorded and, on the
+// host, carried out: words of L1 tell which programs ran and in which order, and counters in DRAM are what conditions
+// read.
+func Cases() []rig.Case {
+	cs := controlForms()
+	for seed := range uint64(12) {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("random control flow, seed %d", seed),
+			Protects: "any nest of loops, conditions, branches and calls runs what it says, in order",
+			Run:      func(t *rig.T) { randomControl(t, seed) },
+		})
+	}
+	for c := cq.Equal; c.Valid(); c++ {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("comparison %v", c),
+			Protects: "a condition compares words as unsigned numbers",
+			Run:      func(t *rig.T) { comparison(t, c) },
+		})
+	}
+	cs = append(cs, controlFileCases()...)
+	return slices.Concat(cs, []rig.Case{
+		{Name: "words anywhere", Protects: "a condition may read any word of a buffer in DRAM or L1", Run: wordsAnywhere},
+		{Name: "long bodies", Protects: "bodies that are longer than what the prefetcher holds are read again in each iteration", Run: longBodies},
+		{Name: "kernels without room", Protects: "bodies whose kernels can't all stay on the workers bring them again", Run: kernelsWithoutRoom},
+		{Name: "number of iterations as a parameter", Protects: "replays have the numbers of iterations that were set before them", Run: iterationsAsParameter},
+		{Name: "arguments in loops as parameters", Protects: "arguments of runs inside of loops can be set", Run: parametersInLoops},
+		{Name: "calls have parameters of the callee", Protects: "a trace that is called has the parameters that were set last", Run: calleeParameters},
+		{Name: "callee released first", Protects: "a trace keeps what it calls", Run: calleeReleased},
+		{Name: "host writes between replays", Protects: "a condition finds what the host wrote before the replay", Run: hostWrites},
+		{Name: "runs between replays", Protects: "programs and replays with control flow take turns on a queue", Run: runsBetween},
+		{Name: "abort", Protects: "a replay ends between two iterations, and what comes after it runs", Run: abortReplay},
+		{Name: "abort of several replays", Protects: "all replays that were given before end, and none after", Run: abortSeveral},
+		{Name: "abort of a callee", Protects: "a replay ends inside of what it calls", Run: abortCallee},
+		{Name: "abort without loops", Protects: "replays without loops run to their end", Run: abortStraight},
+		{Name: "released memory", Protects: "traces with control flow hold what they use and give it back", Run: controlMemory},
+		{Name: "refusals", Protects: "what can't be recorded is refused, and the queue is as before", Run: controlRefusals},
+		{Name: "limit", Needs: rig.NeedSimulator, Protects: "a loop that doesn't end stops at its limit, with a report; a recovery makes the device usable", Run: loopLimit},
+		{Name: "recover in the middle", Needs: rig.NeedSimulator, Protects: "a device recovers from a hang inside of a loop, and the trace runs again", Run: recoverInLoop},
+		{Name: "timeline of random control flow", Needs: rig.NeedSimulator, Protects: "a timeline has each loop, iteration, branch and call, in order, with the device's times", Run: controlTimeline},
+		{Name: "timeline of an aborted replay", Protects: "a timeline ends where a replay was aborted", Run: abortedTimeline},
+		{Name: "condition and writers on two queues", Level: rig.LevelOwn, Protects: "a condition finds what another queue's programs wrote before an event", Run: conditionAcrossQueues},
+		{Name: "words that the next iteration reads", Protects: "an iteration finds what the programs of the one before wrote", Run: carriedWords},
+		{Name: "stock wire format", Level: rig.LevelOwn, Protects: "control flow works without shared pages", Run: stockControl},
+		{Name: "replays allocate nothing", Alone: true, Protects: "a replay with control flow allocates nothing", Run: controlAllocates},
+	}, controlSpanCases(), controlMeshCases())
+}
+
+// stmt is a part of a trace.
+type stmt struct {
+	op      stmtOp
+	n       uint32     // number that is mixed in or added; iterations; value of a condition
+	counter int        // that is added to or read
+	level   int        // if not 0, a condition is of the iteration of this loop around it, 1 for the innermost
+	is      cq.Compare // of a condition
+	bodies  [][]stmt   // of a branch
+	body    []stmt     // of a loop, or of what is called
+	size    int        // bytes of the kernel that mixes
+	given   given      // what the device computes of it
+	limit   uint32     // of a while
+}
+
+// given says which arguments of a mixer are the counter's word.
+type given int
+
+const (
+	givenNothing given = iota
+	givenNumber        // the number that is mixed in, an argument that all cores share
+	givenBoth          // that, and an argument that one core has for itself
+)
+
+// givenCore is the core that has one for itself.
+func (c *control) givenCore() chip.Core { return chip.Core{X: c.first.X + 1, Y: c.first.Y + 2} }
+
+type stmtOp int
+
+const (
+	opMix stmtOp = iota
+	opAdd
+	opLoop
+	opWhile
+	opIf
+	opSwitch
+	opCall
+)
+
+func mix(n uint32) stmt                            { return stmt{op: opMix, n: n} }
+func mixGiven(g given, counter int) stmt           { return stmt{op: opMix, given: g, counter: counter} }
+func count(counter int, n uint32) stmt             { return stmt{op: opAdd, counter: counter, n: n} }
+func loop(n uint32, body ...stmt) stmt             { return stmt{op: opLoop, n: n, body: body} }
+func called(body ...stmt) stmt                     { return stmt{op: opCall, body: body} }
+func turn(level int, is cq.Compare, n uint32) stmt { return stmt{level: level, is: is, n: n} }
+func choose(c int, bs ...[]stmt) stmt              { return stmt{op: opSwitch, counter: c, bodies: bs} }
+func below(c int, n uint32) (s stmt)               { s.counter, s.is, s.n = c, cq.Less, n; return s }
+func when(c stmt, bodies ...[]stmt) stmt           { c.op, c.bodies = opIf, bodies; return c }
+func while(c stmt, body ...stmt) stmt              { c.op, c.body, c.limit = opWhile, body, 200; return c }
+
+// control records statements, and carries them out on the host.
+type control struct {
+	t        *rig.T
+	f        *rig.Mix
+	on       chip.Range      // workers of the mixers
+	first    chip.Core       // of the workers of the queue
+	counters *reprise.Buffer // a page each
+	values   []uint32        // of the counters
+	mixers   map[[2]uint32]*reprise.Executable
+	adders   map[[2]uint32]*reprise.Executable
+	runs     int      // of programs, on the host
+	turns    []uint32 // iterations of the loops that the host is in
+	callees  []*reprise.Trace
+}
+
+const controlCounters = 4
+
+func newControl(t *rig.T) *control {
+	t.Helper()
+	first := t.Queue.Workers().Start
+	c := &control{
+		t: t, f: t.Follow(), first: first, on: chip.Range{Start: first, End: chip.Core{X: first.X + 2, Y: first.Y + 2}},
+		counters: t.Buffer(allocator.DRAM, 64*controlCounters, 64),
+		values:   make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
+	}
+	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+	return c
+}
+
+// cond is the condition of a statement: another word of the counter's page for each value.
+func (c *control) cond(s *stmt) reprise.Cond {
+	if s.level != 0 {
+		return reprise.Cond{Iteration: s.level, Is: s.is, Value: s.n}
+	}
+	return reprise.Cond{Buffer: c.counters, Offset: 64*s.counter + int(s.n%16)*4, Is: s.is, Value: s.n}
+}
+
+func (c *control) mixer(s *stmt) *reprise.Executable {
+	key := [2]uint32{s.n, uint32(s.size)}
+	if c.mixers[key] == nil {
+		c.mixers[key] = c.t.Load(c.t.MixProgram(fmt.Sprintf("mix %d", s.n), c.on, c.f.Buffer, s.n, s.size))
+	}
+	return c.mixers[key]
+}
+
+// given are the arguments of a mixer that the device computes.
+func (c *control) given(s *stmt) []reprise.Arg {
+	at := 64*s.counter + int(s.n%16)*4
+	args := []reprise.Arg{
+		{Kernel: "mix", Common: true, From: c.counters, Offset: at},
+		{Kernel: "mix", Index: 1, Cores: []chip.Range{c.givenCore().Range()}, From: c.counters, Offset: at},
+	}
+	return args[:s.given]
+}
+
+// mix carries a mixer out on the host.
+func (c *control) mix(s *stmt) {
+	number := s.n
+	if s.given != givenNothing {
+		number = c.values[s.counter]
+	}
+	was := c.f.Words[c.t.WorkerIndex(c.givenCore())]
+	c.f.Run(number, c.on)
+	if s.given == givenBoth {
+		c.f.Words[c.t.WorkerIndex(c.givenCore())] = rig.Mixed(was, number, int(number))
+	}
+}
+
+func (c *control) adder(s *stmt) *reprise.Executable {
+	key := [2]uint32{uint32(s.counter), s.n}
+	if c.adders[key] == nil {
+		p := c.t.AddProgram("add", chip.Core{X: c.first.X + s.counter, Y: c.first.Y + 3}, c.counters, c.counters, s.n)
+		for i := range p.Kernels {
+			args := p.Kernels[i].Args
+			p.Kernels[i].Args = func(at chip.Core) []uint32 {
+				a := slices.Clone(args(at)) // of all pages
+				if i == 1 {
+					a[2] = 1
+				} else {
+					a[1], a[2] = uint32(s.counter), 1
+				}
+				return a
+			}
+		}
+		c.adders[key] = c.t.Load(p)
+	}
+	return c.adders[key]
+}
+
+// load loads the programs of statements, which a capture can't, and captures what they call.
+func (c *control) load(ss []stmt) {
+	for i := range ss {
+		s := &ss[i]
+		switch s.op {
+		case opMix:
+			c.mixer(s)
+		case opAdd:
+			c.adder(s)
+		}
+		c.load(s.body)
+		for _, b := range s.bodies {
+			c.load(b)
+		}
+		if s.op == opCall {
+			c.callees = append(c.callees, c.captured(s.body))
+			s.n = uint32(len(c.callees) - 1)
+		}
+	}
+}
+
+// record records statements.
+func (c *control) record(r *reprise.Recorder, ss []stmt) error {
+	for i := range ss {
+		s := &ss[i]
+		body := func() error { return c.record(r, s.body) }
+		var bodies []func() error
+		for _, b := range s.bodies {
+			bodies = append(bodies, func() error { return c.record(r, b) })
+		}
+		var err error
+		switch s.op {
+		case opMix:
+			err = r.Run(c.mixer(s), c.given(s)...)
+		case opAdd:
+			err = r.Run(c.adder(s))
+		case opLoop:
+			err = r.Loop(s.n, body)
+		case opWhile:
+			err = r.While(c.cond(s), s.limit, body)
+		case opIf:
+			err = r.If(c.cond(s), bodies[0], append(bodies, nil)[1])
+		case opSwitch:
+			err = r.Switch(c.counters, 64*s.counter, bodies...)
+		case opCall:
+			err = r.Call(c.callees[s.n])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compared is the word that the condition of a statement compares, on the host.
+func (c *control) compared(s *stmt) uint32 {
+	if s.level != 0 {
+		return c.turns[len(c.turns)-s.level]
+	}
+	return c.values[s.counter]
+}
+
+// looped carries the body of a loop out on the host, as long as it goes on.
+func (c *control) looped(s *stmt, goesOn func(turn uint32) bool) {
+	c.turns = append(c.turns, 0)
+	last := len(c.turns) - 1
+	for ; goesOn(c.turns[last]); c.turns[last]++ {
+		c.run(s.body)
+	}
+	c.turns = c.turns[:last]
+}
+
+// run carries statements out on the host.
+func (c *control) run(ss []stmt) {
+	for i := range ss {
+		s := &ss[i]
+		switch s.op {
+		case opMix:
+			c.runs++
+			c.mix(s)
+		case opAdd:
+			c.runs++
+			c.values[s.counter] += s.n
+		case opLoop:
+			c.looped(s, func(turn uint32) bool { return turn < s.n })
+		case opWhile:
+			c.looped(s, func(uint32) bool { return s.is.Holds(c.compared(s), s.n) })
+		case opIf:
+			if s.is.Holds(c.compared(s), s.n) {
+				c.run(s.bodies[0])
+			} else if len(s.bodies) > 1 {
+				c.run(s.bodies[1])
+			}
+		case opSwitch:
+			if v := c.compared(s); uint64(v) < uint64(len(s.bodies)) {
+				c.run(s.bodies[v])
+			}
+		case opCall:
+			around := c.turns // a trace doesn't see the loops of those that call it
+			c.turns = nil
+			c.run(s.body)
+			c.turns = around
+		}
+	}
+}
+
+// captured captures statements.
+func (c *control) captured(ss []stmt) *reprise.Trace {
+	c.t.Helper()
+	c.load(ss)
+	tr, err := c.t.Queue.Capture(c.t.Ctx, "control", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
+	c.t.OK(err)
+	c.t.Closing(tr.Release)
+	return tr
+}
+
+// check compares the device with the host.
+func (c *control) check(what string) {
+	c.t.Helper()
+	c.f.Check(what)
+	got := c.t.ReadAll(c.counters)
+	for i, want := range c.values {
+		if v := binary.LittleEndian.Uint32(got[64*i:]); v != want {
+			c.t.Errorf("%s: counter %d is %d, want %d", what, i, v, want)
+		}
+	}
+}
+
+// replays replays statements, with counters that start from 0.
+func replays(t *rig.T, n int, ss ...stmt) {
+	t.Helper()
+	c := newControl(t)
+	tr := c.captured(ss)
+	for i := range n {
+		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		clear(c.values)
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+		c.check(fmt.Sprintf("replay %d", i))
+	}
+}
+
+// controlForms are statements that are replayed twice.
+func controlForms() []rig.Case {
+	deep := func(n int, wrap func(...stmt) stmt) stmt {
+		s := mix(7)
+		for range n {
+			s = wrap(s)
+		}
+		return s
+	}
+	deepWhile := func() []stmt {
+		ss := []stmt{mix(1)}
+		for i := range controlCounters {
+			ss = []stmt{while(below(i, 2), append(slices.Clone(ss), count(i, 1))...)}
+		}
+		return ss
+	}
+	var eight []stmt
+	for i := range uint32(8) {
+		eight = append(eight, mix(i))
+	}
+	forms := []struct {
+		name, protects string
+		ss             []stmt
+	}{
+		{"loop of one", "a body that runs once is the straight line", []stmt{loop(1, mix(1))}},
+		{"loop of none", "a body that runs never changes nothing, and what is around it runs", []stmt{mix(1), loop(0, mix(2)), mix(3)}},
+		{"only a loop of none", "a trace may come down to nothing", []stmt{loop(0, mix(1))}},
+		{"loop of many", "iterations follow each other", []stmt{loop(100, mix(1))}},
+		{"loops one after another", "each loop begins anew", []stmt{loop(3, mix(1)), loop(4, mix(2)), loop(3, mix(1))}},
+		{"loop at the start and at the end", "a loop may be first and last", []stmt{loop(2, mix(1)), mix(2), loop(2, mix(3))}},
+		{"empty body", "iterations without programs end", []stmt{mix(1), loop(50), mix(2)}},
+		{"eight launches", "an iteration may use all launch messages", []stmt{loop(5, eight...)}},
+		{"nine launches", "an iteration may use launch messages again", []stmt{loop(5, append(slices.Clone(eight), mix(9))...)}},
+		{"seven before", "a loop may begin at any launch message", append(slices.Clone(eight[:7]), loop(4, mix(1), mix(2)), mix(5))},
+		{"nested twice", "an inner loop begins anew in each iteration", []stmt{loop(3, mix(1), loop(4, mix(2)), mix(3))}},
+		{"nested eight deep", "loops nest", []stmt{deep(8, func(s ...stmt) stmt { return loop(2, s...) })}},
+		{"nested as deep as possible", "the stack of loops has room for what is promised", []stmt{deep(cq.MaxLoops, func(s ...stmt) stmt { return loop(1, s...) })}},
+		{"inner loop of none", "an inner loop may run never", []stmt{loop(3, mix(1), loop(0, mix(2)), mix(3))}},
+		{"several inner loops", "inner loops are independent", []stmt{loop(3, loop(2, mix(1)), mix(2), loop(3, mix(3), mix(4)))}},
+		{"while", "a loop ends when its condition is false", []stmt{while(below(0, 5), count(0, 1), mix(1))}},
+		{"while that is false at once", "a condition is tested before the first iteration", []stmt{mix(1), while(below(0, 0), mix(2)), mix(3)}},
+		{"while in a loop", "a condition is tested anew", []stmt{loop(3, while(below(0, 9), count(0, 2), mix(1)), count(0, ^uint32(3)), mix(2))}},
+		{"loop in a while", "an iteration with a condition may have loops", []stmt{while(below(0, 3), loop(2, mix(1)), count(0, 1))}},
+		{"while in whiles", "conditions nest", deepWhile()},
+		{"if true", "what a condition holds for runs", []stmt{when(below(0, 1), []stmt{mix(1)}), mix(2)}},
+		{"if false", "what a condition doesn't hold for doesn't run", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}), mix(2)}},
+		{"otherwise", "the other branch runs", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(3), mix(4)}), mix(2)}},
+		{"if in if", "branches nest", []stmt{when(below(0, 1), []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(2)})}, []stmt{mix(3)}), mix(4)}},
+		{"if in a loop", "each iteration decides", []stmt{loop(6, when(below(0, 3), []stmt{mix(1)}, []stmt{mix(2), mix(3)}), count(0, 1))}},
+		{"loop in if", "a branch may have loops", []stmt{when(below(0, 1), []stmt{loop(3, mix(1))}, []stmt{loop(2, mix(2))}), mix(3)}},
+		{"every fourth iteration", "a condition knows which iteration it is", []stmt{loop(9, when(turn(1, cq.NoneSet, 3), []stmt{mix(1)}), mix(2))}},
+		{"first and last iteration", "an iteration may differ from the others", []stmt{loop(4, when(turn(1, cq.Equal, 0), []stmt{mix(1)}, []stmt{when(turn(1, cq.Equal, 3), []stmt{mix(3), mix(4)})}), mix(2))}},
+		{"iteration of an outer loop", "a condition knows the iterations of all loops around it", []stmt{loop(3, loop(2, loop(2, when(turn(3, cq.Greater, 0), []stmt{mix(1)}, []stmt{mix(2)}), when(turn(2, cq.Equal, 1), []stmt{mix(3)}))))}},
+		{"while by its iteration", "a loop may end by its own number", []stmt{loop(2, while(turn(1, cq.Less, 4), mix(1)), while(turn(2, cq.Equal, 7), mix(2)))}},
+		{"iterations in a callee", "a trace that is called has iterations of its own", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
+		{"empty branches", "a branch may have nothing", []stmt{when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, []stmt{mix(2)})}},
+		{"switch", "the branch of the word runs", []stmt{count(0, 2), choose(0, []stmt{mix(1)}, []stmt{mix(2)}, []stmt{mix(3)}), mix(4)}},
+		{"switch without a branch", "no branch runs for other words", []stmt{count(0, 7), choose(0, []stmt{mix(1)}, []stmt{mix(2)}), mix(4)}},
+		{"switch in a loop", "a state machine in memory", []stmt{loop(5, choose(0, []stmt{mix(1), count(0, 2)}, []stmt{mix(2), count(0, ^uint32(0))}, []stmt{mix(3), count(0, ^uint32(0))}))}},
+		{"argument that the device computes", "a program has the word that programs before it wrote", []stmt{count(0, 3), mixGiven(givenNumber, 0), count(0, 2), mixGiven(givenNumber, 0), mix(1)}},
+		{"argument that one core has", "cores have words of their own", []stmt{count(1, 3), mixGiven(givenBoth, 1), mix(1), mixGiven(givenBoth, 2)}},
+		{"computed arguments in a loop", "each iteration has the word of its time", []stmt{loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5))}},
+		{"computed arguments in branches", "a branch has the word that decided on it", []stmt{loop(4, choose(0, []stmt{mixGiven(givenNumber, 0), count(0, 1)}, []stmt{mixGiven(givenBoth, 0), count(0, 1)}, []stmt{mix(2)}))}},
+		{"computed arguments in a callee", "a trace that is called has the words of its time", []stmt{loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0))}},
+		{"computed arguments of large kernels", "kernels that stay on the workers are given words too", []stmt{loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1))}},
+		{"call", "a trace runs another one", []stmt{mix(1), called(mix(2), mix(3)), mix(4)}},
+		{"call in a loop", "a trace is called again and again", []stmt{loop(4, mix(1), called(mix(2), mix(3)))}},
+		{"call of a trace with loops", "what is called may have loops", []stmt{loop(2, called(loop(3, mix(1)), mix(2)), mix(3))}},
+		{"call in a branch", "a branch may call", []stmt{when(below(0, 1), []stmt{called(mix(1))}, []stmt{called(mix(2))}), mix(3)}},
+		{"calls in calls", "calls nest", []stmt{deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append([]stmt{mix(2)}, s...)...) })}},
+		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
+	}
+	var cs []rig.Case
+	for _, f := range forms {
+		cs = append(cs, rig.Case{Name: f.name, Protects: f.protects, Run: func(t *rig.T) { replays(t, 2, f.ss...) }})
+	}
+	return cs
+}
+
+// randomControl replays random statements that end after not too many runs.
+func randomControl(t *rig.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for round := 0; round < t.Size(4, 2); {
+		ss := randomStmts(rng, 3, 0)
+		c := &control{t: t, f: &rig.Mix{T: t, Words: make([]uint32, t.Grid().Size())}, values: make([]uint32, controlCounters)}
+		if c.run(ss); c.runs < 3 || c.runs > t.Size(120, 40) {
+			continue
+		}
+		round++
+		replays(t, 2, ss...)
+	}
+}
+
+// randomStmts makes statements with loops and branches of a depth in them, inside of so many loops.
+func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
+	var ss []stmt
+	for range 1 + rng.IntN(3) {
+		counter := rng.IntN(controlCounters)
+		kind := rng.IntN(9)
+		if depth == 0 {
+			kind = rng.IntN(3)
+		}
+		inner := func(more int) []stmt { return randomStmts(rng, depth-1, loops+more) }
+		switch kind {
+		case 0, 1:
+			ss = append(ss, stmt{op: opMix, n: rng.Uint32N(3), size: 4000 * rng.IntN(3), given: given(rng.IntN(3)), counter: counter})
+		case 2:
+			ss = append(ss, count(counter, rng.Uint32N(3)))
+		case 3, 4:
+			ss = append(ss, loop(rng.Uint32N(4), inner(1)...))
+		case 5:
+			ss = append(ss, while(below(counter, rng.Uint32N(6)), append(inner(1), count(counter, 1))...))
+		case 6:
+			c := stmt{counter: counter, is: cq.Equal + cq.Compare(rng.IntN(int(cq.NoneSet))), n: rng.Uint32N(4)}
+			if loops > 0 && rng.IntN(2) == 0 {
+				c.level = 1 + rng.IntN(loops)
+			}
+			ss = append(ss, when(c, inner(0), inner(0)))
+		case 7:
+			ss = append(ss, choose(counter, inner(0), inner(0)))
+		case 8:
+			ss = append(ss, called(inner(-loops)...))
+		}
+	}
+	return ss
+}
+
+// comparison tests one around the values at which it changes.
+func comparison(t *rig.T, is cq.Compare) {
+	c := newControl(t)
+	const value = 0x80000001
+	ss := []stmt{when(stmt{is: is, n: value}, []stmt{mix(1)}, []stmt{mix(2)})}
+	tr := c.captured(ss)
+	page := make([]byte, 64)
+	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
+		for i := 0; i < len(page); i += 4 {
+			binary.LittleEndian.PutUint32(page[i:], v)
+		}
+		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, page))
+		c.values[0] = v
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
+	}
+}
+
+func wordsAnywhere(t *rig.T) {
+	f := t.Follow()
+	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 3, 0))
+	for _, b := range []*reprise.Buffer{
+		t.Buffer(allocator.DRAM, 32*64, 64), t.Buffer(allocator.DRAM, 5*2048, 2048), t.Buffer(allocator.L1, 12*48, 48),
+		t.Buffer(allocator.DRAM, 40*32, 32),
+	} {
+		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
+			data := rig.Pattern(uint32(off), b.Size())
+			word := binary.LittleEndian.Uint32(data[off:])
+			t.OK(t.Queue.Write(t.Ctx, b, 0, data))
+			tr, err := t.Queue.Capture(t.Ctx, "word", func(_ context.Context, r *reprise.Recorder) error {
+				return errors.Join(
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, func() error { return r.Run(x) }, nil),
+					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, func() error { return r.Run(x) }, nil),
+				)
+			})
+			t.OK(err)
+			t.OK(tr.Replay(t.Ctx))
+			f.Run(3, on)
+			f.Check(fmt.Sprintf("word %d of a buffer of %v", off, b.Kind()))
+			t.OK(tr.Release(t.Ctx))
+		}
+	}
+}
+
+func longBodies(t *rig.T) {
+	var long []stmt
+	for i := range uint32(t.Size(700, 250)) {
+		long = append(long, mix(i%5))
+	}
+	replays(t, 2, mix(1), loop(3, long...), mix(2), loop(2, append(slices.Clone(long[:40]), loop(3, long[:100]...))...))
+}
+
+func kernelsWithoutRoom(t *rig.T) {
+	var large []stmt
+	for i := range uint32(6) {
+		large = append(large, stmt{op: opMix, n: i, size: 16000})
+	}
+	replays(t, 2, loop(3, append(slices.Clone(large), loop(2, large[0], large[1]), mix(9))...), mix(8))
+}
+
+func iterationsAsParameter(t *rig.T) {
+	c := newControl(t)
+	c.load([]stmt{mix(1), mix(2)})
+	one, two := mix(1), mix(2)
+	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Loop(2, func() error {
+			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
+		}), r.Param("outer"))
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
+		t.OK(errors.Join(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx)))
+		c.run([]stmt{loop(n[0], one, loop(n[1], two))})
+	}
+	c.check("after all replays")
+}
+
+func parametersInLoops(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Loop(3, func() error {
+			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
+		})
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
+		t.OK(errors.Join(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.Ctx)))
+		for range 3 {
+			f.Run(v[0], t.Grid())
+			f.Run(v[1], t.Grid())
+			f.Run(v[0], t.Grid())
+		}
+	}
+	f.Check("after all replays")
+}
+
+func calleeParameters(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	inner, err := t.Queue.Capture(t.Ctx, "inner", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
+	})
+	t.OK(err)
+	t.Closing(inner.Release)
+	outer, err := t.Queue.Capture(t.Ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
+	})
+	t.OK(err)
+	t.Closing(outer.Release)
+	for _, v := range []uint32{5, 6, 7} {
+		t.OK(errors.Join(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx)))
+		for _, n := range []uint32{v, v, 5, v} {
+			f.Run(n, t.Grid())
+		}
+	}
+	f.Check("after all replays")
+}
+
+func calleeReleased(t *rig.T) {
+	c := newControl(t)
+	inner := []stmt{loop(3, mix(1)), mix(2)}
+	ss := []stmt{called(inner...), mix(3), called(inner...)}
+	tr := c.captured(ss)
+	for _, callee := range c.callees {
+		t.OK(callee.Release(t.Ctx))
+	}
+	for _, x := range c.mixers {
+		t.OK(x.Release(t.Ctx))
+	}
+	taken := t.Buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
+	t.OK(t.Queue.Write(t.Ctx, taken, 0, make([]byte, taken.Size())))
+	for range 2 {
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+	}
+	c.check("after the callees were released")
+	if err := c.callees[0].Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replay of a released callee: %v, want ErrReleased", err)
+	}
+}
+
+func hostWrites(t *rig.T) {
+	c := newControl(t)
+	ss := []stmt{while(below(1, 9), count(1, 1), mix(1)), when(below(2, 5), []stmt{mix(2)}, []stmt{mix(3)})}
+	tr := c.captured(ss)
+	for i := range uint32(6) {
+		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
+			page := make([]byte, 64)
+			for at := 0; at < len(page); at += 4 {
+				binary.LittleEndian.PutUint32(page[at:], v)
+			}
+			c.values[k] = v
+			t.OK(t.Queue.Write(t.Ctx, c.counters, 64*k, page))
+		}
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+	}
+	c.check("after all replays")
+}
+
+func runsBetween(t *rig.T) {
+	c := newControl(t)
+	ss := []stmt{loop(3, mix(1), mix(2)), mix(1)}
+	tr := c.captured(ss)
+	straight := c.captured([]stmt{mix(2), mix(1)})
+	one := mix(1)
+	for i := range t.Size(12, 4) {
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+		for range i % 4 {
+			t.OK(t.Queue.Run(t.Ctx, c.mixer(&one)))
+			c.run([]stmt{one})
+		}
+		t.OK(straight.Replay(t.Ctx))
+		c.run([]stmt{mix(2), mix(1)})
+	}
+	c.check("after all replays")
+}
+
+// aborted brings the host to where a replay was aborted: iterations are whole.
+func (c *control) aborted(counter int) {
+	c.t.Helper()
+	got := c.t.ReadAll(c.counters)
+	c.values[counter] = binary.LittleEndian.Uint32(got[64*counter:])
+}
+
+func abortReplay(t *rig.T) {
+	c := newControl(t)
+	endless := c.captured([]stmt{count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)})
+	ss := []stmt{mix(1), loop(3, mix(2)), count(1, 5)}
+	after := c.captured(ss)
+	for i := range uint32(3) {
+		t.OK(endless.Replay(t.Ctx))
+		t.Ended(1)
+		t.OK(after.Replay(t.Ctx))
+		c.run(ss)
+		c.values[1]++
+		c.aborted(0)
+		if v := c.values[0]; v%2 != 0 {
+			t.Errorf("%d programs ran: an iteration was cut in two", v)
+		}
+		c.check(fmt.Sprintf("abort %d", i))
+	}
+	t.Ended(0)
+}
+
+func abortSeveral(t *rig.T) {
+	c := newControl(t)
+	endless := c.captured([]stmt{loop(rig.ManyTimes, loop(2, count(0, 1)))})
+	ss := []stmt{loop(40, mix(1))}
+	after := c.captured(ss)
+	t.OK(errors.Join(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx)))
+	t.Ended(3)
+	t.OK(after.Replay(t.Ctx))
+	c.run(ss)
+	c.aborted(0)
+	c.check("after the abort")
+}
+
+func abortCallee(t *rig.T) {
+	c := newControl(t)
+	endless := c.captured([]stmt{count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))})
+	for range 2 {
+		t.OK(endless.Replay(t.Ctx))
+		t.Ended(1)
+		c.values[1]++
+		c.aborted(0)
+	}
+	c.check("after the aborts")
+}
+
+func abortStraight(t *rig.T) {
+	c := newControl(t)
+	ss := []stmt{mix(1), mix(2), when(below(0, 1), []stmt{mix(3)})}
+	tr := c.captured(ss)
+	t.OK(errors.Join(tr.Replay(t.Ctx), tr.Replay(t.Ctx)))
+	t.Ended(0)
+	c.run(ss)
+	c.run(ss)
+	c.check("after an abort that ends nothing")
+}
+
+func controlMemory(t *rig.T) {
+	before := t.Allocated()
+	c := newControl(t)
+	ss := []stmt{loop(3, mix(1), called(mix(2), while(below(0, 4), count(0, 1)))), mix(3)}
+	c.load(ss)
+	held := t.Allocated()
+	for range 3 {
+		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
+		t.OK(err)
+		t.OK(tr.Replay(t.Ctx))
+		c.run(ss)
+		t.OK(tr.Release(t.Ctx))
+	}
+	if now := t.Allocated(); now != held {
+		t.Errorf("after three traces %+v are allocated, before them %+v", now, held)
+	}
+	c.check("after all replays")
+	if before == held {
+		t.Errorf("nothing was allocated: %+v", held)
+	}
+}
+
+func controlRefusals(t *rig.T) {
+	if t.Config.Firmware.Queues != "" {
+		t.Skip("tt-metal's command-queue firmware has no control flow, which is refused before anything else")
+	}
+	c := newControl(t)
+	one := mix(1)
+	x := c.mixer(&one)
+	run := func(r *reprise.Recorder) func() error { return func() error { return r.Run(x) } }
+	cond := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 3}
+	var deep func(r *reprise.Recorder, n int) error
+	deep = func(r *reprise.Recorder, n int) error {
+		if n == 0 {
+			return r.Run(x)
+		}
+		return r.Loop(1, func() error { return deep(r, n-1) })
+	}
+	before := t.Allocated()
+	for name, tc := range map[string]struct {
+		record func(r *reprise.Recorder) error
+		says   string
+	}{
+		"no body":          {func(r *reprise.Recorder) error { return r.Loop(2, nil) }, "no function"},
+		"too deep":         {func(r *reprise.Recorder) error { return deep(r, cq.MaxLoops+1) }, "deep"},
+		"no limit":         {func(r *reprise.Recorder) error { return r.While(cond, 0, run(r)) }, "limit is 0"},
+		"no buffer":        {func(r *reprise.Recorder) error { return r.If(reprise.Cond{Is: cq.Equal}, run(r), nil) }, "nil"},
+		"outside":          {func(r *reprise.Recorder) error { return r.Switch(c.counters, c.counters.Size(), run(r)) }, "offset"},
+		"call of none":     {func(r *reprise.Recorder) error { return r.Call(nil) }, "nil"},
+		"an error ignored": {func(r *reprise.Recorder) error { return r.Loop(2, func() error { _ = r.Run(nil); return nil }) }, "run program"},
+	} {
+		tr, err := t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
+		if tr != nil || err == nil {
+			t.Errorf("%s: it was recorded", name)
+			continue
+		}
+		t.Says(err, tc.says)
+	}
+	if now := t.Allocated(); now != before {
+		t.Errorf("after the refusals %+v are allocated, before them %+v", now, before)
+	}
+	replays(t, 1, loop(2, mix(1)))
+}
+
+func loopLimit(t *rig.T) {
+	t = t.Short()
+	c := newControl(t)
+	ss := []stmt{loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: []stmt{count(0, 1)}})}
+	tr := c.captured(ss)
+	t.OK(tr.Replay(t.Ctx))
+	c.run(ss)
+	c.check("within the limit")
+	zero := ss[0].body[1]
+	zero.body = []stmt{mix(5)} // which never makes the condition false
+	endless := c.captured([]stmt{loop(3, zero)})
+	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, 64)))
+	c.values[0] = 0
+	t.OK(endless.Replay(t.Ctx))
+	var hang *dispatch.HangError
+	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
+		t.Fatalf("a loop beyond its limit: %v, want a hang", err)
+	}
+	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
+	t.OK(t.Dev.Recover(t.Ctx))
+	t.OK(t.Queue.Write(t.Ctx, c.f.Buffer, 0, make([]byte, c.f.Buffer.Size())))
+	clear(c.f.Words)
+	t.OK(tr.Replay(t.Ctx))
+	c.run(ss)
+	c.check("after the recovery")
+}
+
+func recoverInLoop(t *rig.T) {
+	t = t.Short()
+	c := newControl(t)
+	word := t.PerWorker(16)
+	spin := t.Load(t.Spin(word, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	one, more := mix(1), count(0, 1)
+	x := c.mixer(&one)
+	c.load([]stmt{more})
+	tr, err := t.Queue.Capture(t.Ctx, "spins", func(_ context.Context, r *reprise.Recorder) error {
+		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
+		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
+		return r.Loop(3, func() error {
+			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
+		})
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	t.OK(tr.Replay(t.Ctx))
+	var hang *dispatch.HangError
+	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
+		t.Fatalf("a program that spins in a loop: %v, want a hang", err)
+	}
+	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2", `waiting for program "spin"`)
+	t.OK(t.Dev.Recover(t.Ctx))
+	data := rig.Pattern(1, word.Size())
+	for i := 0; i < len(data); i += 16 {
+		binary.LittleEndian.PutUint32(data[i:], 0x12345678) // lets it end
+	}
+	t.OK(t.Queue.Write(t.Ctx, word, 0, data))
+	t.OK(t.Queue.Write(t.Ctx, c.f.Buffer, 0, make([]byte, c.f.Buffer.Size())))
+	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+	t.OK(tr.Replay(t.Ctx))
+	c.run([]stmt{loop(3, one, while(below(0, 1), more))})
+	c.check("after the recovery")
+}
+
+func stockControl(t *rig.T) {
+	t = t.Full(t.Device.Open(), reprise.WithStockWireFormat())
+	replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), []stmt{mix(4)}, []stmt{mix(5)})),
+		called(loop(2, mix(6))))
+}
+
+func controlAllocates(t *rig.T) {
+	c := newControl(t)
+	tr := c.captured([]stmt{loop(2, mix(1), called(mix(2)))})
+	t.OK(errors.Join(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)))
+	n := t.Allocations(20, func() { t.OK(tr.Replay(t.Ctx)) })
+	// A simulator's connection and the checks of a strict emulator allocate.
+	if !t.Device.Slow() && n != 0 {
+		t.Errorf("a replay allocates %v times", n)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+}

@@ -1,0 +1,508 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/machines"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// controlMeshCases test control flow in traces over several chips.
+func controlMeshCases() []rig.Case {
+	cs := []rig.Case{
+		{Name: "mesh: iterations by each chip's word", Protects: "each chip of a mesh has its own number of iterations", Run: machines.OnMesh(meshIterations)},
+		{Name: "mesh: iterations as a parameter", Protects: "a parameter may be the number of iterations of all chips, or of one", Run: machines.OnMesh(meshIterationsParam)},
+		{Name: "mesh: branches by each chip's word", Protects: "chips of a mesh take different branches of one If and one Switch", Run: machines.OnMesh(meshBranches)},
+		{Name: "mesh: one decision for all", Protects: "a word that a collective of the body writes on all chips ends the loop on all of them", Run: machines.OnMesh(meshOneDecision)},
+		{Name: "mesh: collectives in loops", Protects: "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", Run: machines.OnMesh(meshLoopedCollectives)},
+		{Name: "mesh: random control flow on each chip", Protects: "one trace may have other control flow on each chip", Run: machines.OnMesh(meshRandomControl)},
+		{Name: "mesh: calls", Protects: "each chip runs its own part of the trace that is called, which may be released first", Run: machines.OnMesh(meshCalls)},
+		{Name: "mesh: computed arguments", Protects: "each chip computes the arguments of its own programs, in each iteration", Run: machines.OnMesh(meshComputedArgs)},
+		{Name: "mesh: saved and loaded", Protects: "a file of a mesh's trace has the control flow of all chips", Run: machines.OnMesh(meshSavedControl)},
+		{Name: "mesh: replays on some chips", Protects: "a trace with control flow is replayed on some chips of a mesh", Run: machines.OnMesh(meshControlPart)},
+		{Name: "mesh: abort on one chip", Protects: "an abort on one chip ends its replays, and the other chips go on", Run: machines.OnMesh(meshAbort)},
+		{Name: "mesh: limit on one chip", Needs: rig.NeedSimulator, Protects: "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", Run: machines.OnOwnMesh(meshLimit)},
+	}
+	for i := range cs {
+		cs[i].Level = rig.LevelMesh
+	}
+	return cs
+}
+
+// decides is a buffer of words that count up from another number on each chip.
+func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
+	t.Helper()
+	for _, c := range t.Mesh.Chips() {
+		t.Put(c, b, first(t.Ordinal(c)))
+	}
+}
+
+// word is the condition of a buffer's word on each chip.
+func word(b *mesh.Buffer, off int, is cq.Compare, v uint32) func(*mesh.Chip) reprise.Cond {
+	return func(c *mesh.Chip) reprise.Cond {
+		return reprise.Cond{Buffer: b.On(c), Offset: off, Is: is, Value: v}
+	}
+}
+
+// running records a program.
+func running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
+	return func() error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func captured(t *machines.T, record func(r *mesh.Recorder) error) *reprise.Trace {
+	t.Helper()
+	tr, err := t.Queue.Capture(t.Ctx, "control", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+	t.OK(err)
+	t.Later(tr.Release)
+	return tr
+}
+
+// adds loads a program that adds to a buffer, on a worker of its own.
+func adds(t *machines.T, b *mesh.Buffer, x int, n uint32) *mesh.Executable {
+	t.Helper()
+	return t.Loaded(t.AdderAt(chip.Core{X: x, Y: 1}, b, b, machines.Add(n)))
+}
+
+// counts are a buffer that decides and one that tells how often programs ran.
+func counts(t *machines.T) (n, ran *mesh.Buffer) {
+	t.Helper()
+	return t.Pages("n"), t.Pages("ran")
+}
+
+// are checks what buffers have on each chip: words that count up from a number.
+func are(t *machines.T, what string, b *mesh.Buffer, first func(i uint32) uint32) {
+	t.Helper()
+	for _, c := range t.Mesh.Chips() {
+		t.Is(what, c, b, machines.Counting(b.Size(), first(t.Ordinal(c))))
+	}
+}
+
+func meshIterations(t *machines.T) {
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	last := n.Size() - 4
+	const end = 12
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return errors.Join(
+			r.While(word(n, last, cq.Less, uint32(last/4)+end), 40, running(r, one, ten)),
+			r.Loop(3, running(r, ten)),
+		)
+	})
+	for _, from := range []func(i uint32) uint32{
+		func(i uint32) uint32 { return i }, func(i uint32) uint32 { return 5 * i % 14 }, func(i uint32) uint32 { return 12 - min(i, 12) },
+	} {
+		decides(t, n, from)
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		for range 3 { // the second and the third have no iterations of the first loop
+			t.OK(tr.Replay(t.Ctx))
+		}
+		are(t, "n", n, func(i uint32) uint32 { return max(from(i), end) })
+		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
+	}
+}
+
+func meshIterationsParam(t *machines.T) {
+	_, ran := counts(t)
+	one := adds(t, ran, 1, 1)
+	own := func(i uint32) string { return fmt.Sprint("chip ", i) }
+	tr := captured(t, func(r *mesh.Recorder) error {
+		errs := []error{r.Loop(2, running(r, one))}
+		for _, c := range t.Mesh.Chips() {
+			on := r.On(c)
+			errs = append(errs, on.Param("all"), on.Loop(t.Ordinal(c), func() error { return on.Run(one.On(c)) }), on.Param(own(t.Ordinal(c))))
+		}
+		return errors.Join(errs...)
+	})
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	var total, more uint32
+	for _, all := range []uint32{2, 0, 7} {
+		t.OK(tr.Set("all", all))
+		t.OK(tr.Replay(t.Ctx))
+		total += all
+	}
+	are(t, "as recorded", ran, func(i uint32) uint32 { return total + 3*i })
+	for _, c := range t.Mesh.Chips() {
+		i := t.Ordinal(c)
+		t.OK(tr.Set(own(i), 3*i+1))
+	}
+	t.OK(tr.Replay(t.Ctx))
+	more = 7
+	are(t, "as set", ran, func(i uint32) uint32 { return total + more + 6*i + 1 })
+}
+
+func meshBranches(t *machines.T) {
+	n, ran := counts(t)
+	one, ten, thousand := adds(t, ran, 0, 1), adds(t, ran, 1, 10), adds(t, ran, 2, 1000)
+	step := adds(t, n, 3, 1)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return errors.Join(
+			r.Switch(n, 0, running(r, ten), func() error { return r.Loop(3, running(r, ten, one)) }, func() error {
+				return r.If(word(n, 4, cq.Equal, 3), running(r, thousand), nil)
+			}),
+			r.If(word(n, 0, cq.AnySet, 1), running(r, one), running(r, thousand, one)),
+			r.Run(step),
+		)
+	})
+	does := func(v uint32) uint32 {
+		return []uint32{10, 33, 1000, 0}[min(v, 3)] + []uint32{1001, 1}[v%2]
+	}
+	for _, from := range []func(i uint32) uint32{func(i uint32) uint32 { return i % 5 }, func(i uint32) uint32 { return (i + 1) % 2 }} {
+		decides(t, n, from)
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		const replays = 4
+		for range replays {
+			t.OK(tr.Replay(t.Ctx))
+		}
+		are(t, "branches", ran, func(i uint32) (sum uint32) {
+			for k := range uint32(replays) {
+				sum += does(from(i) + k)
+			}
+			return sum
+		})
+	}
+}
+
+func meshOneDecision(t *machines.T) {
+	b := t.Linked()
+	own, ran := counts(t)
+	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
+	t.OK(err)
+	t.Later(sum.Release)
+	// Each chip adds its own number to its part of the sum; the sum, which all chips have, decides.
+	grow := t.Loaded(t.AdderAt(chip.Core{X: 0, Y: 1}, own, own, func(c *mesh.Chip) uint32 { return t.Ordinal(c) + 1 }))
+	move := t.Loaded(t.AdderAt(chip.Core{X: 1, Y: 1}, own, b, machines.Add(0)))
+	one := adds(t, ran, 3, 1)
+	chips := uint32(t.Mesh.Size())
+	each := chips * (chips + 1) / 2
+	enough := 5*each + 1
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return r.While(word(b, 0, cq.Less, enough), 20, func() error {
+			return errors.Join(
+				running(r, grow, move, sum, one)(),
+				r.If(word(b, 0, cq.Greater, 3*each), running(r, one), nil), // which all chips decide alike
+			)
+		})
+	})
+	for range 2 {
+		decides(t, own, func(uint32) uint32 { return 0 })
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		decides(t, b, func(uint32) uint32 { return 0 })
+		t.OK(tr.Replay(t.Ctx))
+		t.OK(tr.Replay(t.Ctx)) // has no iterations
+		const turns = 6        // the sixth sum is the first that is enough
+		for _, c := range t.Mesh.Chips() {
+			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
+			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
+			want := make([]byte, 0, b.Size())
+			for i := range uint32(b.Size() / 4) {
+				want = binary.LittleEndian.AppendUint32(want, turns*each+chips*i)
+			}
+			t.Is("sum", c, b, want)
+		}
+	}
+}
+
+func meshLoopedCollectives(t *machines.T) {
+	b := t.Linked()
+	n, ran := counts(t)
+	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
+	t.OK(err)
+	t.Later(sum.Release)
+	from, err := t.Links.Broadcast(t.Ctx, b, t.Links.Line()[0])
+	t.OK(err)
+	t.Later(from.Release)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return r.Loop(3, func() error {
+			return errors.Join(
+				r.Run(from),
+				r.While(word(n, 0, cq.Less, 6), 20, running(r, one, ten)), // of its own on each chip
+				r.Loop(2, running(r, sum, t.Links.Barrier())),
+			)
+		})
+	})
+	for range 2 {
+		decides(t, n, func(i uint32) uint32 { return i % 6 })
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		decides(t, b, func(i uint32) uint32 { return i })
+		first := binary.LittleEndian.AppendUint32(nil, t.Ordinal(t.Links.Line()[0]))
+		t.OK(tr.Replay(t.Ctx))
+		are(t, "n", n, func(uint32) uint32 { return 6 })
+		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
+		times := uint32(1)
+		for range 6 {
+			times *= uint32(t.Mesh.Size())
+		}
+		want := make([]byte, 0, b.Size())
+		for i := range uint32(b.Size() / 4) {
+			want = binary.LittleEndian.AppendUint32(want, times*(binary.LittleEndian.Uint32(first)+i))
+		}
+		for _, c := range t.Mesh.Chips() {
+			t.Is("sum", c, b, want)
+		}
+	}
+}
+
+// onChip is what a case works with on one chip of the mesh.
+func onChip(t *machines.T, c *mesh.Chip) *rig.T {
+	u := *t.T
+	u.UseDevice(c.Device)
+	u.Queue = t.Queue.On(c)
+	return &u
+}
+
+func meshRandomControl(t *machines.T) {
+	rng := rand.New(rand.NewPCG(19, 3))
+	var cs []*control
+	var parts [][]stmt
+	for _, c := range t.Mesh.Chips() {
+		u := onChip(t, c)
+		for {
+			ss := randomStmts(rng, 3, 0)
+			m := &control{t: u, f: &rig.Mix{T: u, Words: make([]uint32, u.Grid().Size())}, values: make([]uint32, controlCounters)}
+			if m.run(ss); m.runs >= 3 && m.runs <= t.Size(120, 40) {
+				parts = append(parts, ss)
+				break
+			}
+		}
+		cs = append(cs, newControl(u))
+		cs[len(cs)-1].load(parts[len(parts)-1])
+	}
+	tr := captured(t, func(r *mesh.Recorder) error {
+		for i, c := range t.Mesh.Chips() {
+			if err := cs[i].record(r.On(c), parts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for k := range 3 {
+		for _, c := range cs {
+			c.reset(uint32(k % 2))
+		}
+		t.OK(tr.Replay(t.Ctx))
+		for i, c := range cs {
+			c.run(parts[i])
+			c.check(fmt.Sprintf("chip %d, replay %d", i, k))
+		}
+	}
+	t.OK(tr.Release(t.Ctx)) // before what it calls
+}
+
+func meshComputedArgs(t *machines.T) {
+	n, ran := counts(t)
+	one, given := adds(t, n, 0, 1), adds(t, ran, 1, 0)
+	const off = 64 + 8
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 9), 20, func() error {
+			errs := []error{r.Run(one)}
+			for _, c := range t.Mesh.Chips() {
+				errs = append(errs, r.On(c).Run(given.On(c), reprise.Arg{Kernel: "add", Index: 3, From: n.On(c), Offset: off}))
+			}
+			return errors.Join(errs...)
+		})
+	})
+	from := func(i uint32) uint32 { return 3 * i % 10 }
+	for range 2 {
+		decides(t, n, from)
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		t.OK(tr.Replay(t.Ctx))
+		are(t, "sum of what was given", ran, func(i uint32) (sum uint32) {
+			for v := from(i); v < 9; v++ {
+				sum += v + 1 + off/4
+			}
+			return sum
+		})
+	}
+}
+
+func meshCalls(t *machines.T) {
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	capture := func(record func(r *mesh.Recorder) error) (*reprise.Trace, error) {
+		return t.Queue.Capture(t.Ctx, "calls", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+	}
+	called, err := capture(func(r *mesh.Recorder) error {
+		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)), r.Run(ten))
+	})
+	t.OK(err)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return errors.Join(r.Run(ten), r.Loop(3, func() error { return r.Call(called) }))
+	})
+	first := t.Mesh.Chips()[0]
+	only, err := t.Queue.On(first).Capture(t.Ctx, "one chip",
+		func(_ context.Context, r *reprise.Recorder) error { return r.Run(ten.On(first)) })
+	t.OK(err)
+	if t.Mesh.Size() > 1 {
+		_, err = capture(func(r *mesh.Recorder) error { return r.Call(only) })
+		t.Says(err, `call trace "one chip"`, "no part on queue")
+	}
+	t.OK(errors.Join(called.Release(t.Ctx), only.Release(t.Ctx)))
+	from := func(i uint32) uint32 { return 2 * i % 8 }
+	for range 2 {
+		decides(t, n, from)
+		decides(t, ran, func(uint32) uint32 { return 0 })
+		t.OK(tr.Replay(t.Ctx))
+		are(t, "n", n, func(i uint32) uint32 { return 7 })
+		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
+	}
+}
+
+func meshSavedControl(t *machines.T) {
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return errors.Join(
+			r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)),
+			r.Switch(n, 4, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing,
+				func() error { return r.Loop(2, running(r, ten)) }),
+		)
+	})
+	from := func(i uint32) uint32 { return 2 * i % 7 }
+	decides(t, n, from)
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	before := tr.Buffers()
+	t.OK(errors.Join(tr.Release(t.Ctx), one.Release(t.Ctx), ten.Release(t.Ctx), n.Release(), ran.Release()))
+	loaded, err := t.Mesh.LoadTrace(t.Ctx, &file)
+	t.OK(err)
+	t.Later(loaded.Release)
+	after := loaded.Buffers()
+	if len(after) != len(before) {
+		t.Fatalf("the file has %d buffers, the trace had %d", len(after), len(before))
+	}
+	t.OK(loaded.Replay(t.Ctx))
+	for k, b := range before {
+		for _, c := range t.Mesh.Chips() {
+			i := t.Ordinal(c)
+			want := uint32(7)
+			switch b {
+			case n.On(c):
+			case ran.On(c):
+				want = 10 * (7 - from(i) + 2)
+			default:
+				continue
+			}
+			got := make([]byte, after[k].Size())
+			t.OK(t.Queue.On(c).Read(t.Ctx, after[k], 0, got))
+			t.Same(fmt.Sprintf("buffer %q of chip %v", after[k].Name(), c.Coord), machines.Counting(len(got), want), got)
+		}
+	}
+}
+
+// nothing is a body that records nothing.
+func nothing() error { return nil }
+
+func meshControlPart(t *machines.T) {
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 5), 20, running(r, one, ten))
+	})
+	decides(t, n, func(uint32) uint32 { return 0 })
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	chips := t.Mesh.Chips()
+	for k := range chips {
+		last := chips[len(chips)-1-k]
+		t.OK(t.On(tr, mesh.Range{Start: last.Coord, End: last.Coord}).Replay(t.Ctx))
+		for i, c := range chips {
+			v := uint32(0)
+			if i >= len(chips)-1-k {
+				v = 5
+			}
+			t.Is("n", c, n, machines.Counting(n.Size(), v))
+			t.Is("runs", c, ran, machines.Counting(ran.Size(), 10*v))
+		}
+	}
+}
+
+func meshAbort(t *machines.T) {
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	endless := captured(t, func(r *mesh.Recorder) error {
+		return errors.Join(r.Loop(rig.ManyTimes, running(r, one, one)), r.Run(one))
+	})
+	after := captured(t, func(r *mesh.Recorder) error { return r.Loop(4, running(r, ten)) })
+	decides(t, n, func(uint32) uint32 { return 0 })
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	ended := func(c *mesh.Chip, want int) {
+		t.Helper()
+		got, err := t.Queue.On(c).Abort(t.Ctx)
+		t.OK(err)
+		if got != want {
+			t.Errorf("chip %v: Abort has ended %d replays, want %d", c.Coord, got, want)
+		}
+	}
+	for round := range uint32(2) {
+		t.OK(endless.Replay(t.Ctx))
+		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
+			ended(c, 1)
+			ended(c, 0)
+			t.OK(t.On(after, mesh.Range{Start: c.Coord, End: c.Coord}).Replay(t.Ctx))
+			t.Is("after the abort", c, ran, machines.Counting(ran.Size(), 40*(round+1)))
+			got := make([]byte, n.On(c).Size())
+			t.OK(t.Queue.On(c).Read(t.Ctx, n.On(c), 0, got))
+			v := binary.LittleEndian.Uint32(got)
+			if v%2 != 0 {
+				t.Errorf("chip %v: %d programs ran: an iteration was cut in two", c.Coord, v)
+			}
+			t.Is("programs", c, n, machines.Counting(n.Size(), v))
+		}
+	}
+}
+
+func meshLimit(t *machines.T) {
+	m := t.GivesUp(2*time.Second, 10*time.Second)
+	n, ran := counts(t)
+	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	tr := captured(t, func(r *mesh.Recorder) error {
+		return r.While(word(n, 0, cq.Less, 8), 8, running(r, one, ten))
+	})
+	stuck := m.Chips()[m.Size()-1]
+	stop := captured(t, func(r *mesh.Recorder) error {
+		return r.While(func(c *mesh.Chip) reprise.Cond {
+			if c == stuck {
+				return reprise.Cond{Buffer: n.On(c), Is: cq.GreaterEqual, Value: 0} // which any word is
+			}
+			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
+		}, 5, running(r, one, ten))
+	})
+	decides(t, n, func(uint32) uint32 { return 0 })
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	t.OK(stop.Replay(t.Ctx))
+	err := t.Queue.Wait(t.Ctx)
+	var e *mesh.Error
+	var h *dispatch.HangError
+	if !errors.As(err, &e) || len(e.Failed()) != 1 || e.Failed()[0].Name != stuck.Name || !errors.As(err, &h) {
+		t.Fatalf("chip %s runs away: %v", stuck.Name, err)
+	}
+	t.Says(errors.New(h.Detail()), "loop 0 of the trace", "iteration 5 of at most 5", `the last program was program "add"`)
+	for _, c := range m.Chips()[:m.Size()-1] {
+		t.Is("another chip", c, n, machines.Counting(n.Size(), 3))
+	}
+	t.OK(stuck.Device.Recover(t.Ctx))
+	decides(t, n, func(i uint32) uint32 { return i % 8 })
+	decides(t, ran, func(uint32) uint32 { return 0 })
+	t.OK(tr.Replay(t.Ctx))
+	are(t, "n after the recovery", n, func(uint32) uint32 { return 8 })
+	are(t, "runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
+}

@@ -1,0 +1,189 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// controlSpanCases test traces over two queues of a device, each of which decides for itself.
+func controlSpanCases() []rig.Case {
+	cs := []rig.Case{
+		{Name: "trace over two queues", Protects: "parts of a trace on two queues have each their own number of iterations", Run: controlSpan},
+		{Name: "trace over two queues: random control flow", Protects: "each queue of a trace runs what its part says, whatever the other one does", Run: randomControlSpan},
+		{Name: "trace over two queues: saved and loaded", Protects: "a file of a trace over two queues has the control flow of both", Run: savedControlSpan},
+		{Name: "trace over two queues: iterations as a parameter", Protects: "a parameter may be the number of iterations on both queues", Run: controlSpanParam},
+		{Name: "trace over two queues: one part aborted", Protects: "an abort ends the part of one queue, and the other's goes on", Run: abortSpan},
+	}
+	for i := range cs {
+		cs[i].Level = rig.LevelSplit
+	}
+	return cs
+}
+
+// spanned is a trace over two queues, with the statements of each part.
+type spanned struct {
+	cs    [2]*control
+	parts [2][]stmt
+	trace *reprise.Trace
+}
+
+// spanning captures statements for each of the queues as one trace.
+func spanning(t *rig.T, parts ...[]stmt) *spanned {
+	t.Helper()
+	s := &spanned{parts: [2][]stmt(parts)}
+	for i, q := range t.Both() {
+		u := *t
+		u.Queue = q
+		s.cs[i] = newControl(&u)
+		s.cs[i].load(s.parts[i])
+	}
+	var err error
+	s.trace, err = t.Queue.Capture(t.Ctx, "spanning", func(_ context.Context, r *reprise.Recorder) error {
+		for i, q := range t.Both() {
+			if err := s.cs[i].record(r.On(q), s.parts[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, t.Both()[1])
+	t.OK(err)
+	t.Closing(s.trace.Release)
+	return s
+}
+
+// reset sets the counters to a value.
+func (c *control) reset(v uint32) {
+	c.t.Helper()
+	page := make([]byte, c.counters.Size())
+	for i := 0; i < len(page); i += 4 {
+		page[i], page[i+1], page[i+2], page[i+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+	c.t.OK(c.t.Queue.Write(c.t.Ctx, c.counters, 0, page))
+	for i := range c.values {
+		c.values[i] = v
+	}
+}
+
+// replays replays the trace, without waiting in between, and with other counters on the two queues.
+func (s *spanned) replays(n int) {
+	t := s.cs[0].t
+	t.Helper()
+	for k, c := range s.cs {
+		c.reset(uint32(k))
+	}
+	for range n {
+		t.OK(s.trace.Replay(t.Ctx))
+		for k, c := range s.cs {
+			c.run(s.parts[k])
+		}
+	}
+	for k, c := range s.cs {
+		c.check(fmt.Sprintf("queue %d after %d replays", k, n))
+	}
+}
+
+// unlikeParts are parts with different numbers of iterations, all kinds of control flow, and arguments that the device computes.
+func unlikeParts() [2][]stmt {
+	return [2][]stmt{
+		{mix(1), loop(7, mix(2), loop(2, mix(3))), while(below(0, 9), count(0, 2), mixGiven(givenBoth, 0)), called(loop(2, mix(4)))},
+		{loop(2, mix(5)), while(below(0, 30), count(0, 1), when(below(0, 20), []stmt{mix(6)}, []stmt{mixGiven(givenNumber, 0)})), choose(1, nil, []stmt{mix(7)}, []stmt{mix(8)}), count(1, 1)},
+	}
+}
+
+func controlSpan(t *rig.T) {
+	parts := unlikeParts()
+	s := spanning(t, parts[:]...)
+	for _, n := range []int{1, 4, t.Size(20, 3)} {
+		s.replays(n)
+	}
+}
+
+func randomControlSpan(t *rig.T) {
+	rng := rand.New(rand.NewPCG(19, 2))
+	for round := 0; round < t.Size(6, 2); {
+		parts := [2][]stmt{randomStmts(rng, 3, 0), randomStmts(rng, 3, 0)}
+		ok := true
+		for i := range parts {
+			c := &control{t: t, f: &rig.Mix{T: t, Words: make([]uint32, t.Grid().Size())}, values: make([]uint32, controlCounters)}
+			c.run(parts[i])
+			ok = ok && c.runs >= 3 && c.runs <= t.Size(120, 40)
+		}
+		if ok {
+			round++
+			spanning(t, parts[:]...).replays(2)
+		}
+	}
+}
+
+func savedControlSpan(t *rig.T) {
+	parts := unlikeParts()
+	s := spanning(t, parts[:]...)
+	var file bytes.Buffer
+	t.OK(s.trace.Save(t.Ctx, &file, reprise.WithData()))
+	before := s.trace.Buffers()
+	t.OK(s.trace.Release(t.Ctx))
+	for _, c := range s.cs {
+		c.release()
+	}
+	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)
+	t.OK(err)
+	t.Closing(loaded.Release)
+	after := loaded.Buffers()
+	if len(after) != len(before) {
+		t.Fatalf("the file has %d buffers, the trace had %d", len(after), len(before))
+	}
+	s.trace = loaded
+	for k, c := range s.cs {
+		c.counters, c.f.Buffer = after[slices.Index(before, c.counters)], after[slices.Index(before, c.f.Buffer)]
+		c.check(fmt.Sprintf("queue %d before any replay", k))
+	}
+	s.replays(3)
+	t.OK(loaded.Debug().Verify(t.Ctx))
+}
+
+func controlSpanParam(t *rig.T) {
+	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
+	tr, err := t.Queue.Capture(t.Ctx, "spanning", func(_ context.Context, r *reprise.Recorder) error {
+		var errs []error
+		for i, q := range t.Both() {
+			on := r.On(q)
+			errs = append(errs, on.Loop(uint32(i), func() error { return s.cs[i].record(on, s.parts[i]) }), on.Param("both"))
+			errs = append(errs, on.Loop(1, func() error { return s.cs[i].record(on, s.parts[i]) }), on.Param(fmt.Sprint("queue ", i)))
+		}
+		return errors.Join(errs...)
+	}, t.Both()[1])
+	t.OK(err)
+	t.Closing(tr.Release)
+	for _, n := range [][3]uint32{{2, 1, 4}, {0, 0, 9}, {5, 3, 0}, {0, 0, 0}, {1, 20, 1}} {
+		t.OK(errors.Join(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx)))
+		for i, c := range s.cs {
+			c.run([]stmt{loop(n[0]+n[1+i], s.parts[i]...)})
+		}
+	}
+	for i, c := range s.cs {
+		c.check(fmt.Sprintf("queue %d after all replays", i))
+	}
+}
+
+func abortSpan(t *rig.T) {
+	s := spanning(t, []stmt{loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(1, 1)}, []stmt{loop(5, mix(1)), count(2, 3)})
+	for i := range t.Size(4, 2) {
+		t.OK(s.trace.Replay(t.Ctx))
+		t.OK(t.Both()[1].Wait(t.Ctx))
+		s.cs[1].run(s.parts[1])
+		s.cs[1].check(fmt.Sprintf("queue 1 while queue 0 is in its loop, replay %d", i))
+		t.Ended(1)
+		s.cs[0].aborted(0)
+		if v := s.cs[0].values[0]; v%2 != 0 {
+			t.Errorf("%d programs ran: an iteration was cut in two", v)
+		}
+		s.cs[0].check(fmt.Sprintf("queue 0 after abort %d", i))
+	}
+}

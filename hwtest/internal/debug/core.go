@@ -1,0 +1,274 @@
+package debug
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/internal/debug/core"
+	"github.com/reprise-tt/reprise/internal/debug/live"
+)
+
+func coreCases() []rig.Case {
+	var cs []rig.Case
+	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
+		cs = append(cs, rig.Case{Name: fmt.Sprintf("debug interface of %v", p), Level: rig.LevelKMD,
+			Protects: "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on",
+			Run:      func(t *rig.T) { debugInterface(t, p) }})
+	}
+	for _, p := range rig.Processors() {
+		cs = append(cs, rig.Case{Name: fmt.Sprintf("stack of a stuck %v", p), Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it",
+			Run:      func(t *rig.T) { stuckStack(t, p) }})
+	}
+	return append(cs, []rig.Case{
+		{Name: "debug interface of a core in reset", Level: rig.LevelKMD, Protects: "a processor in reset is refused as such, and a report says it", Run: debugInReset},
+		{Name: "no debug interface of NCRISC", Level: rig.LevelKMD, Protects: "NCRISC is refused, and its pc is known without a pause", Run: debugNCRISC},
+		{Name: "stacks of many cores", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "a report of a hang on all cores has the stacks of some, says so, and the device recovers", Run: stuckEverywhere},
+	}...)
+}
+
+// tile returns a tile to debug. It skips the case where there is no debug interface.
+func tile(t *rig.T) *core.Tile {
+	t.Helper()
+	tile, err := core.Open(t.KMD, t.Virtual(t.Grid().Start))
+	if errors.Is(err, core.ErrUnsupported) {
+		t.Skip(err)
+	}
+	t.OK(err)
+	return tile
+}
+
+// counted is where a processor counts, in L1.
+const counted = 0x20000
+
+// counting lets a processor of a tile count, in a0 and in L1, from where it starts. It is held in reset again with the case.
+func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
+	t.Helper()
+	at = t.Params.ResetPC[p]
+	if uint64(at) >= uint64(t.Params.L1Size) {
+		t.Skip(p.String() + " doesn't start in L1")
+	}
+	var code []byte
+	for _, w := range []uint32{
+		0x00000513, // li a0, 0
+		0x000205B7, // lui a1, 0x20
+		0x00150513, // addi a0, a0, 1
+		0x00A5A023, // sw a0, 0(a1)
+		0xFF9FF06F, // j .-8
+	} {
+		code = binary.LittleEndian.AppendUint32(code, w)
+	}
+	xy := tile.XY()
+	startsAt(t, tile, p, at)
+	t.OK(t.KMD.Write(xy, uint64(at), code))
+	t.OK(t.KMD.Write32(xy, counted, 0))
+	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^p.ResetBit()))
+	t.Cleanup(func() {
+		if err := t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll); err != nil {
+			t.Error(err)
+		}
+	})
+	counts(t, tile, 0)
+	return at
+}
+
+// startsAt has BRISC say where another processor starts when it leaves reset: what ran before on a card may have said something else,
+// and on Wormhole the host can't reach these registers.
+func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
+	t.Helper()
+	if p == chip.BRISC {
+		return // it has one place
+	}
+	override, bit := t.Params.NCRISCResetPCOverride, uint32(1)
+	if p >= chip.TRISC0 {
+		override, bit = t.Params.TRISCResetPCOverride, 1<<(p-chip.TRISC0)
+	}
+	const a0, a1 = 10, 11
+	lui := func(rd, v uint32) uint32 { return v&^0xFFF | rd<<7 | 0x37 }
+	sw := func(rs2, off, rs1 uint32) uint32 {
+		return off>>5&0x7F<<25 | rs2<<20 | rs1<<15 | 2<<12 | off&0x1F<<7 | 0x23
+	}
+	store := func(addr uint32) []uint32 { // of a0
+		return []uint32{lui(a1, addr+0x800), sw(a0, addr&0xFFF, a1)}
+	}
+	code := []uint32{lui(a0, at)}
+	code = append(code, store(t.Params.ResetPCRegister[p])...)
+	code = append(code, bit<<20|a0<<7|0x13) // li a0, bit
+	code = append(code, store(override)...)
+	code = append(code, store(counted)...)
+	code = append(code, 0x0000006F) // j .
+	var b []byte
+	for _, w := range code {
+		b = binary.LittleEndian.AppendUint32(b, w)
+	}
+	xy := tile.XY()
+	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[chip.BRISC]), b))
+	t.OK(t.KMD.Write32(xy, counted, 0))
+	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll&^chip.BRISC.ResetBit()))
+	counts(t, tile, 0)
+	t.OK(t.KMD.Write32(xy, uint64(t.Params.SoftReset), t.Params.ResetAll))
+}
+
+// counts waits until the processor has counted on.
+func counts(t *rig.T, tile *core.Tile, from uint32) {
+	t.Helper()
+	for v := from; v == from; {
+		var err error
+		v, err = t.KMD.Read32(tile.XY(), counted)
+		t.OK(err)
+		t.OK(t.Ctx.Err())
+	}
+}
+
+func debugInterface(t *rig.T, p chip.Processor) {
+	tile := tile(t)
+	at := counting(t, tile, p)
+	c, err := tile.Core(p)
+	t.OK(err)
+	if _, err := c.Registers(); !errors.Is(err, core.ErrRunning) {
+		t.Errorf("registers of a running processor: %v", err)
+	}
+	t.OK(c.Pause(t.Ctx))
+	before, err := t.KMD.Read32(tile.XY(), counted)
+	t.OK(err)
+	t.OK(c.SetRegister(10, 1000))
+	t.OK(c.SetRegister(core.PC, at+8))
+	t.OK(c.Step(t.Ctx))
+	t.OK(c.Step(t.Ctx))
+	regs, err := c.Registers()
+	t.OK(err)
+	v, err := t.KMD.Read32(tile.XY(), counted)
+	t.OK(err)
+	if before == 0 || regs[10] != 1001 || regs[11] != counted || regs[core.PC] != at+16 || v != 1001 {
+		t.Errorf("after two steps: a0 %d, a1 %#x, pc %#x, L1 has %d; it was %d", regs[10], regs[11], regs[core.PC], v, before)
+	}
+	start, _ := c.LocalRAM()
+	var got [4]byte
+	t.OK(c.Write(start+16, []byte{1, 2, 3, 4}))
+	t.OK(c.Read(start+16, got[:]))
+	if got != [4]byte{1, 2, 3, 4} {
+		t.Errorf("local RAM has % x", got)
+	}
+	slot, err := c.Watch(core.StoreTo, counted)
+	t.OK(err)
+	t.OK(c.Resume())
+	s := core.Status{}
+	for !s.Paused {
+		s, err = c.Status()
+		t.OK(err)
+		t.OK(t.Ctx.Err())
+	}
+	if !s.Watch || s.Hits != 1<<slot {
+		t.Errorf("after a store that is watched: %+v", s)
+	}
+	v, err = t.KMD.Read32(tile.XY(), counted)
+	t.OK(err)
+	t.OK(c.Detach())
+	counts(t, tile, v)
+}
+
+func debugInReset(t *rig.T) {
+	tile := tile(t)
+	c, err := tile.Core(chip.TRISC1)
+	t.OK(err)
+	if err := c.Pause(t.Ctx); !errors.Is(err, core.ErrInReset) {
+		t.Errorf("pause: %v", err)
+	}
+	all, err := live.Take(t.Ctx, t.KMD, []live.Place{{XY: tile.XY(), Processor: chip.TRISC1}, {XY: tile.XY(), Processor: chip.NCRISC}},
+		t.Patience())
+	t.OK(err)
+	for _, s := range all {
+		if s.Note != "in reset" || s.Registers != nil || s.Err != nil {
+			t.Errorf("%v: %+v", s.Processor, s)
+		}
+	}
+}
+
+func debugNCRISC(t *rig.T) {
+	tile := tile(t)
+	c, err := tile.Core(chip.NCRISC)
+	t.OK(err)
+	if err := c.Pause(t.Ctx); !errors.Is(err, core.ErrUnsupported) {
+		t.Errorf("pause: %v", err)
+	}
+	at := counting(t, tile, chip.NCRISC)
+	if pc, err := c.Sample(); pc < at || pc > at+32 || err != nil {
+		t.Errorf("pc is %#x, %v: want one from %#x on", pc, err, at)
+	}
+}
+
+// hung runs a program that doesn't end, and returns the report of the hang.
+func hung(t *rig.T, p *reprise.Program) *dispatch.HangError {
+	t.Helper()
+	x, err := t.Dev.Load(t.Ctx, p)
+	t.OK(err)
+	t.OK(t.Queue.Run(t.Ctx, x))
+	var hang *dispatch.HangError
+	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	return hang
+}
+
+// stuckStack is also about a file without debug information: the kernels that come with Reprise have symbols alone.
+func stuckStack(t *rig.T, p chip.Processor) {
+	u := t.Short()
+	at := chip.Core{X: 2, Y: 3}
+	h := hung(u, u.Spin(u.PerWorker(16), p, at))
+	if strings.Contains(h.Dump.StacksNote, "no debug interface") {
+		if len(h.Dump.Stacks) != 0 || !strings.Contains(h.Detail(), h.Dump.StacksNote) {
+			t.Errorf("%d stacks, and the report:\n%s", len(h.Dump.Stacks), h.Detail())
+		}
+		t.Skip("call stacks: " + h.Dump.StacksNote)
+	}
+	i := slices.IndexFunc(h.Dump.Stacks, func(s live.Snapshot) bool { return s.Core == at && s.Processor == p })
+	if i < 0 {
+		t.Fatalf("no stack of %v: %+v", p, h.Dump.Stacks)
+	}
+	s := h.Dump.Stacks[i]
+	if s.Err != nil || len(s.Frames) == 0 || s.Frames[0].Function != "kernel_main" || s.Frames[0].File != "" ||
+		s.Frames[0].Module != "spin/spin" {
+		t.Errorf("stack of %v: %+v", p, s)
+	}
+	firmware := func() bool {
+		last := s.Frames[len(s.Frames)-1]
+		return len(s.Frames) > 1 && strings.Contains(last.Module, "firmware") && (!t.Config.Firmware.Own() || last.Function == "firmware_main" &&
+			last.Line > 0)
+	}
+	if known := s.Registers != nil; known != (p != chip.NCRISC) || known && !firmware() {
+		t.Errorf("stack of %v: %d registers, %v", p, len(s.Registers), s.Frames)
+	}
+	u.OK(u.Dev.Recover(u.Ctx))
+}
+
+func stuckEverywhere(t *rig.T) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	p := u.Spin(b, chip.BRISC, chip.Core{})
+	p.Kernels[0].Cores = []chip.Range{u.Grid()}
+	h := hung(u, p)
+	if h.Dump.Stacks == nil {
+		t.Skip("call stacks: " + h.Dump.StacksNote)
+	}
+	workers := 0
+	for _, s := range h.Dump.Stacks {
+		if u.Grid().Contains(s.Core) {
+			workers++
+		}
+	}
+	if want := fmt.Sprintf("those of 32 of %d busy workers", u.Grid().Size()); h.Dump.StacksNote != want || workers != 32 {
+		t.Errorf("%d stacks of workers, %q, want %q", workers, h.Dump.StacksNote, want)
+	}
+	if strings.Count(h.Detail(), "#0 kernel_main") != 1 {
+		t.Errorf("32 stacks that are alike are shown more often than once:\n%s", h.Detail())
+	}
+	u.OK(u.Dev.Recover(u.Ctx))
+	ran(u, printing(u, "print", 1, 0, u.Grid(), chip.BRISC))
+}

@@ -1,0 +1,248 @@
+package debug
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels/print"
+)
+
+func printCases() []rig.Case {
+	var cs []rig.Case
+	for _, p := range rig.Processors() {
+		cs = append(cs,
+			rig.Case{Name: fmt.Sprintf("prints of %v", p), Protects: "what a kernel prints arrives, in order, with where and when",
+				Run: func(t *rig.T) { prints(t, p) }},
+			rig.Case{Name: fmt.Sprintf("DPRINT of %v", p), Protects: "a stream of C++ prints as the macro of C does",
+				Run: func(t *rig.T) { dprints(t, p) }},
+		)
+	}
+	return append(cs, []rig.Case{
+		{Name: "prints of many cores", Protects: "lines of each core are in the order of their device time, and none is missing", Run: printsEverywhere},
+		{Name: "more lines than a ring holds", Protects: "a kernel with a full ring waits for the host, and no line is lost", Run: printsMany},
+		{Name: "nobody listens to prints", Protects: "a kernel never waits for a host that isn't there, and the newest lines are left", Run: printsUnheard},
+		{Name: "host gone", Protects: "a kernel waits only so long for a host that stopped reading", Run: printsDeserted},
+		{Name: "prints in a trace", Protects: "each replay prints, also of a trace that was loaded from its file", Run: printsInTrace},
+		{Name: "prints before a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "the report of a hang has what was printed, Recover loses no line, and prints work after it", Run: printsInHang},
+	}...)
+}
+
+// printer is a listener and what it has heard.
+type printer struct {
+	*print.Listener
+	got []print.Record
+}
+
+// listen collects what kernels print, and stops with the case.
+func listen(t *rig.T, o print.Options) *printer {
+	t.Helper()
+	p := &printer{}
+	var err error
+	p.Listener, err = print.Listen(t.Dev.Debug(), func(r print.Record) { p.got = append(p.got, r) }, o)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("the workers run tt-metal's base firmware, with which kernels don't print")
+	}
+	t.OK(err)
+	t.Closing(func(context.Context) error { return p.Close() })
+	return p
+}
+
+// printing is a program whose kernels print n lines each.
+func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...chip.Processor) *reprise.Program {
+	t.Helper()
+	p := &reprise.Program{Name: "prints"}
+	for _, on := range ps {
+		p.Kernels = append(p.Kernels, reprise.Kernel{
+			Name: on.String(), Image: t.Own(image), Processor: on, Cores: []chip.Range{cores},
+			Args: func(chip.Core) []uint32 { return []uint32{n, stop} },
+		})
+	}
+	return p
+}
+
+// wantLines are those of kernel print.c.
+func wantLines(n uint32) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf("line %d of %d", i, n))
+	}
+	return append(out, "end:  1.50 -5000000000")
+}
+
+func sameLines(t *rig.T, what string, want []string, got []print.Record) {
+	t.Helper()
+	for i := range max(len(want), len(got)) {
+		switch {
+		case i >= len(got):
+			t.Fatalf("%s: %d lines, want %d: the next is %q", what, len(got), len(want), want[i])
+		case i >= len(want) || got[i].Text != want[i]:
+			t.Fatalf("%s: line %d of %d is %v, want %q", what, i, len(want), got[i], append(want, "no more")[min(i, len(want))])
+		}
+	}
+}
+
+func prints(t *rig.T, on chip.Processor) {
+	l := listen(t, print.Options{})
+	at := t.Grid().End
+	ran(t, printing(t, "print", 3, 0, at.Range(), on))
+	t.OK(l.Drain())
+	sameLines(t, "prints", wantLines(3), l.got)
+	last := uint64(0)
+	for _, r := range l.got {
+		if r.Core != at || r.Processor != on || r.Program != "prints" || r.Kernel != on.String() || r.Time <= last || r.File == "" ||
+			r.Line == 0 {
+			t.Errorf("%+v after %d", r, last)
+		}
+		last = r.Time
+	}
+	if l.got[3].Level != slog.LevelWarn || l.got[0].Level != slog.LevelInfo {
+		t.Errorf("levels %v and %v", l.got[0].Level, l.got[3].Level)
+	}
+}
+
+func dprints(t *rig.T, on chip.Processor) {
+	l := listen(t, print.Options{})
+	ran(t, printing(t, "dprint", 12, 0, t.Grid().Start.Range(), on))
+	t.OK(l.Drain())
+	var want []string
+	for i := range 12 {
+		want = append(want, fmt.Sprintf("line %d of c, half of it 1.5  -2", i))
+	}
+	sameLines(t, "DPRINT", want, l.got)
+}
+
+func printsEverywhere(t *rig.T) {
+	l := listen(t, print.Options{})
+	cores := t.Grid()
+	cores.End = chip.Core{X: min(cores.End.X, 2), Y: min(cores.End.Y, 1)}
+	ran(t, printing(t, "print", 20, 0, cores, rig.Processors()...))
+	t.OK(l.Drain())
+	last := map[chip.Core]uint64{}
+	by := map[chip.Core]map[chip.Processor][]print.Record{}
+	for _, r := range l.got {
+		if r.Time < last[r.Core] {
+			t.Fatalf("%v at %d after one at %d", r, r.Time, last[r.Core])
+		}
+		last[r.Core] = r.Time
+		if by[r.Core] == nil {
+			by[r.Core] = map[chip.Processor][]print.Record{}
+		}
+		by[r.Core][r.Processor] = append(by[r.Core][r.Processor], r)
+	}
+	for c := range cores.Cores() {
+		for _, p := range rig.Processors() {
+			sameLines(t, fmt.Sprintf("%v %v", c, p), wantLines(20), by[c][p])
+		}
+	}
+}
+
+func printsMany(t *rig.T) {
+	l := listen(t, print.Options{})
+	n := uint32(t.Size(400, 150))
+	ran(t, printing(t, "print", n, 0, t.Grid().Start.Range(), chip.BRISC))
+	t.OK(l.Drain())
+	sameLines(t, "prints", wantLines(n), l.got)
+}
+
+func printsUnheard(t *rig.T) {
+	t.OK(listen(t, print.Options{}).Close()) // takes what others left
+	const n = 200
+	ran(t, printing(t, "print", n, 0, t.Grid().Start.Range(), chip.TRISC1))
+	l := listen(t, print.Options{})
+	t.OK(l.Drain())
+	if len(l.got) < 10 || l.got[0].Lost == 0 || int(l.got[0].Lost)+len(l.got)-1 != n+1 || l.got[len(l.got)-1].Text != wantLines(n)[n] {
+		t.Fatalf("%d records of %d lines: %v", len(l.got), n+1, l.got)
+	}
+}
+
+func printsDeserted(t *rig.T) {
+	back := make(chan struct{})
+	var lines, lost uint32
+	first := true
+	l, err := print.Listen(t.Dev.Debug(), func(r print.Record) {
+		if first {
+			first = false
+			<-back
+		}
+		if lost += r.Lost; r.Lost == 0 {
+			lines++
+		}
+	}, print.Options{Patience: 50_000})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("the workers run tt-metal's base firmware, with which kernels don't print")
+	}
+	t.OK(err)
+	const n = 300
+	err = t.Dev.Queue(0).Run(t.Ctx, t.Load(printing(t, "print", n, 0, t.Grid().Start.Range(), chip.NCRISC)))
+	if err == nil {
+		err = t.Dev.Queue(0).Wait(t.Ctx)
+	}
+	close(back)
+	t.OK(errors.Join(err, l.Close()))
+	if lines+lost != n+1 || lost == 0 {
+		t.Fatalf("%d lines and %d lost ones of %d", lines, lost, n+1)
+	}
+}
+
+func printsInTrace(t *rig.T) {
+	x := t.Load(printing(t, "print", 2, 0, t.Grid().Start.Range(), chip.BRISC, chip.TRISC2))
+	tr, err := t.Dev.Queue(0).Capture(t.Ctx, "prints", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.OK(err)
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file))
+	replay := func(what string, tr *reprise.Trace) {
+		t.Helper()
+		l := listen(t, print.Options{})
+		for range 2 {
+			t.OK(tr.Replay(t.Ctx))
+		}
+		t.OK(t.Dev.Queue(0).Wait(t.Ctx))
+		t.OK(l.Close())
+		by := map[chip.Processor][]print.Record{}
+		for _, r := range l.got {
+			by[r.Processor] = append(by[r.Processor], r)
+		}
+		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC2} {
+			sameLines(t, fmt.Sprintf("%s, %v", what, p), append(wantLines(2), wantLines(2)...), by[p])
+		}
+		t.OK(tr.Release(t.Ctx))
+	}
+	replay("captured", tr)
+	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)
+	t.OK(err)
+	replay("loaded", loaded)
+}
+
+func printsInHang(t *rig.T) {
+	t = t.Short()
+	l := listen(t, print.Options{})
+	err := t.Dev.Queue(0).Run(t.Ctx, t.Load(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)))
+	t.OK(err)
+	err = t.Dev.Queue(0).Wait(t.Ctx)
+	var h *dispatch.HangError
+	if !errors.As(err, &h) {
+		t.Fatalf("a kernel that doesn't end: %v", err)
+	}
+	left := h.Dump.Prints
+	sameLines(t, "report", wantLines(4)[:4], left[max(0, len(left)-4):])
+	t.OK(t.Dev.Recover(t.Ctx))
+	sameLines(t, "listener", wantLines(4)[:4], l.got)
+	l.got = nil
+	ran(t, printing(t, "print", 1, 0, t.Grid().Start.Range(), chip.NCRISC))
+	t.OK(l.Drain())
+	sameLines(t, "after the recovery", wantLines(1), l.got)
+}
+
+// ran runs a program and waits for it.
+func ran(t *rig.T, p *reprise.Program) {
+	t.Helper()
+	t.OK(t.Dev.Queue(0).Run(t.Ctx, t.Load(p)))
+	t.OK(t.Dev.Queue(0).Wait(t.Ctx))
+}

@@ -1,0 +1,383 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func faultCases() []rig.Case {
+	var cs []rig.Case
+	for _, p := range rig.Processors() {
+		cs = append(cs, rig.Case{Name: fmt.Sprintf("kernel hangs on %v", p), Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "a kernel that never ends is a *HangError that names its core, processor and what it waits for",
+			Run:      func(t *rig.T) { hungKernel(t, p) }})
+	}
+	for _, c := range brokenCommands() {
+		cs = append(cs, rig.Case{Name: "bad command: " + c.name, Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
+			Run: func(t *rig.T) {
+				badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
+			}})
+	}
+	for name, addr := range map[string]uint32{"far beyond L1": 0x7FFF0000, "unmapped registers": 0xFF000000, "misaligned": 0x40001} {
+		cs = append(cs, rig.Case{Name: "kernel touches " + name, Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "when the device stops and knows why, that is the cause of the error",
+			Run:      func(t *rig.T) { wildKernel(t, addr) }})
+	}
+	return append(cs, []rig.Case{
+		{Name: "cancelled while waiting", Protects: "a wait ends with its context and the queue stays usable", Run: cancelledWait},
+		{Name: "deadline while waiting", Protects: "a wait ends with its context's deadline", Run: deadlineWait},
+		{Name: "cancelled before sending", Protects: "a wait for room in a full queue ends with its context", Run: cancelledSend},
+		{Name: "close with work in flight", Protects: "closing a device whose queue is full of work ends, and the next open works", Run: closeBusy},
+		{Name: "close while a kernel hangs", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "closing a hanging device ends, and the next open works", Run: closeHung},
+		{Name: "close until a deadline", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "Close cuts off work when its context ends, says so, and the next open works", Run: closeInTime},
+		{Name: "misuse of raw commands", Protects: "commands of an impossible length are refused before they are sent", Run: rawMisuse},
+		{Name: "after a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "a queue that hung says so to everything that follows", Run: afterHang},
+		{Name: "process is killed", Protects: "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", Run: killedProcess},
+		{Name: "foreign things", Protects: "buffers and programs of one device aren't used with another", Run: foreignThings},
+	}...)
+}
+
+func hungKernel(t *rig.T, p chip.Processor) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	at := chip.Core{X: 2, Y: 3}
+	x, err := u.Dev.Load(u.Ctx, u.Spin(b, p, at))
+	t.OK(err)
+	t.OK(u.Queue.Run(u.Ctx, x))
+	err = u.Queue.Wait(u.Ctx)
+	var hang *dispatch.HangError
+	if !errors.As(err, &hang) || !errors.Is(err, reprise.ErrTimeout) {
+		t.Fatalf("error %v, want a *HangError after no progress", err)
+	}
+	found := false
+	for _, c := range hang.Cores {
+		if c.Kind != "worker" {
+			continue
+		}
+		if c.Busy() != (c.Core == at) {
+			t.Errorf("%v", c)
+		}
+		if c.Core == at {
+			found = true
+			if s := c.Processors[p]; s.Waypoint != "SEMW" || s.Detail != b.Addr() {
+				t.Errorf("%v is at %s(%#x), want SEMW(%#x)", p, s.Waypoint, s.Detail, b.Addr())
+			}
+		}
+	}
+	if !found || !strings.Contains(hang.Detail(), at.String()) {
+		t.Errorf("the report doesn't speak of core %v:\n%s", at, hang.Detail())
+	}
+	_ = u.Dev.Close(t.Context())
+	t.WorksAgain()
+}
+
+func wildKernel(t *rig.T, addr uint32) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	x, err := u.Dev.Load(u.Ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
+		Name: "touch", Image: u.Own("touch"), Processor: chip.BRISC, Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()},
+		Args: func(chip.Core) []uint32 { return []uint32{addr, b.Addr()} },
+	}}})
+	t.OK(err)
+	t.OK(u.Queue.Run(u.Ctx, x))
+	err = u.Queue.Wait(u.Ctx)
+	var hang *dispatch.HangError
+	card := t.Device.Kind == target.Silicon
+	switch {
+	case card && err == nil: // as a real one may
+		t.Log("the card went on")
+	case !errors.As(err, &hang):
+		t.Fatalf("error %v, want a *HangError", err)
+	case hang.Cause == nil, !card && errors.Is(err, reprise.ErrTimeout):
+		t.Errorf("the cause is %v, although the device knows why it stopped", hang.Cause)
+	default:
+		t.Logf("cause: %v", hang.Cause)
+	}
+	if t.Device.One() {
+		t.OK(u.Dev.Recover(u.Ctx)) // others don't open a card that has stopped
+		f := u.Follow()
+		u.RunAndWait(u.Load(u.MixProgram("recovered", u.Grid(), f.Buffer, 4, 0)))
+		f.Run(4, u.Grid())
+		f.Check("after the device was recovered")
+	}
+	_ = u.Dev.Close(t.Context())
+	t.WorksAgain()
+}
+
+// raw is a command of 16 bytes that no builder makes.
+func raw(first ...byte) []byte { return append(first, make([]byte, 16-len(first))...) }
+
+// brokenCommand is a command that stops the prefetcher or the dispatcher at a waypoint.
+type brokenCommand struct {
+	name, waypoint    string
+	onDispatch, stall bool
+	commands          func(*rig.T, *cq.Builder)
+}
+
+func brokenCommands() []brokenCommand {
+	return []brokenCommand{
+		{"dispatcher id 0", "BADC", true, false, opaque(raw(0))},
+		{"dispatcher id 18, of a newer revision", "BADC", true, false, opaque(raw(18))},
+		{"dispatcher id 255", "BADC", true, false, opaque(raw(255))},
+		{"36 runs in a WRITE_PACKED_LARGE", "BADL", true, false, opaque(append(raw(6, 1, 36, 0, 16), make([]byte, 36*12+48)...))},
+		{"no destination in a WRITE_PACKED", "BADL", true, false, opaque(raw(5, 0, 0, 0, 0, 0, 16))},
+		{"write offset 4", "BADL", true, false, opaque(append(raw(1, 0, 4), make([]byte, 16)...))},
+		{"five write offsets", "BADL", true, false, opaque(append(raw(12, 5), make([]byte, 32)...))},
+		{"65 words of go signal table", "BADL", true, false, opaque(append(raw(17, 0, 0, 0, 65), make([]byte, 65*4)...))},
+		{"notification of sub-device 8", "BADL", true, false, opaque(raw(15, 0, 0, 1))},
+		{"prefetcher id 0", "BADC", false, false, bare(0)},
+		{"prefetcher id 15, of a newer revision", "BADC", false, false, bare(15)},
+		{"prefetcher id 200", "BADC", false, false, bare(200)},
+		{"EXEC_BUF without the stall bit", "BADS", false, false, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1}) }},
+		{"stall bit without EXEC_BUF", "BADS", false, true, func(_ *rig.T, b *cq.Builder) { b.Wait(cq.Master, cq.Wait{}) }},
+		{"EXEC_BUF_END outside of a trace", "BADS", false, false, func(_ *rig.T, b *cq.Builder) { b.ExecBufEnd() }},
+		{"EXEC_BUF with pages of 32 bytes", "BADL", false, true, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 5, Pages: 1}) }},
+		{"EXEC_BUF without pages", "BADL", false, true, func(_ *rig.T, b *cq.Builder) { b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12}) }},
+		{"commands after an EXEC_BUF", "BADS", false, true, func(_ *rig.T, b *cq.Builder) {
+			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+			b.Wait(cq.Master, cq.Wait{})
+		}},
+		{"trace without an end", "BADT", false, true, func(t *rig.T, b *cq.Builder) {
+			cmds := t.Commands(func(b *cq.Builder) {
+				for range 4096 / t.Layout().PCIeAlign() {
+					b.Wait(cq.Master, cq.Wait{})
+				}
+			})
+			t.PokePages(true, 1<<20, 4096, 0, cmds)
+			b.ExecBuf(cq.ExecBuf{Base: 1 << 20, LogPageSize: 12, Pages: 1})
+		}},
+		{"cache overflow", "BADL", false, false, func(_ *rig.T, b *cq.Builder) {
+			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Base: 1 << 20, Length: 1<<20 + 64})
+		}},
+		{"payload longer than the commands", "BADL", false, false, func(_ *rig.T, b *cq.Builder) {
+			at := b.Wait(cq.Master, cq.Wait{})
+			cq.Put32(b.Bytes(), at-16+4, 60_000) // the relay's length
+		}},
+	}
+}
+
+// opaque relays bytes to the dispatcher as if they were a command.
+func opaque(p []byte) func(*rig.T, *cq.Builder) {
+	return func(_ *rig.T, b *cq.Builder) { b.Append(cq.RelayInline{Command: cq.Opaque{Payload: p}}) }
+}
+
+// bare is a prefetcher command with nothing but an id.
+func bare(id byte) func(*rig.T, *cq.Builder) {
+	return func(_ *rig.T, b *cq.Builder) {
+		at := b.Stall()
+		b.Bytes()[at] = id
+	}
+}
+
+func badCommand(t *rig.T, waypoint string, onDispatch, stall bool, commands func(*rig.T, *cq.Builder)) {
+	u := t.ShortQueues()
+	pre, core := u.CQ.Cores()
+	if onDispatch {
+		pre = core
+	}
+	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) { commands(u, b) }), stall))
+	err := u.CQ.Wait(u.Ctx)
+	var hang *dispatch.HangError
+	if !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	for _, c := range hang.Cores {
+		if c.Core == pre && c.Processors[chip.BRISC].Waypoint != waypoint {
+			t.Errorf("%v, want BRISC at %s", c, waypoint)
+		}
+	}
+	if !strings.Contains(hang.Detail(), waypoint) {
+		t.Errorf("the report lacks %s:\n%s", waypoint, hang.Detail())
+	}
+	_ = u.Dispatch.Close(t.Context())
+	_ = u.KMD.Close()
+	t.WorksAgain()
+}
+
+// blocked makes the dispatcher wait for a word until the returned function is called.
+func blocked(t *rig.T) (release func()) {
+	t.Helper()
+	d := t.DispatchCore()
+	t.Poke(d, rig.Free, make([]byte, 4))
+	t.Send(func(b *cq.Builder) { b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: 1}) })
+	t.Waypoint(d, chip.BRISC, "WMEM")
+	return func() { t.Poke(d, rig.Free, []byte{1, 0, 0, 0}) }
+}
+
+func cancelledWait(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	release := blocked(t)
+	ctx, cancel := context.WithCancelCause(t.Ctx)
+	mine := errors.New("a cause of the caller's")
+	done := make(chan error, 1)
+	go func() { done <- t.CQ.Wait(ctx) }()
+	cancel(mine)
+	if err := <-done; !errors.Is(err, mine) {
+		t.Errorf("error %v, want the context's cause", err)
+	}
+	release()
+	t.Finish()
+}
+
+func deadlineWait(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	release := blocked(t)
+	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := t.CQ.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+	}
+	release()
+	t.Finish()
+}
+
+func cancelledSend(t *rig.T) {
+	t = t.Queues(dispatch.Options{QueueMemory: 1 << 20})
+	release := blocked(t)
+	ctx, cancel := context.WithTimeout(t.Ctx, time.Second)
+	defer cancel()
+	c := t.Grid().Start
+	sent := 0
+	var err error
+	for ; err == nil && sent < 3*rig.PrefetchEntries; sent++ {
+		err = t.CQ.Send(ctx, t.Commands(func(b *cq.Builder) {
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(sent), 2000)})
+		}), false)
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("after %d batches: error %v, want %v", sent, err, context.DeadlineExceeded)
+	}
+	release()
+	t.Finish()
+	t.Same("the last batch that was taken", rig.Pattern(uint32(sent-2), 2000), t.Peek(c, rig.Scratch, 2000))
+}
+
+func closeBusy(t *rig.T) {
+	opened := t.Device.Open()
+	for range t.Size(3, 1) {
+		d, err := t.Open(t.Ctx, opened)
+		t.OK(err)
+		u := *t
+		u.UseDevice(d)
+		b, err := d.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 16 * d.Grid().Size(), PageSize: 16, Name: "busy"})
+		t.OK(err)
+		x, err := d.Load(t.Ctx, u.MixProgram("busy", d.Grid(), b, 1, 0))
+		t.OK(err)
+		tr, err := u.Queue.Capture(t.Ctx, "busy", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		for range t.Size(50, 10) {
+			t.OK(u.Queue.Run(t.Ctx, x))
+			t.OK(tr.Replay(t.Ctx))
+		}
+		t.OK(d.Close(t.Context()))
+		if card, ok := opened.(*sim.Card); ok {
+			drv, err := card.Driver()
+			t.OK(err)
+			if n := drv.Node(0).OpenFiles(); n != 0 {
+				t.Errorf("%d files of the driver are still open", n)
+			}
+		}
+	}
+	t.WorksAgain()
+}
+
+func closeHung(t *rig.T) {
+	u := t.Opened(t.Patience()) // nothing waits for the kernel
+	b := u.PerWorker(16)
+	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.TRISC0, u.Grid().End))
+	t.OK(err)
+	t.OK(u.Queue.Run(u.Ctx, x))
+	// Whether this is an error depends on the program that waits for the worker next: none does here.
+	if err := u.Dev.Close(t.Context()); err != nil {
+		t.Logf("close: %v", err)
+	}
+	t.WorksAgain()
+}
+
+func closeInTime(t *rig.T) {
+	u := t.Opened(t.Patience())
+	b := u.PerWorker(16)
+	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.BRISC, u.Grid().Start))
+	t.OK(err)
+	for range 2 { // the second run waits for the worker, and so do the queue's kernels
+		t.OK(u.Queue.Run(u.Ctx, x))
+	}
+	ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := u.Dev.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("closed with %v, want %v", err, context.DeadlineExceeded)
+	}
+	t.WorksAgain()
+}
+
+func rawMisuse(t *rig.T) {
+	t = t.Queues(dispatch.Options{})
+	for _, n := range []int{0, 1, 16, 33, t.Layout().PCIeAlign() + 16, 128<<10 + 64} {
+		if err := t.CQ.Send(t.Ctx, make([]byte, n), false); err == nil {
+			t.Errorf("%d B were sent", n)
+		}
+	}
+	t.Finish()
+}
+
+func afterHang(t *rig.T) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	x, err := u.Dev.Load(u.Ctx, u.Spin(b, chip.BRISC, u.Grid().Start))
+	t.OK(err)
+	t.OK(u.Queue.Run(u.Ctx, x))
+	t0 := u.Queue.Wait(u.Ctx)
+	for name, err := range map[string]error{
+		"finish": u.Queue.Wait(u.Ctx),
+		"run":    u.Queue.Run(u.Ctx, x),
+		"write":  u.Queue.Write(u.Ctx, b, 0, make([]byte, 16)),
+		"read":   u.Queue.Read(u.Ctx, b, 0, make([]byte, 16)),
+	} {
+		var hang *dispatch.HangError
+		if !errors.As(err, &hang) {
+			t.Errorf("%s after %v: error %v, want the *HangError", name, t0, err)
+		}
+	}
+}
+
+func foreignThings(t *rig.T) {
+	if t.Device.One() {
+		t.Skip("one card, opened twice, is two users of the same cores")
+	}
+	a, b := t.Full(t.Device.Open()), t.Full(t.Device.Open())
+	buf := a.PerWorker(16)
+	x := a.Load(a.MixProgram("x", a.Grid(), buf, 1, 0))
+	p := make([]byte, 16)
+	before := b.Allocated()
+	for name, err := range map[string]error{
+		`write: buffer "test"`:            b.Queue.Write(t.Ctx, buf, 0, p),
+		`read: buffer "test"`:             b.Queue.Read(t.Ctx, buf, 0, p),
+		`run: executable "x"`:             b.Queue.Run(t.Ctx, x),
+		`load program "y": buffer "test"`: rig.Error(b.Dev.Load(t.Ctx, a.MixProgram("y", a.Grid(), buf, 1, 0))),
+		`capture "t"`: rig.Error(b.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+			return r.Run(x)
+		})),
+	} {
+		if !errors.Is(err, reprise.ErrWrongDevice) {
+			t.Errorf("%s: error %v, want ErrWrongDevice", name, err)
+		}
+		t.Says(err, name, "it belongs to another device")
+	}
+	if after := b.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	t.OK(b.Queue.Wait(t.Ctx))
+}

@@ -1,0 +1,174 @@
+// Package hard has the cases of other layers that synchronize much, on emulators that make life hard.
+package hard
+
+import (
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/commands"
+	"github.com/reprise-tt/reprise/hwtest/internal/memory"
+	"github.com/reprise-tt/reprise/hwtest/internal/programs"
+	"github.com/reprise-tt/reprise/hwtest/internal/queues"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/internal/streams"
+	"github.com/reprise-tt/reprise/hwtest/internal/traces"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+// hardMode is a way in which the emulator makes life hard.
+type hardMode struct {
+	name string
+	few  int // seeds by default
+	many int // of a long run
+	opts []sim.Option
+	// strict turns on every check of the emulator, with the mode's seed.
+	strict bool
+}
+
+// hardModes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
+// the processors and the delays of the networks.
+func hardModes() []hardMode {
+	return []hardMode{
+		{name: "as it comes", few: 1, many: 100},
+		{name: "synchronous", few: 1, many: 50, opts: []sim.Option{sim.Synchronous()}},
+		{name: "delay 7", few: 1, many: 100, opts: []sim.Option{sim.Delay(7)}},
+		{name: "delay 50, unwritten memory refused", few: 1, many: 100, opts: []sim.Option{sim.Delay(50), sim.RefuseUnwritten()}},
+		{name: "delay 1000", few: 1, many: 100, opts: []sim.Option{sim.Delay(1000)}},
+		{name: "one unit harvested", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 1})}},
+		{name: "two units harvested, delay 20", few: 1, many: 20, opts: []sim.Option{sim.Harvesting(chip.Harvesting{Tensix: 0b101}), sim.Delay(20)}},
+		{name: "every check", few: 1, many: 1000, strict: true},
+	}
+}
+
+// few leaves a few columns or rows of workers, because checks of all cost much: for a case that needs a wide grid 8 by 5 workers and
+// more, else 3 columns or rows.
+func few(a chip.Arch, wide bool) chip.Harvesting {
+	switch {
+	case a == chip.Blackhole && wide:
+		return chip.Harvesting{Tensix: 0x1F}
+	case a == chip.Blackhole:
+		return chip.Harvesting{Tensix: 0x3FF}
+	case wide:
+		return chip.Harvesting{Tensix: 0b111}
+	}
+	return chip.Harvesting{Tensix: 0b111111}
+}
+
+// Cases are the cases of layer hard.
+func Cases() []rig.Case {
+	var cs []rig.Case
+	for _, m := range hardModes() {
+		for _, k := range hardKeys() {
+			cs = append(cs, rig.Case{
+				Name: fmt.Sprintf("%s, %s", k.name, m.name), Needs: rig.NeedEmulator, Hours: 1 + m.many/100,
+				Protects: "nothing depends on how fast the networks are, which processor runs first, or what memory holds at power-on",
+				Run: func(t *rig.T) {
+					for seed := range t.More(m.few, m.many) {
+						t.Sub(fmt.Sprintf("seed %d", seed), func(t *rig.T) {
+							opts := append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)
+							if m.strict {
+								opts = append(opts, sim.Strict(uint64(seed)+1), sim.Harvesting(few(t.Device.Arch, k.wide)))
+							}
+							dev := t.Device.Emulated("", opts...)
+							u := *t
+							u.Device = dev
+							if k.queues {
+								k.fn(u.Queues(dispatch.Options{}))
+							} else {
+								k.fn(u.Full(dev.Open(), k.opts...))
+							}
+						})
+					}
+				},
+			})
+		}
+	}
+	return cs
+}
+
+// hardKey is a case that synchronizes much.
+type hardKey struct {
+	name   string
+	queues bool
+	wide   bool // of the grid
+	fn     func(*rig.T)
+	opts   []reprise.Option
+}
+
+func hardKeys() []hardKey {
+	return []hardKey{
+		{name: "pipeline", fn: func(t *rig.T) { programs.KernelChain(t, rig.Processors()[2:], 1024, 12, 2) }},
+		{name: "chain and ping-pong", fn: func(t *rig.T) { programs.Chain(t); programs.PingPong(t, 20) }},
+		{name: "queues in turn", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) { queues.InTurn(t, 3, 8); queues.FourEvents(t, 4); queues.WaitHolds(t) }},
+		{name: "queues apart", wide: true, opts: rig.QueueOptions(true), fn: func(t *rig.T) { queues.HandOver(t, 3, 4); queues.LooseEdges(t, 6) }},
+		{name: "transfers beside a model", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) {
+			for _, w := range []streams.Way{{}, {Reads: true, Trace: true, Again: true}} {
+				w.Run(t, w.Build(t, 2), 5, nil)
+			}
+		}},
+		{name: "other kernels", fn: func(t *rig.T) {
+			programs.FreshData(t)
+			programs.OtherNetwork(t)
+			programs.Arguments(t, chip.NCRISC, 3, 20)
+			programs.Arguments(t, chip.TRISC1, 9, 2)
+			programs.CommonOnly(t, 16)
+			programs.CopyBuffer(t)
+			programs.EmptyCores(t)
+			programs.LongText(t, 60_000, rig.Processors())
+			memory.ShardedKernel(t, allocator.L1, memory.ShardedCases()[0].Spec)
+		}},
+		{name: "multicast", fn: func(t *rig.T) { programs.KernelMulticast(t, 8192) }},
+		{name: "config ring", fn: func(t *rig.T) { hardConfigRing(t) }},
+		{name: "long commands", wide: true, fn: programs.LongCommands},
+		{name: "trace with runs between", wide: true, fn: func(t *rig.T) { traces.TraceOf(t, 9, 3, true) }},
+		{name: "trace parameters and pieces", fn: func(t *rig.T) { traces.ParamRounds(t, 5, 6); traces.InPieces(t, 5); traces.ParamBuffers(t) }},
+		{name: "transfers", fn: func(t *rig.T) {
+			memory.Partial(t, 0, 100)
+			memory.Partial(t, 1, 2048)
+			memory.WriteRead(t, 0, 100_000, 7)
+		}},
+		{name: "subordinate's ring", queues: true, fn: func(t *rig.T) { commands.SubordinateLaps(t, 2) }},
+		{name: "packed writes", queues: true, fn: func(t *rig.T) {
+			commands.WritePacked(t, 500, 20, false)
+			commands.WritePackedRects(t, 80, false)
+			commands.WriteLarge(t, 35, 100)
+			commands.WriteLarge(t, 5, 5000)
+			commands.WriteLargeLinked(t)
+		}},
+		{name: "relays", queues: true, fn: func(t *rig.T) {
+			commands.RelayLinear(t, 3*commands.Half+16, "DRAM", 16)
+			commands.RelayPaged(t, true, commands.Half+64, 3, 0, 0)
+			commands.RelayPagedPacked(t, 35, 10)
+			commands.RingbufferOffsets(t)
+			commands.RingbufferThenRelay(t)
+			commands.StallOrders(t)
+		}},
+		{name: "traces by hand", queues: true, fn: func(t *rig.T) {
+			commands.ExecBuf(t, 40, 7)
+			commands.ExecBufRelays(t)
+			commands.ExecBufPayload(t)
+			commands.ExecBufPadding(t)
+			commands.GoSignal(t, true, []uint8{0, 0, 0})
+			commands.GoUnicast(t, 60, true)
+		}},
+	}
+}
+
+// hardConfigRing is configRing with fewer rounds.
+func hardConfigRing(t *rig.T) {
+	f := t.Follow()
+	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000}
+	for i := range 24 {
+		k := i * 7 % len(sizes)
+		x := t.Load(t.MixProgram(fmt.Sprint(sizes[k]), t.Grid(), f.Buffer, uint32(k+1), sizes[k]&^15))
+		for range 2 {
+			t.OK(t.Queue.Run(t.Ctx, x))
+			f.Run(uint32(k+1), t.Grid())
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("mixed")
+}

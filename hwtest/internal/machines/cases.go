@@ -1,0 +1,13 @@
+// Package machines has the cases of several chips as one.
+package machines
+
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Cases are the cases of several chips as one.
+func Cases() []rig.Case {
+	return slices.Concat(meshCases(), meshRunCases(), meshQueueCases(), meshCollectiveCases(), meshOrderCases(), meshFaultCases(), meshHangCases())
+}

@@ -1,0 +1,240 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/mesh"
+	"github.com/reprise-tt/reprise/sim"
+)
+
+func meshFaultCases() []rig.Case {
+	return []rig.Case{
+		{Name: "capture refuses", Protects: "a mesh refuses in a capture what a chip refuses", Run: OnMesh(meshCaptureRefuses)},
+		{Name: "empty trace", Protects: "a trace in which nothing was recorded on any chip is refused", Run: OnMesh(meshEmptyTrace)},
+		{Name: "foreign objects", Protects: "objects of one mesh are refused by another, also by its submesh", Run: OnMesh(meshForeign)},
+		{Name: "closed", Protects: "a mesh that is closed refuses everything, and closing it again does nothing", Run: OnOwnMesh(meshClosed)},
+		{Name: "lost packets", Needs: rig.NeedEmulator, Protects: "packets that a link loses, and that are therefore sent again, change no result", Run: OnOwnMesh(meshLostPackets)},
+		{Name: "late and double packets", Needs: rig.NeedEmulator, Protects: "packets that a link delays or repeats change no result", Run: OnOwnMesh(meshBadLinks)},
+		{Name: "link down", Needs: rig.NeedEmulator, Protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", Run: OnOwnMesh(meshLinkDown)},
+		{Name: "card lost", Needs: rig.NeedEmulator, Protects: "when a card is lost the error lists every chip of the mesh, and the others still replay", Run: OnOwnMesh(meshCardLost)},
+	}
+}
+
+func meshCaptureRefuses(t *T) {
+	in, _, x := t.setUp()
+	for what, f := range map[string]func(context.Context) error{
+		"write":  func(ctx context.Context) error { return t.Queue.Write(ctx, in, make([]byte, in.Size())) },
+		"finish": func(ctx context.Context) error { return t.Queue.Wait(ctx) },
+		"run":    func(ctx context.Context) error { return t.Queue.Run(ctx, x) },
+	} {
+		_, err := t.Queue.Capture(t.Ctx, "refused", func(ctx context.Context, r *mesh.Recorder) error {
+			_ = f(ctx)
+			return r.Run(x)
+		})
+		if !errors.Is(err, reprise.ErrInCapture) {
+			t.Errorf("%s inside a capture: %v", what, err)
+		}
+	}
+	t.OK(t.Queue.Run(t.Ctx, x))
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func meshEmptyTrace(t *T) {
+	if _, err := t.Queue.Capture(t.Ctx, "nothing",
+		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
+		t.Errorf("nothing was recorded: %v", err)
+	}
+}
+
+func meshForeign(t *T) {
+	in, _, x := t.setUp()
+	sub, err := t.Mesh.Submesh(mesh.Range{})
+	t.OK(err)
+	for what, err := range map[string]error{
+		"write": sub.Queue(0).Write(t.Ctx, in, make([]byte, in.Size())),
+		"run":   sub.Queue(0).Run(t.Ctx, x),
+		"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
+	} {
+		if !errors.Is(err, mesh.ErrWrongMesh) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+func meshClosed(t *T) {
+	in, _, x := t.setUp()
+	t.OK(t.Mesh.Close(t.Context()))
+	t.OK(t.Mesh.Close(t.Context()))
+	for what, err := range map[string]error{
+		"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
+	} {
+		if !errors.Is(err, mesh.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// everyLink does something with every link of the machine.
+func (t *T) everyLink(do func(m *sim.Machine, chip, channel int) error) {
+	t.Helper()
+	for _, l := range t.machine.Emulated.Spec().Links {
+		t.OK(do(t.machine.Emulated, l.Chip, l.Channel))
+	}
+}
+
+// disturb makes every link do something to packets in both directions.
+func (t *T) disturb(how ...string) {
+	t.Helper()
+	m := t.machine.Emulated
+	for _, l := range m.Spec().Links {
+		for _, h := range how {
+			t.OK(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.Chip, l.Channel))))
+			t.OK(m.Inject(fmt.Sprintf(h, fmt.Sprintf("%d:%d", l.PeerChip, l.PeerChannel))))
+		}
+	}
+}
+
+// collectives runs one of each kind, with the links as they are.
+func (t *T) collectives(b *mesh.Buffer) {
+	t.Helper()
+	for round := range 2 {
+		for i, c := range t.Links.Line() {
+			t.Put(c, b, 1000*uint32(i+1))
+		}
+		x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
+		t.carryOut(x, err)
+		for _, c := range t.Links.Line() {
+			t.Is(fmt.Sprintf("sum %d", round), c, b, t.sums(b.Size()))
+		}
+	}
+	root := t.Links.Line()[t.Mesh.Size()-1]
+	t.Put(root, b, 77)
+	x, err := t.Links.Broadcast(t.Ctx, b, root)
+	t.carryOut(x, err)
+	for _, c := range t.Links.Line() {
+		t.Is("broadcast", c, b, Counting(b.Size(), 77))
+	}
+}
+
+func meshLostPackets(t *T) {
+	b := t.Linked()
+	t.disturb("link-drop=%s/3")
+	t.collectives(b)
+}
+
+func meshBadLinks(t *T) {
+	b := t.Linked()
+	t.disturb("link-delay=%s/3")
+	t.collectives(b)
+	t.disturb("link-duplicate=%s/2")
+	t.collectives(b)
+}
+
+// ownInterfaces skips a case that cuts links unless every chip has a PCI interface: others are lost with the links.
+func (t *T) ownInterfaces() {
+	t.Helper()
+	if n := len(t.machine.Cards); n < t.Mesh.Size() {
+		t.Skipf("%d of %d chips are reached over links, and are lost with them", t.Mesh.Size()-n, t.Mesh.Size())
+	}
+}
+
+// takeAway picks a card, and returns a function that takes it out of the machine, and the chips that are left then. It skips
+// a case for which no chip would be left.
+func (t *T) takeAway() (lost *mesh.Chip, unplug func() error, left []*mesh.Chip) {
+	t.Helper()
+	var cards []*mesh.Chip
+	for _, c := range t.Mesh.Chips() {
+		if !strings.Contains(c.Name, "/") {
+			cards = append(cards, c)
+		}
+	}
+	lost = cards[len(cards)-1]
+	for _, c := range t.Mesh.Chips() {
+		if c != lost && !strings.HasPrefix(c.Name, lost.Name+"/") {
+			left = append(left, c)
+		}
+	}
+	if len(left) == 0 {
+		t.Skip("all chips are on one card")
+	}
+	drv, err := t.machine.Emulated.Driver()
+	t.OK(err)
+	return lost, func() error {
+		for i, c := range t.machine.Emulated.Cards() {
+			if c.String() == lost.Device.Name() {
+				return drv.Unplug(i)
+			}
+		}
+		return errors.New("there is no such card")
+	}, left
+}
+
+// GivesUp opens the mesh once more, with waits that end soon when nothing moves.
+func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
+	t.Helper()
+	t.OK(t.Mesh.Close(t.Context()))
+	if t.Device.Slow() {
+		soon = slow
+	}
+	m, err := mesh.Open(t.Ctx, mesh.Cards(t.machine.Cards...), t.Mesh.Shape(), mesh.WithDevice(reprise.WithHangTimeout(soon)))
+	t.OK(err)
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	t.Mesh, t.Queue = m, m.Queue(0)
+	return m
+}
+
+func meshLinkDown(t *T) {
+	t.ownInterfaces()
+	m := t.GivesUp(2*time.Second, 5*time.Second)
+	b := t.Linked()
+	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
+	t.OK(err)
+	t.OK(t.Queue.Wait(t.Ctx))
+	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
+	t.OK(t.Queue.Run(t.Ctx, x))
+	err = t.Queue.Wait(t.Ctx)
+	var e *mesh.Error
+	var he *dispatch.HangError
+	if !errors.As(err, &e) || len(e.Chips) != m.Size() || !errors.As(err, &he) {
+		t.Errorf("all links are down: %v", err)
+	}
+	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, true) })
+	for _, c := range m.Chips() {
+		t.OK(c.Device.Recover(t.Ctx))
+	}
+	b = t.Linked()
+	x, err = t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
+	t.carryOut(x, err)
+	for _, c := range t.Links.Line() {
+		t.Is("sum", c, b, t.sums(b.Size()))
+	}
+}
+
+func meshCardLost(t *T) {
+	lost, unplug, left := t.takeAway()
+	_, out, x := t.setUp()
+	tr := t.recorded(x)
+	t.OK(t.Queue.Wait(t.Ctx))
+	t.OK(unplug())
+	var failed error
+	for range 100 {
+		if failed = errors.Join(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)); failed != nil {
+			break
+		}
+	}
+	var e *mesh.Error
+	if !errors.As(failed, &e) || len(e.Chips) != t.Mesh.Size() || !errors.Is(failed, reprise.ErrDeviceLost) {
+		t.Fatalf("with card %s gone: %v", lost.Name, failed)
+	}
+	c := left[len(left)-1]
+	part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
+	t.OK(part.Replay(context.WithoutCancel(t.Ctx)))
+	t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+}

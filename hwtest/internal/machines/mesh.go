@@ -1,0 +1,366 @@
+package machines
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+// OnMesh passes a case the chips of its machine, which it shares with earlier cases.
+func OnMesh(fn func(*T)) func(*rig.T) {
+	return func(t *rig.T) { fn(sharedMesh(t)) }
+}
+
+// OnOwnMesh passes a case chips of its own, opened with options.
+func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
+	return func(t *rig.T) {
+		t.Shared.Only(t, rig.LevelMesh) // so that there is one machine at a time
+		m := openMesh(t, opts...)
+		t.Cleanup(func() { _ = m.Close(context.WithoutCancel(t.Ctx)) })
+		fn(onMachine(t, m))
+	}
+}
+
+func meshCases() []rig.Case {
+	return []rig.Case{
+		{Name: "neighbours are linked", Protects: "places of a mesh next to each other are chips that a link joins", Run: OnMesh(meshNeighbours)},
+		{Name: "one address", Protects: "what is allocated on a mesh has one address on all chips, which stay in step", Run: OnMesh(meshOneAddress)},
+		{Name: "submeshes share memory", Protects: "a submesh and its parent are never given the same memory", Run: OnMesh(meshSubmeshMemory)},
+		{Name: "replicated buffer", Protects: "a write of a replicated buffer reaches every chip", Run: OnMesh(meshReplicated)},
+		{Name: "sharded tensor", Protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", Run: OnMesh(meshTensor)},
+		{Name: "L1 buffer", Protects: "a buffer in L1 has one address on all chips and holds what is written", Run: OnMesh(meshL1)},
+		{Name: "reshaped", Protects: "the same chips in another shape are the same memory and queues", Run: OnMesh(meshReshaped)},
+		{Name: "names", Protects: "every chip of a mesh has a name of its own, which errors use", Run: OnMesh(meshNames)},
+		{Name: "out of memory", Protects: "what doesn't fit is refused on all chips, which stay in step", Run: OnMesh(meshOutOfMemory)},
+		{Name: "memory again", Protects: "what is freed on a mesh is allocated again at the same address", Run: OnMesh(meshMemoryAgain)},
+		{Name: "replicated along an axis", Protects: "chips along an axis that a tensor isn't cut along have the same part of it", Run: OnMesh(meshAxis)},
+		{Name: "tensor on a submesh", Protects: "a tensor that is spread over a submesh leaves the other chips alone", Run: OnMesh(meshSubmeshTensor)},
+		{Name: "shapes that can't be", Protects: "parts and shapes that a mesh doesn't have are refused with what is possible", Run: OnMesh(meshShapes)},
+	}
+}
+
+// T is a mesh with what cases need of it.
+type T struct {
+	*rig.T
+	machine *target.Linked
+	Mesh    *mesh.Mesh
+	Queue   *mesh.Queue
+	Links   *mesh.Links // of those that ask for them
+}
+
+// meshed is chips that are open as a mesh.
+type meshed struct {
+	machine *target.Linked
+	mesh    *mesh.Mesh
+}
+
+// Close closes mesh and machine.
+func (m *meshed) Close(ctx context.Context) error {
+	return errors.Join(m.mesh.Close(ctx), m.machine.Close())
+}
+
+// sharedMesh opens a mesh, unless an earlier case has.
+func sharedMesh(t *rig.T) *T {
+	t.Helper()
+	if t.Shared.Machine == nil {
+		t.Shared.Machine = openMesh(t)
+	}
+	return onMachine(t, t.Shared.Machine.(*meshed))
+}
+
+func onMachine(t *rig.T, m *meshed) *T {
+	return &T{T: t, machine: m.machine, Mesh: m.mesh, Queue: m.mesh.Queue(0)}
+}
+
+// openMesh opens a mesh: of the machine that the device is named by, as large as it can be, of four chips of another
+// emulator's kind, or of all cards of the vendor's library.
+func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
+	t.Helper()
+	if t.Shared.Alone != "" {
+		t.Skip(t.Shared.Alone)
+	}
+	spec := chip.QuietBox()
+	if t.Device.Arch == chip.Wormhole {
+		spec = chip.T3000() // whose chips with PCI interfaces are a square
+	}
+	m, err := t.Device.Linked(spec)
+	t.OK(err)
+	if m == nil {
+		t.Skip("needs a machine of several chips: an emulator, or a build of the vendor's simulator with several")
+	}
+	var shapes []mesh.Shape
+	if named := t.Device.Machine(); named != nil {
+		shapes = append(shapes, named.Shape[:])
+	}
+	if len(m.Cards) == 1 { // of which a chip may be remote
+		shapes = append(shapes, mesh.Shape{1, 2})
+	}
+	if len(m.Cards) == 4 {
+		if m.Emulated == nil { // of which each may have a remote chip
+			shapes = append(shapes, mesh.Shape{2, 4})
+		}
+		shapes = append(shapes, mesh.Shape{2, 2})
+	}
+	if len(m.Cards) == 8 || len(m.Cards) == 32 {
+		shapes = append(shapes, mesh.Shape{len(m.Cards) / 8 * 2, 4}, mesh.Shape{len(m.Cards) / 4, 4})
+	}
+	shapes = append(shapes, mesh.Shape{1, len(m.Cards)}, mesh.Shape{1, min(2, len(m.Cards))})
+	all := []mesh.Option{mesh.WithDevice(slices.Concat(t.Config.Firmware.Options(), []reprise.Option{reprise.WithHangTimeout(t.Patience())},
+		opts)...)}
+	for _, s := range shapes[1:] {
+		all = append(all, mesh.OrShape(s))
+	}
+	open, err := mesh.Open(t.Ctx, mesh.Cards(m.Cards...), shapes[0], all...)
+	if err != nil {
+		_ = m.Close() // the error is why
+		t.OK(err)
+	}
+	if open.Size() < 2 {
+		_ = errors.Join(open.Close(t.Context()), m.Close())
+		t.Shared.Alone = "needs a machine of several chips, and this one has one that a mesh can have"
+		t.Skip(t.Shared.Alone)
+	}
+	return &meshed{m, open}
+}
+
+// Later releases something at the end of a case that passes: cases share the chips' memory.
+func (t *T) Later(fn func(context.Context) error) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			_ = fn(context.WithoutCancel(t.Ctx)) // it may be gone already, or the mesh
+		}
+	})
+}
+
+const meshPages = 4
+
+// Pages is a buffer of a few pages of 64 B on every chip.
+func (t *T) Pages(name string) *mesh.Buffer {
+	t.Helper()
+	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * meshPages, PageSize: 64,
+		Name: name}})
+	t.OK(err)
+	t.Later(func(context.Context) error { return b.Release() })
+	return b
+}
+
+// Put fills a chip's buffer with words that count up from first.
+func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
+	t.Helper()
+	t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, Counting(b.On(c).Size(), first)))
+}
+
+// Counting are words that count up from first.
+func Counting(n int, first uint32) []byte {
+	var p []byte
+	for i := range uint32(n / 4) {
+		p = binary.LittleEndian.AppendUint32(p, first+i)
+	}
+	return p
+}
+
+// Is checks the contents of a chip's buffer.
+func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
+	t.Helper()
+	got := make([]byte, b.On(c).Size())
+	t.OK(t.Queue.On(c).Read(t.Ctx, b.On(c), 0, got))
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: chip %v has % x, want % x", what, c.Coord, got[:16], want[:16])
+	}
+}
+
+// adder adds a number, which may depend on the chip, to what is in a buffer.
+func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
+	t.Helper()
+	return t.AdderAt(chip.Core{X: 1, Y: 1}, in, out, add)
+}
+
+// AdderAt is adder on one worker of each chip.
+func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
+	t.Helper()
+	const from, to = 0, 16
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
+	image := func(name string) *kernels.Image {
+		im, err := kernels.Prebuilt(t.Mesh.Chips()[0].Device.Arch(), name)
+		t.OK(err)
+		return im
+	}
+	read, sum, write := image(kernels.CopyReader), image(kernels.Add), image(kernels.CopyWriter)
+	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
+		return &reprise.Program{
+			Name: "add",
+			Kernels: []reprise.Kernel{
+				{Name: "reader", Image: read, Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, meshPages, 64, from)},
+				{Name: "add", Image: sum, Processor: chip.TRISC0, Cores: cores, Args: args(from, to, meshPages, add(c))},
+				{Name: "writer", Image: write, Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, meshPages, 64, to)},
+			},
+			CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+				{Index: to, Cores: cores, PageSize: 64, Pages: 2}},
+			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
+		}, nil
+	}}
+}
+
+// Ordinal is a number of a chip.
+func (t *T) Ordinal(c *mesh.Chip) uint32 {
+	i, _ := t.Mesh.Shape().Index(c.Coord)
+	return uint32(i)
+}
+
+// Loaded loads parts and releases them with the case.
+func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
+	t.Helper()
+	x, err := t.Mesh.Load(t.Ctx, "add", parts...)
+	t.OK(err)
+	t.Later(x.Release)
+	return x
+}
+
+// setUp makes buffers, data in the first one and a program that adds 100 times the chip's number and one.
+func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
+	t.Helper()
+	in, out = t.Pages("in"), t.Pages("out")
+	t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), 1)))
+	t.OK(t.Queue.Write(t.Ctx, out, make([]byte, out.Size())))
+	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
+}
+
+func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
+	t.Helper()
+	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.OK(err)
+	t.Later(tr.Release)
+	return tr
+}
+
+// On is the part of a trace on some chips.
+func (t *T) On(tr *reprise.Trace, r mesh.Range) *reprise.Trace {
+	t.Helper()
+	qs, err := t.Queue.In(r)
+	t.OK(err)
+	part, err := tr.Subset(qs...)
+	t.OK(err)
+	return part
+}
+
+func meshNeighbours(t *T) {
+	s := t.Mesh.Shape()
+	for _, c := range t.Mesh.Chips() {
+		for a := range s {
+			next := append(mesh.Coord{}, c.Coord...)
+			if next[a]++; next[a] < s[a] && !t.Mesh.Linked(c.Coord, next) {
+				t.Errorf("%v and %v aren't linked", c.Coord, next)
+			}
+		}
+	}
+}
+
+func meshOneAddress(t *T) {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+		for i := range 5 {
+			b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 64 << i, PageSize: 64, Name: "b"}})
+			t.OK(err)
+			for _, c := range t.Mesh.Chips() {
+				if b.On(c).Addr() != b.Addr() {
+					t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
+				}
+			}
+			t.OK(t.Mesh.InStep(k))
+		}
+	}
+}
+
+func meshSubmeshMemory(t *T) {
+	sub, err := t.Mesh.Submesh(mesh.Range{Start: t.Mesh.Shape().Coord(0), End: t.Mesh.Shape().Coord(0)})
+	t.OK(err)
+	c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "sub"}}
+	one, err := sub.NewBuffer(c)
+	t.OK(err)
+	all, err := t.Mesh.NewBuffer(c)
+	t.OK(err)
+	if one.Addr() == all.Addr() {
+		t.Errorf("both are at %#x", one.Addr())
+	}
+	if t.Mesh.InStep(allocator.DRAM) == nil {
+		t.Error("chips with different buffers are in step")
+	}
+	t.OK(errors.Join(one.Release(), all.Release()))
+	t.OK(t.Mesh.InStep(allocator.DRAM))
+}
+
+func meshReplicated(t *T) {
+	b := t.Pages("b")
+	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 7)))
+	for _, c := range t.Mesh.Chips() {
+		t.Is("replicated", c, b, Counting(b.Size(), 7))
+	}
+}
+
+func meshTensor(t *T) {
+	s := t.Mesh.Shape()
+	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, PageSize: 64, Name: "t"},
+		Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
+	t.OK(err)
+	data := Counting(b.Size(), 0)
+	t.OK(t.Queue.Write(t.Ctx, b, data))
+	got := make([]byte, b.Size())
+	t.OK(t.Queue.Read(t.Ctx, b, got))
+	if !bytes.Equal(got, data) {
+		t.Error("it comes back changed")
+	}
+	for _, c := range t.Mesh.Chips() {
+		row := uint32(16 * s[1])
+		first := uint32(2*c.Coord[0])*row + uint32(16*c.Coord[1])
+		t.Is("part", c, b, append(Counting(64, first), Counting(64, first+row)...))
+	}
+}
+
+func meshL1(t *T) {
+	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 1024, PageSize: 32, Name: "l1"}})
+	t.OK(err)
+	for i, c := range t.Mesh.Chips() {
+		if b.On(c).Addr() != b.Addr() {
+			t.Errorf("chip %v has it at %#x, the first at %#x", c.Coord, b.On(c).Addr(), b.Addr())
+		}
+		t.Put(c, b, uint32(1000*i))
+	}
+	for i, c := range t.Mesh.Chips() {
+		t.Is("L1", c, b, Counting(1024, uint32(1000*i)))
+	}
+}
+
+func meshReshaped(t *T) {
+	line, err := t.Mesh.Reshape(mesh.Shape{t.Mesh.Size()})
+	t.OK(err)
+	b := t.Pages("b")
+	for i, c := range line.Chips() {
+		t.Put(c, b, uint32(100*i))
+	}
+	for i, c := range line.Chips() {
+		t.Is("reshaped", c, b, Counting(b.Size(), uint32(100*i)))
+	}
+	other, err := line.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: b.Size(), PageSize: 64,
+		Name: "other"}})
+	t.OK(err)
+	if other.Addr() == b.Addr() {
+		t.Errorf("both shapes gave %#x away", b.Addr())
+	}
+}

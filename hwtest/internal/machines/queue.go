@@ -1,0 +1,225 @@
+package machines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+func meshQueueCases() []rig.Case {
+	return []rig.Case{
+		{Name: "replays in a row", Protects: "no replay of a trace is lost on any chip, however many are in flight", Run: OnMesh(meshReplays)},
+		{Name: "buffer parameter", Protects: "a buffer parameter of a mesh's trace changes on every chip", Run: OnMesh(meshBufferParam)},
+		{Name: "several callers", Protects: "goroutines that use a mesh at the same time don't disturb each other", Run: OnMesh(meshCallers)},
+		{Name: "parts in turn", Protects: "parts of a trace are replayed chip by chip, in any order", Run: OnMesh(meshPartsInTurn)},
+		{Name: "events between queues", Protects: "a queue of a mesh waits for another's event on every chip", Run: OnOwnMesh(meshTwoQueues, rig.QueueOptions(false)...)},
+		{Name: "traces on two queues", Protects: "traces of different queues run on every chip at the same time", Run: OnOwnMesh(meshTwoTraces, rig.QueueOptions(true)...)},
+		{Name: "trace over two queues", Protects: "one trace over two queues of each chip keeps its order between them", Run: OnOwnMesh(meshSpanning, rig.QueueOptions(true)...)},
+	}
+}
+
+// Add is a number for Adder that is the same on all chips.
+func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { return n } }
+
+func meshReplays(t *T) {
+	b := t.Pages("sum")
+	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
+	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
+	n := t.Size(50, 20)
+	for range n {
+		t.OK(tr.Replay(t.Ctx))
+	}
+	for _, c := range t.Mesh.Chips() {
+		t.Is("sum", c, b, Counting(b.Size(), uint32(n)))
+	}
+	t.OK(tr.Release(t.Ctx))
+}
+
+func meshBufferParam(t *T) {
+	in, out, x := t.setUp()
+	other := t.Pages("other")
+	t.OK(t.Queue.Write(t.Ctx, other, Counting(other.Size(), 5000)))
+	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
+	})
+	t.OK(err)
+	for _, from := range []struct {
+		b     *mesh.Buffer
+		first uint32
+	}{{other, 5000}, {in, 1}, {other, 5000}} {
+		t.OK(tr.SetBuffer("in", from.b.All()...))
+		t.OK(tr.Replay(t.Ctx))
+		for _, c := range t.Mesh.Chips() {
+			t.Is(from.b.Name(), c, out, Counting(out.Size(), from.first+100*(1+t.Ordinal(c))))
+		}
+	}
+	t.OK(tr.Release(t.Ctx))
+}
+
+func meshCallers(t *T) {
+	const callers = 4
+	bufs := make([]*mesh.Buffer, callers)
+	for i := range bufs {
+		bufs[i] = t.Pages(fmt.Sprintf("caller %d", i))
+	}
+	errs := make([]error, callers)
+	rounds := t.Size(10, 2)
+	var wg sync.WaitGroup
+	for i, b := range bufs {
+		wg.Go(func() {
+			for round := range rounds {
+				want := Counting(b.Size(), uint32(1000*i+round))
+				err := t.Queue.Write(t.Ctx, b, want)
+				for _, c := range t.Mesh.Chips() {
+					got := make([]byte, b.Size())
+					if err = errors.Join(err, t.Queue.On(c).Read(t.Ctx, b.On(c), 0, got)); err == nil && !bytes.Equal(got, want) {
+						err = fmt.Errorf("chip %v has % x, want % x", c.Coord, got[:8], want[:8])
+					}
+				}
+				if err != nil {
+					errs[i] = fmt.Errorf("caller %d, round %d: %w", i, round, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	t.OK(errors.Join(errs...))
+}
+
+func meshPartsInTurn(t *T) {
+	b := t.Pages("sum")
+	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
+	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
+	chips := t.Mesh.Chips()
+	for round := range 3 {
+		for k := range chips {
+			c := chips[(k*3+round)%len(chips)]
+			if len(chips)%3 == 0 {
+				c = chips[(k+round)%len(chips)]
+			}
+			part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
+			t.OK(part.Replay(t.Ctx))
+		}
+	}
+	for _, c := range chips {
+		t.Is("sum", c, b, Counting(b.Size(), 3))
+	}
+	t.OK(tr.Release(t.Ctx))
+}
+
+func meshTwoQueues(t *T) {
+	in, mid, out := t.Pages("in"), t.Pages("mid"), t.Pages("out")
+	first, second := t.Loaded(t.adder(in, mid, Add(10))), t.Loaded(t.adder(mid, out, Add(100)))
+	q := [2]*mesh.Queue{t.Mesh.Queue(0), t.Mesh.Queue(1)}
+	done, read := t.Mesh.NewEvent("done"), t.Mesh.NewEvent("read")
+	for round := range uint32(4) {
+		t.OK(q[0].Write(t.Ctx, in, Counting(in.Size(), round)))
+		if round > 0 {
+			t.OK(q[0].WaitEvent(t.Ctx, read))
+		}
+		t.OK(q[0].Run(t.Ctx, first))
+		t.OK(q[0].Record(t.Ctx, done))
+		t.OK(q[1].WaitEvent(t.Ctx, done))
+		t.OK(q[1].Run(t.Ctx, second))
+		t.OK(q[1].Record(t.Ctx, read))
+		t.OK(read.Wait(t.Ctx))
+		for _, c := range t.Mesh.Chips() {
+			got := make([]byte, out.Size())
+			t.OK(q[1].On(c).Read(t.Ctx, out.On(c), 0, got))
+			if want := Counting(out.Size(), round+110); !bytes.Equal(got, want) {
+				t.Errorf("round %d: chip %v has % x, want % x", round, c.Coord, got[:8], want[:8])
+			}
+		}
+	}
+}
+
+// corner is the first worker of a queue.
+func (t *T) corner(q int) chip.Core {
+	return t.Mesh.Queue(q).On(t.Mesh.Chips()[0]).Workers().Start
+}
+
+func meshTwoTraces(t *T) {
+	var bufs [2]*mesh.Buffer
+	var traces [2]*reprise.Trace
+	for i := range bufs {
+		b := t.Pages(fmt.Sprintf("queue %d", i))
+		t.OK(t.Mesh.Queue(i).Write(t.Ctx, b, Counting(b.Size(), 0)))
+		x := t.Loaded(t.AdderAt(t.corner(i), b, b, Add(uint32(i+1))))
+		var err error
+		traces[i], err = t.Mesh.Queue(i).Capture(t.Ctx, "own", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		bufs[i] = b
+	}
+	for range 10 {
+		for _, tr := range traces {
+			t.OK(tr.Replay(t.Ctx))
+		}
+	}
+	t.OK(t.Mesh.Queue(1).Wait(t.Ctx))
+	for i, b := range bufs {
+		for _, c := range t.Mesh.Chips() {
+			t.Is(b.Name(), c, b, Counting(b.Size(), uint32(10*(i+1))))
+		}
+	}
+}
+
+func meshSpanning(t *T) {
+	in, mid, out := t.Pages("in"), t.Pages("mid"), t.Pages("out")
+	qs := []*mesh.Queue{t.Mesh.Queue(0), t.Mesh.Queue(1)}
+	capture := func(name string, record func(rs []*mesh.Recorder) error) (*reprise.Trace, error) {
+		return qs[0].Capture(t.Ctx, name, func(_ context.Context, r *mesh.Recorder) error {
+			return record([]*mesh.Recorder{r, r.Queue(qs[1])})
+		}, qs[1])
+	}
+	first, second := t.Loaded(t.AdderAt(t.corner(0), in, mid, Add(10))), t.Loaded(t.AdderAt(t.corner(1), mid, out, t.Ordinal))
+	done := t.Mesh.NewEvent("done")
+	record := func(rs []*mesh.Recorder) error {
+		return errors.Join(rs[0].Run(first), rs[0].Record(done), rs[1].WaitEvent(done), rs[1].Run(second))
+	}
+	before := t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
+	tr, err := capture("both", record)
+	t.OK(err)
+	for round := range uint32(4) {
+		t.OK(qs[0].Write(t.Ctx, in, Counting(in.Size(), 50*round)))
+		t.OK(tr.Replay(t.Ctx))
+		t.OK(qs[1].Wait(t.Ctx))
+		for _, c := range t.Mesh.Chips() {
+			t.Is("out", c, out, Counting(out.Size(), 50*round+10+t.Ordinal(c)))
+		}
+	}
+	t.OK(tr.Release(t.Ctx))
+	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("released twice: %v", err)
+	}
+	if err := tr.Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replayed although it is released: %v", err)
+	}
+	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
+		t.Error("memory is left")
+	}
+	if _, err := qs[0].Capture(t.Ctx, "one", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(r.Run(first), r.Record(done))
+	}); !errors.Is(err, reprise.ErrInCapture) {
+		t.Errorf("an edge in a trace on one queue of each chip: %v", err)
+	}
+	if _, err := qs[0].Capture(t.Ctx, "twice", func(context.Context, *mesh.Recorder) error { return nil }, qs[0]); err == nil {
+		t.Error("a queue is in a capture twice")
+	}
+	part := errors.New("not today")
+	if _, err := capture("given up", func([]*mesh.Recorder) error { return part }); !errors.Is(err, part) {
+		t.Errorf("given up: %v", err)
+	}
+	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
+		t.Error("memory is left of a capture that was given up")
+	}
+	t.OK(t.Mesh.InStep(allocator.DRAM))
+}

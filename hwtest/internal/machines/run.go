@@ -1,0 +1,216 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/mesh"
+)
+
+func meshRunCases() []rig.Case {
+	return []rig.Case{
+		{Name: "one program everywhere", Protects: "a program that is loaded on a mesh runs on every chip", Run: OnMesh(meshProgram)},
+		{Name: "programs by range", Protects: "chips run the program of their range, and those outside of all ranges none", Run: OnMesh(meshRanges)},
+		{Name: "submesh runs alone", Protects: "work in a submesh's queue runs on its chips only", Run: OnMesh(meshSubmeshRuns)},
+		{Name: "events", Protects: "an event of a mesh is done when it is done on every chip", Run: OnMesh(meshEvents)},
+		{Name: "trace", Protects: "one trace runs on all chips, which share one stream of commands", Run: OnMesh(meshTrace)},
+		{Name: "trace on a part", Protects: "a trace of a mesh can be replayed on some of its chips", Run: OnMesh(meshTracePart)},
+		{Name: "trace parameters", Protects: "a parameter of a mesh's trace changes on every chip", Run: OnMesh(meshTraceParam)},
+		{Name: "trace release", Protects: "releasing a mesh's trace frees its memory on all chips", Run: OnMesh(meshTraceRelease)},
+		{Name: "submeshes at once", Protects: "submeshes that are apart run different traces at the same time", Run: OnMesh(meshSubmeshTraces)},
+		{Name: "traces in any order", Protects: "traces of a mesh are replayed and released in any order", Run: OnMesh(meshManyTraces)},
+		{Name: "skew", Protects: "chips report by their own clocks how far apart they were", Run: OnMesh(meshSkew)},
+	}
+}
+
+func meshProgram(t *T) {
+	_, out, x := t.setUp()
+	t.OK(t.Queue.Run(t.Ctx, x))
+	for _, c := range t.Mesh.Chips() {
+		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+	}
+}
+
+func meshRanges(t *T) {
+	in, out, _ := t.setUp()
+	last := t.Mesh.Shape().Coord(t.Mesh.Size() - 1)
+	part := t.adder(in, out, func(*mesh.Chip) uint32 { return 5 })
+	part.Range = mesh.Range{Start: last, End: last}
+	t.OK(t.Queue.Run(t.Ctx, t.Loaded(part)))
+	for i, c := range t.Mesh.Chips() {
+		want := make([]byte, out.Size())
+		if i == t.Mesh.Size()-1 {
+			want = Counting(out.Size(), 6)
+		}
+		t.Is("out", c, out, want)
+	}
+}
+
+func meshSubmeshRuns(t *T) {
+	in, out, _ := t.setUp()
+	first := t.Mesh.Shape().Coord(0)
+	sub, err := t.Mesh.Submesh(mesh.Range{Start: first, End: first})
+	t.OK(err)
+	x, err := sub.Load(t.Ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return 9 }))
+	t.OK(err)
+	t.Later(x.Release)
+	t.OK(sub.Queue(0).Run(t.Ctx, x))
+	t.OK(sub.Queue(0).Wait(t.Ctx))
+	for i, c := range t.Mesh.Chips() {
+		want := make([]byte, out.Size())
+		if i == 0 {
+			want = Counting(out.Size(), 10)
+		}
+		t.Is("out", c, out, want)
+	}
+}
+
+func meshEvents(t *T) {
+	_, out, x := t.setUp()
+	e := t.Mesh.NewEvent("e")
+	t.OK(t.Queue.Run(t.Ctx, x))
+	t.OK(t.Queue.Record(t.Ctx, e))
+	t.OK(e.Wait(t.Ctx))
+	if done, err := e.Query(); err != nil || !done {
+		t.Errorf("done %t, %v", done, err)
+	}
+	for _, c := range t.Mesh.Chips() {
+		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+	}
+}
+
+func meshTrace(t *T) {
+	in, out, _ := t.setUp()
+	tr := t.recorded(t.Loaded(t.adder(in, out, func(*mesh.Chip) uint32 { return 20 })))
+	if n, _ := tr.Streams(); n != 1 {
+		t.Errorf("%d streams of commands", n)
+	}
+	for i := range uint32(4) {
+		t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), i)))
+		t.OK(tr.Replay(t.Ctx))
+	}
+	for _, c := range t.Mesh.Chips() {
+		t.Is("out", c, out, Counting(out.Size(), 23))
+	}
+}
+
+func meshTracePart(t *T) {
+	_, out, x := t.setUp()
+	tr := t.recorded(x)
+	first := t.Mesh.Shape().Coord(0)
+	part := t.On(tr, mesh.Range{Start: first, End: first})
+	t.OK(part.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	for i, c := range t.Mesh.Chips() {
+		want := make([]byte, out.Size())
+		if i == 0 {
+			want = Counting(out.Size(), 101)
+		}
+		t.Is("out", c, out, want)
+	}
+}
+
+func meshTraceParam(t *T) {
+	_, out, x := t.setUp()
+	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
+	})
+	t.OK(err)
+	t.OK(tr.Set("pages", 0))
+	t.OK(tr.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	for _, c := range t.Mesh.Chips() {
+		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
+	}
+	if err := tr.Set("none", 0); !errors.Is(err, reprise.ErrNoParam) {
+		t.Errorf("no such parameter: %v", err)
+	}
+}
+
+func meshTraceRelease(t *T) {
+	_, _, x := t.setUp()
+	var before []uint64
+	for _, c := range t.Mesh.Chips() {
+		before = append(before, c.Device.MemoryFingerprint(allocator.DRAM))
+	}
+	tr := t.recorded(x, x)
+	t.OK(tr.Replay(t.Ctx))
+	t.OK(tr.Release(t.Ctx))
+	for i, c := range t.Mesh.Chips() {
+		if c.Device.MemoryFingerprint(allocator.DRAM) != before[i] {
+			t.Errorf("chip %v hasn't got its memory back", c.Coord)
+		}
+	}
+}
+
+func meshSubmeshTraces(t *T) {
+	in, out, _ := t.setUp()
+	one := make(mesh.Shape, len(t.Mesh.Shape()))
+	for i := range one {
+		one[i] = 1
+	}
+	subs, err := t.Mesh.Submeshes(one)
+	t.OK(err)
+	var traces []*reprise.Trace
+	for i, sub := range subs {
+		x, err := sub.Load(t.Ctx, "add", t.adder(in, out, func(*mesh.Chip) uint32 { return uint32(50 + i) }))
+		t.OK(err)
+		t.Later(x.Release)
+		tr, err := sub.Queue(0).Capture(t.Ctx, "sub", func(_ context.Context, r *mesh.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		t.Later(tr.Release)
+		traces = append(traces, tr)
+	}
+	for range 3 {
+		for _, tr := range traces {
+			t.OK(tr.Replay(t.Ctx))
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	for i, c := range t.Mesh.Chips() {
+		t.Is("out", c, out, Counting(out.Size(), uint32(51+i)))
+	}
+}
+
+func meshManyTraces(t *T) {
+	in, out, _ := t.setUp()
+	before := t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
+	var traces []*reprise.Trace
+	var xs []*mesh.Executable
+	for i := range uint32(4) {
+		xs = append(xs, t.Loaded(t.adder(in, out, func(*mesh.Chip) uint32 { return 10 * i })))
+		traces = append(traces, t.recorded(xs[i]))
+	}
+	for _, i := range []int{2, 0, 3, 1} {
+		t.OK(traces[i].Replay(t.Ctx))
+		t.OK(t.Queue.Wait(t.Ctx))
+		for _, c := range t.Mesh.Chips() {
+			t.Is("out", c, out, Counting(out.Size(), uint32(10*i+1)))
+		}
+		t.OK(traces[i].Release(t.Ctx))
+		t.OK(xs[i].Release(t.Ctx))
+	}
+	t.OK(t.Mesh.InStep(allocator.DRAM))
+	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
+		t.Error("memory is left")
+	}
+}
+
+func meshSkew(t *T) {
+	_, _, x := t.setUp()
+	tr := t.recorded(x)
+	s, err := t.Mesh.Skew(t.Ctx, tr)
+	t.OK(err)
+	if len(s.Chips) != t.Mesh.Size() || s.Spread < 0 || s.Spread > time.Minute {
+		t.Errorf("%d chips within %v", len(s.Chips), s.Spread)
+	}
+	first := slices.ContainsFunc(s.Chips, func(c mesh.ChipTime) bool { return c.After == 0 })
+	if !first {
+		t.Errorf("no chip was the first: %+v", s.Chips)
+	}
+}

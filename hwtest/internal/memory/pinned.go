@@ -1,0 +1,188 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
+
+// pinnedCases move data between buffers and pinned host memory, which the device reads and writes itself.
+func pinnedCases() []rig.Case {
+	var cs []rig.Case
+	for _, page := range []int{16, 100, 2048, 5008} {
+		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+			cs = append(cs, rig.Case{
+				Name: fmt.Sprintf("pinned memory and pages of %d in %v", page, k), Protects: notCopied,
+				Run: func(t *rig.T) {
+					pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
+				},
+			})
+		}
+	}
+	for _, s := range []allocator.ShardSpec{
+		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(3, 2)}},
+		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}},
+	} {
+		cs = append(cs, rig.Case{
+			Name: fmt.Sprintf("pinned memory and %v pages", s.Layout), Protects: notCopied,
+			Run: func(t *rig.T) {
+				pinnedRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: 256, Sharding: &s}, true)
+			},
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "pinned memory, large", Protects: "a transfer without a copy may be larger than the queue's own memory", Run: pinnedLarge},
+		{Name: "pinned memory in the order of the queue", Protects: "transfers with pinned memory keep their place among other transfers and programs", Run: pinnedInOrder},
+		{Name: "pinned memory given up in time", Protects: "Free waits for transfers that the caller hasn't waited for", Run: pinnedFree},
+		{Name: "pinned memory and a context that ends", Protects: "a wait for a transfer without a copy ends with its context, and the queue goes on", Run: pinnedCancelled},
+	}...)
+}
+
+// PinnedBetweenQueues are the cases of pinned memory on two queues.
+func PinnedBetweenQueues() []rig.Case {
+	return []rig.Case{{Name: "pinned memory from queue to queue",
+		Protects: "what one queue puts into host memory another fetches after an event, and not sooner", Run: pinnedBetweenQueues}}
+}
+
+func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
+	c.Name = "device"
+	b, err := t.Dev.NewBuffer(c)
+	t.OK(err)
+	t.Cleanup(func() { t.OK(b.Release()) })
+	h := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024})
+	exact := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024, Strict: strict})
+	want := rig.Pattern(1, b.Size())
+	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	page, n := b.PageSize(), b.Size()
+	for i, r := range []struct {
+		off, at, n int
+		direct     bool
+	}{
+		{0, 0, n, true}, {16, 48, n - 16, true}, {page, 16, 2*page + 1, true}, {1, 17, n - 2, false}, {page / 2, 5, page, false},
+	}[:t.Size(5, 3)] {
+		h := h
+		if r.direct {
+			h = exact
+		}
+		copy(h.Bytes(), rig.Pattern(uint32(10+i), len(h.Bytes())))
+		t.OK(t.Queue.WriteFrom(t.Ctx, b, r.off, h, r.at, r.n))
+		copy(want[r.off:], h.Bytes()[r.at:r.at+r.n])
+		what := fmt.Sprintf("%d B at %d, in host memory at %d", r.n, r.off, r.at)
+		t.Same(what+", written", want, t.ReadAll(b))
+		host := rig.Pattern(uint32(20+i), len(h.Bytes()))
+		copy(h.Bytes(), host)
+		copy(host[r.at:], want[r.off:r.off+r.n])
+		t.OK(t.Queue.ReadTo(t.Ctx, b, r.off, h, r.at, r.n))
+		t.Same(what+", read", host, h.Bytes())
+	}
+}
+
+func pinnedLarge(t *rig.T) {
+	n := t.Size(24<<20, 512<<10)
+	b := t.Buffer(allocator.DRAM, n, n/4)
+	h := t.Pinned(reprise.HostBufferConfig{Size: 2 * n, Strict: true})
+	copy(h.Bytes(), rig.Pattern(7, n))
+	w, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
+	t.OK(err)
+	r, err := t.Queue.StartReadTo(t.Ctx, b, 0, h, n, n)
+	t.OK(err)
+	t.OK(r.Wait(t.Ctx))
+	done, err := w.Done()
+	t.OK(err)
+	if !done {
+		t.Error("a read is done and the write before it isn't")
+	}
+	t.Same("what came back", h.Bytes()[:n], h.Bytes()[n:])
+}
+
+func pinnedInOrder(t *rig.T) {
+	const pages = 8
+	in, out := t.Buffer(allocator.DRAM, pages*64, 64), t.Buffer(allocator.DRAM, pages*64, 64)
+	h := t.Pinned(reprise.HostBufferConfig{Size: 64 << 10, Strict: true})
+	const addend = 3
+	x := t.Load(t.AddProgram("add", chip.Core{X: 1, Y: 1}, in, out, addend))
+	n := t.Size(20, 6)
+	var reads []*reprise.Pending
+	for i := range n {
+		from, to := h.Bytes()[2*i*in.Size():], 2*i*in.Size()+in.Size()
+		for w := 0; w < in.Size(); w += 4 {
+			from[w], from[w+1], from[w+2], from[w+3] = byte(w/4), byte(i), 0, 0
+		}
+		_, err := t.Queue.StartWriteFrom(t.Ctx, in, 0, h, 2*i*in.Size(), in.Size())
+		t.OK(err)
+		t.OK(t.Queue.Run(t.Ctx, x))
+		p, err := t.Queue.StartReadTo(t.Ctx, out, 0, h, to, in.Size())
+		t.OK(err)
+		reads = append(reads, p)
+	}
+	for i, p := range reads {
+		t.OK(p.Wait(t.Ctx))
+		got := h.Bytes()[(2*i+1)*in.Size():][:in.Size()]
+		want := make([]byte, in.Size())
+		for w := 0; w < len(want); w += 4 {
+			want[w], want[w+1] = byte(w/4+addend), byte(i)
+		}
+		t.Same(fmt.Sprintf("result %d", i), want, got)
+	}
+}
+
+func pinnedFree(t *rig.T) {
+	n := t.Size(1<<20, 64<<10)
+	b := t.Buffer(allocator.DRAM, n, 2048)
+	h := t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
+	copy(h.Bytes(), rig.Pattern(3, n))
+	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
+	t.OK(err)
+	t.OK(h.Release(t.Ctx))
+	t.Same("written by a transfer that nobody waited for", rig.Pattern(3, n), t.ReadAll(b))
+	if err := t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("after Free: %v, want %v", err, reprise.ErrReleased)
+	}
+}
+
+func pinnedCancelled(t *rig.T) {
+	n := t.Size(1<<20, 64<<10)
+	b := t.Buffer(allocator.DRAM, n, 2048)
+	h := t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
+	t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(4, n)))
+	ctx, cancel := context.WithCancel(t.Ctx)
+	p, err := t.Queue.StartReadTo(ctx, b, 0, h, 0, n)
+	t.OK(err)
+	cancel()
+	if err := p.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	t.Same("what the device wrote all the same", rig.Pattern(4, n), h.Bytes())
+	clear(h.Bytes())
+	t.OK(t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n))
+	t.Same("after it", rig.Pattern(4, n), h.Bytes())
+}
+
+func pinnedBetweenQueues(t *rig.T) {
+	const n = 32 << 10
+	q, e := t.Both(), t.Dev.NewEvent("delivered")
+	in, out := t.Buffer(allocator.DRAM, n, 2048), t.Buffer(allocator.DRAM, n, 1024)
+	h := t.Pinned(reprise.HostBufferConfig{Size: 3 * n, Strict: true})
+	for i := range t.Size(20, 4) {
+		first, second := q[i%2], q[1-i%2]
+		want := rig.Pattern(uint32(i), n)
+		copy(h.Bytes(), want)
+		_, err := first.StartWriteFrom(t.Ctx, in, 0, h, 0, n)
+		t.OK(err)
+		_, err = first.StartReadTo(t.Ctx, in, 0, h, n, n)
+		t.OK(err)
+		_, err = second.StartWriteFrom(t.Ctx, out, 0, h, 2*n, n) // has nothing to do with them
+		t.OK(err)
+		t.Follows(second, first, e)
+		t.OK(second.WriteFrom(t.Ctx, out, 0, h, n, n))
+		t.Same(fmt.Sprintf("round %d", i), want, t.ReadAll(out))
+	}
+}

@@ -1,0 +1,386 @@
+package memory
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// shardedCase is a way to spread a buffer over cores.
+type shardedCase struct {
+	Name string
+	Spec allocator.ShardSpec
+}
+
+// ShardedCases are layouts that every device has the cores for.
+func ShardedCases() []shardedCase {
+	grid := func(w, h int) []chip.Range { return []chip.Range{chip.Grid(w, h)} }
+	return []shardedCase{
+		{"height", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{11, 2}, Shard: []int{3, 2}, Cores: grid(2, 2)}},
+		{"height by columns", allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: grid(2, 4), Orientation: allocator.ColMajor}},
+		{"width", allocator.ShardSpec{Layout: allocator.WidthSharded, Tensor: []int{4, 7}, Shard: []int{4, 2}, Cores: grid(4, 1)}},
+		{"block", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{5, 5}, Shard: []int{2, 2}, Cores: grid(3, 3)}},
+		{"block by columns", allocator.ShardSpec{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{{Start: chip.Core{X: 1, Y: 1}, End: chip.Core{X: 2, Y: 3}}}, Orientation: allocator.ColMajor}},
+		{"ND round robin", allocator.ShardSpec{Layout: allocator.NDSharded, Tensor: []int{3, 4, 3}, Shard: []int{2, 2, 2}, Cores: grid(3, 1)}},
+	}
+}
+
+func memoryCases() []rig.Case {
+	var cs []rig.Case
+	for _, c := range ShardedCases() {
+		cs = append(cs,
+			rig.Case{
+				Name:     "sharded " + c.Name,
+				Protects: "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
+				Run:      func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) },
+			},
+			rig.Case{
+				Name:     "sharded transfers " + c.Name,
+				Protects: "what is written to a sharded buffer is read from it, in whole and in part",
+				Run:      func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) },
+			})
+	}
+	return append(cs, []rig.Case{
+		{Name: "sharded in DRAM", Protects: "shards in DRAM lie in the banks that were named", Run: shardedDRAM},
+		{Name: "fixed address", Protects: "a buffer lies where it was asked to, and comes back to where it was", Run: fixedAddress},
+		{Name: "parts of a buffer", Protects: "a part of a buffer is the same memory, and holds it", Run: partsOfBuffer},
+		{Name: "would it fit", Protects: "what would fit does fit, at the predicted address", Run: wouldFit},
+		{Name: "memory map", Protects: "the map of a device's memory has no gaps and names the owner of each range", Run: memoryMap},
+	}...)
+}
+
+// Opened are cases that open the device in their own way.
+func Opened() []rig.Case {
+	return []rig.Case{
+		{Name: "L1 small", Protects: "small sharded buffers lie at the top of L1, in their own region, and work", Run: smallBuffers},
+		{Name: "trace region", Protects: "a trace region of fixed size takes its share of every bank and no more", Run: fixedTraceRegion},
+	}
+}
+
+// Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's arguments can give.
+func Sharded(k allocator.Kind, s allocator.ShardSpec, page int) reprise.BufferConfig {
+	return reprise.BufferConfig{Kind: k, PageSize: page, Name: "sharded", Sharding: &s}
+}
+
+// Numbers is a program in which each core writes its pages' numbers to the places that a sharded buffer in L1 states, and
+// what the buffer holds then.
+func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
+	t.Helper()
+	page := uint32(b.PageSize())
+	// Kernels store runs of words, so the places from the first to the last are written, those without a page too.
+	type span struct{ low, high uint32 }
+	spans := map[chip.Core]span{}
+	for i := range b.Pages() {
+		p, ok := b.Page(i)
+		if back, off, ok2 := b.PageAt(p); !ok || !ok2 || back != i || off != 0 {
+			t.Fatalf("page %d is at %+v, where page %d + %d is", i, p, back, off)
+		}
+		at, have := spans[p.Core]
+		if !have {
+			at = span{p.Addr, p.Addr}
+		}
+		spans[p.Core] = span{min(at.low, p.Addr), max(at.high, p.Addr)}
+	}
+	var cores []chip.Range
+	for _, c := range b.Cores() {
+		if _, ok := spans[c]; ok {
+			cores = append(cores, chip.Single(c.X, c.Y))
+		}
+	}
+	for n := range b.Pages() {
+		for i := range page / 4 {
+			want = binary.LittleEndian.AppendUint32(want, numberedWord(n, i))
+		}
+	}
+	return &reprise.Program{
+		Name: "number", Buffers: []*reprise.Buffer{b},
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: cores, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
+				s := spans[c]
+				args := []uint32{s.low, (s.high-s.low)/4 + page/4}
+				for addr := s.low; addr <= s.high; addr += page {
+					n, _, ok := b.PageAt(reprise.Place{Bank: t.WorkerIndex(c), Addr: addr})
+					for i := range page / 4 {
+						v := uint32(0xDEADDEAD)
+						if ok {
+							v = numberedWord(n, i)
+						}
+						args = append(args, v)
+					}
+				}
+				return args
+			},
+		}},
+	}, want
+}
+
+func numberedWord(page int, i uint32) uint32 { return uint32(page)<<8 | i | 0xA5000000 }
+
+// ShardedKernel checks both ways that kernels and host find the same pages of a sharded buffer.
+func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
+	b := t.BufferOf(Sharded(k, s, 16))
+	p, want := Numbers(t, b)
+	cores := p.Kernels[0].Cores
+	t.RunAndWait(t.Load(p))
+	t.Same("what the kernels wrote", want, t.ReadAll(b))
+
+	// The other way: what the host writes is what a kernel finds there.
+	for i := range want {
+		want[i] ^= 0xFF
+	}
+	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	seen := t.PerWorker(64)
+	last := map[chip.Core]int{}
+	for i := range b.Pages() {
+		p, _ := b.Page(i)
+		last[p.Core] = i
+	}
+	y := t.Load(&reprise.Program{
+		Name: "look", Buffers: []*reprise.Buffer{b, seen},
+		Kernels: []reprise.Kernel{{
+			Name: "touch", Image: t.Own("touch"), Processor: chip.BRISC, Cores: cores,
+			Args: func(c chip.Core) []uint32 {
+				p, _ := b.Page(last[c])
+				return []uint32{p.Addr, seen.Addr()}
+			},
+		}},
+	})
+	t.RunAndWait(y)
+	got := t.Words(seen, 0)
+	for c, n := range last {
+		if g, w := got[t.WorkerIndex(c)], ^numberedWord(n, 0); g != w {
+			t.Errorf("core %v finds %#x at page %d, want %#x", c, g, n, w)
+		}
+	}
+}
+
+func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
+	for _, page := range []int{16, 100, 2048} {
+		b := t.BufferOf(Sharded(k, s, page))
+		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
+		beside := rig.Pattern(77, guard.Size())
+		t.OK(t.Queue.Write(t.Ctx, guard, 0, beside))
+		want := rig.Pattern(uint32(page), b.Size())
+		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Same(fmt.Sprintf("pages of %d", page), want, t.ReadAll(b))
+		first, n := b.Pages()/3, b.Pages()/2
+		part := rig.Pattern(uint32(page+1), n*page)
+		t.OK(t.Queue.Write(t.Ctx, b, first*page, part))
+		copy(want[first*page:], part)
+		t.Same(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), want, t.ReadAll(b))
+		got := make([]byte, 2*page)
+		t.OK(t.Queue.Read(t.Ctx, b, (first-1)*page, got))
+		t.Same("two pages", want[(first-1)*page:(first+1)*page], got)
+		t.Same("another buffer", beside, t.ReadAll(guard))
+		var e *dispatch.TransferError
+		if err := t.Queue.Write(t.Ctx, b, b.Size(), make([]byte, page)); !errors.As(err, &e) || e.Have != b.Size() {
+			t.Errorf("beyond the end: %v", err)
+		}
+	}
+}
+
+func shardedDRAM(t *rig.T) {
+	s := allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{9, 1}, Shard: []int{2, 1},
+		Cores: []chip.Range{chip.Grid(t.Dev.DRAMBanks()-1, 1)}}
+	shardedTransfers(t, allocator.DRAM, s)
+	// What was written as shards is found as pages of an interleaved buffer at the same address.
+	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
+	want := rig.Pattern(5, b.Size())
+	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	addr := b.Addr()
+	t.OK(b.Release())
+	flat := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 2 * 64 * t.Dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
+	got := t.ReadAll(flat)
+	for i := range 9 {
+		at := (i%2*t.Dev.DRAMBanks() + i/2) * 64
+		t.Same(fmt.Sprintf("page %d", i), want[i*64:i*64+64], got[at:at+64])
+	}
+	if _, err := t.Dev.NewBuffer(Sharded(allocator.DRAM, allocator.ShardSpec{Layout: allocator.HeightSharded, Tensor: []int{1, 1},
+		Shard: []int{1, 1}, Cores: []chip.Range{chip.Single(0, 1)}}, 64)); err == nil {
+		t.Error("a shard in a DRAM bank that isn't there was allocated")
+	}
+}
+
+func fixedAddress(t *rig.T) {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+		before := t.Dev.MemoryFingerprint(k)
+		size := 128 * t.Dev.Memory(k).Banks
+		b := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "chosen"})
+		if t.Dev.MemoryFingerprint(k) == before {
+			t.Errorf("%v: the fingerprint doesn't see a buffer", k)
+		}
+		want := rig.Pattern(9, size)
+		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		var occupied *allocator.OccupiedError
+		if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late",
+			Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
+			t.Errorf("%v: where something is: %v", k, err)
+		}
+		t.OK(b.Release())
+		if t.Dev.MemoryFingerprint(k) != before {
+			t.Errorf("%v: the fingerprint differs after a buffer came and went", k)
+		}
+		again := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "again"})
+		if again.Addr() != b.Addr() {
+			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
+		}
+		t.Same("what was there before", want, t.ReadAll(again))
+		t.OK(again.Release())
+		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
+		if fixed.Addr() != b.Addr() {
+			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
+		}
+		t.Same("at its fixed address", want, t.ReadAll(fixed))
+	}
+}
+
+func partsOfBuffer(t *rig.T) {
+	cs := []reprise.BufferConfig{
+		{Kind: allocator.DRAM, Size: 40 * 100, PageSize: 100, Name: "interleaved"},
+		Sharded(allocator.L1, ShardedCases()[3].Spec, 48),
+	}
+	for _, c := range cs {
+		b := t.BufferOf(c)
+		page := b.PageSize()
+		want := rig.Pattern(3, b.Size())
+		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		part, err := b.Sub(5*page, 12*page)
+		t.OK(err)
+		t.Same(b.Name()+": a part", want[5*page:17*page], t.ReadAll(part))
+		in, err := part.Sub(3*page, 2*page)
+		t.OK(err)
+		data := rig.Pattern(4, in.Size())
+		t.OK(t.Queue.Write(t.Ctx, in, 0, data))
+		copy(want[8*page:], data)
+		t.Same(b.Name()+": the whole after writing a part of a part", want, t.ReadAll(b))
+		whole, _ := b.Page(8)
+		if p, ok := in.Page(0); !ok || p != whole {
+			t.Errorf("page 0 of the part is at %+v, page 8 of the whole at %+v", p, whole)
+		}
+		if err := t.Queue.Write(t.Ctx, part, 12*page, data[:page]); err == nil {
+			t.Error("a write beyond a part went through")
+		}
+		taken := t.Allocated()
+		t.OK(b.Release())
+		t.OK(part.Release())
+		if t.Allocated() != taken {
+			t.Error("memory of which a part is in use was given away")
+		}
+		t.Same(b.Name()+": a part after the whole was freed", data, t.ReadAll(in))
+		t.OK(in.Release())
+		if t.Allocated() == taken {
+			t.Error("memory of which no part is in use any more stays allocated")
+		}
+	}
+}
+
+func wouldFit(t *rig.T) {
+	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
+		s := t.Dev.Memory(k)
+		half := int(s.LargestHole) / 2 &^ 63
+		c := reprise.BufferConfig{Kind: k, Size: half * s.Banks, PageSize: half, Name: "half"}
+		if addrs, err := t.Dev.MemorySnapshot().WouldFit(c, c); err != nil || len(addrs) != 2 {
+			t.Fatalf("%v: two halves: %v", k, err)
+		}
+		if _, err := t.Dev.MemorySnapshot().WouldFit(c, c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Errorf("%v: three halves: %v", k, err)
+		}
+		addrs, err := t.Dev.MemorySnapshot().WouldFit(c)
+		t.OK(err)
+		b := t.BufferOf(c)
+		if b.Addr() != addrs[0] {
+			t.Errorf("%v: said %#x, is at %#x", k, addrs[0], b.Addr())
+		}
+		shot := t.Dev.MemorySnapshot()
+		if _, err := shot.WouldFit(c, c); !errors.Is(err, reprise.ErrOutOfMemory) {
+			t.Errorf("%v: two halves beside one: %v", k, err)
+		}
+		t.OK(shot.Without(b))
+		if _, err := shot.WouldFit(c, c); err != nil {
+			t.Errorf("%v: two halves without the first: %v", k, err)
+		}
+		t.OK(b.Release())
+		if ch := shot.Changes(); len(ch) != 0 {
+			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
+		}
+	}
+}
+
+func memoryMap(t *rig.T) {
+	b := t.Buffer(allocator.DRAM, 4096, 64)
+	found := false
+	for _, r := range t.Dev.MemorySnapshot().Map().Regions {
+		end := r.Entries[0].Start
+		for _, e := range r.Entries {
+			if e.Start != end {
+				t.Errorf("%s: a gap from %#x to %#x", r.Name, end, e.Start)
+			}
+			end = e.End
+			found = found || !e.Free && e.Owner == "test" && e.Start == uint64(b.Addr()) && e.Site != ""
+		}
+	}
+	if !found {
+		t.Errorf("the map doesn't know the buffer at %#x, or who asked for it", b.Addr())
+	}
+}
+
+func smallBuffers(t *rig.T) {
+	const small = 24_576
+	t = t.Full(t.Device.Open(), reprise.WithL1Small(small))
+	top := uint64(t.L1.Size)
+	if m := t.Dev.Memory(allocator.L1Small); m.Total != small || m.High != top || t.Dev.Memory(allocator.L1).High != m.Low {
+		t.Errorf("L1 small is %+v", m)
+	}
+	c := ShardedCases()[3].Spec
+	b := t.BufferOf(Sharded(allocator.L1Small, c, 64))
+	if want := top - 4*64; uint64(b.Addr()) != want {
+		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
+	}
+	want := rig.Pattern(1, b.Size())
+	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Same("a small buffer", want, t.ReadAll(b))
+	ShardedKernel(t, allocator.L1Small, c)
+	t.Same("a small buffer beside another", want, t.ReadAll(b))
+	var oom *allocator.OutOfMemoryError
+	if _, err := t.Dev.NewBuffer(Sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small ||
+		oom.Total != small {
+		t.Errorf("more than the region has: %v", err)
+	}
+	if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {
+		t.Error("an interleaved buffer was put into L1 small")
+	}
+	t.OK(b.Release())
+}
+
+func fixedTraceRegion(t *rig.T) {
+	const region = 800_768
+	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(region))
+	banks := t.Dev.DRAMBanks()
+	tr, dram := t.Dev.Memory(allocator.Trace), t.Dev.Memory(allocator.DRAM)
+	if share := uint64((region/banks + 8191) / 8192 * 8192); tr.Total != share || tr.High != t.Dev.DRAMBankSize() || dram.High != tr.Low {
+		t.Errorf("%d banks: %+v, and DRAM %+v", banks, tr, dram)
+	}
+	b := t.PerWorker(64)
+	x := t.Load(t.StoreProgram("store", t.Grid(), b, 40))
+	// With all other DRAM taken, a trace still finds its place.
+	hole := int(t.Dev.Memory(allocator.DRAM).LargestHole)
+	all := t.Buffer(allocator.DRAM, hole*banks, hole)
+	trace := t.Capture("in the region", x)
+	for _, e := range trace.Parts()[0].Extents {
+		if e.Start < tr.Low || e.End > tr.High {
+			t.Errorf("the trace has %+v, outside of its region [%#x,%#x)", e, tr.Low, tr.High)
+		}
+	}
+	t.OK(trace.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	t.WantWords("after a replay", b, 0, func(c chip.Core) uint32 { return 40 + uint32(t.WorkerIndex(c)) })
+	t.OK(all.Release())
+}

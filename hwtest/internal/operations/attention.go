@@ -1,0 +1,236 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/ops"
+)
+
+func opsAttentionCases() []opsCase {
+	cs := []opsCase{
+		{"split heads", func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }},
+		{"split heads uint32", func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }},
+		{"decode with one trace", decodeTrace},
+	}
+	for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+		cs = append(cs,
+			opsCase{"rotary embedding " + typeName(dt), func(t *opsRun) { rotary(t, dt, ops.AllRows) }},
+			opsCase{"rotary embedding at a position " + typeName(dt), func(t *opsRun) { rotary(t, dt, 37) }},
+		)
+	}
+	for _, dt := range []ops.DataType{ops.UInt8, ops.BFloat16, ops.Float32} {
+		cs = append(cs,
+			opsCase{"update cache " + typeName(dt), func(t *opsRun) { updateCache(t, dt) }},
+			opsCase{"fill cache " + typeName(dt), func(t *opsRun) { fillCache(t, dt) }},
+		)
+	}
+	for _, c := range []opsAttention{
+		{dt: ops.BFloat16, q: index{1, 1, 32, 32}, k: index{1, 1, 32, 32}},
+		{dt: ops.BFloat16, q: index{1, 2, 70, 64}, k: index{1, 1, 70, 64}, causal: true},
+		{dt: ops.BFloat16, q: index{2, 2, 33, 64}, k: index{2, 2, 100, 64}, mask: true},
+		{dt: ops.Float32, q: index{1, 2, 40, 40}, k: index{1, 2, 40, 40}, causal: true, mask: true},
+		{dt: ops.BFloat16, q: index{2, 4, 1, 64}, k: index{2, 2, 96, 64}, causal: true, position: 40},
+		{dt: ops.Float32, q: index{1, 2, 5, 64}, k: index{1, 1, 128, 64}, causal: true, position: 61},
+		{dt: ops.BFloat16, q: index{1, 1, 33, 64}, k: index{1, 1, 300, 64}, causal: true, position: 262},
+	} {
+		cs = append(cs, opsCase{c.name(), func(t *opsRun) { attention(t, c) }})
+	}
+	return cs
+}
+
+func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
+	x := t.numbers(index{2, 1, 40, (heads + 2*kv) * width}, dt)
+	h, err := t.d.SplitHeads(t.Ctx, t.tiles(x, dt), heads, kv)
+	t.OK(err)
+	first := 0
+	for _, part := range []struct {
+		t *ops.Tensor
+		n int
+	}{{h.Q, heads}, {h.K, kv}, {h.V, kv}} {
+		t.made = append(t.made, part.t)
+		t.exactly(part.t, makeArray(index{2, part.n, 40, width},
+			func(i index) float64 { return x.at(index{i[0], 0, i[2], (first+i[1])*width + i[3]}) }))
+		first += part.n
+	}
+	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+		return t.d.ConcatHeads(ctx, h.Q, opts...)
+	}
+	together := t.result(run(t.Ctx))
+	t.exactly(together, makeArray(index{2, 1, 40, heads * width}, x.at))
+	t.replayed(together, run)
+}
+
+// angles returns cosines and sines of positions, rounded to a type.
+func (t *opsRun) angles(positions, width int, dt ops.DataType) (cos, sin array) {
+	of := func(f func(float64) float64) array {
+		return makeArray(index{1, 1, positions, width}, func(i index) float64 {
+			v := math.Float32bits(float32(f(float64(i[2]) * math.Pow(10000, -float64(i[3]%(width/2))/float64(width/2)))))
+			if dt == ops.BFloat16 {
+				v &^= 0xFFFF
+			}
+			return float64(math.Float32frombits(v))
+		})
+	}
+	return of(math.Cos), of(math.Sin)
+}
+
+func rotary(t *opsRun, dt ops.DataType, position int) {
+	x := t.numbers(index{2, 2, 40, 64}, dt)
+	cos, sin := t.angles(50, 64, dt)
+	tx, tc, ts := t.tiles(x, dt), t.tiles(cos, dt), t.tiles(sin, dt)
+	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+		return t.d.RotaryEmbedding(ctx, tx, tc, ts, position, opts...)
+	}
+	got := t.result(run(t.Ctx))
+	want := makeArray(x.dims, func(i index) float64 {
+		j, angle := i, index{0, 0, i[2], i[3]}
+		j[3] = (i[3] + 32) % 64
+		if position != ops.AllRows {
+			angle[2] = position
+		}
+		other := x.at(j)
+		if i[3] < 32 {
+			other = -other
+		}
+		return x.at(i)*cos.at(angle) + other*sin.at(angle)
+	})
+	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
+	t.replayed(got, run)
+}
+
+func updateCache(t *opsRun, dt ops.DataType) {
+	want := t.numbers(index{2, 2, 70, 64}, dt)
+	cache := t.tiles(want, dt)
+	for _, at := range []int{0, 15, 16, 47, 69} {
+		row := t.numbers(index{2, 2, 1, 64}, dt)
+		t.OK(t.d.UpdateCache(t.Ctx, cache, t.tiles(row, dt), at))
+		makeArray(row.dims, func(i index) float64 {
+			want.set(index{i[0], i[1], at, i[3]}, row.at(i))
+			return 0
+		})
+	}
+	t.exactly(cache, want)
+}
+
+func fillCache(t *opsRun, dt ops.DataType) {
+	want, rows := t.numbers(index{3, 2, 70, 40}, dt), t.numbers(index{1, 2, 45, 40}, dt)
+	cache := t.tiles(want, dt)
+	t.OK(t.d.FillCache(t.Ctx, cache, t.tiles(rows, dt), 1))
+	makeArray(rows.dims, func(i index) float64 {
+		want.set(index{1, i[1], i[2], i[3]}, rows.at(i))
+		return 0
+	})
+	t.exactly(cache, want)
+}
+
+// opsAttention is an attention of queries to keys and values.
+type opsAttention struct {
+	dt           ops.DataType
+	q, k         index
+	causal, mask bool
+	position     int
+}
+
+func (c *opsAttention) name() string {
+	s := fmt.Sprintf("attention %s %s to %s", typeName(c.dt), dimsName(c.q), dimsName(c.k))
+	if c.causal {
+		s += fmt.Sprintf(" from position %d", c.position)
+	}
+	if c.mask {
+		s += " with a mask"
+	}
+	return s
+}
+
+// exact returns the result in float64.
+func (c *opsAttention) exact(q, k, v, mask array) array {
+	out := makeArray(index{c.q[0], c.q[1], c.q[2], v.dims[3]}, func(index) float64 { return 0 })
+	group := c.q[1] / c.k[1]
+	makeArray(index{c.q[0], c.q[1], c.q[2], 1}, func(i index) float64 {
+		keys, sum := c.k[2], 0.
+		if c.causal {
+			keys = c.position + i[2] + 1
+		}
+		query, p := q.row(i), make([]float64, keys)
+		for j := range p {
+			score := 0.
+			for d, x := range k.row(index{i[0], i[1] / group, j, 0}) {
+				score += query[d] * x
+			}
+			score /= math.Sqrt(float64(c.q[3]))
+			if c.mask {
+				score += mask.at(index{i[0], i[1], i[2], j})
+			}
+			p[j] = math.Exp(score)
+			sum += p[j]
+		}
+		for w := range v.dims[3] {
+			s := 0.
+			for j := range p {
+				s += p[j] * v.at(index{i[0], i[1] / group, j, w})
+			}
+			out.set(index{i[0], i[1], i[2], w}, s/sum)
+		}
+		return 0
+	})
+	return out
+}
+
+func attention(t *opsRun, c opsAttention) {
+	q, k, v := t.numbers(c.q, c.dt), t.numbers(c.k, c.dt), t.numbers(c.k, c.dt)
+	tq, tk, tv := t.tiles(q, c.dt), t.tiles(k, c.dt), t.tiles(v, c.dt)
+	a, mask := ops.Attention{Causal: c.causal}, array{}
+	if c.mask {
+		mask = t.numbers(index{1, c.q[1], c.q[2], c.k[2]}, c.dt)
+		a.Mask = t.tiles(mask, c.dt)
+	}
+	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+		if c.position > 0 {
+			return t.d.ScaledDotProductAttentionDecode(ctx, tq, tk, tv, c.position, a, opts...)
+		}
+		return t.d.ScaledDotProductAttention(ctx, tq, tk, tv, a, opts...)
+	}
+	got := t.result(run(t.Ctx))
+	want := c.exact(q, k, v, mask)
+	t.near(got, want, func(i index) float64 { return math.Abs(want.at(i))/(1<<8) + 1./(1<<7) })
+	t.replayed(got, run)
+}
+
+// decodeTrace decodes a sequence with one trace, whose position is a parameter: the result is that of the prefill, bit for bit.
+func decodeTrace(t *opsRun) {
+	const dt, rows = ops.BFloat16, 35
+	x := t.numbers(index{1, 1, rows, 64}, dt)
+	zeros := makeArray(index{1, 1, 64, 64}, func(index) float64 { return 0 })
+	keys, values := t.tiles(zeros, dt), t.tiles(zeros, dt)
+	row := func(h int) array {
+		return makeArray(index{1, 1, 1, 64}, func(i index) float64 { return x.at(index{0, 0, h, i[3]}) })
+	}
+	in := t.tiles(row(0), dt)
+	at := ops.WithParam("position")
+	out := t.result(t.d.ScaledDotProductAttentionDecode(t.Ctx, in, keys, values, 0, ops.Attention{}, at))
+	step := func(ctx context.Context) error {
+		for _, cache := range []*ops.Tensor{keys, values} {
+			if err := t.d.UpdateCache(ctx, cache, in, 0, at); err != nil {
+				return err
+			}
+		}
+		_, err := t.d.ScaledDotProductAttentionDecode(ctx, in, keys, values, 0, ops.Attention{}, at, ops.Into(out))
+		return err
+	}
+	t.OK(step(t.Ctx))
+	trace, err := t.d.Capture(t.Ctx, "decode", step)
+	t.OK(err)
+	var got []float64
+	for h := range rows {
+		t.OK(t.d.CopyHostToDevice(t.Ctx, t.host(row(h), dt), in))
+		t.OK(trace.Set("position", uint32(h)))
+		t.OK(trace.Replay(t.Ctx))
+		got = append(got, t.values(out)...)
+	}
+	t.OK(trace.Release(t.Ctx))
+	all := t.tiles(x, dt)
+	prefill := t.result(t.d.ScaledDotProductAttention(t.Ctx, all, all, all, ops.Attention{Causal: true}))
+	t.exactly(prefill, array{x.dims, got})
+}

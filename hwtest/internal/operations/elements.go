@@ -1,0 +1,150 @@
+package operations
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// opsBinary is an operation on two tensors.
+type opsBinary struct {
+	name   string
+	device func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
+	floats func(x, y float64) float64
+	ints   func(x, y int64) int64
+}
+
+func opsBinaries() []opsBinary {
+	return []opsBinary{
+		{"add", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+			return d.Add(ctx, a, b, opts...)
+		}, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
+		{"subtract", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+			return d.Subtract(ctx, a, b, opts...)
+		}, func(x, y float64) float64 { return x - y }, func(x, y int64) int64 { return x - y }},
+		{"multiply", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
+			return d.Multiply(ctx, a, b, opts...)
+		}, func(x, y float64) float64 { return x * y }, func(x, y int64) int64 { return x * y }},
+	}
+}
+
+// wrapped is an integer as a type has it.
+func wrapped(dt ops.DataType, v int64) float64 {
+	switch dt {
+	case ops.UInt8:
+		return float64(uint8(v))
+	case ops.UInt16:
+		return float64(uint16(v))
+	case ops.UInt32:
+		return float64(uint32(v))
+	}
+	return float64(int32(v))
+}
+
+func opsElementCases() []opsCase {
+	var cs []opsCase
+	for _, op := range opsBinaries() {
+		for _, c := range []struct {
+			dt   ops.DataType
+			l    ops.Layout
+			a, b index
+		}{
+			{ops.BFloat16, ops.Tile, index{1, 2, 40, 70}, index{1, 2, 40, 70}},
+			{ops.BFloat16, ops.Tile, index{2, 1, 33, 7}, index{1, 3, 1, 7}},
+			{ops.Float32, ops.Tile, index{1, 1, 70, 33}, index{1, 1, 70, 1}},
+			{ops.Int32, ops.RowMajor, index{1, 2, 5, 33}, index{1, 1, 5, 33}},
+			{ops.UInt8, ops.Tile, index{1, 1, 33, 40}, index{1, 1, 1, 1}},
+		} {
+			name := fmt.Sprintf("%s %s %s %s and %s", op.name, typeName(c.dt), layoutName(c.l), dimsName(c.a), dimsName(c.b))
+			cs = append(cs, opsCase{name, func(t *opsRun) { elementwise(t, op, c.dt, c.l, opsDRAM, c.a, c.b) }})
+		}
+		shards := ops.Sharded(allocator.HeightSharded, 32, 64, chip.Grid(1, 2))
+		cs = append(cs, opsCase{op.name + " bf16 in shards", func(t *opsRun) {
+			elementwise(t, op, ops.BFloat16, ops.Tile, shards, index{1, 1, 64, 64}, index{1, 1, 64, 64})
+		}})
+	}
+	for _, f := range opsFunctions() {
+		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
+			cs = append(cs, opsCase{f.name + " " + typeName(dt), func(t *opsRun) { unary(t, f, dt) }})
+		}
+	}
+	return cs
+}
+
+func elementwise(t *opsRun, op opsBinary, dt ops.DataType, l ops.Layout, m ops.MemoryConfig, a, b index) {
+	x, y := t.numbers(a, dt), t.numbers(b, dt)
+	var dims index
+	for i := range dims {
+		dims[i] = max(a[i], b[i])
+	}
+	tx, ty := t.send(x, dt, l, m), t.send(y, dt, l, m)
+	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+		return op.device(t.d, ctx, tx, ty, opts...)
+	}
+	got := t.result(run(t.Ctx))
+	if !dt.Float() {
+		t.exactly(got, makeArray(dims, func(i index) float64 { return wrapped(dt, op.ints(int64(x.at(i)), int64(y.at(i)))) }))
+	} else {
+		bits := 20
+		if dt == ops.BFloat16 {
+			bits = 11 // the matrix unit's sums
+		}
+		t.near(got, makeArray(dims, func(i index) float64 { return op.floats(x.at(i), y.at(i)) }), func(i index) float64 {
+			return rounding(dt)*math.Abs(op.floats(x.at(i), y.at(i))) + math.Ldexp(math.Abs(x.at(i))+math.Abs(y.at(i)), -bits)
+		})
+	}
+	t.replayed(got, run)
+}
+
+// opsFunction is a function of elements.
+type opsFunction struct {
+	name     string
+	device   func(d *ops.Device, ctx context.Context, a *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
+	exact    func(float64) float64
+	positive bool // of positive numbers
+}
+
+func opsFunctions() []opsFunction {
+	return []opsFunction{
+		{"abs", (*ops.Device).Abs, math.Abs, false},
+		{"exp", (*ops.Device).Exp, math.Exp, false},
+		{"gelu", (*ops.Device).Gelu, func(v float64) float64 { return v * math.Erfc(-v/math.Sqrt2) / 2 }, false},
+		{"log", (*ops.Device).Log, math.Log, true},
+		{"neg", (*ops.Device).Neg, func(v float64) float64 { return -v }, false},
+		{"reciprocal", (*ops.Device).Reciprocal, func(v float64) float64 { return 1 / v }, true},
+		{"relu", (*ops.Device).Relu, func(v float64) float64 { return max(v, 0) }, false},
+		{"rsqrt", (*ops.Device).Rsqrt, func(v float64) float64 { return 1 / math.Sqrt(v) }, true},
+		{"sigmoid", (*ops.Device).Sigmoid, func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }, false},
+		{"sign", (*ops.Device).Sign, func(v float64) float64 { return math.Copysign(1, v) }, true},
+		{"silu", (*ops.Device).Silu, func(v float64) float64 { return v / (1 + math.Exp(-v)) }, false},
+		{"sqrt", (*ops.Device).Sqrt, math.Sqrt, true},
+		{"square", (*ops.Device).Square, func(v float64) float64 { return v * v }, false},
+		{"tanh", (*ops.Device).Tanh, math.Tanh, false},
+	}
+}
+
+func unary(t *opsRun, f opsFunction, dt ops.DataType) {
+	x := t.numbers(index{1, 2, 33, 40}, dt)
+	for i := range x.v {
+		if f.positive {
+			x.v[i] = math.Abs(x.v[i]) + 1./64
+		}
+	}
+	if dt == ops.BFloat16 {
+		for i, v := range x.v {
+			x.v[i] = float64(math.Float32frombits(math.Float32bits(float32(v)) &^ 0xFFFF))
+		}
+	}
+	tx := t.tiles(x, dt)
+	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+		return f.device(t.d, ctx, tx, opts...)
+	}
+	got := t.result(run(t.Ctx))
+	want := makeArray(x.dims, func(i index) float64 { return f.exact(float64(float32(x.at(i)))) })
+	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
+	t.replayed(got, run)
+}

@@ -1,0 +1,293 @@
+// Package operations has the cases of tensors and operations.
+package operations
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/ops"
+)
+
+// Cases of layer ops compare an operation on tensors with the same one in float64, on every device alike. Integers and copies
+// must be equal, and floats as near as the operation's documentation says.
+
+// Cases are the cases of layer ops.
+func Cases() []rig.Case {
+	var cs []rig.Case
+	for _, c := range opsElementCases() {
+		cs = append(cs, c.of("elements are those of plain arithmetic, whatever is repeated"))
+	}
+	for _, c := range opsRowCases() {
+		cs = append(cs, c.of("products, sums and norms of rows are near the exact ones, and padding doesn't count"))
+	}
+	for _, c := range opsMoveCases() {
+		cs = append(cs, c.of("elements are moved unchanged, whatever layout and memory they come from and go to"))
+	}
+	for _, c := range opsAttentionCases() {
+		cs = append(cs, c.of("what a model decodes with is near the exact result, and changes nothing else of its caches"))
+	}
+	return cs
+}
+
+// opsCase is an operation on some tensors.
+type opsCase struct {
+	name string
+	run  func(t *opsRun)
+}
+
+func (c opsCase) of(protects string) rig.Case {
+	return rig.Case{Name: c.name, Protects: protects, Run: func(f *rig.T) {
+		t := &opsRun{T: f, d: ops.New(f.Dev), rnd: rig.Random(c.name)}
+		defer t.release()
+		c.run(t)
+	}}
+}
+
+// opsRun is a case that runs.
+type opsRun struct {
+	*rig.T
+	d    *ops.Device
+	rnd  *rand.Rand
+	made []*ops.Tensor
+}
+
+// release frees tensors and programs.
+func (t *opsRun) release() {
+	for _, m := range t.made {
+		if err := t.d.Deallocate(m); err != nil && !errors.Is(err, ops.ErrReleased) {
+			t.Error(err)
+		}
+	}
+	if err := t.d.Release(context.WithoutCancel(t.Ctx)); err != nil {
+		t.Error(err)
+	}
+}
+
+// index is that of an element, from the outermost dimension to the innermost.
+type index [4]int
+
+// array is a tensor on the host.
+type array struct {
+	dims index
+	v    []float64
+}
+
+// makeArray computes the elements of an array.
+func makeArray(dims index, f func(i index) float64) array {
+	a := array{dims: dims, v: make([]float64, 0, dims[0]*dims[1]*dims[2]*dims[3])}
+	for n := range dims[0] {
+		for c := range dims[1] {
+			for h := range dims[2] {
+				for w := range dims[3] {
+					a.v = append(a.v, f(index{n, c, h, w}))
+				}
+			}
+		}
+	}
+	return a
+}
+
+// at returns an element. Indices wrap, so that a dimension of 1 is repeated.
+func (a array) at(i index) float64 {
+	at := 0
+	for k, d := range a.dims {
+		at = at*d + i[k]%d
+	}
+	return a.v[at]
+}
+
+func (a array) set(i index, v float64) {
+	at := 0
+	for k, d := range a.dims {
+		at = at*d + i[k]
+	}
+	a.v[at] = v
+}
+
+// row returns a row of an array.
+func (a array) row(i index) []float64 {
+	out := make([]float64, a.dims[3])
+	for w := range out {
+		i[3] = w
+		out[w] = a.at(i)
+	}
+	return out
+}
+
+// numbers returns numbers of a type: integers of all bits, floats that are normally distributed.
+func (t *opsRun) numbers(dims index, dt ops.DataType) array {
+	return makeArray(dims, func(index) float64 {
+		switch dt {
+		case ops.UInt8:
+			return float64(uint8(t.rnd.Uint32()))
+		case ops.UInt16:
+			return float64(uint16(t.rnd.Uint32()))
+		case ops.UInt32:
+			return float64(t.rnd.Uint32())
+		case ops.Int32:
+			return float64(int32(t.rnd.Uint32()))
+		case ops.BFloat16:
+			return float64(math.Float32frombits(math.Float32bits(float32(t.rnd.NormFloat64())) &^ 0xFFFF))
+		}
+		return float64(float32(t.rnd.NormFloat64()))
+	})
+}
+
+var (
+	opsDRAM = ops.Interleaved(allocator.DRAM)
+	opsL1   = ops.Interleaved(allocator.L1)
+)
+
+// send makes a tensor of an array, which has numbers of the type.
+func (t *opsRun) send(a array, dt ops.DataType, l ops.Layout, m ops.MemoryConfig) *ops.Tensor {
+	t.Helper()
+	out, err := t.d.ToDevice(t.Ctx, t.host(a, dt), l, m)
+	t.OK(err)
+	t.made = append(t.made, out)
+	return out
+}
+
+// tiles is send to tiles in DRAM.
+func (t *opsRun) tiles(a array, dt ops.DataType) *ops.Tensor {
+	t.Helper()
+	return t.send(a, dt, ops.Tile, opsDRAM)
+}
+
+func (t *opsRun) host(a array, dt ops.DataType) *ops.Host {
+	t.Helper()
+	var h *ops.Host
+	var err error
+	switch {
+	case dt.Float():
+		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) float32 { return float32(v) }))
+	case dt == ops.Int32:
+		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) int32 { return int32(v) }))
+	default:
+		h, err = ops.NewHost(a.dims[:], dt, converted(a.v, func(v float64) uint32 { return uint32(v) }))
+	}
+	t.OK(err)
+	return h
+}
+
+func converted[T any](v []float64, f func(float64) T) []T {
+	out := make([]T, len(v))
+	for i := range v {
+		out[i] = f(v[i])
+	}
+	return out
+}
+
+// result takes the result of an operation.
+func (t *opsRun) result(out *ops.Tensor, err error) *ops.Tensor {
+	t.Helper()
+	t.OK(err)
+	t.made = append(t.made, out)
+	return out
+}
+
+// values reads a tensor.
+func (t *opsRun) values(x *ops.Tensor) []float64 {
+	t.Helper()
+	h, err := t.d.ToHost(t.Ctx, x)
+	t.OK(err)
+	var out []float64
+	switch h.DType {
+	case ops.Int32:
+		for _, v := range ops.Values[int32](h) {
+			out = append(out, float64(v))
+		}
+	case ops.BFloat16, ops.Float32:
+		for _, v := range ops.Values[float32](h) {
+			out = append(out, float64(v))
+		}
+	default:
+		for _, v := range ops.Values[uint32](h) {
+			out = append(out, float64(v))
+		}
+	}
+	return out
+}
+
+// exactly compares a tensor with what it must be.
+func (t *opsRun) exactly(got *ops.Tensor, want array) {
+	t.Helper()
+	t.near(got, want, func(index) float64 { return 0 })
+}
+
+// near compares a tensor with what it must be, but for an error of each element.
+func (t *opsRun) near(got *ops.Tensor, want array, tolerated func(i index) float64) {
+	t.Helper()
+	v := t.values(got)
+	if len(v) != len(want.v) {
+		t.Fatalf("%v has %d elements, want %d", got.Shape(), len(v), len(want.v))
+	}
+	k, wrong := 0, 0
+	makeArray(want.dims, func(i index) float64 {
+		if e := math.Abs(v[k] - want.v[k]); !(e <= tolerated(i)) {
+			if wrong == 0 {
+				t.Errorf("element %v of %v is %v, want %v and no error above %v", i, want.dims, v[k], want.v[k], tolerated(i))
+			}
+			wrong++
+		}
+		k++
+		return 0
+	})
+	if wrong > 1 {
+		t.Errorf("%d of %d elements differ", wrong, len(v))
+	}
+}
+
+// rounding is the error of rounding to a type: half a unit of the last place of bfloat16, and of what the vector unit computes of
+// fp32 some of them.
+func rounding(dt ops.DataType) float64 {
+	if dt == ops.BFloat16 {
+		return 1. / (1 << 8)
+	}
+	return 1. / (1 << 17)
+}
+
+// replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor has been overwritten.
+func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error)) {
+	t.Helper()
+	want := t.values(out)
+	_, err := op(t.Ctx, ops.Into(out)) // loads the program for this memory
+	t.OK(err)
+	var trace *reprise.Trace
+	trace, err = t.d.Capture(t.Ctx, "operation", func(ctx context.Context) error {
+		_, err := op(ctx, ops.Into(out))
+		return err
+	})
+	t.OK(err)
+	s := out.Spec()
+	blank := makeArray(index{1, 1, 1, 1}, func(index) float64 { return 0 })
+	zeros := t.host(blank, s.DType)
+	zeros.Shape, zeros.Data = s.Shape, make([]byte, len(want)*s.DType.Size())
+	t.OK(t.d.CopyHostToDevice(t.Ctx, zeros, out))
+	t.OK(trace.Replay(t.Ctx))
+	for i, v := range t.values(out) {
+		if v != want[i] && (v == v || want[i] == want[i]) {
+			t.Errorf("replayed: element %d is %v, want %v", i, v, want[i])
+			break
+		}
+	}
+	t.OK(trace.Release(t.Ctx))
+}
+
+// name of a type in names of cases.
+func typeName(dt ops.DataType) string {
+	return map[ops.DataType]string{
+		ops.UInt8: "uint8", ops.UInt16: "uint16", ops.UInt32: "uint32", ops.Int32: "int32", ops.BFloat16: "bf16", ops.Float32: "fp32",
+	}[dt]
+}
+
+func layoutName(l ops.Layout) string {
+	return map[ops.Layout]string{ops.RowMajor: "rows", ops.Tile: "tiles"}[l]
+}
+
+func dimsName(i index) string { return fmt.Sprintf("%dx%dx%dx%d", i[0], i[1], i[2], i[3]) }

@@ -1,0 +1,13 @@
+// Package queues has the cases of two command queues: order, events, workers of their own.
+package queues
+
+import (
+	"slices"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Split are the cases of queues that have workers of their own.
+func Split() []rig.Case {
+	return slices.Concat(splitCases(), spanCases())
+}

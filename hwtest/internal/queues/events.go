@@ -1,0 +1,367 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and MeshEventsTestSuite
+// tests), with what those leave out.
+func Events() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{10, 50} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("%d buffers read after a wait", n),
+			Protects: "what one queue wrote, another reads after a wait, for pages of all sizes",
+			Run:      func(t *rig.T) { readsBehindWaits(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "ten events", Protects: "events of a queue are done in order, and each can be queried", Run: tenEvents},
+		{Name: "write here, read there", Protects: "an event that is recorded again orders a buffer that is written and read again and again", Run: writeHereReadThere},
+		{Name: "programs and transfers", Protects: "transfers of one queue and programs of the other take turns on a buffer", Run: programsAndTransfers},
+		{Name: "meaning at the call", Protects: "a wait means the recording that was the newest when it was called", Run: meaningAtTheCall},
+		{Name: "query", Protects: "a query is false until everything before the recording has run, and true from then on", Run: queryEvents},
+		{Name: "wait holds the queue", Protects: "nothing after a wait runs before the recording is done", Run: WaitHolds},
+		{Name: "never recorded", Protects: "a wait that nothing ends is an error at the call", Run: neverRecorded},
+		{Name: "on the same queue", Protects: "a wait for the own queue's recording doesn't stop it", Run: onTheSameQueue},
+		{Name: "two waits for one recording", Protects: "a recording can be waited for any number of times", Run: twoWaits},
+		{Name: "synchronize with a limit", Protects: "waiting on the host ends with its context, and the event goes on", Run: synchronizeLimit},
+		{Name: "recordings that nobody waits for", Protects: "the dispatcher never stops because the host reads no reports", Run: unreadRecordings},
+		{Name: "ids wrap", Protects: "ids of events wrap at 32 bits in the middle of a long exchange", Run: idsWrap},
+		{Name: "device time", Protects: "timed events carry times in the order in which they happened", Run: deviceTime},
+		{Name: "four events", Protects: "writes, programs and reads of two queues overlap without touching each other's data", Run: fourEvents},
+	}...)
+}
+
+func readsBehindWaits(t *rig.T, n int) {
+	q, e := t.Both(), t.Dev.NewEvent("written")
+	n = t.Size(n, 10)
+	page := 32
+	for i := range n {
+		if i > 0 && i%10 == 0 {
+			page *= 2
+		}
+		b := t.Buffer(allocator.DRAM, page*(5+i%7), page)
+		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
+		t.OK(q[i%2].Write(t.Ctx, b, 0, want))
+		t.Follows(q[1-i%2], q[i%2], e)
+		t.OK(q[1-i%2].Read(t.Ctx, b, 0, got))
+		t.Same(fmt.Sprintf("buffer %d", i), want, got)
+	}
+}
+
+func tenEvents(t *rig.T) {
+	var es []*reprise.Event
+	q := t.Both()[1]
+	for i := range 10 {
+		e := t.Dev.NewEvent(fmt.Sprint(i))
+		t.OK(q.Record(t.Ctx, e))
+		es = append(es, e)
+	}
+	t.OK(es[9].Wait(t.Ctx))
+	for i, e := range es {
+		if done, err := e.Query(); !done || err != nil {
+			t.Errorf("event %d after a synchronization with the last one: %v, %v", i, done, err)
+		}
+		if _, ok := e.DeviceTime(); ok {
+			t.Errorf("event %d isn't timed and has a time", i)
+		}
+	}
+}
+
+func writeHereReadThere(t *rig.T) {
+	q := t.Both()
+	written, read := t.Dev.NewEvent("written"), t.Dev.NewEvent("read")
+	b := t.Buffer(allocator.DRAM, 2048*t.Size(1000, 50), 2048)
+	t.OK(q[0].Record(t.Ctx, read))
+	var reads []*reprise.Pending
+	var got [][]byte
+	n := t.Size(20, 4)
+	for i := range n {
+		t.OK(q[1].WaitEvent(t.Ctx, read))
+		t.OK(q[1].Write(t.Ctx, b, 0, rig.Pattern(uint32(i), b.Size())))
+		t.Follows(q[0], q[1], written)
+		dst := make([]byte, b.Size())
+		p, err := q[0].StartRead(t.Ctx, b, 0, dst)
+		t.OK(err)
+		t.OK(q[0].Record(t.Ctx, read))
+		reads, got = append(reads, p), append(got, dst)
+	}
+	for i, p := range reads {
+		t.OK(p.Wait(t.Ctx))
+		t.Same(fmt.Sprintf("round %d", i), rig.Pattern(uint32(i), b.Size()), got[i])
+	}
+	t.FinishBoth()
+}
+
+func programsAndTransfers(t *rig.T) {
+	q := t.Both()
+	written, ran := t.Dev.NewEvent("written"), t.Dev.NewEvent("ran")
+	in, out := t.Buffer(allocator.DRAM, 64*8, 64), t.Buffer(allocator.DRAM, 64*8, 64)
+	x := t.Load(t.AddProgram("add", chip.Core{X: 1, Y: 1}, in, out, 5))
+	tr := t.Capture("add", x)
+	t.OK(q[0].Record(t.Ctx, ran))
+	for i := range t.Size(20, 6) {
+		words := make([]byte, in.Size())
+		for k := 0; k < len(words); k += 4 {
+			words[k] = byte(2 * i)
+		}
+		t.OK(q[1].WaitEvent(t.Ctx, ran))
+		t.OK(q[1].Write(t.Ctx, in, 0, words))
+		t.Follows(q[0], q[1], written)
+		if i%2 == 0 {
+			t.OK(q[0].Run(t.Ctx, x))
+		} else {
+			t.OK(tr.Replay(t.Ctx))
+		}
+		t.Follows(q[1], q[0], ran)
+		got := make([]byte, out.Size())
+		t.OK(q[1].Read(t.Ctx, out, 0, got))
+		for k := 0; k < len(words); k += 4 {
+			words[k] += 5
+		}
+		t.Same(fmt.Sprintf("round %d", i), words, got)
+	}
+	t.FinishBoth()
+}
+
+func meaningAtTheCall(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	b := t.Buffer(allocator.DRAM, 64*16, 64)
+	want := rig.Pattern(1, b.Size())
+	t.OK(q[1].Write(t.Ctx, b, 0, want))
+	t.OK(q[1].Record(t.Ctx, e))
+	t.OK(q[0].WaitEvent(t.Ctx, e)) // for this recording
+	release := t.Spinning(q[1], chip.Single(0, 0))
+	t.OK(q[1].Record(t.Ctx, e)) // and not for this one, which isn't done before queue 0 has released it
+	got := make([]byte, b.Size())
+	t.OK(q[0].Read(t.Ctx, b, 0, got))
+	t.Same("read after the older recording", want, got)
+	if done, err := e.Query(); done || err != nil {
+		t.Errorf("the newer recording: %v, %v", done, err)
+	}
+	release(q[0])
+	t.OK(e.Wait(t.Ctx))
+	t.FinishBoth()
+}
+
+func queryEvents(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	release := t.Spinning(q[0], t.Grid())
+	t.OK(q[0].Record(t.Ctx, e))
+	for range 20 {
+		if done, err := e.Query(); done || err != nil {
+			t.Errorf("after a program that spins: %v, %v", done, err)
+		}
+	}
+	release(q[1])
+	for done := false; !done; {
+		var err error
+		done, err = e.Query()
+		t.OK(err)
+		t.OK(t.Ctx.Err())
+	}
+	if done, err := e.Query(); !done || err != nil {
+		t.Errorf("what was done: %v, %v", done, err)
+	}
+	t.FinishBoth()
+}
+
+// WaitHolds checks that a queue does nothing while it waits for an event.
+func WaitHolds(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	b := t.Buffer(allocator.DRAM, 64, 64)
+	t.OK(q[0].Write(t.Ctx, b, 0, make([]byte, 64)))
+	t.OK(q[0].Wait(t.Ctx))
+	release := t.Spinning(q[0], t.Grid())
+	want := rig.Pattern(5, 64)
+	t.OK(q[0].Write(t.Ctx, b, 0, want)) // waits for the workers
+	t.OK(q[0].Record(t.Ctx, e))
+	got := make([]byte, 64)
+	t.OK(q[1].Read(t.Ctx, b, 0, got))
+	t.Same("before the wait", make([]byte, 64), got)
+	release(q[1])
+	t.OK(q[1].WaitEvent(t.Ctx, e))
+	t.OK(q[1].Read(t.Ctx, b, 0, got))
+	t.Same("after the wait", want, got)
+}
+
+func neverRecorded(t *rig.T) {
+	e := t.Dev.NewEvent("never")
+	for i, q := range t.Both() {
+		var ee *dispatch.EventError
+		if err := q.WaitEvent(t.Ctx, e); !errors.Is(err, dispatch.ErrNotRecorded) || !errors.As(err, &ee) || ee.Queue != i || ee.Site == "" {
+			t.Errorf("wait on queue %d: %v", i, err)
+		}
+	}
+	if err := e.Wait(t.Ctx); !errors.Is(err, dispatch.ErrNotRecorded) {
+		t.Errorf("synchronize: %v", err)
+	}
+	if _, err := e.Query(); !errors.Is(err, dispatch.ErrNotRecorded) {
+		t.Errorf("query: %v", err)
+	}
+	t.FinishBoth()
+}
+
+func onTheSameQueue(t *rig.T) {
+	e := t.Dev.NewEvent("e")
+	for _, q := range t.Both() {
+		for range 10 {
+			t.OK(q.Record(t.Ctx, e))
+			t.OK(q.WaitEvent(t.Ctx, e))
+		}
+		t.OK(q.Wait(t.Ctx))
+	}
+}
+
+func twoWaits(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	t.OK(q[0].Record(t.Ctx, e))
+	for range 10 {
+		t.OK(q[1].WaitEvent(t.Ctx, e))
+		t.OK(e.Wait(t.Ctx))
+	}
+	t.FinishBoth()
+}
+
+func synchronizeLimit(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	release := t.Spinning(q[0], chip.Single(0, 0))
+	t.OK(q[0].Record(t.Ctx, e))
+	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := e.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+	}
+	release(q[1])
+	t.OK(e.Wait(t.Ctx))
+	t.FinishBoth()
+}
+
+func unreadRecordings(t *rig.T) {
+	q := t.Both()
+	e, f := t.Dev.NewEvent("e"), t.Dev.NewEvent("f")
+	for range t.Size(1500, 100) { // more than the completion queue has room for
+		t.Follows(q[1], q[0], e)
+		t.Follows(q[0], q[1], f)
+	}
+	t.OK(f.Wait(t.Ctx))
+	t.FinishBoth()
+}
+
+func idsWrap(t *rig.T) {
+	q, e := t.Both(), t.Dev.NewEvent("e")
+	b := t.Buffer(allocator.DRAM, 64*4, 64)
+	for i := range 1 + -rig.FirstEvent&0xFF { // more than are left before the wrap
+		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
+		t.OK(q[i%2].Write(t.Ctx, b, 0, want))
+		t.Follows(q[1-i%2], q[i%2], e)
+		p, err := q[1-i%2].StartRead(t.Ctx, b, 0, got)
+		t.OK(err)
+		t.Follows(q[i%2], q[1-i%2], e)
+		t.OK(p.Wait(t.Ctx))
+		t.Same(fmt.Sprintf("round %d", i), want, got)
+	}
+	t.FinishBoth()
+}
+
+func deviceTime(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 1, 0))
+	for i, q := range t.Both() {
+		before, err := q.Clock()
+		t.OK(err)
+		var es []*reprise.Event
+		for range 5 {
+			t.OK(q.Run(t.Ctx, x))
+			f.Run(1, t.Grid())
+			e := t.Dev.NewEvent("timed", reprise.Timed())
+			t.OK(q.Record(t.Ctx, e))
+			es = append(es, e)
+		}
+		t.OK(q.Wait(t.Ctx))
+		after, err := q.Clock()
+		t.OK(err)
+		last := before.Cycles
+		for k, e := range es {
+			at, ok := e.DeviceTime()
+			if !ok || at <= last {
+				t.Errorf("queue %d, event %d: time %d (%v) after %d", i, k, at, ok, last)
+			}
+			last = at
+		}
+		if after.Cycles <= last {
+			t.Errorf("queue %d: the clock shows %d after an event at %d", i, after.Cycles, last)
+		}
+	}
+	f.Check("after all runs")
+}
+
+func fourEvents(t *rig.T) { FourEvents(t, t.Size(12, 4)) }
+
+// FourEvents orders two queues by four events.
+func FourEvents(t *rig.T, n int) {
+	q := t.Both()
+	in, out := t.Buffer(allocator.DRAM, 64*16, 64), t.Buffer(allocator.DRAM, 64*16, 64)
+	mid := t.Buffer(allocator.DRAM, 64*16, 64)
+	first := t.Load(t.AddProgram("first", chip.Core{X: 1}, in, mid, 1))
+	rest := t.Load(t.AddProgram("rest", chip.Core{X: 2}, mid, mid, 1))
+	final := t.Load(t.AddProgram("last", chip.Core{X: 3}, mid, out, 1))
+	model := t.Capture("rest", rest, rest, rest)
+	written, firstDone := t.Dev.NewEvent("written"), t.Dev.NewEvent("first done")
+	lastDone, read := t.Dev.NewEvent("last done"), t.Dev.NewEvent("read")
+	input := func(i int) []byte {
+		b := make([]byte, in.Size())
+		for k := 0; k < len(b); k += 4 {
+			b[k], b[k+1] = byte(3*i), byte(k)
+		}
+		return b
+	}
+	t.OK(q[0].Record(t.Ctx, firstDone))
+	t.OK(q[1].Record(t.Ctx, read))
+	write := func(i int) {
+		t.Helper()
+		t.OK(q[1].WaitEvent(t.Ctx, firstDone))
+		t.OK(q[1].Write(t.Ctx, in, 0, input(i)))
+		t.OK(q[1].Record(t.Ctx, written))
+	}
+	var reads []*reprise.Pending
+	got := make([][]byte, n)
+	write(0)
+	for i := range n {
+		t.OK(q[0].WaitEvent(t.Ctx, written))
+		t.OK(q[0].Run(t.Ctx, first))
+		t.OK(q[0].Record(t.Ctx, firstDone))
+		t.OK(model.Replay(t.Ctx))
+		t.OK(q[0].WaitEvent(t.Ctx, read))
+		t.OK(q[0].Run(t.Ctx, final))
+		t.OK(q[0].Record(t.Ctx, lastDone))
+		if i+1 < n {
+			write(i + 1)
+		}
+		t.OK(q[1].WaitEvent(t.Ctx, lastDone))
+		got[i] = make([]byte, out.Size())
+		p, err := q[1].StartRead(t.Ctx, out, 0, got[i])
+		t.OK(err)
+		t.OK(q[1].Record(t.Ctx, read))
+		reads = append(reads, p)
+	}
+	for i, p := range reads {
+		t.OK(p.Wait(t.Ctx))
+		want := input(i)
+		for k := 0; k < len(want); k += 4 {
+			want[k] += 5
+		}
+		t.Same(fmt.Sprintf("output %d", i), want, got[i])
+	}
+	t.FinishBoth()
+}

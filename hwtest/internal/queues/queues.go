@@ -1,0 +1,471 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+)
+
+// Cases are the cases of layer queues.
+func Cases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 3, 7, 8, 9} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("%d programs in turn", n),
+			Protects: "workers pass from queue to queue at every place in the ring of launch messages",
+			Run:      func(t *rig.T) { programsInTurn(t, n) },
+		})
+	}
+	for _, n := range []int{1, 8, 40} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("trace of %d programs on queue 1", n),
+			Protects: "the second queue replays what was captured on it, between runs of both queues",
+			Run:      func(t *rig.T) { traceOnQueue1(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "programs on queue 1", Protects: "the second queue runs programs as the first one does", Run: programsOnQueue1},
+		{Name: "sizes in turn", Protects: "programs of all sizes pass with the workers around the kernel-config ring", Run: sizesInTurn},
+		{Name: "overlap is refused", Protects: "programs of two queues on the same workers are an error without an edge, and nothing happens", Run: overlapIsRefused},
+		{Name: "passed by the host", Protects: "what the host has waited for needs no event", Run: passedByHost},
+		{Name: "traces in turn", Protects: "traces of both queues replay in turn", Run: tracesInTurn},
+		{Name: "captures on both queues", Protects: "captures on two queues at the same time don't mix", Run: capturesOnBoth},
+		{Name: "transfers on both queues", Protects: "both queues move data at the same time", Run: transfersOnBoth},
+		{Name: "transfers beside a program", Protects: "one queue moves data while a program of the other runs", Run: transfersBeside},
+		{Name: "goroutines on both queues", Protects: "several goroutines use each queue, and the order is that in which calls return", Run: goroutinesOnBoth},
+		{Name: "started reads", Protects: "started reads complete in order on both queues", Run: startedReads},
+	}...)
+}
+
+// splitCases run on a device whose queues have workers of their own.
+func splitCases() []rig.Case {
+	return []rig.Case{
+		{Name: "both at once", Protects: "a program of one queue runs while one of the other does, on other workers", Run: bothAtOnce},
+		{Name: "runs and replays at once", Protects: "each queue has its own launch messages, kernel-config memory and completion counts", Run: splitRuns},
+		{Name: "the other's workers", Protects: "a program on another queue's workers is refused, and in a capture as well", Run: splitRefuses},
+		{Name: "other workers stay idle", Protects: "a queue's go signals reach its own workers only", Run: splitIdle},
+		{Name: "data across", Protects: "data pass through DRAM from one queue's workers to the other's, ordered by events", Run: splitAcross},
+		{Name: "equal counts", Protects: "events and finishes of one queue don't wait for the other's workers", Run: splitFinish},
+	}
+}
+
+func programsOnQueue1(t *rig.T) {
+	f, q := t.Follow(), t.Both()[1]
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 3, 0))
+	for range t.Size(50, 12) {
+		t.OK(q.Run(t.Ctx, x))
+		f.Run(3, t.Grid())
+	}
+	t.FinishBoth()
+	f.Check("after all runs")
+}
+
+func programsInTurn(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }
+
+// InTurn runs n programs on each queue in turn.
+func InTurn(t *rig.T, n, turns int) {
+	f, e := t.Follow(), t.Dev.NewEvent("turn")
+	on := chip.Range{End: chip.Core{X: 3, Y: 3}}
+	xs := []*reprise.Executable{t.Load(t.MixProgram("a", on, f.Buffer, 1, 0)), t.Load(t.MixProgram("b", t.Grid(), f.Buffer, 2, 0))}
+	ranges := []chip.Range{on, t.Grid()}
+	for turn := range turns {
+		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
+		t.Follows(q, last, e)
+		for i := range n {
+			k := (turn + i) % 2
+			t.OK(q.Run(t.Ctx, xs[k]))
+			f.Run(uint32(k+1), ranges[k])
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all turns")
+}
+
+func sizesInTurn(t *rig.T) {
+	f, e := t.Follow(), t.Dev.NewEvent("turn")
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
+	var xs []*reprise.Executable
+	for i, n := range []int{0, 40_000, 1000, 30_000, 60_000, 5000} {
+		xs = append(xs, t.Load(t.MixProgram(fmt.Sprintf("size %d", n), on, f.Buffer, uint32(i+1), n&^15)))
+	}
+	for turn := range t.Size(60, 12) {
+		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
+		t.Follows(q, last, e)
+		for i := range 1 + turn%4 {
+			k := (turn*5 + i) % len(xs)
+			t.OK(q.Run(t.Ctx, xs[k]))
+			f.Run(uint32(k+1), on)
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all turns")
+}
+
+func overlapIsRefused(t *rig.T) {
+	f, q := t.Follow(), t.Both()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	tr := t.CaptureOn(q[1], "tr", x)
+	t.OK(q[0].Run(t.Ctx, x))
+	f.Run(9, t.Grid())
+	for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
+		var o *dispatch.OverlapError
+		if !errors.As(err, &o) || o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
+			t.Errorf("%s without an edge: %v", what, err)
+		}
+	}
+	t.OK(q[0].Run(t.Ctx, x)) // the owner goes on
+	f.Run(9, t.Grid())
+	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
+	t.OK(tr.Replay(t.Ctx))
+	f.Run(9, t.Grid())
+	t.FinishBoth()
+	f.Check("after what was taken")
+}
+
+func passedByHost(t *rig.T) {
+	f, q := t.Follow(), t.Both()
+	e := t.Dev.NewEvent("e")
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 4, 0))
+	for i := range t.Size(12, 6) {
+		by := q[i%2]
+		t.OK(by.Run(t.Ctx, x))
+		f.Run(4, t.Grid())
+		switch i % 3 {
+		case 0:
+			t.OK(by.Wait(t.Ctx))
+		case 1:
+			t.OK(by.Record(t.Ctx, e))
+			t.OK(e.Wait(t.Ctx))
+		case 2:
+			t.OK(by.Read(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all")
+}
+
+func traceOnQueue1(t *rig.T, n int) {
+	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
+	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 7, 0))
+	var xs []*reprise.Executable
+	for range n {
+		xs = append(xs, x)
+	}
+	tr := t.CaptureOn(q[1], "tr", xs...)
+	for i := range t.Size(6, 3) {
+		t.OK(tr.Replay(t.Ctx))
+		t.OK(q[1].Run(t.Ctx, x))
+		t.Follows(q[0], q[1], e)
+		for range i {
+			t.OK(q[0].Run(t.Ctx, x))
+		}
+		t.Follows(q[1], q[0], e)
+		for range n + 1 + i {
+			f.Run(7, on)
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all replays")
+}
+
+func tracesInTurn(t *rig.T) {
+	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
+	on := chip.Range{End: chip.Core{X: 4, Y: 1}}
+	x, y := t.Load(t.MixProgram("x", on, f.Buffer, 1, 0)), t.Load(t.MixProgram("y", on, f.Buffer, 2, 20_000))
+	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "first", x, y, x), t.CaptureOn(q[1], "second", y, y, x, x, x, y, x, x, y)}
+	what := [2][]uint32{{1, 2, 1}, {2, 2, 1, 1, 1, 2, 1, 1, 2}}
+	for i := range t.Size(40, 8) {
+		k := i * 3 / 2 % 2
+		t.Follows(q[k], q[1-k], e)
+		for range 1 + i%3 {
+			t.OK(trs[k].Replay(t.Ctx))
+			for _, number := range what[k] {
+				f.Run(number, on)
+			}
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all turns")
+}
+
+func capturesOnBoth(t *rig.T) {
+	f, q := t.Follow(), t.Both()
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	var trs [2]*reprise.Trace
+	errs := make([]error, 2)
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			trs[i], errs[i] = q[i].Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error {
+				for range 10 + i {
+					if err := r.Run(x); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	t.OK(errors.Join(errs...))
+	for i := range 2 {
+		t.Closing(trs[i].Release)
+		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
+			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
+		}
+		t.OK(trs[i].Replay(t.Ctx))
+		t.OK(q[i].Wait(t.Ctx))
+	}
+	for range 21 {
+		f.Run(5, on)
+	}
+	f.Check("after both replays")
+}
+
+func transfersOnBoth(t *rig.T) {
+	var bufs [2]*reprise.Buffer
+	for i := range bufs {
+		bufs[i] = t.Buffer(allocator.DRAM, 2048*t.Size(500, 60), 2048)
+	}
+	var wg sync.WaitGroup
+	for i, q := range t.Both() {
+		wg.Go(func() {
+			for round := range t.Size(10, 3) {
+				want, got := rig.Pattern(uint32(100*i+round), bufs[i].Size()), make([]byte, bufs[i].Size())
+				if err := errors.Join(q.Write(t.Ctx, bufs[i], 0, want), q.Read(t.Ctx, bufs[i], 0, got)); err != nil {
+					t.Errorf("queue %d, round %d: %v", i, round, err)
+				}
+				if d := rig.Difference(want, got); d != "" {
+					t.Errorf("queue %d, round %d: %s", i, round, d)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func transfersBeside(t *rig.T) {
+	q, b := t.Both(), t.Buffer(allocator.DRAM, 2048*40, 2048)
+	release := t.Spinning(q[0], t.Grid())
+	for i := range t.Size(5, 2) {
+		want, got := rig.Pattern(uint32(i), b.Size()), make([]byte, b.Size())
+		t.OK(q[1].Write(t.Ctx, b, 0, want))
+		t.OK(q[1].Read(t.Ctx, b, 0, got))
+		t.Same("beside a program that spins", want, got)
+	}
+	release(q[1])
+	t.FinishBoth()
+}
+
+func goroutinesOnBoth(t *rig.T) {
+	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
+	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "t0", x), t.CaptureOn(q[1], "t1", x)}
+	bufs := []*reprise.Buffer{t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64),
+		t.Buffer(allocator.DRAM, 64*50, 64)}
+	rounds := t.Size(8, 3)
+	for round := range rounds {
+		k := round % 2
+		t.Follows(q[k], q[1-k], e)
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				by := q[k]
+				if g >= 2 {
+					by = q[1-k] // moves data meanwhile
+				} else if err := errors.Join(by.Run(t.Ctx, x), trs[k].Replay(t.Ctx)); err != nil {
+					t.Errorf("goroutine %d: %v", g, err)
+				}
+				want, got := rig.Pattern(uint32(100*g+round), bufs[g].Size()), make([]byte, bufs[g].Size())
+				if err := errors.Join(by.Write(t.Ctx, bufs[g], 0, want), by.Read(t.Ctx, bufs[g], 0, got)); err != nil {
+					t.Errorf("goroutine %d: %v", g, err)
+				}
+				if d := rig.Difference(want, got); d != "" {
+					t.Errorf("goroutine %d: %s", g, d)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	t.FinishBoth()
+	for range 4 * rounds {
+		f.Run(5, on)
+	}
+	f.Check("after all")
+}
+
+func startedReads(t *rig.T) {
+	type pending struct {
+		*reprise.Pending
+		want, got []byte
+	}
+	var reads []pending
+	for i := range t.Size(500, 60) {
+		q := t.Both()[i%2]
+		b := t.Buffer(allocator.DRAM, 32*(1+i%40), 32)
+		p := pending{want: rig.Pattern(uint32(i), b.Size()), got: make([]byte, b.Size())}
+		t.OK(q.Write(t.Ctx, b, 0, p.want))
+		var err error
+		p.Pending, err = q.StartRead(t.Ctx, b, 0, p.got)
+		t.OK(err)
+		reads = append(reads, p)
+	}
+	for i, p := range reads {
+		t.OK(p.Wait(t.Ctx))
+		t.Same(fmt.Sprintf("read %d", i), p.want, p.got)
+	}
+}
+
+func bothAtOnce(t *rig.T) {
+	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
+	x := t.Load(t.MixProgram("x", on[1], f.Buffer, 6, 0))
+	tr := t.CaptureOn(q[1], "tr", x, x)
+	release := t.Spinning(q[0], on[0])
+	for range t.Size(10, 4) {
+		t.OK(q[1].Run(t.Ctx, x))
+		t.OK(tr.Replay(t.Ctx))
+		for range 3 {
+			f.Run(6, on[1])
+		}
+	}
+	t.OK(q[1].Wait(t.Ctx)) // while the other queue's program runs
+	release(q[1])
+	t.FinishBoth()
+	f.Check("after both")
+}
+
+func splitRuns(t *rig.T) {
+	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
+	var xs [2][]*reprise.Executable
+	var trs [2]*reprise.Trace
+	sizes := []int{0, 30_000, 1000, 60_000}
+	for i := range 2 {
+		for k, size := range sizes {
+			xs[i] = append(xs[i], t.Load(t.MixProgram(fmt.Sprint(k), on[i], f.Buffer, uint32(10*i+k), size&^15)))
+		}
+		trs[i] = t.CaptureOn(q[i], fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
+	}
+	n := t.Size(40, 8)
+	var wg sync.WaitGroup
+	for i := range 2 {
+		wg.Go(func() {
+			for k := range n {
+				err := q[i].Run(t.Ctx, xs[i][k*(i+3)%len(sizes)])
+				if k%3 == i {
+					err = errors.Join(err, trs[i].Replay(t.Ctx))
+				}
+				if err != nil {
+					t.Errorf("queue %d: %v", i, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range 2 {
+		for k := range n {
+			f.Run(uint32(10*i+k*(i+3)%len(sizes)), on[i])
+			if k%3 == i {
+				for _, number := range []int{2, 0, 1} {
+					f.Run(uint32(10*i+number), on[i])
+				}
+			}
+		}
+	}
+	t.FinishBoth()
+	f.Check("after both")
+}
+
+func splitRefuses(t *rig.T) {
+	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
+	if got := [2]chip.Range{q[0].Workers(), q[1].Workers()}; got != on {
+		t.Errorf("the queues have the workers %v, want %v", got, on)
+	}
+	for _, wrong := range []chip.Range{t.Grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
+		x := t.Load(t.MixProgram("x", wrong, f.Buffer, 6, 0))
+		_, err := q[1].Capture(t.Ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "capture": err} {
+			var w *dispatch.WorkersError
+			if !errors.As(err, &w) || w.Queue != 1 || w.Workers != on[1] || w.Cores != wrong {
+				t.Errorf("%s on %v: %v", what, wrong, err)
+			}
+		}
+		t.Says(err, `run program "x" at `, "the queue starts the workers")
+	}
+	t.FinishBoth()
+	f.Check("nothing ran")
+}
+
+func splitIdle(t *rig.T) {
+	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
+	xs := [2]*reprise.Executable{t.Load(t.MixProgram("left", on[0], f.Buffer, 1, 0)), t.Load(t.MixProgram("right", on[1], f.Buffer, 2, 0))}
+	// If the other queue's workers took these for theirs, they would be out of step for what they run next.
+	for i := range t.Size(30, 8) {
+		k := i / 5 % 2
+		t.OK(q[k].Run(t.Ctx, xs[k]))
+		f.Run(uint32(k+1), on[k])
+	}
+	t.FinishBoth()
+	f.Check("after all")
+}
+
+func splitAcross(t *rig.T) {
+	q, on := t.Both(), rig.SplitRanges()
+	there, back := t.Dev.NewEvent("there"), t.Dev.NewEvent("back")
+	a, b := t.Buffer(allocator.DRAM, 64*8, 64), t.Buffer(allocator.DRAM, 64*8, 64)
+	xs := [2]*reprise.Executable{t.Load(t.AddProgram("there", on[0].End, a, b, 1)), t.Load(t.AddProgram("back", on[1].Start, b, a, 2))}
+	tr := t.CaptureOn(q[1], "back", xs[1])
+	t.OK(q[0].Write(t.Ctx, a, 0, make([]byte, a.Size())))
+	n := t.Size(30, 8)
+	for i := range n {
+		t.OK(q[0].Run(t.Ctx, xs[0]))
+		t.Follows(q[1], q[0], there)
+		if i%2 == 0 {
+			t.OK(tr.Replay(t.Ctx))
+		} else {
+			t.OK(q[1].Run(t.Ctx, xs[1]))
+		}
+		t.Follows(q[0], q[1], back)
+	}
+	got := make([]byte, a.Size())
+	t.OK(q[0].Read(t.Ctx, a, 0, got))
+	want := make([]byte, a.Size())
+	for i := 0; i < len(want); i += 4 {
+		want[i] = byte(3 * n)
+	}
+	t.Same("handed to and fro", want, got)
+	t.FinishBoth()
+}
+
+func splitFinish(t *rig.T) {
+	q, on := t.Both(), rig.SplitRanges()
+	release := t.Spinning(q[0], on[0])
+	e, held := t.Dev.NewEvent("e"), t.Dev.NewEvent("held")
+	t.OK(q[0].Record(t.Ctx, held))
+	for range t.Size(20, 5) {
+		t.OK(q[1].Record(t.Ctx, e))
+		t.OK(e.Wait(t.Ctx))
+		t.OK(q[1].Wait(t.Ctx))
+	}
+	if done, err := held.Query(); done || err != nil {
+		t.Errorf("an event after a program that spins: %v, %v", done, err)
+	}
+	release(q[1])
+	t.OK(held.Wait(t.Ctx))
+	ctx, cancel := context.WithCancel(t.Ctx)
+	cancel()
+	if err := held.Wait(ctx); err != nil { // what is done needs no time
+		t.Errorf("synchronize with what is done: %v", err)
+	}
+	t.FinishBoth()
+}

@@ -1,0 +1,310 @@
+package queues
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+// spanCases run on a device whose queues have workers of their own.
+func spanCases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 2, 9} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("trace over both queues handing over %d times", n),
+			Protects: "edges inside a trace order its parts at every replay",
+			Run:      func(t *rig.T) { spanHandsOver(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "parts run at once", Protects: "parts of a trace without an edge between them run at the same time", Run: spanPartsAtOnce},
+		{Name: "traces over one and both queues", Protects: "traces over both queues, traces of one, runs and transfers follow each other in any order", Run: spanAmongOthers},
+		{Name: "edges that nothing waits for", Protects: "recordings that nothing waits for don't reach into the next replay", Run: spanLooseEdges},
+		{Name: "trace over both queues released", Protects: "a release frees everything of all parts of a trace", Run: spanRelease},
+		{Name: "trace over both queues in steps and pieces", Protects: "a trace over both queues does the same program by program, in pieces and whole", Run: spanInPieces},
+		{Name: "trace over both queues from a file", Protects: "a trace over both queues from a file has its edges, whatever its queues were called", Run: spanFromFile},
+		{Name: "bisect over both queues", Protects: "the program that goes wrong is found, whichever queue it is on", Run: spanBisect},
+		{Name: "no edges to the outside", Protects: "a trace can't wait for an event that was recorded outside", Run: spanRefuses},
+	}...)
+}
+
+// relay is data that go to and fro between the workers of two queues.
+type relay struct {
+	t           *rig.T
+	a, b        *reprise.Buffer
+	there, back *reprise.Executable
+	e, f        *reprise.Event
+}
+
+func newRelay(t *rig.T) *relay {
+	t.Helper()
+	on := rig.SplitRanges()
+	conf := func(name string) reprise.BufferConfig {
+		return reprise.BufferConfig{Kind: allocator.DRAM, Size: 64 * 8, PageSize: 64, Name: name}
+	}
+	r := &relay{t: t, a: t.BufferOf(conf("a")), b: t.BufferOf(conf("b")), e: t.Dev.NewEvent("there"), f: t.Dev.NewEvent("back")}
+	r.there, r.back = t.Load(t.AddProgram("there", on[0].End, r.a, r.b, 1)), t.Load(t.AddProgram("back", on[1].Start, r.b, r.a, 2))
+	t.OK(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())))
+	t.OK(t.Queue.Wait(t.Ctx))
+	return r
+}
+
+// spans captures a trace over both queues.
+func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *reprise.Trace {
+	t.Helper()
+	q := t.Both()
+	tr, err := captureOver(t, name, q[0], q[1], record)
+	t.OK(err)
+	t.Closing(tr.Release)
+	return tr
+}
+
+// captureOver captures a trace whose first part is on q, and the other one on o. record is given the Recorders in that
+// order.
+func captureOver(t *rig.T, name string, q, o *reprise.Queue, record func(rs []*reprise.Recorder) error) (*reprise.Trace, error) {
+	return q.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+		return record([]*reprise.Recorder{r, r.On(o)})
+	}, o)
+}
+
+// record passes the data to and fro a number of times.
+func (r *relay) record(rs []*reprise.Recorder, rounds int) error {
+	var errs []error
+	for i := range rounds {
+		if i > 0 {
+			errs = append(errs, rs[0].WaitEvent(r.f))
+		}
+		errs = append(errs, rs[0].Run(r.there), rs[0].Record(r.e), rs[1].WaitEvent(r.e), rs[1].Run(r.back), rs[1].Record(r.f))
+	}
+	return errors.Join(errs...)
+}
+
+func (r *relay) check(what string, rounds int) {
+	r.t.Helper()
+	r.t.FinishBoth()
+	got, want := make([]byte, r.a.Size()), make([]byte, r.a.Size())
+	r.t.OK(r.t.Queue.Read(r.t.Ctx, r.a, 0, got))
+	for i := 0; i < len(want); i += 4 {
+		want[i], want[i+1] = byte(3*rounds), byte(3*rounds>>8)
+	}
+	r.t.Same(what, want, got)
+}
+
+func spanHandsOver(t *rig.T, n int) { HandOver(t, n, t.Size(30, 4)) }
+
+// HandOver replays a trace over two queues that hands data over n times.
+func HandOver(t *rig.T, n, replays int) {
+	r := newRelay(t)
+	tr := spans(t, "hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	for range replays {
+		t.OK(tr.Replay(t.Ctx))
+	}
+	r.check("after all replays", n*replays)
+}
+
+func spanPartsAtOnce(t *rig.T) {
+	// In the middle either part waits for the other: one after the other, neither would end.
+	f, on := t.Follow(), rig.SplitRanges()
+	left, right := t.Load(t.MixProgram("left", on[0], f.Buffer, 1, 0)), t.Load(t.MixProgram("right", on[1], f.Buffer, 2, 0))
+	e, g := t.Dev.NewEvent("e"), t.Dev.NewEvent("g")
+	tr := spans(t, "at once", func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),
+			rs[0].WaitEvent(g), rs[1].WaitEvent(e), rs[0].Run(left), rs[1].Run(right))
+	})
+	for range t.Size(20, 4) {
+		t.OK(tr.Replay(t.Ctx))
+		for range 2 {
+			f.Run(1, on[0])
+			f.Run(2, on[1])
+		}
+	}
+	t.FinishBoth()
+	f.Check("after all replays")
+}
+
+func spanAmongOthers(t *rig.T) {
+	r, q := newRelay(t), t.Both()
+	both := spans(t, "both", func(rs []*reprise.Recorder) error { return r.record(rs, 2) })
+	once := spans(t, "once", func(rs []*reprise.Recorder) error { return r.record(rs, 1) })
+	back := t.CaptureOn(q[1], "back", r.back)
+	rounds := 0
+	for i := range t.Size(20, 6) {
+		t.OK(both.Replay(t.Ctx))
+		t.OK(once.Replay(t.Ctx))
+		rounds += 3
+		if i%2 == 0 {
+			t.OK(q[0].Run(t.Ctx, r.there))
+			t.Follows(q[1], q[0], r.e)
+			t.OK(back.Replay(t.Ctx))
+			t.Follows(q[0], q[1], r.f)
+			rounds++
+		}
+		if i%3 == 0 {
+			t.OK(q[i%2].Read(t.Ctx, r.b, 0, make([]byte, r.b.Size())))
+		}
+	}
+	r.check("after all", rounds)
+}
+
+func spanLooseEdges(t *rig.T) { LooseEdges(t, t.Size(30, 5)) }
+
+// LooseEdges replays a trace over two queues of which one doesn't wait for the other.
+func LooseEdges(t *rig.T, replays int) {
+	r := newRelay(t)
+	tr := spans(t, "loose", func(rs []*reprise.Recorder) error {
+		loose := t.Dev.NewEvent("loose")
+		return errors.Join(r.record(rs, 1), rs[0].Record(loose), rs[1].Record(loose), rs[0].Record(loose), rs[1].Record(loose))
+	})
+	for range replays {
+		t.OK(tr.Replay(t.Ctx))
+	}
+	r.check("after all replays", replays)
+}
+
+func spanRelease(t *rig.T) {
+	r := newRelay(t)
+	before := t.Allocated()
+	for range 3 {
+		tr := spans(t, "released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
+		t.OK(tr.Replay(t.Ctx))
+		t.OK(tr.Release(t.Ctx)) // after the replay
+		if err := tr.Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+			t.Errorf("replay after the release: %v", err)
+		}
+		if after := t.Allocated(); after != before {
+			t.Errorf("allocated before %v, after %v", before, after)
+		}
+	}
+	r.check("after three replays", 12)
+}
+
+func spanRefuses(t *rig.T) {
+	r, q := newRelay(t), t.Both()
+	before := t.Allocated()
+	t.OK(q[0].Record(t.Ctx, r.e))
+	_, err := captureOver(t, "outside", q[0], q[1], func(rs []*reprise.Recorder) error {
+		return errors.Join(rs[0].Run(r.there), rs[1].WaitEvent(r.e), rs[1].Run(r.back))
+	})
+	var ce *reprise.CaptureError
+	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Op != `wait for event "there"` || ce.Line == 0 {
+		t.Errorf("a wait for what was recorded outside: %v", err)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	r.check("nothing ran", 0)
+}
+
+func spanInPieces(t *rig.T) {
+	r := newRelay(t)
+	const n = 3
+	tr := spans(t, "in pieces", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
+	before := t.Allocated()
+	rounds := 0
+	var names string
+	for _, s := range tr.Debug().Programs() {
+		names += s.Name + " "
+	}
+	if want := "there back there back there back "; names != want {
+		t.Errorf("the programs are %s, want %s", names, want)
+	}
+	for _, pieces := range []int{0, 4, 1, 2, 2 * n}[:t.Size(5, 2)] { // 0 for steps
+		if pieces == 0 {
+			steps := 0
+			t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
+				if steps++; i != steps-1 {
+					t.Errorf("step %d is reported as %d", steps-1, i)
+				}
+				for op, err := range map[string]error{"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "check": tr.Debug().Check(t.Ctx)} {
+					if !errors.Is(err, reprise.ErrReserved) {
+						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+					}
+				}
+				return nil
+			}))
+		} else {
+			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
+		}
+		rounds += n
+		r.check(fmt.Sprintf("%d pieces", pieces), rounds)
+		t.OK(tr.Replay(t.Ctx))
+		rounds += n
+	}
+	r.check("a replay after it all", rounds)
+	t.OK(tr.Debug().Check(t.Ctx))
+	r.check("after the check", rounds)
+	mine := errors.New("enough")
+	var at *debug.StepError
+	if err := tr.Debug().Step(t.Ctx, func(i int) error { return map[bool]error{true: mine}[i == 2] }); !errors.Is(err, mine) ||
+		!errors.As(err, &at) || at.First != 2 {
+		t.Errorf("cut short: %v", err)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	t.FinishBoth()
+	t.OK(tr.Debug().Verify(t.Ctx))
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+func spanFromFile(t *rig.T) {
+	r, q := newRelay(t), t.Both()
+	const n = 2
+	// The first part is the second queue's.
+	tr, err := captureOver(t, "file", q[1], q[0], func(rs []*reprise.Recorder) error {
+		return r.record([]*reprise.Recorder{rs[1], rs[0]}, n)
+	})
+	t.OK(err)
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	t.OK(tr.Release(t.Ctx))
+	before := t.Allocated()
+	for round := range 2 {
+		loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(r.a, r.b))
+		t.OK(err)
+		rounds := 0
+		for range t.Size(5, 2) {
+			t.OK(loaded.Replay(t.Ctx))
+			rounds += n
+		}
+		t.FinishBoth()
+		t.OK(loaded.Debug().Step(t.Ctx, nil))
+		t.OK(loaded.Debug().Split(t.Ctx, 2, nil))
+		rounds += 2 * n
+		t.OK(loaded.Debug().Verify(t.Ctx))
+		r.check("after all replays of the file", rounds)
+		var again bytes.Buffer
+		t.OK(loaded.Save(t.Ctx, &again))
+		t.OK(loaded.Release(t.Ctx))
+		if after := t.Allocated(); after != before {
+			t.Errorf("round %d: allocated before %v, after %v", round, before, after)
+		}
+	}
+}
+
+func spanBisect(t *rig.T) {
+	r := newRelay(t)
+	tr := spans(t, "bisected", func(rs []*reprise.Recorder) error { return r.record(rs, 3) })
+	prepare := func(int) error {
+		return errors.Join(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())), t.Queue.Wait(t.Ctx))
+	}
+	for _, bad := range []int{0, 3, 4} {
+		step, err := tr.Debug().Bisect(t.Ctx, prepare, func(n int) (bool, error) { return n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
+	step, err := tr.Debug().Bisect(t.Ctx, prepare, func(int) (bool, error) { return true, nil })
+	t.OK(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that is right", step)
+	}
+	r.check("the whole trace", 3)
+}

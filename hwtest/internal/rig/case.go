@@ -1,0 +1,100 @@
+package rig
+
+import (
+	"time"
+
+	"github.com/reprise-tt/reprise/hwtest/target"
+)
+
+// Case is one fact that every device must hold.
+type Case struct {
+	Name     string
+	Layer    string
+	Level    Level  // what it shares with other cases; in a layer's table LevelNone for what the layer's cases share
+	Protects string // the fact, in a sentence
+	Unsafe   string // why it isn't run on silicon unless asked for; empty if it may
+	Long     bool   // only in long runs
+	Needs    Need
+	Alone    bool // it inspects memory of the whole process, so nothing may run beside it
+	Hours    int  // that it may take, for the longest ones; 0 for what is usual
+	Run      func(*T)
+}
+
+// Time is how long the case may take on a device.
+func (c *Case) Time(d *target.Device) time.Duration {
+	return max(caseTime(d), time.Duration(c.Hours)*time.Hour)
+}
+
+// Need is what a case asks of the device beside its layer.
+type Need int
+
+const (
+	needNothing   Need = iota
+	NeedEmulator       // options that only the emulator has
+	NeedSimulator      // a device that may be thrown away: emulator, vendor's simulator, or a card that is said to be one
+)
+
+// Level is what a layer's cases share.
+type Level int
+
+const (
+	LevelNone   Level = iota // nothing: each case opens what it needs
+	LevelKMD                 // the driver, all processors held in reset
+	LevelQueues              // firmware and command queues, below the allocator
+	LevelDevice              // everything
+	LevelTwo                 // everything, with two queues that share all workers
+	LevelSplit               // everything, with two queues that have workers of their own
+	LevelMesh                // several chips, opened by the first case that needs them
+	LevelOwn                 // nothing, in a layer whose other cases share something
+)
+
+// Skip returns why a case doesn't run on a device; it is empty if the case runs.
+func (s *Settings) Skip(d *target.Device, c *Case) string {
+	switch {
+	case c.Long && !s.Long:
+		return "only in long runs: -tags=long of go test, --long of reprise hwtest"
+	case c.Unsafe != "" && d.Kind == target.Silicon && !s.Unsafe:
+		return "not on silicon unless the unsafe cases are asked for: " + c.Unsafe
+	case c.Needs == NeedEmulator && d.Kind != target.Emulator:
+		return "needs the emulator's options"
+	case !s.Firmware.Own() && c.Level == LevelQueues:
+		return belowRuntime
+	case c.Needs == NeedSimulator && d.Kind == target.Silicon && !s.Unsafe:
+		return "needs a device that may be thrown away, as a card is if the unsafe cases are asked for"
+	}
+	return ""
+}
+
+// RunCase runs a case on a device.
+func RunCase(t TB, b *Shared, c *Case) {
+	if why := b.Config.Skip(b.Device, c); why != "" {
+		t.Skip(why)
+	}
+	// Those of faults wait for timeouts most of their time, and each of them and of hard has an emulator of its own.
+	parallel := (c.Layer == "faults" || c.Layer == "hard") && b.Device.Kind == target.Emulator
+	if parallel {
+		b.leave(t, c.Level)
+		t.Parallel()
+	}
+	defer func() {
+		if !t.Failed() {
+			return
+		}
+		t.Logf("this case protects: %s", c.Protects)
+		if !parallel { // then nothing is open
+			b.discard(t)
+		}
+	}()
+	c.Run(b.use(t, c.Level, c.Time(b.Device))) // after Parallel: waiting for a turn doesn't count as the case's time
+}
+
+// Settings are the parts of a Config that cases see.
+type Settings struct {
+	Short, Long, Unsafe bool
+
+	Victim   []string // command that starts a second process
+	Firmware Firmware
+
+	Compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
+	Property func(t *T, n int, prop func(Draw))
+}

@@ -1,0 +1,169 @@
+package rig
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"strings"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+)
+
+// ManyTimes is more iterations than anybody waits for.
+const ManyTimes = 1 << 30
+
+// Ended checks that an Abort has ended that many replays.
+func (t *T) Ended(want int) {
+	t.Helper()
+	n, err := t.Queue.Abort(t.Ctx)
+	t.OK(err)
+	if n != want {
+		t.Errorf("Abort has ended %d replays, want %d", n, want)
+	}
+}
+
+// Buffer allocates a buffer and frees it with the case.
+func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
+	t.Helper()
+	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: page, Name: "test"})
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// ReadAll reads a whole buffer.
+func (t *T) ReadAll(b *reprise.Buffer) []byte {
+	t.Helper()
+	got := make([]byte, b.Size())
+	t.OK(t.Queue.Read(t.Ctx, b, 0, got))
+	return got
+}
+
+// PerWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in
+// bank i, which is worker i, row by row.
+func (t *T) PerWorker(n int) *reprise.Buffer {
+	t.Helper()
+	b := t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
+	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
+	return b
+}
+
+// WorkerIndex is the page of a core in a buffer of perWorker.
+func (t *T) WorkerIndex(c chip.Core) int { return c.Y*(t.Dev.Grid().End.X+1) + c.X }
+
+// Closing calls a function with the end of the case, unless what it closes or the device is closed already.
+func (t *T) Closing(fn func(context.Context) error) {
+	q := t.Queue
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Ctx)
+		if err := fn(ctx); err != nil && !t.Failed() && !errors.Is(err, reprise.ErrReleased) && !errors.Is(q.Wait(ctx), reprise.ErrClosed) {
+			t.Error(err)
+		}
+	})
+}
+
+// Words reads a buffer of perWorker as words, by worker.
+func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
+	t.Helper()
+	all := t.ReadAll(b)
+	out := make([]uint32, t.Dev.Grid().Size())
+	for i := range out {
+		out[i] = binary.LittleEndian.Uint32(all[i*b.PageSize()+4*word:])
+	}
+	return out
+}
+
+// WantWords compares a word of every worker with what it should be.
+func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.Core) uint32) {
+	t.Helper()
+	got := t.Words(b, word)
+	wrong := 0
+	for c := range t.Dev.Grid().Cores() {
+		if g, w := got[t.WorkerIndex(c)], want(c); g != w {
+			if wrong++; wrong <= 5 {
+				t.Errorf("%s: core %v has %#x, want %#x", what, c, g, w)
+			}
+		}
+	}
+	if wrong > 5 {
+		t.Errorf("%s: %d cores are wrong", what, wrong)
+	}
+}
+
+// Says checks that an error's text has parts, in their order.
+func (t *T) Says(err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("no error, want one that says %q", parts)
+		return
+	}
+	rest := err.Error()
+	for _, p := range parts {
+		_, after, ok := strings.Cut(rest, p)
+		if !ok {
+			t.Errorf("error %q doesn't say %q", err, p)
+			return
+		}
+		rest = after
+	}
+}
+
+// Memory is what is allocated of each kind, in bytes of a bank.
+type Memory struct{ DRAM, L1, Trace uint64 }
+
+// Allocated is what is allocated now.
+func (t *T) Allocated() Memory {
+	return Memory{t.Dev.Memory(allocator.DRAM).Allocated, t.Dev.Memory(allocator.L1).Allocated, t.Dev.Memory(allocator.Trace).Allocated}
+}
+
+// BufferOf allocates a buffer and frees it with the case.
+func (t *T) BufferOf(c reprise.BufferConfig) *reprise.Buffer {
+	t.Helper()
+	b, err := t.Dev.NewBuffer(c)
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := b.Release(); err != nil && !errors.Is(err, reprise.ErrReleased) {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// Pinned is host memory that the case has until it ends.
+func (t *T) Pinned(c reprise.HostBufferConfig) *reprise.HostBuffer {
+	t.Helper()
+	c.Name = "pinned"
+	h, err := t.Dev.NewHostBuffer(c)
+	if errors.Is(err, dispatch.ErrRemoteChip) {
+		t.Skip("the chip reaches no memory of the host")
+	}
+	t.OK(err)
+	t.Closing(h.Release)
+	return h
+}
+
+// Allocations returns how often a function allocates on the heap. The counter is the whole process's, and an emulated
+// device, which runs in it, may allocate while work is under way. So each of at most so many rounds calls the function once on a device
+// at rest, on one processor, and the fewest of all rounds counts: what a function does every time is in every round.
+func (t *T) Allocations(rounds int, fn func()) uint64 {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	fewest := ^uint64(0)
+	for i := 0; i < rounds && fewest > 0; i++ {
+		t.OK(t.Queue.Wait(t.Ctx))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		fn()
+		runtime.ReadMemStats(&after)
+		fewest = min(fewest, after.Mallocs-before.Mallocs)
+	}
+	return fewest
+}

@@ -1,0 +1,130 @@
+package rig
+
+import (
+	"context"
+	"embed"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/images"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Kernel is one of the kernels that come with the module.
+func (t *T) Kernel(name string) *kernels.Image {
+	t.Helper()
+	im, err := kernels.Prebuilt(t.Dev.Arch(), name)
+	t.OK(err)
+	return im
+}
+
+// Load loads a program and closes it with the case.
+func (t *T) Load(p *reprise.Program) *reprise.Executable {
+	t.Helper()
+	x, err := t.Dev.Load(t.Ctx, p)
+	t.OK(err)
+	t.Closing(x.Release)
+	return x
+}
+
+// Capture records programs as a trace and releases it with the case.
+func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
+	t.Helper()
+	tr, err := t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+		for _, x := range xs {
+			if err := r.Run(x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	return tr
+}
+
+// StoreProgram stores seed+index of the core to the buffer's address of each core of a range.
+func (t *T) StoreProgram(name string, on chip.Range, b *reprise.Buffer, seed uint32) *reprise.Program {
+	t.Helper()
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.BRISC, Cores: []chip.Range{on},
+			Common: []uint32{seed},
+			Args:   func(c chip.Core) []uint32 { return []uint32{b.Addr(), 1, uint32(t.WorkerIndex(c))} },
+		}},
+		Buffers: []*reprise.Buffer{b},
+	}
+}
+
+//go:embed kernels/prebuilt
+var archives embed.FS
+
+// Prebuilt has the images of the suite's own kernels.
+var Prebuilt = images.New(archives, "kernels/prebuilt")
+
+// Own loads one of the suite's own kernels.
+func (t *T) Own(name string) *kernels.Image {
+	t.Helper()
+	file, err := Prebuilt.ELF(t.Dev.Arch(), name)
+	t.OK(err)
+	im, err := kernels.Load(file)
+	t.OK(err)
+	return im
+}
+
+// Processors are those of a worker.
+func Processors() []chip.Processor {
+	return []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2}
+}
+
+// RunAndWait runs a program to its end.
+func (t *T) RunAndWait(x *reprise.Executable) {
+	t.Helper()
+	t.OK(t.Queue.Run(t.Ctx, x))
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+// AddCircularBuffer gives a program a circular buffer on all workers.
+func AddCircularBuffer(t *T, p *reprise.Program, index, size, pages int) {
+	p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: index, Cores: []chip.Range{t.Grid()}, PageSize: size,
+		Pages: pages})
+}
+
+// Spinning starts a program that runs until release is called, which another queue has to do.
+func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Queue)) {
+	t.Helper()
+	word := t.PerWorker(16)
+	x := t.Load(&reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
+		Name: "wait", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on},
+		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+	}}})
+	t.OK(q.Run(t.Ctx, x))
+	ones := make([]byte, word.Size())
+	for i := 0; i < len(ones); i += word.PageSize() {
+		ones[i] = 1
+	}
+	return func(by *reprise.Queue) { t.Helper(); t.OK(by.Write(t.Ctx, word, 0, ones)) }
+}
+
+// AddProgram adds a number to every word of a buffer of pages of 64 B into another, on one core.
+func (t *T) AddProgram(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
+	t.Helper()
+	const from, to = 0, 16
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
+	n := uint32(in.Size() / in.PageSize())
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{
+			{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
+			{Name: "add", Image: t.Kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
+			{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
+		},
+		CircularBuffers: []reprise.CircularBuffer{
+			{Index: from, Cores: cores, PageSize: 64, Pages: 2},
+			{Index: to, Cores: cores, PageSize: 64, Pages: 2},
+		},
+		Buffers: []*reprise.Buffer{in, out},
+	}
+}

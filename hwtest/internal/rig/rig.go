@@ -1,0 +1,459 @@
+// Package rig is what the cases of the conformance suite work with: devices, programs, traces and queues of every layer, and what
+// compares their results. It knows no case.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/abi"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kmd"
+)
+
+// Shared holds the device that the cases of a layer share.
+type Shared struct {
+	Config  *Settings
+	Device  *target.Device
+	level   Level
+	kd      *kmd.Device
+	disp    *dispatch.Device
+	dev     *reprise.Device
+	Machine machine // chips that are open as a mesh
+	Alone   string  // why the device makes no mesh, once that is known
+}
+
+// machine is several chips that are open as one.
+type machine interface {
+	Close(ctx context.Context) error
+}
+
+// Close closes what is open, in order.
+func (b *Shared) Close(ctx context.Context) error {
+	var errs []error
+	if b.dev != nil {
+		errs = append(errs, b.dev.Close(ctx))
+	}
+	if b.disp != nil {
+		errs = append(errs, b.disp.Close(ctx))
+	}
+	if b.kd != nil {
+		errs = append(errs, b.kd.Close())
+	}
+	if b.Machine != nil {
+		errs = append(errs, b.Machine.Close(ctx))
+	}
+	b.dev, b.disp, b.kd, b.Machine, b.level = nil, nil, nil, nil, LevelNone
+	return errors.Join(errs...)
+}
+
+// discard closes the device after a failure, which may make closing fail too. With unsafe cases a card that has stopped is
+// reset, since nothing could open it otherwise.
+func (b *Shared) discard(t TB) {
+	t.Helper()
+	if err := b.Close(t.Context()); err != nil {
+		t.Logf("close after a failure: %v", err)
+	}
+	if b.Device.Kind != target.Silicon || !b.Config.Unsafe {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), Patience(b.Device))
+	defer cancel()
+	kd, err := kmd.Open(ctx, b.Device.Open())
+	if err == nil {
+		err = errors.Join(kd.Alive(), kd.Close())
+	}
+	if err == nil {
+		return
+	}
+	_, reset := kmd.Reset(ctx, b.Device.Open(), kmd.ResetConfig{Mode: kmd.ResetASIC})
+	t.Logf("reset after a failure, as %v: %v", err, reset)
+}
+
+// use returns what a case works with, with a context that ends after limit, and opens the device at the level if it isn't open.
+func (b *Shared) use(t TB, l Level, limit time.Duration) *T {
+	t.Helper()
+	x := &T{TB: t, Config: b.Config, Device: b.Device, Shared: b}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	x.Ctx = ctx
+	if b.leave(t, l) {
+		var err error
+		switch l {
+		case LevelKMD:
+			b.kd, err = kmd.Open(x.Ctx, b.Device.Open())
+		case LevelQueues:
+			b.kd, b.disp, err = openQueues(x.Ctx, b.Device.Open(), dispatch.Options{HangTimeout: x.Patience()})
+		case LevelDevice:
+			b.dev, err = x.Open(x.Ctx, b.Device.Open(), reprise.WithHangTimeout(x.Patience()))
+		case LevelTwo, LevelSplit:
+			opts := append(QueueOptions(l == LevelSplit), reprise.WithHangTimeout(x.Patience()))
+			b.dev, err = x.Open(x.Ctx, b.Device.Open(), opts...)
+		}
+		if err != nil {
+			if why := b.Config.Firmware.Skip(err); why != "" {
+				t.Skip(why)
+			}
+			t.Fatalf("open: %v", err)
+		}
+		b.level = l
+	}
+	x.KMD, x.Dispatch, x.Dev = b.kd, b.disp, b.dev
+	switch l {
+	case LevelKMD:
+		x.UseDriver(b.kd)
+	case LevelQueues:
+		x.useQueues(b.kd, b.disp)
+	case LevelDevice, LevelTwo, LevelSplit:
+		x.UseDevice(b.dev)
+	}
+	return x
+}
+
+// Only closes what is open, for a case that opens the device at a level itself.
+func (b *Shared) Only(t TB, l Level) {
+	t.Helper()
+	if err := b.Close(t.Context()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	b.level = l
+}
+
+// leave closes what is open at another level than l, and reports whether the level changes.
+func (b *Shared) leave(t TB, l Level) bool {
+	t.Helper()
+	if b.level == l {
+		return false
+	}
+	if err := b.Close(t.Context()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	return true
+}
+
+// openQueues opens a device up to its command queues.
+func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*kmd.Device, *dispatch.Device, error) {
+	kd, err := kmd.Open(ctx, target)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := dispatch.Start(ctx, kd, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, kd.Close())
+	}
+	return kd, d, nil
+}
+
+// T is what a case works with. Which fields are set depends on its layer.
+type T struct {
+	TB
+	Shared *Shared
+	Config *Settings
+	Device *target.Device
+	Ctx    context.Context
+
+	Chip   *chip.Chip
+	Params *chip.Params
+	L1     *abi.L1Map // of workers
+
+	KMD      *kmd.Device
+	Dispatch *dispatch.Device
+	CQ       *dispatch.Queue
+
+	Dev   *reprise.Device
+	Queue *reprise.Queue
+}
+
+// Patience is how long a device may stand still before it counts as hanging.
+func (t *T) Patience() time.Duration { return Patience(t.Device) }
+
+// Patience is the same for a device.
+func Patience(d *target.Device) time.Duration {
+	if d.Slow() {
+		return 60 * time.Second
+	}
+	return 20 * time.Second
+}
+
+// caseTime is how long a case may take before its context is over.
+func caseTime(d *target.Device) time.Duration { return 10 * Patience(d) }
+
+// Size returns fast for an emulator or silicon, and slow for the vendor's simulator, which needs about 300 ns for each clock,
+// for an emulator with every check, and in short runs.
+func (t *T) Size(fast, slow int) int {
+	if t.Device.Slow() || t.Config.Short {
+		return slow
+	}
+	return fast
+}
+
+// More returns many in long runs, and few otherwise.
+func (t *T) More(few, many int) int {
+	if t.Config.Long {
+		return many
+	}
+	return few
+}
+
+// UseDriver makes the case work with a driver alone.
+func (t *T) UseDriver(kd *kmd.Device) {
+	t.Helper()
+	t.KMD = kd
+	h, err := kd.Harvesting(t.Ctx)
+	t.OK(err)
+	t.Chip, err = chip.New(kd.Arch(), h)
+	t.OK(err)
+	t.Params, t.L1 = t.Chip.Params(), &abi.Own(t.Chip.Arch()).L1
+}
+
+func (t *T) useQueues(kd *kmd.Device, d *dispatch.Device) {
+	t.KMD, t.Dispatch, t.CQ = kd, d, d.Queue(0)
+	t.Chip, t.Params, t.L1 = d.Chip(), d.Chip().Params(), &d.WorkerLayout().L1
+}
+
+// UseDevice makes the case work with a whole device.
+func (t *T) UseDevice(d *reprise.Device) {
+	t.Dev, t.Queue = d, d.Queue(0)
+	t.Params, t.L1 = d.Arch().Params(), &abi.Own(d.Arch()).L1
+}
+
+// Sub runs part of a case with a name of its own.
+func (t *T) Sub(name string, fn func(*T)) {
+	t.Helper()
+	t.Run(name, func(s TB) {
+		u := *t
+		u.TB = s
+		fn(&u)
+	})
+}
+
+// OK ends the case on an error, with the state of all cores if the device hangs.
+func (t *T) OK(err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var hang *dispatch.HangError
+	if errors.As(err, &hang) {
+		t.Log(hang.Detail())
+	}
+	if why := t.Config.Firmware.Skip(err); why != "" {
+		t.Skip(why)
+	}
+	t.Fatal(err)
+}
+
+// Same compares bytes and shows the first difference.
+func (t *T) Same(what string, want, got []byte) {
+	t.Helper()
+	if d := Difference(want, got); d != "" {
+		t.Errorf("%s: %s", what, d)
+	}
+}
+
+// Difference describes where two pieces of memory differ; it is empty if they don't.
+func Difference(want, got []byte) string {
+	if bytes.Equal(want, got) {
+		return ""
+	}
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
+	}
+	first, last, n := -1, 0, 0
+	for i := range want {
+		if want[i] != got[i] {
+			if first < 0 {
+				first = i
+			}
+			last = i
+			n++
+		}
+	}
+	end := min(first+16, len(want))
+	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end],
+		want[first:end])
+}
+
+// Pattern returns n bytes that differ from those of another seed, and at any shift.
+func Pattern(seed uint32, n int) []byte {
+	b := make([]byte, n)
+	x := seed*2654435761 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x >> 8)
+	}
+	return b
+}
+
+// Virtual is the coordinate by which software names a core.
+func (t *T) Virtual(c chip.Core) chip.XY {
+	t.Helper()
+	xy, err := t.Chip.Virtual(c)
+	t.OK(err)
+	return xy
+}
+
+// Poke writes a core's L1 past the command queues.
+func (t *T) Poke(c chip.Core, addr uint32, p []byte) {
+	t.Helper()
+	t.OK(t.KMD.Write(t.Virtual(c), uint64(addr), p))
+}
+
+// Peek reads a core's L1 past the command queues.
+func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
+	t.Helper()
+	p := make([]byte, n)
+	t.OK(t.KMD.Read(t.Virtual(c), uint64(addr), p))
+	return p
+}
+
+// PokeDRAM writes a DRAM bank past the command queues.
+func (t *T) PokeDRAM(bank int, addr uint64, p []byte) {
+	t.Helper()
+	b := t.Chip.DRAMBanks()[bank]
+	t.OK(t.KMD.Write(b.HostEndpoint, b.Offset+addr, p))
+}
+
+// PeekDRAM reads a DRAM bank past the command queues.
+func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
+	t.Helper()
+	b := t.Chip.DRAMBanks()[bank]
+	p := make([]byte, n)
+	t.OK(t.KMD.Read(b.HostEndpoint, b.Offset+addr, p))
+	return p
+}
+
+// NOCXY names a tile as commands do.
+func (t *T) NOCXY(c chip.Core) uint32 {
+	t.Helper()
+	return t.Params.Arch.NOCXY(t.Virtual(c))
+}
+
+// NOCRect names a rectangle of tiles as commands do.
+func (t *T) NOCRect(r chip.Range) (noc uint32, cores int) {
+	t.Helper()
+	rects := t.Chip.Rects(r)
+	if len(rects) != 1 {
+		t.Fatalf("%v is %d rectangles", r, len(rects))
+	}
+	start, end := rects[0].Corners(chip.NOC0)
+	return t.Params.Arch.NOCMulticast(start, end), rects[0].Cores
+}
+
+// Corners are the four corners of the grid of workers, the farthest apart that there are.
+func (t *T) Corners() []chip.Core {
+	g := t.Grid()
+	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
+}
+
+// CircularBuffers is how many circular buffers a core has for kernels of this runtime.
+func (t *T) CircularBuffers() int { return abi.Own(t.Params.Arch).Launch.CircularBuffers }
+
+// Grid is the workers that programs and commands may use.
+func (t *T) Grid() chip.Range {
+	switch {
+	case t.Dispatch != nil:
+		return t.Dispatch.Grid()
+	case t.Dev != nil:
+		return t.Dev.Grid()
+	}
+	return t.Chip.All()
+}
+
+// Scratch is an address in the workers' L1 that nothing else uses.
+const Scratch = 0x40000
+
+// Queues opens the device up to its command queues for the length of a case.
+func (t *T) Queues(o dispatch.Options) *T {
+	t.Helper()
+	if o.HangTimeout == 0 {
+		o.HangTimeout = t.Patience()
+	}
+	kd, d, err := t.openQueues(o)
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := errors.Join(d.Close(context.WithoutCancel(t.Context())), kd.Close()); err != nil && !t.Failed() {
+			t.Errorf("close: %v", err)
+		}
+	})
+	u := *t
+	u.useQueues(kd, d)
+	return &u
+}
+
+// Full opens the whole device for the length of a case, which must not share one: a card that is opened twice has one firmware.
+func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
+	t.Helper()
+	if t.Dev != nil {
+		t.Fatalf("the case shares a device with others, and opens another one: a case that does has levelOwn")
+	}
+	d, err := t.Open(t.Ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
+	t.OK(err)
+	t.Cleanup(func() {
+		if err := d.Close(context.WithoutCancel(t.Context())); err != nil && !t.Failed() {
+			t.Errorf("close: %v", err)
+		}
+	})
+	u := *t
+	u.UseDevice(d)
+	return &u
+}
+
+// Error is the error of a call with two results.
+func Error[A any](_ A, err error) error { return err }
+
+// Rectangle names parts of a grid.
+func Rectangle(g chip.Range, name string) chip.Range {
+	x, y := g.End.X, g.End.Y
+	at := func(x0, y0, x1, y1 int) chip.Range {
+		return chip.Range{Start: chip.Core{X: x0, Y: y0}, End: chip.Core{X: x1, Y: y1}}
+	}
+	switch name {
+	case "single":
+		return at(1, 1, 1, 1)
+	case "row":
+		return at(0, 0, x, 0)
+	case "column":
+		return at(0, 0, 0, y)
+	case "corner":
+		return at(x-1, y-1, x, y)
+	case "inner":
+		return at(1, 1, x-1, y-1)
+	case "last row":
+		return at(0, y, x, y)
+	case "last column":
+		return at(x, 0, x, y)
+	}
+	return g
+}
+
+// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
+// of testing.T do.
+type TB interface {
+	Context() context.Context // over just before the cleanups
+	Helper()
+	Log(args ...any)
+	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+	Skipf(format string, args ...any)
+	Failed() bool
+	Skipped() bool
+	Cleanup(func())
+	Parallel()
+	Run(name string, fn func(TB)) bool // a part with a name of its own
+}
+
+// VictimRunning is the line that the process writes that the suite kills, once it replays.
+const VictimRunning = "replaying"

@@ -1,0 +1,348 @@
+package streams
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/observe"
+)
+
+// Way is one of the ways to keep a device busy that tt-metal's notes on advanced performance describe: queue 1 writes the
+// inputs, or moves everything; the model is a trace or is run; and its L1 input has a place of its own, or is allocated
+// again at the same address.
+type Way struct {
+	Reads bool // queue 1 reads the outputs as well
+	Trace bool
+	Again bool
+}
+
+func (w Way) String() string {
+	s := "writes on queue 1"
+	if w.Reads {
+		s = "reads and writes on queue 1"
+	}
+	if w.Trace {
+		s += ", trace"
+	}
+	if w.Again {
+		s += ", L1 input again"
+	}
+	return s
+}
+
+func ways() []Way {
+	var all []Way
+	for _, reads := range []bool{false, true} {
+		for _, trace := range []bool{false, true} {
+			for _, again := range []bool{false, true} {
+				all = append(all, Way{reads, trace, again})
+			}
+		}
+	}
+	return all
+}
+
+// Patterns are the cases of layer patterns.
+func Patterns() []rig.Case {
+	var cs []rig.Case
+	for _, w := range ways() {
+		cs = append(cs, rig.Case{
+			Name:     w.String(),
+			Protects: "transfers overlap with the model, and no buffer is written before its reader is through",
+			Run:      func(t *rig.T) { w.check(t) },
+		})
+	}
+	return cs
+}
+
+const (
+	wayPages = 24
+	wayPage  = 64
+)
+
+// site is what a way works with.
+type site struct {
+	in, l1, mid, out *reprise.Buffer
+	first, last      *reprise.Executable
+	body             []*reprise.Executable
+	trace            *reprise.Trace
+	steps            int
+}
+
+// moveProgram copies all pages of a buffer to another, each in DRAM or L1, on one core.
+func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) *reprise.Program {
+	t.Helper()
+	cores := []chip.Range{chip.Single(at.X, at.Y)}
+	in := uint32(0)
+	for i, b := range []*reprise.Buffer{from, to} {
+		if b.Kind() == allocator.L1 {
+			in |= 1 << i
+		}
+	}
+	return &reprise.Program{
+		Name: name,
+		Kernels: []reprise.Kernel{{
+			Name: "move", Image: t.Kernel(kernels.Move), Processor: chip.BRISC, Cores: cores,
+			Args: func(chip.Core) []uint32 {
+				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
+			},
+		}},
+		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
+		Buffers:         []*reprise.Buffer{from, to},
+	}
+}
+
+// Build allocates and loads what the pattern needs.
+func (w Way) Build(t *rig.T, steps int) *site { return w.buildOf(t, steps, wayPages) }
+
+func (w Way) buildOf(t *rig.T, steps, pages int) *site {
+	t.Helper()
+	size := pages * wayPage
+	s := &site{steps: steps}
+	s.in, s.mid, s.out = t.Buffer(allocator.DRAM, size, wayPage), t.Buffer(allocator.DRAM, size, wayPage),
+		t.Buffer(allocator.DRAM, size, wayPage)
+	c := reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: wayPage, Name: "L1 input"}
+	take := t.Dev.NewBuffer
+	if w.Again {
+		pool, err := t.Dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1 << 17, Name: "scratch"})
+		t.OK(err)
+		t.Cleanup(func() { t.OK(pool.Release()) })
+		take = pool.NewBuffer
+	}
+	var err error
+	s.l1, err = take(c)
+	t.OK(err)
+	s.first = t.Load(moveProgram(t, "first", chip.Core{X: 1}, s.in, s.l1))
+	s.body = append(s.body, t.Load(moveProgram(t, "take", chip.Core{X: 2}, s.l1, s.mid)))
+	for range steps {
+		s.body = append(s.body, t.Load(t.AddProgram("add", chip.Core{X: 3}, s.mid, s.mid, 1)))
+	}
+	if w.Again {
+		// The L1 input's place goes to something that the model computes with.
+		addr := s.l1.Addr()
+		t.OK(s.l1.Release())
+		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
+		t.OK(err)
+		if tmp.Addr() != addr {
+			t.Errorf("tmp is at %#x, not in the place of the L1 input at %#x", tmp.Addr(), addr)
+		}
+		s.body = append(s.body, t.Load(moveProgram(t, "out", chip.Core{X: 2}, s.mid, tmp)),
+			t.Load(moveProgram(t, "back", chip.Core{X: 2}, tmp, s.mid)))
+		t.OK(tmp.Release())
+		s.l1, err = take(c)
+		t.OK(err)
+		if s.l1.Addr() != addr {
+			t.Fatalf("the L1 input is at %#x again, was at %#x", s.l1.Addr(), addr)
+		}
+	}
+	t.Cleanup(func() { t.OK(s.l1.Release()) })
+	s.last = t.Load(moveProgram(t, "last", chip.Core{X: 4}, s.mid, s.out))
+	if w.Trace {
+		s.trace = t.Capture("model", s.body...)
+	}
+	return s
+}
+
+func (s *site) input(i int) []byte {
+	b := make([]byte, s.in.Size())
+	for k := 0; k < len(b); k += 4 {
+		b[k], b[k+1], b[k+2] = byte(k), byte(k>>8), byte(7*i)
+	}
+	return b
+}
+
+// Run lets n inputs pass. between is called after each thing that is put into a queue; nil for nothing.
+func (w Way) Run(t *rig.T, s *site, n int, between func()) {
+	t.Helper()
+	q := t.Both()
+	step := func(err error) {
+		t.Helper()
+		t.OK(err)
+		if between != nil {
+			between()
+		}
+	}
+	written, firstDone := t.Dev.NewEvent("written"), t.Dev.NewEvent("first done")
+	lastDone, read := t.Dev.NewEvent("last done"), t.Dev.NewEvent("read")
+	step(q[0].Record(t.Ctx, firstDone))
+	step(q[1].Record(t.Ctx, read))
+	write := func(i int) {
+		t.Helper()
+		step(q[1].WaitEvent(t.Ctx, firstDone))
+		step(q[1].Write(t.Ctx, s.in, 0, s.input(i)))
+		step(q[1].Record(t.Ctx, written))
+	}
+	var reads []*reprise.Pending
+	got := make([][]byte, n)
+	fetch := func(q *reprise.Queue, i int) {
+		t.Helper()
+		got[i] = make([]byte, s.out.Size())
+		p, err := q.StartRead(t.Ctx, s.out, 0, got[i])
+		step(err)
+		reads = append(reads, p)
+	}
+	check := func(i int) {
+		t.Helper()
+		t.OK(reads[i].Wait(t.Ctx))
+		want := s.input(i)
+		for k := 0; k < len(want); k += 4 {
+			v := uint32(want[k]) | uint32(want[k+1])<<8 | uint32(want[k+2])<<16
+			v += uint32(s.steps)
+			want[k], want[k+1], want[k+2] = byte(v), byte(v>>8), byte(v>>16)
+		}
+		t.Same(fmt.Sprintf("output %d", i), want, got[i])
+		got[i] = nil
+	}
+	const ahead = 4
+	write(0)
+	for i := range n {
+		step(q[0].WaitEvent(t.Ctx, written))
+		step(q[0].Run(t.Ctx, s.first))
+		step(q[0].Record(t.Ctx, firstDone))
+		if w.Trace {
+			step(s.trace.Replay(t.Ctx))
+		} else {
+			for _, x := range s.body {
+				step(q[0].Run(t.Ctx, x))
+			}
+		}
+		if w.Reads {
+			step(q[0].WaitEvent(t.Ctx, read))
+		}
+		step(q[0].Run(t.Ctx, s.last))
+		step(q[0].Record(t.Ctx, lastDone))
+		if i+1 < n {
+			write(i + 1)
+		}
+		if w.Reads {
+			step(q[1].WaitEvent(t.Ctx, lastDone))
+			fetch(q[1], i)
+			step(q[1].Record(t.Ctx, read))
+		} else {
+			fetch(q[0], i)
+		}
+		if i >= ahead {
+			check(i - ahead)
+		}
+	}
+	for i := max(0, n-ahead); i < n; i++ {
+		check(i)
+	}
+	t.FinishBoth()
+}
+
+// check lets inputs pass until transfers were seen beside the model: one overlap is enough. With each try the model has
+// twice the pages to move, which takes the device longer than it takes the host to send one more transfer.
+func (w Way) check(t *rig.T) {
+	const tries = 5
+	var o overlap
+	for try := range tries {
+		pages := wayPages << try
+		t.Sub(fmt.Sprintf("%d pages", pages), func(t *rig.T) { o = w.overlaps(t, pages) })
+		if o.found || t.Failed() {
+			return
+		}
+	}
+	o.missing(t)
+}
+
+func (w Way) overlaps(t *rig.T, pages int) overlap {
+	t.Helper()
+	s := w.buildOf(t, t.Size(8, 3), pages)
+	line, err := observe.StartTimeline(t.Ctx, t.Dev)
+	t.OK(err)
+	n := t.Size(10, 5)
+	w.Run(t, s, n, nil)
+	t.OK(line.Stop(t.Ctx))
+	return w.verify(t, line.Spans(), n)
+}
+
+// overlap is what a timeline shows of transfers beside the model.
+type overlap struct {
+	found   bool
+	chances int    // writes that the host had sent before half of the model before was over
+	closest string // what came closest
+}
+
+// missing fails a case of which no try had an overlap, unless the host was too slow for one: on a machine with much to do,
+// or where each access is a message to another process, the device is through before the host has sent the next transfer.
+func (o overlap) missing(t *rig.T) {
+	t.Helper()
+	if o.chances == 0 {
+		t.Logf("no overlap: the host takes longer to send a transfer than the device for the model: %s", o.closest)
+		return
+	}
+	t.Errorf("no transfer overlapped with the model, %d writes had the chance in the last run: %s", o.chances, o.closest)
+}
+
+// verify compares a timeline with what the events demand, and finds transfers that overlapped with the model.
+func (w Way) verify(t *rig.T, spans []observe.Span, n int) (o overlap) {
+	t.Helper()
+	pick := func(queue int, kind string, names ...string) (out []observe.Span) {
+		for _, s := range spans {
+			if s.Queue == queue && s.Kind == kind && (len(names) == 0 || slices.Contains(names, s.Name)) {
+				out = append(out, s)
+			}
+		}
+		return out
+	}
+	readQueue := 0
+	if w.Reads {
+		readQueue = 1
+	}
+	writes, reads := pick(1, "write"), pick(readQueue, "read")
+	firsts, lasts := pick(0, "run", "first"), pick(0, "run", "last")
+	body := pick(0, "run", "take", "add", "out", "back")
+	if w.Trace {
+		body = pick(0, "replay")
+	}
+	for what, s := range map[string][]observe.Span{"writes": writes, "reads": reads, "first programs": firsts, "last programs": lasts} {
+		if len(s) != n {
+			t.Errorf("the timeline has %d %s, want %d", len(s), what, n)
+			return o
+		}
+	}
+	ordered := func(what string, before, after []observe.Span, lag int) {
+		t.Helper()
+		for i := range n - lag {
+			if before[i].EndCycles > after[i+lag].StartCycles {
+				t.Errorf("%s: %d ends at %d, %d begins at %d", what, i, before[i].EndCycles, i+lag, after[i+lag].StartCycles)
+			}
+		}
+	}
+	ordered("an input is written before it is read", writes, firsts, 0)
+	ordered("an input is read before the next one is written", firsts, writes, 1)
+	ordered("an output is written before it is read", lasts, reads, 0)
+	ordered("an output is read before the next one is written", reads, lasts, 1)
+	o.closest = "there was no transfer after the model"
+	least := uint64(math.MaxUint64)
+	for _, m := range append(writes, reads...) {
+		for _, b := range body {
+			if m.Queue == 1 && m.Overlaps(&b) {
+				o.found = true
+				return o
+			}
+			if late := m.StartCycles - b.EndCycles; m.Queue == 1 && m.StartCycles >= b.EndCycles && late < least {
+				least = late
+				o.closest = fmt.Sprintf("a %s of %d cycles began %d cycles after the end of a %s of %d cycles",
+					m.Kind, m.EndCycles-m.StartCycles, late, b.Kind, b.EndCycles-b.StartCycles)
+			}
+		}
+	}
+	each := len(body) / n
+	for i := range n - 1 {
+		half := (body[i*each].Start + body[(i+1)*each-1].End) / 2
+		for _, h := range spans {
+			if h.Queue < 0 && h.Call == writes[i+1].Call && h.End < half {
+				o.chances++
+			}
+		}
+	}
+	return o
+}

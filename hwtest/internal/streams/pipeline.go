@@ -1,0 +1,357 @@
+package streams
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/observe"
+	"github.com/reprise-tt/reprise/pipeline"
+)
+
+// pipe is a pipeline's configuration with a name.
+type pipe struct {
+	name string
+	c    pipeline.Config
+}
+
+func pipeBuffer(k allocator.Kind, name string) *reprise.BufferConfig {
+	return &reprise.BufferConfig{Kind: k, Size: wayPages * wayPage, PageSize: wayPage, Name: name}
+}
+
+// pipes are all configurations.
+func pipes() []pipe {
+	dram, l1 := pipeBuffer(allocator.DRAM, "in"), pipeBuffer(allocator.L1, "l1 in")
+	out := []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out")}
+	const scratch = 1 << 17
+	return []pipe{
+		{"one queue, L1", pipeline.Config{L1Input: l1}},
+		{"one queue, DRAM", pipeline.Config{Input: dram}},
+		{"one queue, DRAM and L1", pipeline.Config{Input: dram, L1Input: l1}},
+		{"two queues", pipeline.Config{Queues: 2, Input: dram, L1Input: l1}},
+		{"two queues, DRAM", pipeline.Config{Queues: 2, Input: dram}},
+		{"trace, L1", pipeline.Config{Trace: true, L1Input: l1}},
+		{"trace, DRAM", pipeline.Config{Trace: true, Input: dram}},
+		{"trace, DRAM and L1", pipeline.Config{Trace: true, Input: dram, L1Input: l1}},
+		{"trace, L1 again", pipeline.Config{Trace: true, L1Input: l1, Scratch: scratch}},
+		{"trace, two queues", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1}},
+		{"trace, two queues, DRAM", pipeline.Config{Trace: true, Queues: 2, Input: dram}},
+		{"trace, two queues, L1 again", pipeline.Config{Trace: true, Queues: 2, Input: dram, L1Input: l1, Scratch: scratch}},
+		{"transfer queue", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Outputs: out}},
+		{"transfer queue, DRAM", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, Outputs: out}},
+		{"transfer queue, L1 again", pipeline.Config{Trace: true, Queues: 2, TransferQueue: true, Input: dram, L1Input: l1, Scratch: scratch, Outputs: out}},
+	}
+}
+
+// pipeOf returns a configuration by name.
+func pipeOf(name string) pipe {
+	all := pipes()
+	return all[slices.IndexFunc(all, func(p pipe) bool { return p.name == name })]
+}
+
+// Pipelines are the cases of layer pipeline.
+func Pipelines() []rig.Case {
+	var cs []rig.Case
+	for _, p := range pipes() {
+		cs = append(cs, rig.Case{
+			Name: p.name, Protects: "each input gives its output, in order, in every configuration",
+			Run: func(t *rig.T) { p.stream(t) },
+		})
+	}
+	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
+		p := pipeOf(name)
+		cs = append(cs,
+			rig.Case{Name: "canceled: " + name, Protects: "a run that is canceled in the middle leaves the device clean", Run: p.canceled},
+			rig.Case{Name: "left: " + name, Protects: "a loop that ends early leaves the device clean", Run: p.left},
+		)
+	}
+	return append(cs, []rig.Case{
+		{Name: "overlap", Protects: "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", Run: pipelineOverlaps},
+		{Name: "two pipelines", Protects: "pipelines on one device take turns on its queues and workers", Run: twoPipelines},
+		{Name: "other work in between", Protects: "the queues may be used for other work between two runs", Run: workBetween},
+		{Name: "several outputs", Protects: "all outputs of a model are read before they are overwritten", Run: severalOutputs},
+		{Name: "preallocated outputs", Protects: "outputs that are reused hold the right data when they are returned", Run: preallocated},
+		{Name: "compile fails", Protects: "a model that can't be set up leaves nothing behind", Run: compileFails},
+	}...)
+}
+
+// model adds 1 to every word steps times.
+func model(t *rig.T, steps int) pipeline.Model {
+	return func(ctx context.Context, b *pipeline.Buffers) (*pipeline.Stages, error) {
+		st := &pipeline.Stages{}
+		mid := t.Buffer(allocator.DRAM, wayPages*wayPage, wayPage)
+		from := b.Input
+		if b.L1Input != nil {
+			from = b.L1Input
+			if b.Input != nil {
+				st.First = append(st.First, t.Load(moveProgram(t, "first", chip.Core{X: 1}, b.Input, b.L1Input)))
+			}
+		}
+		st.Body = append(st.Body, t.Load(moveProgram(t, "take", chip.Core{X: 2}, from, mid)))
+		for range steps {
+			st.Body = append(st.Body, t.Load(t.AddProgram("add", chip.Core{X: 3}, mid, mid, 1)))
+		}
+		if b.Scratch != nil {
+			if err := b.FreeL1Input(); err != nil {
+				return nil, err
+			}
+			tmp, err := b.Scratch.NewBuffer(reprise.BufferConfig{Size: mid.Size(), PageSize: wayPage, Name: "tmp"})
+			if err != nil {
+				return nil, err
+			}
+			st.Body = append(st.Body, t.Load(moveProgram(t, "out", chip.Core{X: 2}, mid, tmp)),
+				t.Load(moveProgram(t, "back", chip.Core{X: 2}, tmp, mid)))
+			if err := tmp.Release(); err != nil {
+				return nil, err
+			}
+		}
+		st.Outputs = []*reprise.Buffer{mid}
+		if len(b.Outputs) > 0 {
+			st.Outputs = nil
+			for i, out := range b.Outputs {
+				st.Last = append(st.Last, t.Load(moveProgram(t, "last", chip.Core{X: 4 + i}, mid, out)))
+			}
+		}
+		loaded := slices.Concat(st.First, st.Body, st.Last)
+		st.Close = func(ctx context.Context) error {
+			var errs []error
+			for _, x := range loaded {
+				errs = append(errs, x.Release(ctx))
+			}
+			return errors.Join(append(errs, mid.Release())...)
+		}
+		return st, nil
+	}
+}
+
+const pipeSteps = 2
+
+// compile returns a pipeline that is ready, and cleans it up with the case.
+func (p pipe) compile(t *rig.T, steps int) *pipeline.Pipeline {
+	t.Helper()
+	p.c.Name = p.name
+	line, err := pipeline.New(t.Dev, p.c, model(t, steps))
+	t.OK(err)
+	t.Closing(line.Release)
+	t.OK(line.Compile(t.Ctx, pipeInput(0)))
+	return line
+}
+
+func pipeInput(i int) []byte { return pipeWords(i, 0) }
+
+// pipeWords are the words of input i, each plus a number.
+func pipeWords(i, plus int) []byte {
+	b := make([]byte, wayPages*wayPage)
+	for k := 0; k < len(b); k += 4 {
+		v := uint32(k) | uint32(7*i+1)<<16 + uint32(plus)
+		b[k], b[k+1], b[k+2], b[k+3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+	}
+	return b
+}
+
+func pipeInputs(n int) func(func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for i := range n {
+			if !yield(pipeInput(i)) {
+				return
+			}
+		}
+	}
+}
+
+func pipeOutput(t *rig.T, i, steps int, out [][]byte) {
+	t.Helper()
+	for k, o := range out {
+		t.Same(fmt.Sprintf("output %d, buffer %d", i, k), pipeWords(i, steps), o)
+	}
+}
+
+// whole runs n inputs through and checks all outputs.
+func whole(t *rig.T, line *pipeline.Pipeline, n, steps int) {
+	t.Helper()
+	i := 0
+	for out, err := range line.Run(t.Ctx, pipeInputs(n)) {
+		t.OK(err)
+		pipeOutput(t, i, steps, out)
+		i++
+	}
+	if i != n {
+		t.Errorf("%d outputs of %d inputs", i, n)
+	}
+}
+
+func (p pipe) stream(t *rig.T) {
+	before := t.Allocated()
+	line := p.compile(t, pipeSteps)
+	whole(t, line, t.Size(12, 4), pipeSteps)
+	for round := range 2 {
+		n := t.Size(5, 3) - round
+		for i := range n {
+			t.OK(line.Enqueue(t.Ctx, pipeInput(i)))
+		}
+		outs, err := line.PopAll(t.Ctx)
+		t.OK(err)
+		if len(outs) != n {
+			t.Errorf("%d outputs of %d inputs", len(outs), n)
+		}
+		for i, out := range outs {
+			pipeOutput(t, i, pipeSteps, out)
+		}
+	}
+	t.OK(line.Release(t.Ctx))
+	if after := t.Allocated(); after != before {
+		t.Errorf("%+v is taken, was %+v", after, before)
+	}
+}
+
+func (p pipe) canceled(t *rig.T) {
+	line := p.compile(t, pipeSteps)
+	stop := errors.New("enough")
+	for at := range t.Size(4, 2) {
+		ctx, cancel := context.WithCancelCause(t.Ctx)
+		n := 0
+		var got error
+		for out, err := range line.Run(ctx, pipeInputs(100)) {
+			if err != nil {
+				got = err
+				continue
+			}
+			pipeOutput(t, n, pipeSteps, out)
+			if n++; n > at {
+				cancel(stop)
+			}
+		}
+		cancel(nil)
+		if !errors.Is(got, stop) || n != at+1 {
+			t.Errorf("canceled after output %d: %d outputs, then %v", at, n, got)
+		}
+		whole(t, line, 3, pipeSteps)
+	}
+}
+
+func (p pipe) left(t *rig.T) {
+	line := p.compile(t, pipeSteps)
+	for at := range t.Size(4, 2) {
+		n := 0
+		for out, err := range line.Run(t.Ctx, pipeInputs(100)) {
+			t.OK(err)
+			pipeOutput(t, n, pipeSteps, out)
+			if n++; n > at {
+				break
+			}
+		}
+		whole(t, line, 2, pipeSteps)
+	}
+}
+
+func pipelineOverlaps(t *rig.T) {
+	n := t.Size(10, 5)
+	p := pipeOf("transfer queue")
+	// The model of each try has twice the steps: see way.check.
+	const tries = 5
+	var o overlap
+	for try := range tries {
+		steps := t.Size(8, 3) << try
+		line := p.compile(t, steps)
+		tl, err := observe.StartTimeline(t.Ctx, t.Dev)
+		t.OK(err)
+		whole(t, line, n, steps)
+		t.OK(tl.Stop(t.Ctx))
+		if o = (Way{Reads: true, Trace: true}).verify(t, tl.Spans(), n); o.found || t.Failed() {
+			return
+		}
+	}
+	o.missing(t)
+}
+
+func twoPipelines(t *rig.T) {
+	a, b := pipeOf("transfer queue").compile(t, 1), pipeOf("trace, two queues").compile(t, 3)
+	for range t.Size(4, 2) {
+		whole(t, a, 3, 1)
+		whole(t, b, 3, 3)
+	}
+}
+
+func workBetween(t *rig.T) {
+	line := pipeOf("transfer queue").compile(t, pipeSteps)
+	q, e := t.Both(), t.Dev.NewEvent("between")
+	buf := t.Buffer(allocator.DRAM, 64*40, 64)
+	x := t.Load(t.AddProgram("other", chip.Core{X: 3}, buf, buf, 1))
+	for i := range t.Size(5, 2) {
+		whole(t, line, 3, pipeSteps)
+		want, got := make([]byte, buf.Size()), make([]byte, buf.Size())
+		t.OK(q[1].Write(t.Ctx, buf, 0, want))
+		t.Follows(q[0], q[1], e)
+		t.OK(q[0].Run(t.Ctx, x))
+		t.Follows(q[1], q[0], e)
+		t.OK(q[1].Read(t.Ctx, buf, 0, got))
+		for k := 0; k < len(want); k += 4 {
+			want[k] = 1
+		}
+		t.Same(fmt.Sprintf("round %d", i), want, got)
+	}
+}
+
+func severalOutputs(t *rig.T) {
+	p := pipeOf("transfer queue")
+	p.c.Outputs = []reprise.BufferConfig{*pipeBuffer(allocator.DRAM, "out 0"), *pipeBuffer(allocator.DRAM, "out 1"),
+		*pipeBuffer(allocator.DRAM, "out 2")}
+	line := p.compile(t, pipeSteps)
+	n := 0
+	for out, err := range line.Run(t.Ctx, pipeInputs(t.Size(8, 4))) {
+		t.OK(err)
+		if len(out) != 3 {
+			t.Fatalf("%d outputs, want 3", len(out))
+		}
+		pipeOutput(t, n, pipeSteps, out)
+		n++
+	}
+}
+
+func preallocated(t *rig.T) {
+	for _, name := range []string{"transfer queue", "trace, two queues", "one queue, L1"} {
+		line := pipeOf(name).compile(t, 1)
+		t.OK(line.PreallocateOutputs(3))
+		whole(t, line, t.Size(10, 5), 1)
+		var first *byte
+		for range 2 {
+			for i := range 3 {
+				t.OK(line.Enqueue(t.Ctx, pipeInput(i)))
+			}
+			if err := line.Enqueue(t.Ctx, pipeInput(0)); !errors.Is(err, pipeline.ErrTooManyInputs) {
+				t.Errorf("a fourth input: %v", err)
+			}
+			outs, err := line.PopAll(t.Ctx)
+			t.OK(err)
+			for i, out := range outs {
+				pipeOutput(t, i, 1, out)
+			}
+			if first != nil && first != &outs[0][0][0] {
+				t.Error("the outputs are others than before")
+			}
+			first = &outs[0][0][0]
+		}
+		t.OK(line.Release(t.Ctx))
+	}
+}
+
+func compileFails(t *rig.T) {
+	before := t.Allocated()
+	broken := errors.New("no weights")
+	line, err := pipeline.New(t.Dev, pipeOf("transfer queue").c, func(context.Context, *pipeline.Buffers) (*pipeline.Stages, error) {
+		return nil, broken
+	})
+	t.OK(err)
+	if err := line.Compile(t.Ctx, pipeInput(0)); !errors.Is(err, broken) {
+		t.Errorf("compile: %v", err)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("%+v is taken, was %+v", after, before)
+	}
+	whole(t, pipeOf("transfer queue").compile(t, 1), 2, 1)
+}

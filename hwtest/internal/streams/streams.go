@@ -1,0 +1,804 @@
+// Package streams has the cases of messages to and from running kernels, and of transfers that overlap with programs.
+package streams
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/cq"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/stream"
+	"github.com/reprise-tt/reprise/tracebuf"
+)
+
+const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
+
+// Cases are the cases of layer streams.
+func Cases() []rig.Case {
+	var cs []rig.Case
+	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {
+		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
+			cs = append(cs, rig.Case{Name: fmt.Sprintf("messages through rings of %d on %v", size, p), Protects: streamed,
+				Run: func(t *rig.T) { streamEcho(t, size, p, 0) }})
+		}
+	}
+	for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
+		cs = append(cs, rig.Case{Name: fmt.Sprintf("positions that wrap on NoC %d", noc),
+			Protects: "a stream's positions wrap after 4 GiB without a trace of it",
+			Run:      func(t *rig.T) { streamWrap(t, noc) }})
+	}
+	return append(cs, []rig.Case{
+		{Name: "host far ahead", Protects: "the host waits for room, and what it has written before a program starts isn't lost", Run: hostAhead},
+		{Name: "kernel far ahead", Protects: "a kernel waits for room until the host has read", Run: kernelAhead},
+		{Name: "tries", Protects: "tries tell a full ring from an empty one, on both sides, and don't wait", Run: streamTries},
+		{Name: "words", Protects: "words of 4 bytes go round between host and kernel, one at a time", Run: streamWords},
+		{Name: "closed by the kernel", Protects: "the host reads all messages and then io.EOF, once for each run", Run: kernelCloses},
+		{Name: "failed by the kernel", Protects: "an error of the kernel comes after its messages, with its code", Run: kernelFails},
+		{Name: "stopped by the kernel", Protects: "writes fail once the kernel reads no more, until the stream is reset", Run: kernelStops},
+		{Name: "closed by the host", Protects: "a kernel that waits for a message learns that there are no more", Run: hostCloses},
+		{Name: "failed by the host", Protects: "a kernel gets an error of the host's after its messages, with its code", Run: hostFails},
+		{Name: "stopped by the host", Protects: "a kernel that waits for room learns that nobody reads", Run: hostStops},
+		{Name: "too long", Protects: "a message that doesn't fit is refused and loses nothing", Run: streamTooLong},
+		{Name: "many in one host buffer", Protects: "streams beside each other don't touch each other", Run: streamsShareMemory},
+		{Name: "two cores at once", Protects: "streams of two cores run at the same time, over the host", Run: streamTwoCores},
+		{Name: "from core to core", Protects: "a stream goes on where the last kernel has left it, on another core", Run: streamMoves},
+		{Name: "two queues", Protects: "programs of two queues have streams of their own", Run: streamTwoQueues},
+		{Name: "in a trace", Protects: "a replayed program takes its inputs from a stream and gives its outputs to one", Run: streamInTrace},
+		{Name: "in a loop of a trace", Protects: "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", Run: streamInLoop},
+		{Name: "in a loop that is aborted", Protects: "a loop whose stream nobody reads any more can be aborted, and runs again", Run: streamInAbortedLoop},
+		{Name: "between the steps of a trace", Protects: "programs of one trace use a stream one after the other", Run: streamSteps},
+		{Name: "held by a trace", Protects: "memory that a trace uses isn't released, and no file has a trace with memory of this process", Run: streamHeld},
+		{Name: "context ends a read", Protects: "a wait for a message ends with its context, and the stream goes on", Run: streamCancelled},
+		{Name: "released while a read waits", Protects: "Release ends a wait for a message", Run: streamReleased},
+		{Name: "recover in the middle", Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
+			Protects: "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", Run: streamRecover},
+	}...)
+}
+
+// stream makes a stream and releases it with the case.
+func newStream(t *rig.T, c stream.Config) *stream.Stream {
+	t.Helper()
+	s, err := stream.New(t.Dev, c)
+	if errors.Is(err, dispatch.ErrRemoteChip) {
+		t.Skip("the chip reaches no memory of the host")
+	}
+	t.OK(err)
+	t.Closing(s.Release)
+	return s
+}
+
+// pair makes a stream in each direction.
+func pair(t *rig.T, size int) (in, out *stream.Stream) {
+	t.Helper()
+	return newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size}), newStream(t, stream.Config{Name: "out", Size: size})
+}
+
+// streamRoom is L1 for a message of n bytes in each worker, aligned as host memory is.
+func streamRoom(t *rig.T, n int) *reprise.Buffer {
+	t.Helper()
+	return t.Buffer(allocator.L1, n*t.Dev.Grid().Size(), n)
+}
+
+// streamProgram is a kernel with streams.
+func streamProgram(t *rig.T, k reprise.Kernel, room *reprise.Buffer, args []uint32, ss ...*stream.Stream) *reprise.Program {
+	t.Helper()
+	k.Args = func(chip.Core) []uint32 { return args }
+	p := &reprise.Program{Name: k.Name, Buffers: []*reprise.Buffer{room}, Kernels: []reprise.Kernel{k}}
+	for _, s := range ss {
+		s.AddTo(p)
+	}
+	return p
+}
+
+// echo loads a program that hands messages of a stream on to another.
+func echo(t *rig.T, in, out *stream.Stream, k reprise.Kernel) *reprise.Executable {
+	t.Helper()
+	room := streamRoom(t, max(in.Longest(), 64))
+	k.Name, k.Image = "echo", t.Kernel(kernels.StreamEcho)
+	return t.Load(streamProgram(t, k, room, append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize())), in, out))
+}
+
+// step is one of a script: see kernels/stream.c.
+type step struct{ what, x, y uint32 }
+
+const (
+	stepPush = 1 + iota
+	stepTryPush
+	stepPop
+	stepTryPop
+	stepWords
+	stepClose
+	stepFail
+	stepStop
+	stepWaitStop
+	stepFirstTries
+)
+
+// Results of the kernel's functions: enum stream_result.
+const (
+	streamOK = iota
+	streamWait
+	streamEnd
+	streamFailed
+	streamStopped
+	streamTooLongResult
+)
+
+// script loads a program with steps, and returns a function that reads their results after it has run.
+func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, func() []uint32) {
+	t.Helper()
+	x, results := scriptWith(t, in, out, at, steps...)
+	return x, func() []uint32 {
+		t.Helper()
+		all := t.ReadAll(results)[t.WorkerIndex(at)*results.PageSize():]
+		var got []uint32
+		for i := range steps {
+			got = append(got, binary.LittleEndian.Uint32(all[4*i:]))
+		}
+		return got
+	}
+}
+
+// scriptWith loads a program with steps, and returns the buffer with their results, a page for each worker.
+func scriptWith(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*reprise.Executable, *reprise.Buffer) {
+	t.Helper()
+	room, results := t.PerWorker(4096), t.PerWorker(64)
+	args := append(append(in.Args(), out.Args()...), room.Addr(), uint32(room.PageSize()), results.Addr())
+	for _, s := range steps {
+		args = append(args, s.what, s.x, s.y)
+	}
+	p := streamProgram(t, reprise.Kernel{Name: "script", Image: t.Own("stream"), Cores: []chip.Range{at.Range()}}, room, append(args, 0), in,
+		out)
+	p.Buffers = append(p.Buffers, results)
+	return t.Load(p), results
+}
+
+// wantSteps compares the results of a script.
+func wantSteps(t *rig.T, got []uint32, want ...uint32) {
+	t.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the kernel's results are %d, want %d", got, want)
+	}
+}
+
+// beside runs a function beside the case; the returned one waits for it.
+func beside(t *rig.T, fn func() error) (wait func()) {
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	return func() { t.Helper(); t.OK(<-done) }
+}
+
+// words makes a message of 32-bit words.
+func streamWordsOf(words ...uint32) []byte {
+	var p []byte
+	for _, w := range words {
+		p = binary.LittleEndian.AppendUint32(p, w)
+	}
+	return p
+}
+
+// readStream reads a message.
+func readStream(t *rig.T, s *stream.Stream) []byte {
+	t.Helper()
+	p := make([]byte, s.Longest())
+	n, err := s.Read(t.Ctx, p)
+	t.OK(err)
+	return p[:n]
+}
+
+// streamLengths are those of messages for a ring: inside the first line, around its end, around multiples of the unit, and
+// the longest one.
+func streamLengths(size int) []int {
+	var out []int
+	for _, n := range []int{0, 1, 4, 47, 48, 49, 64, 65, 127, 1216, 4000, size - 64} {
+		if n <= size-64 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func echoAll(t *rig.T, in, out *stream.Stream, rounds int) {
+	t.Helper()
+	lengths := streamLengths(in.Size())
+	seed := func(i, j int) uint32 { return uint32(i*len(lengths) + j) }
+	wait := beside(t, func() error {
+		for i := range rounds {
+			for j, n := range lengths {
+				if err := in.Write(t.Ctx, rig.Pattern(seed(i, j), n)); err != nil {
+					return err
+				}
+			}
+		}
+		return in.Close(t.Ctx)
+	})
+	for i := range rounds {
+		for j, n := range lengths {
+			t.Same(fmt.Sprintf("round %d, message of %d B", i, n), rig.Pattern(seed(i, j), n), readStream(t, out))
+		}
+	}
+	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
+		t.Errorf("after the last message: %v, want %v", err, io.EOF)
+	}
+	wait()
+}
+
+func streamEcho(t *rig.T, size int, p chip.Processor, noc chip.NOC) {
+	in, out := pair(t, size)
+	x := echo(t, in, out, reprise.Kernel{Processor: p, NOC: noc, Cores: []chip.Range{chip.Core{X: 2, Y: 1}.Range()}})
+	for range 2 {
+		t.OK(t.Queue.Run(t.Ctx, x))
+		echoAll(t, in, out, t.Size(4, 1))
+		t.OK(t.Queue.Wait(t.Ctx))
+	}
+}
+
+func streamWrap(t *rig.T, noc chip.NOC) {
+	const size = 4 << 10
+	for _, before := range []uint32{64, 1024, 4096 + 64} {
+		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size, First: -before})
+		out := newStream(t, stream.Config{Name: "out", Size: size, First: -(2 * before)})
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.BRISC, NOC: noc, Cores: []chip.Range{chip.Core{X: 1}.Range()}})
+		t.OK(t.Queue.Run(t.Ctx, x))
+		echoAll(t, in, out, 2)
+		t.OK(t.Queue.Wait(t.Ctx))
+		t.OK(x.Release(t.Ctx))
+		t.OK(errors.Join(in.Release(t.Ctx), out.Release(t.Ctx)))
+	}
+}
+
+func hostAhead(t *rig.T) {
+	in, out := pair(t, 1<<10)
+	written := 0
+	for {
+		ok, err := in.TryWrite(rig.Pattern(uint32(written), 100))
+		t.OK(err)
+		if !ok {
+			break
+		}
+		written++
+	}
+	if want := 1024 / 192; written != want {
+		t.Errorf("%d messages fit, want %d", written, want)
+	}
+	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{}.Range()}})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	const more = 20
+	wait := beside(t, func() error {
+		for i := range more {
+			if err := in.Write(t.Ctx, rig.Pattern(uint32(written+i), 100)); err != nil {
+				return err
+			}
+		}
+		return in.Close(t.Ctx)
+	})
+	for i := range written + more {
+		t.Same(fmt.Sprintf("message %d", i), rig.Pattern(uint32(i), 100), readStream(t, out))
+	}
+	wait()
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func kernelAhead(t *rig.T) {
+	in, out := pair(t, 1<<10)
+	const n = 40
+	fill, filled := script(t, in, out, chip.Core{X: 3}, step{what: stepTryPush, x: 100})
+	t.RunAndWait(fill)
+	wantSteps(t, filled(), 1024/192)
+	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond) // it waits for room by now, or soon
+	for i := range 1024/192 + n {
+		number := i
+		if i >= 1024/192 {
+			number = i - 1024/192
+		}
+		if got := readStream(t, out); len(got) != 100 || binary.LittleEndian.Uint32(got) != uint32(number) {
+			t.Fatalf("message %d: %d B, number %d, want %d", i, len(got), binary.LittleEndian.Uint32(got), number)
+		}
+	}
+	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
+		t.Errorf("after the last message: %v", err)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	wantSteps(t, results(), streamOK, streamOK)
+}
+
+func streamTries(t *rig.T) {
+	in, out := pair(t, 256)
+	p := make([]byte, 256)
+	if _, ok, err := out.TryRead(p); ok || err != nil {
+		t.Errorf("of an empty ring: %v, %v", ok, err)
+	}
+	x, results := script(t, in, out, chip.Core{X: 1, Y: 1}, step{what: stepFirstTries}, step{what: stepTryPop}, step{what: stepTryPush, x: 4})
+	t.RunAndWait(x)
+	wantSteps(t, results(), streamWait, 0, 3)
+	for i := range 4 {
+		if n, ok, err := out.TryRead(p); !ok || err != nil || n != 4 {
+			t.Errorf("message %d: %d B, %v, %v", i, n, ok, err)
+		}
+	}
+	for i := range 5 {
+		ok, err := in.TryWrite(p[:8])
+		t.OK(err)
+		if ok != (i < 4) {
+			t.Errorf("write %d into a ring of four: %v", i, ok)
+		}
+	}
+	t.RunAndWait(x)
+	wantSteps(t, results(), streamOK, 3, 3)
+	if _, ok, _ := out.TryRead(p); !ok {
+		t.Error("nothing of the second run")
+	}
+}
+
+func streamWords(t *rig.T) {
+	in, out := pair(t, 128)
+	n := t.Size(300, 20)
+	x, results := script(t, in, out, chip.Core{Y: 2}, step{stepWords, 1000, uint32(n)})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	p, word := make([]byte, 4), uint32(7)
+	for i := range n {
+		binary.LittleEndian.PutUint32(p, word)
+		t.OK(in.Write(t.Ctx, p))
+		k, err := out.Read(t.Ctx, p)
+		t.OK(err)
+		if got := binary.LittleEndian.Uint32(p); k != 4 || got != word+1000 {
+			t.Fatalf("word %d: %d of %d B, want %d", i, got, k, word+1000)
+		}
+		word = word*1664525 + 1013904223
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	wantSteps(t, results(), uint32(n))
+}
+
+func kernelCloses(t *rig.T) {
+	in, out := pair(t, 512)
+	x, _ := script(t, in, out, chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1}, step{what: stepClose})
+	for range 3 {
+		t.OK(t.Queue.Run(t.Ctx, x))
+		var lengths []int
+		for range 2 {
+			for m, err := range out.Messages(t.Ctx) {
+				t.OK(err)
+				lengths = append(lengths, len(m))
+			}
+			lengths = append(lengths, -1)
+		}
+		if fmt.Sprint(lengths) != "[4 4 -1 8 -1]" {
+			t.Errorf("messages and ends: %d", lengths)
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func kernelFails(t *rig.T) {
+	in, out := pair(t, 512)
+	x, _ := script(t, in, out, chip.Core{X: 2, Y: 2}, step{stepPush, 60, 1}, step{what: stepFail, x: 1234})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	if got := readStream(t, out); len(got) != 60 {
+		t.Errorf("a message of %d B", len(got))
+	}
+	_, err := out.Read(t.Ctx, nil)
+	var failed *stream.KernelError
+	if !errors.As(err, &failed) || failed.Code != 1234 || failed.Stopped {
+		t.Errorf("error %v, want the kernel's 1234", err)
+	}
+	t.Says(err, "out", "kernel failed", "1234")
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func kernelStops(t *rig.T) {
+	in, out := pair(t, 128)
+	x, results := script(t, in, out, chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	var err error
+	for range 10 { // the ring has room for two
+		if err = in.Write(t.Ctx, streamWordsOf(1)); err != nil {
+			break
+		}
+	}
+	var stopped *stream.KernelError
+	if !errors.As(err, &stopped) || stopped.Code != 77 || !stopped.Stopped {
+		t.Errorf("error %v, want the kernel's 77", err)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	wantSteps(t, results(), 4<<4, 0)
+	if err := in.Close(t.Ctx); !errors.As(err, &stopped) {
+		t.Errorf("close: %v", err)
+	}
+	t.OK(in.Reset(t.Ctx))
+	t.OK(in.Write(t.Ctx, streamWordsOf(1, 2)))
+	t.RunAndWait(x)
+	wantSteps(t, results(), 8<<4, 0)
+}
+
+func hostCloses(t *rig.T) {
+	in, out := pair(t, 512)
+	x, results := script(t, in, out, chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	t.OK(in.Write(t.Ctx, streamWordsOf(1, 2, 3)))
+	t.OK(in.Close(t.Ctx))
+	t.OK(in.Write(t.Ctx, streamWordsOf(4)))
+	t.OK(t.Queue.Wait(t.Ctx))
+	wantSteps(t, results(), 12<<4, streamEnd, 4<<4)
+}
+
+func hostFails(t *rig.T) {
+	in, out := pair(t, 512)
+	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 3, Y: 1}.Range()}})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	t.OK(in.Write(t.Ctx, streamWordsOf(5)))
+	t.OK(in.Fail(t.Ctx, 4321))
+	t.Same("the message before", streamWordsOf(5), readStream(t, out))
+	_, err := out.Read(t.Ctx, nil)
+	var failed *stream.KernelError // echo hands the code on
+	if !errors.As(err, &failed) || failed.Code != 4321 {
+		t.Errorf("error %v, want 4321", err)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	if err := out.Fail(t.Ctx, 1); !errors.Is(err, stream.ErrDirection) {
+		t.Errorf("Fail of a stream that the host reads: %v", err)
+	}
+}
+
+func hostStops(t *rig.T) {
+	in, out := pair(t, 256)
+	x, results := script(t, in, out, chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	for i := range 3 {
+		if got := readStream(t, out); binary.LittleEndian.Uint32(got) != uint32(i) {
+			t.Errorf("message %d: % x", i, got)
+		}
+	}
+	t.OK(out.Close(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	wantSteps(t, results(), streamStopped, streamStopped)
+	t.OK(out.Reset(t.Ctx))
+	if _, ok, err := out.TryRead(nil); ok || err != nil {
+		t.Errorf("after Reset: %v, %v", ok, err)
+	}
+}
+
+func streamTooLong(t *rig.T) {
+	in, out := pair(t, 1<<10)
+	x, results := script(t, in, out, chip.Core{X: 1}, step{stepPush, 1024 - 60, 1}, step{stepPush, 1024 - 64, 1},
+		step{stepPop, 96, 0}, step{stepPop, 100, 0}, step{stepPop, 100, 0})
+	var long *stream.SizeError
+	if err := in.Write(t.Ctx, make([]byte, in.Longest()+1)); !errors.As(err, &long) || long.Most != 1024-64 {
+		t.Errorf("a message that no ring of 1 KiB holds: %v", err)
+	}
+	t.OK(in.Write(t.Ctx, rig.Pattern(1, 100)))
+	t.OK(in.Write(t.Ctx, rig.Pattern(2, 8)))
+	t.RunAndWait(x)
+	wantSteps(t, results(), streamTooLongResult, streamOK, streamTooLongResult|100<<4, 100<<4, 8<<4)
+	if _, err := out.Read(t.Ctx, make([]byte, 959)); !errors.As(err, &long) || long.Size != 960 || long.Most != 959 {
+		t.Errorf("into a short slice: %v", err)
+	}
+	if got := readStream(t, out); len(got) != 960 {
+		t.Errorf("then it has %d B", len(got))
+	}
+}
+
+func streamsShareMemory(t *rig.T) {
+	const size, n = 512, 3
+	h := t.Pinned(reprise.HostBufferConfig{Size: 2 * n * stream.Bytes(size)})
+	at := 0
+	next := func(d stream.Direction) *stream.Stream {
+		s := newStream(t, stream.Config{Name: fmt.Sprintf("at %d", at), Direction: d, Size: size, Memory: h, Offset: at})
+		at += stream.Bytes(size)
+		return s
+	}
+	var ins, outs []*stream.Stream
+	for i := range n {
+		in, out := next(stream.ToDevice), next(stream.ToHost)
+		ins, outs = append(ins, in), append(outs, out)
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i, Y: i % 2}.Range()}})
+		t.OK(t.Queue.Run(t.Ctx, x))
+		echoAll(t, in, out, 1)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	for i := range n {
+		t.OK(errors.Join(ins[i].Release(t.Ctx), outs[i].Release(t.Ctx)))
+	}
+}
+
+func streamTwoCores(t *rig.T) {
+	in, middle := pair(t, 1<<10)
+	second, out := pair(t, 1<<10)
+	room := streamRoom(t, 1024)
+	p := &reprise.Program{Name: "both", Buffers: []*reprise.Buffer{room}}
+	for i, s := range [2][2]*stream.Stream{{in, middle}, {second, out}} {
+		args := append(append(s[0].Args(), s[1].Args()...), room.Addr(), uint32(room.PageSize()))
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: fmt.Sprintf("echo %d", i), Image: t.Kernel(kernels.StreamEcho), NOC: chip.NOC(i),
+			Cores: []chip.Range{chip.Core{X: 1 + 2*i, Y: i}.Range()}, Args: func(chip.Core) []uint32 { return args }})
+		s[0].AddTo(p)
+		s[1].AddTo(p)
+	}
+	t.OK(t.Queue.Run(t.Ctx, t.Load(p)))
+	wait := beside(t, func() error { // from the first core to the second
+		for m, err := range middle.Messages(t.Ctx) {
+			if err == nil {
+				err = second.Write(t.Ctx, m)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return second.Close(t.Ctx)
+	})
+	echoAll(t, in, out, t.Size(3, 1))
+	wait()
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func streamMoves(t *rig.T) {
+	in, out := pair(t, 256)
+	for i := range t.Size(12, 4) {
+		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i % 3, Y: i % 4}.Range()}})
+		t.OK(t.Queue.Run(t.Ctx, x))
+		echoAll(t, in, out, 1)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func streamTwoQueues(t *rig.T) {
+	var waits []func()
+	for i, q := range t.Both() {
+		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 1 << 10, Queue: q})
+		out := newStream(t, stream.Config{Name: "out", Size: 1 << 10, Queue: q})
+		x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 2 * i, Y: 1}.Range()}})
+		t.OK(q.Run(t.Ctx, x))
+		waits = append(waits, beside(t, func() error {
+			for k := range 10 {
+				if err := in.Write(t.Ctx, rig.Pattern(uint32(k), 50*k)); err != nil {
+					return err
+				}
+			}
+			return in.Close(t.Ctx)
+		}), beside(t, func() error {
+			k := 0
+			for m, err := range out.Messages(t.Ctx) {
+				if err != nil {
+					return err
+				}
+				if !bytes.Equal(m, rig.Pattern(uint32(k), 50*k)) {
+					return fmt.Errorf("queue %d: message %d isn't what was written", i, k)
+				}
+				k++
+			}
+			if k != 10 {
+				return fmt.Errorf("queue %d: %d messages", i, k)
+			}
+			return nil
+		}))
+	}
+	for _, wait := range waits {
+		wait()
+	}
+	t.FinishBoth()
+}
+
+func streamInTrace(t *rig.T) {
+	in, out := pair(t, 512)
+	tr := t.Capture("stream", echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 2}.Range()}}))
+	n := t.Size(8, 3)
+	for range n {
+		t.OK(tr.Replay(t.Ctx))
+	}
+	for range n {
+		echoAll(t, in, out, 1)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func streamInLoop(t *rig.T) {
+	in, out := pair(t, 256)
+	at := chip.Core{X: 1, Y: 2}
+	x, results := scriptWith(t, in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
+	// 8 B, and streamOK, which is 0.
+	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
+	run := func(r *reprise.Recorder) error { return r.Run(x) }
+	tr, err := t.Queue.Capture(t.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	for _, n := range []uint32{3, 0, 5} {
+		t.OK(tr.Replay(t.Ctx))
+		for i := range n {
+			t.OK(in.Write(t.Ctx, streamWordsOf(1, 10*n+i)))
+			t.Same(fmt.Sprintf("message %d of %d", i, n), streamWordsOf(0, 10*n+i), readStream(t, out))
+		}
+		t.OK(in.Close(t.Ctx))
+		readStream(t, out) // after the end
+		t.OK(t.Queue.Wait(t.Ctx))
+	}
+}
+
+func streamInAbortedLoop(t *rig.T) {
+	in, out := pair(t, 256)
+	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
+	tr, err := t.Queue.Capture(t.Ctx, "endless", func(_ context.Context, r *reprise.Recorder) error {
+		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	for range 2 {
+		t.OK(tr.Replay(t.Ctx))
+		for range 20 { // more than the ring holds
+			if got := readStream(t, out); len(got) != 8 {
+				t.Errorf("a message of %d B, want 8", len(got))
+			}
+		}
+		t.OK(out.Close(t.Ctx))
+		t.Ended(1)
+		t.OK(t.Queue.Wait(t.Ctx))
+		t.OK(out.Reset(t.Ctx))
+	}
+}
+
+func streamSteps(t *rig.T) {
+	in, out := pair(t, 256)
+	const steps = 4
+	var xs []*reprise.Executable
+	for i := range steps {
+		x, _ := script(t, in, out, chip.Core{X: i, Y: i % 2}, step{stepWords, uint32(i), 1})
+		xs = append(xs, x)
+	}
+	tr := t.Capture("steps", xs...)
+	for replay := range t.Size(6, 2) {
+		t.OK(tr.Replay(t.Ctx))
+		word := uint32(100 * replay)
+		for i := range steps {
+			t.OK(in.Write(t.Ctx, streamWordsOf(word)))
+			word += uint32(i)
+			t.Same(fmt.Sprintf("step %d", i), streamWordsOf(word), readStream(t, out))
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func streamHeld(t *rig.T) {
+	in, out := pair(t, 256)
+	x, _ := script(t, in, out, chip.Core{}, step{stepPush, 4, 1})
+	tr := t.Capture("held", x)
+	held := func(what string) {
+		t.Helper()
+		err := out.Release(t.Ctx)
+		var e *dispatch.HeldError
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), what) {
+			t.Errorf("released while a %s uses it: %v", what, err)
+		}
+	}
+	held("program")
+	t.OK(x.Release(t.Ctx))
+	held("trace")
+	if err := tr.Save(t.Ctx, io.Discard); !errors.Is(err, tracebuf.ErrHostMemory) {
+		t.Errorf("save: %v, want %v", err, tracebuf.ErrHostMemory)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	t.Same("after all that", streamWordsOf(0), readStream(t, out))
+	t.OK(tr.Release(t.Ctx))
+	t.OK(out.Release(t.Ctx))
+	if _, err := out.Read(t.Ctx, nil); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("after Release: %v", err)
+	}
+	if err := out.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("second Release: %v", err)
+	}
+}
+
+func streamCancelled(t *rig.T) {
+	in, out := pair(t, 128)
+	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()}})
+	t.OK(t.Queue.Run(t.Ctx, x))
+	mine := errors.New("a cause of the caller's")
+	for _, read := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Ctx)
+		wait := make(chan error, 1)
+		go func() {
+			for {
+				var err error
+				if read {
+					_, err = out.Read(ctx, make([]byte, 64))
+				} else {
+					err = in.Write(ctx, streamWordsOf(1)) // the rings and the kernel hold five
+				}
+				if err != nil {
+					wait <- err
+					return
+				}
+			}
+		}()
+		time.Sleep(10 * time.Millisecond)
+		cancel(mine)
+		if err := <-wait; !errors.Is(err, mine) {
+			t.Errorf("error %v, want the context's cause", err)
+		}
+	}
+	closed := beside(t, func() error { return in.Close(t.Ctx) })
+	for m, err := range out.Messages(t.Ctx) {
+		t.OK(err)
+		t.Same("a message from before", streamWordsOf(1), m)
+	}
+	closed()
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+func streamReleased(t *rig.T) {
+	_, out := pair(t, 128)
+	wait := make(chan error, 1)
+	go func() {
+		_, err := out.Read(t.Ctx, nil)
+		wait <- err
+	}()
+	time.Sleep(5 * time.Millisecond)
+	t.OK(out.Release(t.Ctx))
+	if err := <-wait; !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("error %v, want %v", err, reprise.ErrReleased)
+	}
+}
+
+func streamRecover(t *rig.T) {
+	u := t.Short()
+	in, out := pair(u, 256)
+	at := chip.Core{X: 2, Y: 2}
+	x := echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
+	t.OK(u.Queue.Run(u.Ctx, x))
+	t.OK(in.Write(u.Ctx, streamWordsOf(1, 2)))
+	t.Same("before it hangs", streamWordsOf(1, 2), readStream(u, out))
+	err := u.Queue.Wait(u.Ctx)
+	var hang *dispatch.HangError
+	if !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	for _, c := range hang.Cores {
+		if c.Core != at {
+			continue
+		}
+		if s := c.Processors[chip.BRISC]; s.Waypoint != "SPOP" || s.Detail != in.ID() {
+			t.Errorf("it is at %s(%#x), want SPOP(%#x)", s.Waypoint, s.Detail, in.ID())
+		}
+		if why := c.Explain(chip.BRISC); !strings.Contains(why, "message of the host") {
+			t.Errorf("the report says that it %s", why)
+		}
+	}
+	if _, err := out.Read(u.Ctx, nil); !errors.As(err, &hang) {
+		t.Errorf("a read after the queue hung: %v", err)
+	}
+	t.OK(u.Dev.Recover(u.Ctx))
+	if _, err := out.Read(u.Ctx, nil); !errors.Is(err, stream.ErrStale) {
+		t.Errorf("a read after the recovery: %v, want %v", err, stream.ErrStale)
+	}
+	if err := in.Write(u.Ctx, nil); !errors.Is(err, stream.ErrStale) {
+		t.Errorf("a write after the recovery: %v, want %v", err, stream.ErrStale)
+	}
+	var moved *stream.MovedError
+	for _, s := range []*stream.Stream{in, out} {
+		if err := s.Reset(u.Ctx); err != nil && !errors.As(err, &moved) {
+			t.Fatal(err)
+		}
+	}
+	if moved != nil {
+		t.Log(moved)
+		t.OK(x.Release(u.Ctx))
+		x = echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
+	}
+	t.OK(u.Queue.Run(u.Ctx, x))
+	echoAll(u, in, out, 1)
+	t.OK(u.Queue.Wait(u.Ctx))
+	t.OK(x.Release(u.Ctx))
+	t.OK(errors.Join(in.Release(u.Ctx), out.Release(u.Ctx)))
+}

@@ -1,0 +1,361 @@
+package tensix
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Cases of the Tensix engines are scripts of instruction words, one for each T core, which kernels/engine.c runs: the cases are data
+// here, and nothing is compiled. Every run begins with the same state of configuration, counters and registers, and must
+// leave the banks of the sources free.
+
+// Sizes in bytes of what a run has in L1.
+const (
+	scriptBytes = 0x4000 // of each thread
+	logBytes    = 0x400  // of each thread
+	engineBytes = 0x10000
+)
+
+// engineQueue is how many instructions scripts push before they wait for the engines: ttsim stops at 512.
+const engineQueue = 128
+
+// unwritten fills the output before a run.
+const unwritten = 0xA5
+
+// Threads of the engines, by what they do in most cases.
+const (
+	threadUnpack = iota
+	threadMath
+	threadPack
+)
+
+// Semaphores of the engines as runs use them; 1 and 2 are for their scripts.
+const (
+	semPack    = 1 // posted when Dst holds what is to be packed
+	semUnpack  = 2 // posted when Dst holds what was unpacked
+	semFree    = 3 // for cases
+	semCleared = 5 // posted when the math thread has cleared its state
+	semMath    = 6 // posted for the math thread when the configuration is there
+	semPacking = 7 // the same for the pack thread
+)
+
+// engines are the Tensix engines of one worker.
+type engines struct {
+	*rig.T
+	arch             chip.Arch
+	model            arith.Arch
+	scripts, in, out *reprise.Buffer
+	program          *reprise.Executable
+}
+
+func newEngines(t *rig.T) *engines {
+	t.Helper()
+	e := &engines{T: t, arch: t.Dev.Arch(), model: arith.Wormhole}
+	if e.blackhole() {
+		e.model = arith.Blackhole
+	}
+	one := func(n int) *reprise.Buffer { return t.Buffer(allocator.L1, n, n) } // one page: on worker (0, 0)
+	e.scripts, e.in, e.out = one(3*(scriptBytes+logBytes)), one(engineBytes), one(engineBytes)
+	p := &reprise.Program{Name: "engines", Buffers: []*reprise.Buffer{e.scripts, e.in, e.out}}
+	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
+		script := e.scripts.Addr() + uint32(i*(scriptBytes+logBytes))
+		p.Kernels = append(p.Kernels, reprise.Kernel{
+			Name: "engine", Image: t.Own("engine"), Processor: core, Cores: []chip.Range{{}},
+			Args: func(chip.Core) []uint32 { return []uint32{script, script + scriptBytes, engineQueue} },
+		})
+	}
+	e.program = t.Load(p)
+	return e
+}
+
+func (e *engines) blackhole() bool { return e.arch == chip.Blackhole }
+
+// by returns what an architecture has.
+func by[T any](e *engines, wormhole, blackhole T) T {
+	if e.blackhole() {
+		return blackhole
+	}
+	return wormhole
+}
+
+// engineRun is one run of the engines.
+type engineRun struct {
+	*engines
+	config  map[uint32]uint32
+	threads [3]engineThread
+	input   []byte
+	output  int            // bytes
+	before  map[int][]byte // what is in the output before the run, where it matters
+	log     [3][]uint32
+	packed  []byte // the output after the run
+}
+
+func (e *engines) newRun() *engineRun {
+	r := &engineRun{engines: e, config: map[uint32]uint32{}, before: map[int][]byte{}}
+	for i := range r.threads {
+		r.threads[i] = engineThread{r: r}
+	}
+	for c := range isa.Configs(e.arch) {
+		r.set(c, 0)
+	}
+	r.set(isa.EdgeMask, 0xFFFF)
+	for i := range isa.Config(by(e, 4, 1)) {
+		r.set(isa.PackRows+i, 16)
+	}
+	return r
+}
+
+func (r *engineRun) unpack() *engineThread { return &r.threads[threadUnpack] }
+func (r *engineRun) math() *engineThread   { return &r.threads[threadMath] }
+func (r *engineRun) pack() *engineThread   { return &r.threads[threadPack] }
+
+// set gives a field of the shared configuration a value before the scripts begin.
+func (r *engineRun) set(c isa.Config, v uint32) {
+	r.Helper()
+	word, value, err := c.Place(r.arch, v)
+	r.OK(err)
+	r.config[word] = r.config[word]&^c.Mask(r.arch) | value
+}
+
+// setBits sets bits that no field has a name for, in the word of a field.
+func (r *engineRun) setBits(c isa.Config, bits uint32) {
+	r.Helper()
+	word, _, err := c.Place(r.arch, 0)
+	r.OK(err)
+	r.config[word] |= bits
+}
+
+// place puts data into the input and returns where they are in L1.
+func (r *engineRun) place(data []byte) (addr uint32) {
+	r.Helper()
+	at := len(r.input)
+	r.input = append(r.input, data...)
+	r.input = append(r.input, make([]byte, -len(r.input)&15)...)
+	if len(r.input) > engineBytes {
+		r.Fatalf("%d bytes of input: there is room for %d", len(r.input), engineBytes)
+	}
+	return r.in.Addr() + uint32(at)
+}
+
+// reserve makes room in the output, and returns where it is in the output and in L1.
+func (r *engineRun) reserve(n int) (at int, addr uint32) {
+	r.Helper()
+	at = r.output
+	r.output += (n + 15) &^ 15
+	if r.output > engineBytes {
+		r.Fatalf("%d bytes of output: there is room for %d", r.output, engineBytes)
+	}
+	return at, r.out.Addr() + uint32(at)
+}
+
+// engineThread is a script.
+type engineThread struct {
+	r     *engineRun
+	words []uint32
+}
+
+// Commands of scripts.
+const (
+	commandSync  = 0xC0 << 24
+	commandStore = 0xC1 << 24
+	commandLoad  = 0xC2 << 24
+	commandPoll  = 0xC3 << 24
+)
+
+// Registers of a T core.
+const (
+	pushAperture   = 0xFFE40000
+	mopConfig      = 0xFFB80000
+	engineGPRs     = 0xFFE00000
+	configAperture = 0xFFEF0000
+	coreSemaphores = 0xFFE80020
+)
+
+// do appends instructions.
+func (th *engineThread) do(list ...isa.Instruction) {
+	th.r.Helper()
+	for _, in := range list {
+		th.words = append(th.words, th.r.word(in))
+	}
+}
+
+func (e *engines) word(in isa.Instruction) uint32 {
+	e.Helper()
+	w, err := in.Encode(e.arch)
+	e.OK(err)
+	return w
+}
+
+// sync, store, load and poll are commands of the core.
+func (th *engineThread) sync()                  { th.words = append(th.words, commandSync) }
+func (th *engineThread) store(addr, v uint32)   { th.words = append(th.words, commandStore, addr, v) }
+func (th *engineThread) load(addr uint32)       { th.words = append(th.words, commandLoad, addr) }
+func (th *engineThread) poll(addr, want uint32) { th.words = append(th.words, commandPoll, addr, want) }
+
+// value is a value of a field of a thread's configuration.
+type value struct {
+	field isa.Thread
+	v     uint32
+}
+
+// own sets a word of the thread's configuration to some of its fields; the others become 0.
+func (th *engineThread) own(values ...value) {
+	th.r.Helper()
+	var word, all uint32
+	for _, v := range values {
+		w, bits, err := v.field.Place(th.r.arch, v.v)
+		th.r.OK(err)
+		word, all = w, all|bits
+	}
+	th.do(isa.SETC16{Reg: word, Value: all})
+}
+
+// coreSemaphore is where a core sees a semaphore; a store of 0 posts it, one of 1 gets it.
+func coreSemaphore(i uint32) uint32 { return coreSemaphores + 4*i }
+
+// take waits for a semaphore that is posted once, and gets it.
+func (th *engineThread) take(i uint32) {
+	th.poll(coreSemaphore(i), 1)
+	th.store(coreSemaphore(i), 1)
+}
+
+// prologues return what brings each thread to the same state, whatever ran before.
+func (r *engineRun) prologues() [3]engineThread {
+	r.Helper()
+	var p [3]engineThread
+	for i := range p {
+		p[i].r = r
+	}
+	u, m, k := &p[threadUnpack], &p[threadMath], &p[threadPack]
+	for i := range uint32(8) {
+		switch i {
+		case 0:
+		case semFree:
+			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 15})
+		default:
+			u.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
+		}
+	}
+	u.sync()
+	for word := range uint32(256) {
+		if v, ok := r.config[word]; ok {
+			u.store(configAperture+4*word, v)
+		}
+	}
+	u.load(configAperture + 4) // all stores before have arrived
+	for i := range p {
+		p[i].do(isa.MOPCFG{})
+		p[i].own(value{isa.ThreadStateID, 0})
+	}
+	u.store(coreSemaphore(semMath), 0)
+	u.store(coreSemaphore(semPacking), 0)
+	u.own(value{isa.ThreadUnpackContext, 0})
+	u.do(isa.SETADCXY{Units: 3, Mask: 15}, isa.SETADCZW{Units: 3, Mask: 15})
+	u.take(semCleared)
+
+	m.take(semMath)
+	m.own(value{isa.ThreadDstOffset, 0})
+	m.own(value{isa.ThreadKeepSrcValid, 0})
+	if r.blackhole() {
+		m.own(value{isa.ThreadExplicitSrcA, 0})
+		m.own(value{isa.ThreadExplicitSrcB, 0})
+	} else {
+		m.own(value{isa.ThreadModeBias, 0})
+		m.own(value{isa.ThreadFidelityBase, 0})
+	}
+	for i := range isa.Thread(8) {
+		m.own(value{isa.ThreadModeSrcAIncrement + i, 0})
+		m.own(value{isa.ThreadModeDstIncrement + i, 0})
+		m.own(value{isa.ThreadModeBiasIncrement + i, 0})
+	}
+	m.do(isa.SETRWC{Mask: 15}, isa.ZEROACC{Clear: 3})
+	m.do(isa.SFPENCC{Mod: 10, Imm: 3}, isa.SFPLOADI{Lreg: 0, Mod: 2}, isa.SFPCONFIG{Dst: 15})
+	m.sync()
+	m.store(coreSemaphore(semCleared), 0)
+
+	k.take(semPacking)
+	for i := range isa.Thread(4) {
+		k.own(value{isa.ThreadPackModeYSrcIncrement + i, 0})
+	}
+	k.do(isa.SETADCXY{Units: 4, Mask: 15}, isa.SETADCZW{Units: 4, Mask: 15})
+	return p
+}
+
+// run runs the scripts, and reads the output and what the cores have logged.
+func (r *engineRun) run() {
+	r.Helper()
+	memory := make([]byte, r.scripts.Size())
+	for i, prologue := range r.prologues() {
+		words := append(prologue.words, r.threads[i].words...)
+		if 4*len(words)+4 > scriptBytes {
+			r.Fatalf("script of %d words: there is room for %d", len(words), scriptBytes/4-1)
+		}
+		at := memory[i*(scriptBytes+logBytes):]
+		binary.LittleEndian.PutUint32(at, uint32(len(words)))
+		for j, w := range words {
+			binary.LittleEndian.PutUint32(at[4+4*j:], w)
+		}
+	}
+	r.OK(r.Queue.Write(r.Ctx, r.scripts, 0, memory))
+	if len(r.input) > 0 {
+		r.OK(r.Queue.Write(r.Ctx, r.in, 0, r.input))
+	}
+	r.packed = bytes.Repeat([]byte{unwritten}, r.output)
+	for at, data := range r.before {
+		copy(r.packed[at:], data)
+	}
+	if r.output > 0 {
+		r.OK(r.Queue.Write(r.Ctx, r.out, 0, r.packed))
+	}
+	r.OK(r.Queue.Run(r.Ctx, r.program))
+	r.OK(r.Queue.Read(r.Ctx, r.scripts, 0, memory))
+	if r.output > 0 {
+		r.OK(r.Queue.Read(r.Ctx, r.out, 0, r.packed))
+	}
+	for i := range r.log {
+		at := memory[i*(scriptBytes+logBytes)+scriptBytes:][:logBytes]
+		r.log[i] = make([]uint32, logBytes/4)
+		for j := range r.log[i] {
+			r.log[i][j] = binary.LittleEndian.Uint32(at[4*j:])
+		}
+	}
+	r.log[threadUnpack] = r.log[threadUnpack][1:] // what the prologue has loaded
+}
+
+// wantLog compares what a thread's core has loaded.
+func (r *engineRun) wantLog(thread int, want ...uint32) {
+	r.Helper()
+	for i, w := range want {
+		if got := r.log[thread][i]; got != w {
+			r.Errorf("load %d of thread %d: %#x, want %#x", i, thread, got, w)
+		}
+	}
+}
+
+// wantBytes compares part of the output.
+func (r *engineRun) wantBytes(what string, at int, want []byte) {
+	r.Helper()
+	got := r.packed[at:][:len(want)]
+	if bytes.Equal(got, want) {
+		return
+	}
+	wrong, first := 0, -1
+	for i := range want {
+		if got[i] != want[i] {
+			if first < 0 {
+				first = i
+			}
+			wrong++
+		}
+	}
+	from := first &^ 15
+	to := min(from+16, len(want))
+	r.Errorf("%s: %d of %d bytes differ; bytes %d to %d are % x, want % x", what, wrong, len(want), from, to-1, got[from:to], want[from:to])
+}

@@ -1,0 +1,170 @@
+package tensix
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Runs of the vector unit: groups of four vectors of 32 lanes come from a tile of 32-bit data in Dst to LReg 0 to 3, and what a
+// few instructions leave there goes back and to L1, bit for bit.
+
+// lanes are a register of the vector unit.
+type lanes [32]uint32
+
+// group is LReg 0 to 3.
+type group [4]lanes
+
+// groups is how many groups a tile has.
+const groups = arith.TileData / 4 / 32
+
+// How data are in Dst, for SFPLOAD and SFPSTORE.
+const (
+	sfpuConfigured = 0
+	sfpuBF16       = 2
+	sfpuFP32       = 3
+	sfpuBits       = 4 // 32 bits as they are
+	sfpuUint16     = 6
+	sfpuRaw32      = 7
+	sfpuSwapped    = 9
+	sfpuSignMag    = 12
+	sfpuLow16      = 14
+	sfpuHigh16     = 15
+)
+
+// Registers that hold constants.
+const (
+	lregMinusOne = 11
+	lregOne      = 10
+	lregZero     = 9
+	lregPoint837 = 8
+	lregLane     = 15
+)
+
+// scratchRow is a row of Dst that no group is in, whether of 16 or of 32 bits.
+const scratchRow = 510
+
+// seedWord is the word of the configuration that seeds the random numbers.
+func (e *engines) seedWord() uint32 { return by[uint32](e, 164, 186) }
+
+// vectorAt is the row of Dst that names vector v: four rows, of which it has every second column.
+func vectorAt(v int) uint32 { return uint32(4*(v/2) + 2*(v%2)) }
+
+// laneAt returns the datum of a tile of 16 columns that a lane of vector v is.
+func laneAt(v, lane int) int { return (4*(v/2)+lane/8)*16 + 2*(lane%8) + v%2 }
+
+// settles reports whether Wormhole's next instruction may not use the result yet.
+func settles(in isa.Instruction) bool {
+	switch in.(type) {
+	case isa.SFPMAD, isa.SFPADD, isa.SFPMUL, isa.SFPMULI, isa.SFPADDI, isa.SFPLUT, isa.SFPLUTFP32, isa.SFPSWAP, isa.SFPSHFT2, isa.SFPCONFIG:
+		return true
+	}
+	return false
+}
+
+// vector appends instructions of the vector unit, with the SFPNOPs that Wormhole needs.
+func (th *engineThread) vector(list ...isa.Instruction) {
+	th.r.Helper()
+	for _, in := range list {
+		th.do(in)
+		if settles(in) && !th.r.blackhole() {
+			th.do(isa.SFPNOP{})
+		}
+	}
+}
+
+// anyBits returns groups of numbers of all kinds, with those at the edges of formats more often than by chance.
+func anyBits(rnd *rand.Rand) (g [groups]group) {
+	edges := []uint32{
+		0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7F7FFFFF,
+		0x3F800000, 0xBF800000, 0x3F000000, 0x40000000, 0x3FFFFFFF, 0x42FE0000, 0x7FFFFFFF, 0xFFFF, 0x10000, 31, 32, 0xFFFFFFE1,
+	}
+	for i := range g {
+		for r := range g[i] {
+			for lane := range g[i][r] {
+				switch rnd.IntN(4) {
+				case 0:
+					g[i][r][lane] = edges[rnd.IntN(len(edges))]
+				case 1:
+					g[i][r][lane] = rnd.Uint32()&0x807FFFFF | uint32(100+rnd.IntN(50))<<23
+				case 2:
+					g[i][r][lane] = uint32(rnd.IntN(2001) - 1000)
+				default:
+					g[i][r][lane] = rnd.Uint32()
+				}
+			}
+		}
+	}
+	return g
+}
+
+// tileOf returns groups as a tile in L1.
+func tileOf(g *[groups]group) []byte {
+	b := make([]byte, 4*arith.TileData)
+	for i := range g {
+		for r := range g[i] {
+			for lane, v := range g[i][r] {
+				binary.LittleEndian.PutUint32(b[4*laneAt(4*i+r, lane):], v)
+			}
+		}
+	}
+	return b
+}
+
+// vectors begins a run with a tile of groups in a Dst of 32 bits.
+func (e *engines) vectors(g *[groups]group) *engineRun {
+	e.Helper()
+	r := e.newRun()
+	r.set(isa.Fp32Dst, 1)
+	r.set(isa.Fp32SFPU, 1)
+	r.unpacker(source{in: arith.INT32, out: arith.INT32, addr: r.place(tileOf(g)), toDst: true})
+	r.unpackToDst(arith.TileData)
+	return r
+}
+
+// loadGroup and storeGroup move a group between Dst and LReg 0 to 3.
+func (th *engineThread) loadGroup(i int) {
+	for r := range 4 {
+		th.do(isa.SFPLOAD{Dst: vectorAt(4*i + r), Mod: sfpuBits, Lreg: uint32(r)})
+	}
+}
+
+func (th *engineThread) storeGroup(i int) {
+	for r := range 4 {
+		th.do(isa.SFPSTORE{Dst: vectorAt(4*i + r), Mod: sfpuBits, Lreg: uint32(r)})
+	}
+}
+
+// eachGroup runs a case's instructions on every group, packs the tile and compares it with what the case says of the groups.
+func (e *engines) eachGroup(g [groups]group, c *laneCase) {
+	e.Helper()
+	r := e.vectors(&g)
+	for f, v := range c.config {
+		r.set(f, v)
+	}
+	m := r.math()
+	if c.seed != 0 {
+		m.store(configAperture+4*e.seedWord(), c.seed)
+		m.load(configAperture + 4) // it has arrived
+	}
+	m.vector(c.first...)
+	for i := range groups {
+		m.loadGroup(i)
+		m.vector(c.each...)
+		m.storeGroup(i)
+	}
+	want := c.want
+	if c.begin != nil {
+		want = c.begin()
+	}
+	for i := range g {
+		want(e, &g[i])
+	}
+	at, addr := r.reserve(4 * arith.TileData)
+	r.packer(packer{arith.INT32, arith.INT32, true, addr})
+	r.packTile()
+	r.run()
+	r.wantTile("lanes", at, tileOf(&g))
+}

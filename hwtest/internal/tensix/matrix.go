@@ -1,0 +1,371 @@
+package tensix
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// path is the way of a tile: format in L1, in the sources, which Dst, as packers read it, and in L1 again.
+type path struct {
+	in, src  arith.Format
+	wide     bool
+	mid, out arith.Format
+}
+
+func (p path) String() string {
+	dst := "16-bit"
+	if p.wide {
+		dst = "32-bit"
+	}
+	return fmt.Sprintf("%v by %v and a %s Dst to %v", p.in, p.src, dst, p.out)
+}
+
+// int8 reports whether the matrix unit computes with integers.
+func (p path) int8() bool { return p.src == arith.INT8 }
+
+// paths of the matrix unit's results.
+func paths() []path {
+	return []path{
+		{arith.BF16, arith.BF16, false, arith.BF16, arith.BF16},
+		{arith.BF16, arith.BF16, true, arith.FP32, arith.FP32},
+		{arith.FP32, arith.TF32, false, arith.BF16, arith.BF16},
+		{arith.FP32, arith.TF32, true, arith.FP32, arith.FP32},
+		{arith.FP16, arith.FP16, false, arith.FP16, arith.FP16},
+		{arith.FP16, arith.FP16, true, arith.FP32, arith.FP32},
+		{arith.BFP8, arith.BFP8, false, arith.BFP8, arith.BFP8},
+		{arith.BFP4, arith.BFP4, false, arith.BF16, arith.BFP4},
+		{arith.LF8, arith.LF8, false, arith.FP16, arith.FP16},
+		{arith.INT8, arith.INT8, true, arith.INT32, arith.INT32},
+	}
+}
+
+// numbers returns n numbers as bf16 patterns in fp32: of both signs, over some thirty powers of two, with a few zeros.
+func numbers(rnd *rand.Rand, n int) []uint32 {
+	list := make([]uint32, n)
+	for i := range list {
+		if rnd.IntN(16) != 0 {
+			list[i] = rnd.Uint32()&0x807FFFFF | uint32(112+rnd.IntN(30))<<23
+		}
+	}
+	return list
+}
+
+// randomTile returns a tile of a format as it is in L1.
+func randomTile(rnd *rand.Rand, f arith.Format) []byte {
+	b := make([]byte, f.TileBytes())
+	values := numbers(rnd, arith.TileData)
+	switch f {
+	case arith.FP32, arith.TF32:
+		for i, v := range values {
+			binary.LittleEndian.PutUint32(b[4*i:], v)
+		}
+	case arith.BF16:
+		for i, v := range values {
+			binary.LittleEndian.PutUint16(b[2*i:], uint16(v>>16))
+		}
+	default: // any bits
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+		if f.BFP() {
+			for i := range 64 {
+				b[i] = byte(120 + rnd.IntN(12))
+			}
+		}
+	}
+	return b
+}
+
+// operands is a run with two tiles in SrcA and SrcB, and what package arith says of them.
+type operands struct {
+	*engineRun
+	path path
+	a, b arith.SrcTile
+	m    arith.Math
+	at   int // of the result in the output
+}
+
+// operands begins a run that unpacks two random tiles to SrcA and SrcB and packs a tile of Dst.
+func (e *engines) operands(rnd *rand.Rand, p path) *operands {
+	e.Helper()
+	return e.operandsOf(p, randomTile(rnd, p.in), randomTile(rnd, p.in))
+}
+
+// operandsOf is operands with data given.
+func (e *engines) operandsOf(p path, dataA, dataB []byte) *operands {
+	e.Helper()
+	o := &operands{engineRun: e.newRun(), path: p}
+	o.m = arith.Math{Arch: e.model, A: p.src, B: p.src, Wide: p.wide, Int8: p.int8()}
+	conversion := arith.Unpack{Arch: e.model, In: p.in, Out: p.src}
+	for unit, data := range [][]byte{dataA, dataB} {
+		to := []*arith.SrcTile{&o.a, &o.b}[unit]
+		conversion.Tile(to, data)
+		o.unpacker(source{unit: isa.Config(unit), in: p.in, out: p.src, addr: o.place(data)})
+	}
+	if p.wide {
+		o.set(isa.Fp32Dst, 1)
+		o.set(isa.Fp32SFPU, 1)
+	}
+	if p.int8() {
+		o.set(isa.Int8Math, 1)
+	}
+	var addr uint32
+	o.at, addr = o.reserve(p.out.TileBytes())
+	o.packer(packer{p.mid, p.out, p.wide, addr})
+	o.unpackTile(3, arith.TileData)
+	// Instructions wait only for the sources that they read, and the end frees both.
+	o.math().do(isa.STALLWAIT{Block: stallMath, Wait: e.waitValid()})
+	return o
+}
+
+// pack returns a tile of Dst as the packers leave it in L1.
+func (p path) pack(dst *arith.DstTile) []byte {
+	b := make([]byte, p.out.TileBytes())
+	(&arith.Pack{Mid: p.mid, Out: p.out, Wide: p.wide}).Tile(b, dst)
+	return b
+}
+
+// want packs, runs, and compares the tile with one of Dst.
+func (o *operands) want(what string, dst *arith.DstTile) {
+	o.Helper()
+	o.packTile()
+	o.run()
+	o.wantTile(what, o.at, o.path.pack(dst))
+}
+
+// wantTile compares part of the output with what a case that says something doesn't expect to be all the same.
+func (r *engineRun) wantTile(what string, at int, want []byte) {
+	r.Helper()
+	if bytes.Count(want, want[:1]) == len(want) {
+		r.Fatalf("%s: every byte would be %#x, which says nothing", what, want[0])
+	}
+	r.wantBytes(what, at, want)
+}
+
+func fidelities() []arith.Fidelity {
+	return []arith.Fidelity{arith.LoFi, arith.HiFi2, arith.HiFi3, arith.HiFi4}
+}
+
+var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "HiFi2", arith.HiFi3: "HiFi3", arith.HiFi4: "HiFi4"}
+
+func tensixMatrixCases() []rig.Case {
+	var cs []rig.Case
+	add := func(name, protects string, fn func(*rig.T, *rand.Rand)) {
+		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(t, rig.Random(name)) }})
+	}
+	for _, p := range paths() {
+		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has the bits that package arith computes, in each fidelity",
+			func(t *rig.T, rnd *rand.Rand) { products(t, rnd, p) })
+	}
+	for _, p := range paths() {
+		add(fmt.Sprintf("ELWMUL of tiles, %v", p), "products of data have the bits that package arith computes, in each fidelity",
+			func(t *rig.T, rnd *rand.Rand) { elementwiseProducts(t, rnd, p) })
+	}
+	for _, p := range append(paths(), path{arith.BFP2, arith.BFP2, false, arith.BF16, arith.BF16}) {
+		add(fmt.Sprintf("ELWADD and ELWSUB of tiles, %v", p),
+			"sums and differences have the bits that package arith computes, and add to Dst if asked",
+			func(t *rig.T, rnd *rand.Rand) { sums(t, rnd, p) })
+	}
+	for mod, what := range []string{1: "a column", 2: "a row", 3: "one datum"} {
+		if mod == 0 {
+			continue
+		}
+		add("SrcB broadcast from "+what, "elementwise instructions repeat what they are told of SrcB",
+			func(t *rig.T, rnd *rand.Rand) { broadcasts(t, rnd, uint32(mod)) })
+	}
+	for _, p := range paths()[:4] {
+		add(fmt.Sprintf("GAPOOL, %v", p), "a product with four rows of SrcB has the bits that package arith computes",
+			func(t *rig.T, rnd *rand.Rand) { averages(t, rnd, p) })
+		add(fmt.Sprintf("GMPOOL, %v", p), "maxima of columns are taken over rows of SrcA and what Dst has",
+			func(t *rig.T, rnd *rand.Rand) { maxima(t, rnd, p) })
+	}
+	add("products add to what Dst has", "a product of several tiles along K is accumulated in Dst", accumulated)
+	add("denormals of SrcB count if asked", "elementwise instructions take denormals of SrcB for numbers if the configuration says so",
+		denormals)
+	return cs
+}
+
+func products(t *rig.T, rnd *rand.Rand, p path) {
+	e := newEngines(t)
+	for _, f := range fidelities() {
+		o := e.operands(rnd, p)
+		o.matmul(f)
+		var dst arith.DstTile
+		o.m.MatmulTile(&dst, &o.b, &o.a, f)
+		o.want(fidelityNames[f], &dst)
+	}
+}
+
+func elementwiseProducts(t *rig.T, rnd *rand.Rand, p path) {
+	e := newEngines(t)
+	for _, f := range fidelities() {
+		o := e.operands(rnd, p)
+		o.elementwise(isa.ELWMUL{}, f)
+		var dst arith.DstTile
+		o.m.MulTile(&dst, &o.a, &o.b, f)
+		o.want(fidelityNames[f], &dst)
+	}
+}
+
+func sums(t *rig.T, rnd *rand.Rand, p path) {
+	e := newEngines(t)
+	for _, twice := range []bool{false, true} {
+		o := e.operands(rnd, p)
+		var dst arith.DstTile
+		o.m.AddTile(&dst, &o.a, &o.b, false)
+		if twice {
+			o.eight(isa.ELWADD{})
+			o.eight(isa.ELWSUB{Accumulate: 1})
+			o.m.SubTile(&dst, &o.a, &o.b, true)
+		} else {
+			o.eight(isa.ELWADD{})
+		}
+		o.math().freeSources(3)
+		o.want(fmt.Sprintf("difference added: %v", twice), &dst)
+
+		o = e.operands(rnd, p)
+		o.elementwise(isa.ELWSUB{}, 1)
+		dst = arith.DstTile{}
+		o.m.SubTile(&dst, &o.a, &o.b, false)
+		o.want("difference", &dst)
+	}
+}
+
+func broadcasts(t *rig.T, rnd *rand.Rand, mod uint32) {
+	e := newEngines(t)
+	for i, in := range []isa.Instruction{isa.ELWADD{Mod: mod}, isa.ELWSUB{Mod: mod}, isa.ELWMUL{Mod: mod}} {
+		o := e.operands(rnd, paths()[i%2])
+		o.elementwise(in, 1)
+		repeated := o.b
+		for row := range repeated {
+			if mod&2 != 0 {
+				repeated[row] = o.b[row&^7]
+			}
+			if mod&1 != 0 {
+				for c := range repeated[row] {
+					repeated[row][c] = repeated[row][0]
+				}
+			}
+		}
+		var dst arith.DstTile
+		switch i {
+		case 0:
+			o.m.AddTile(&dst, &o.a, &repeated, false)
+		case 1:
+			o.m.SubTile(&dst, &o.a, &repeated, false)
+		case 2:
+			o.m.MulTile(&dst, &o.a, &repeated, arith.LoFi)
+		}
+		o.want(fmt.Sprintf("%T", in), &dst)
+	}
+}
+
+// averages multiplies four rows of SrcB and each face of SrcA.
+func averages(t *rig.T, rnd *rand.Rand, p path) {
+	e := newEngines(t)
+	for _, f := range fidelities() {
+		o := e.operands(rnd, p)
+		m := o.math()
+		m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+		var dst arith.DstTile
+		for n := range uint32(f) {
+			last := o.phase(n)
+			for face := range uint32(4) {
+				mode := uint32(0)
+				if face == 3 {
+					mode = last
+				}
+				m.do(isa.GAPOOL{Dst: 4 * face, Mode: mode, Mod: 1})
+			}
+			m.do(rowCounters)
+			o.m.Phase = uint8(n)
+			var right [4]arith.MatrixA
+			var left [4]arith.RowB
+			o.m.DecodeRows(left[:], o.b[:4])
+			for face := range right {
+				o.m.DecodeA(&right[face], (*[16]arith.Row)(o.a[16*face:]))
+				o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
+			}
+		}
+		m.freeSources(3)
+		o.want(fidelityNames[f], &dst)
+	}
+}
+
+// maxima takes the maxima of the columns of faces 0 and 1, and of 2 and 3, into rows 0 and 4. SrcB holds ones.
+func maxima(t *rig.T, rnd *rand.Rand, p path) {
+	e := newEngines(t)
+	ones := make([]byte, p.in.TileBytes())
+	for i := range arith.TileData {
+		if p.in == arith.FP32 {
+			binary.LittleEndian.PutUint32(ones[4*i:], fp32One)
+		} else {
+			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
+		}
+	}
+	o := e.operandsOf(p, randomTile(rnd, p.in), ones)
+	m := o.math()
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 16})
+	var dst arith.DstTile
+	for face := range uint32(4) {
+		row := 4 * (face / 2)
+		m.do(isa.GMPOOL{Dst: row, Mod: 1})
+		low := (*arith.DstRow)(nil)
+		if p.wide {
+			low = &dst.Lo[row]
+		}
+		if face%2 == 0 { // less than all numbers, as a row that was cleared
+			for c := range dst.Hi[row] {
+				dst.Hi[row][c], dst.Lo[row][c] = 0xFFFF, 0xFFFF
+			}
+		}
+		o.m.MaxPool(&dst.Hi[row], low, (*[16]arith.Row)(o.a[16*face:]))
+	}
+	m.freeSources(3)
+	o.want("maxima", &dst)
+}
+
+// accumulated multiplies two pairs of tiles.
+func accumulated(t *rig.T, rnd *rand.Rand) {
+	e := newEngines(t)
+	for _, p := range paths()[:2] {
+		o := e.operands(rnd, p)
+		o.matmul(arith.LoFi)
+		var dst arith.DstTile
+		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
+		o.unpackTile(3, arith.TileData) // the same tiles once more
+		m := o.math()
+		m.do(mvmuls(0)...)
+		m.do(rowCounters)
+		m.freeSources(3)
+		o.m.MatmulTile(&dst, &o.b, &o.a, arith.LoFi)
+		o.want(fmt.Sprint(p), &dst)
+	}
+}
+
+// denormals adds tiles with denormals in both, of which only those of SrcB count, and only if asked.
+func denormals(t *rig.T, rnd *rand.Rand) {
+	e := newEngines(t)
+	for keep := range uint32(2) {
+		data := func() []byte {
+			b := make([]byte, arith.BF16.TileBytes())
+			for i := range arith.TileData {
+				binary.LittleEndian.PutUint16(b[2*i:], uint16(rnd.Uint32())&0x81FF)
+			}
+			return b
+		}
+		o := e.operandsOf(paths()[0], data(), data())
+		o.set(isa.KeepDenormals, keep)
+		o.m.KeepDenormalsB = keep != 0
+		o.elementwise(isa.ELWADD{}, 1)
+		var dst arith.DstTile
+		o.m.AddTile(&dst, &o.a, &o.b, false)
+		o.want(fmt.Sprintf("keep %d", keep), &dst)
+	}
+}

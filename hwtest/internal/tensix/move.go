@@ -1,0 +1,493 @@
+package tensix
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Moves between SrcA, SrcB and Dst, what clears them, and the counters by which instructions find rows.
+
+// toDst returns a row of a source as a move leaves it in Dst: without denormals.
+func (p path) toDst(hi, lo *arith.DstRow, row *arith.Row) {
+	for c, v := range row {
+		if v&0x7F800000 == 0 {
+			v = 0
+		}
+		switch p.src {
+		case arith.TF32:
+			v = arith.EncodeDst32(v)
+			hi[c], lo[c] = uint16(v>>16), uint16(v)
+		case arith.FP16:
+			hi[c] = arith.EncodeDstFP16(uint16(v>>16&0x8000 | v>>13&0x7FFF))
+		default:
+			hi[c] = arith.EncodeDstBF16(uint16(v >> 16))
+		}
+	}
+}
+
+// movedTile returns rows of a source as moves leave them in Dst, row i from row(i).
+func (p path) movedTile(src *arith.SrcTile, row func(int) int) *arith.DstTile {
+	var dst arith.DstTile
+	for i := range dst.Hi {
+		p.toDst(&dst.Hi[i], &dst.Lo[i], &src[row(i)])
+	}
+	return &dst
+}
+
+func same(i int) int { return i }
+
+// moveA moves a tile from SrcA to Dst.
+func (th *engineThread) moveA() {
+	for i := range uint32(8) {
+		th.do(isa.MOVA2D{Dst: 8 * i, Src: 8 * i, Mod: 2})
+	}
+}
+
+// settle waits for the matrix unit, so that its next instruction finds Dst as it is.
+func (th *engineThread) settle() {
+	th.do(isa.STALLWAIT{Block: stallMath, Wait: th.r.waitMath()})
+}
+
+// movePaths are those of moves: bf16, fp16, and tf32 in a Dst of 32 bits.
+func movePaths() []path { return []path{paths()[0], paths()[4], paths()[3]} }
+
+func tensixMoveCases() []rig.Case {
+	var cs []rig.Case
+	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
+		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+	}
+	on := func(a chip.Arch, name, protects string, fn func(*engines, *rand.Rand)) {
+		add(name, protects, func(e *engines, rnd *rand.Rand) {
+			if e.arch != a {
+				e.Skipf("only %v has this", a)
+			}
+			fn(e, rnd)
+		})
+	}
+	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals",
+		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
+	for _, p := range movePaths() {
+		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, p)
+			o.math().moveA()
+			o.math().freeSources(3)
+			o.want("tile", p.movedTile(&o.a, same))
+		})
+	}
+	for i, what := range []string{"a row eight times", "a datum in eight rows", "four rows", "a column of four rows"} {
+		mod := uint32(2 + i)
+		add("MOVB2D of "+what, moves, func(e *engines, rnd *rand.Rand) { moveB(e, rnd, mod) })
+	}
+	add("MOVD2A", moves, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.moveA()
+		m.settle()
+		for i := range uint32(16) {
+			m.do(isa.MOVD2A{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
+		}
+		m.moveA()
+		m.freeSources(3)
+		o.want("blocks of four rows in reverse", o.path.movedTile(&o.a, reversed))
+	})
+	add("MOVD2B", moves, func(e *engines, rnd *rand.Rand) {
+		for _, p := range movePaths() {
+			o := e.operands(rnd, p)
+			m := o.math()
+			m.moveA()
+			m.settle()
+			for i := range uint32(16) {
+				m.do(isa.MOVD2B{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
+			}
+			for i := range uint32(16) {
+				m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
+			}
+			m.freeSources(3)
+			o.want(fmt.Sprintf("blocks of four rows of %v in reverse", p.src), p.movedTile(&o.a, reversed))
+		}
+	})
+	add("MOVB2A", moves, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		for i := range uint32(16) {
+			m.do(isa.MOVB2A{Srcb: 4 * i, Srca: 60 - 4*i, Mod: 2})
+		}
+		m.moveA()
+		m.freeSources(3)
+		o.want("blocks of four rows in reverse", o.path.movedTile(&o.b, reversed))
+	})
+	add("TRNSPSRCB transposes rows 16 to 31", moves, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.do(isa.TRNSPSRCB{})
+		for i := range uint32(16) {
+			m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
+		}
+		m.freeSources(3)
+		b := o.b
+		for i := range 16 {
+			for c := range 16 {
+				b[16+i][c] = o.b[16+c][i]
+			}
+		}
+		o.want("tile", o.path.movedTile(&b, same))
+	})
+
+	add("ZEROACC of one row", clears, func(e *engines, rnd *rand.Rand) {
+		cleared(e, rnd, isa.ZEROACC{Dst: 37}, func(i int) bool { return i == 37 })
+	})
+	add("ZEROACC of 16 rows", clears, func(e *engines, rnd *rand.Rand) {
+		cleared(e, rnd, isa.ZEROACC{Clear: 1, Dst: 2}, func(i int) bool { return i/16 == 2 })
+	})
+	add("ZEROACC of all rows", clears, func(e *engines, rnd *rand.Rand) {
+		cleared(e, rnd, isa.ZEROACC{Clear: 3}, func(int) bool { return true })
+	})
+	add("ZEROACC of a half of Dst", clears, clearedHalves)
+	add("ZEROACC of a row of 32 bits", clears, func(e *engines, rnd *rand.Rand) {
+		p := paths()[3]
+		o := e.operands(rnd, p)
+		m := o.math()
+		m.moveA()
+		m.do(isa.ZEROACC{Dst: 37})
+		m.freeSources(3)
+		dst := p.movedTile(&o.a, same)
+		dst.Hi[37], dst.Lo[37] = arith.DstRow{}, arith.DstRow{}
+		o.want("tile", dst)
+	})
+	on(chip.Blackhole, "ZEROACC clears 16 rows of 32 bits, and makes them valid again", clears, func(e *engines, rnd *rand.Rand) {
+		p := paths()[3]
+		o := e.operands(rnd, p)
+		m := o.math()
+		m.moveA()
+		m.do(isa.ZEROACC{Clear: 1, Wide: 1, Dst: 1}, isa.ZEROACC{Clear: 1, Wide: 1, Dst: 2}, isa.ZEROACC{Clear: 1, Wide: 1, Revive: 1, Dst: 2})
+		m.freeSources(3)
+		dst := p.movedTile(&o.a, same)
+		for i := 16; i < 32; i++ {
+			dst.Hi[i], dst.Lo[i] = arith.DstRow{}, arith.DstRow{}
+		}
+		o.want("tile", dst)
+	})
+	add("ZEROSRC clears the matrix unit's bank", clears, func(e *engines, rnd *rand.Rand) {
+		for _, sources := range []uint32{1, 2} {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			m.do(isa.ZEROSRC{Sources: sources, Write: 1})
+			o.elementwise(isa.ELWADD{}, 1)
+			a, b := o.a, o.b
+			if sources == 1 {
+				a = arith.SrcTile{}
+			} else {
+				b = arith.SrcTile{}
+			}
+			var dst arith.DstTile
+			o.m.AddTile(&dst, &a, &b, false)
+			o.want(fmt.Sprintf("sources %d", sources), &dst)
+		}
+	})
+	add("ZEROSRC clears all banks", clears, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.do(isa.ZEROSRC{Sources: 3, Both: 1})
+		o.elementwise(isa.ELWADD{}, 1)
+		o.packTile()
+		o.run()
+		o.wantBytes("sum", o.at, make([]byte, arith.BF16.TileBytes()))
+	})
+	add("UNPACR_NOP fills SrcA with zeros and makes it valid", clears, func(e *engines, rnd *rand.Rand) {
+		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 1, 0), Pop: by[uint32](e, 0, 1), WaitUnpack: by[uint32](e, 0, 1),
+			Valid: by[uint32](e, 0, 1)})
+		o.elementwise(isa.ELWADD{}, 1)
+		var dst arith.DstTile
+		o.m.AddTile(&dst, &arith.SrcTile{}, &o.b, false)
+		o.want("sum", &dst)
+	})
+	add("UNPACR_NOP fills SrcA with what is less than all numbers", clears, func(e *engines, rnd *rand.Rand) {
+		o := e.filled(rnd, isa.UNPACRNOP{Op: by[uint32](e, 5, 0), Pop: by[uint32](e, 0, 1), Fill: by[uint32](e, 0, 1),
+			WaitUnpack: by[uint32](e, 0, 1), Valid: by[uint32](e, 0, 1)})
+		o.math().moveA()
+		o.math().do(isa.MOVB2D{Src: 0, Mod: 4}) // so that not everything is the same
+		o.math().freeSources(3)
+		var lowest arith.SrcTile
+		for i := range lowest {
+			for c := range lowest[i] {
+				lowest[i][c] = 0xFFFFE000
+			}
+		}
+		copy(lowest[:4], o.b[:4])
+		o.want("tile", o.path.movedTile(&lowest, same))
+	})
+	add("CLEARDVALID frees banks for the unpackers", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			var dst arith.DstTile
+			for i := range 5 {
+				if i > 0 {
+					o.unpackTile(3, arith.TileData)
+				}
+				o.eight(isa.ELWADD{Accumulate: 1})
+				m.do(isa.CLEARDVALID{Sources: 3})
+				o.m.AddTile(&dst, &o.a, &o.b, true)
+			}
+			o.want("five sums", &dst)
+		})
+	on(chip.Wormhole, "SETDVALID makes a bank valid that nothing has filled", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operandsAlone(rnd, 1)
+			o.unpack().do(isa.SETDVALID{Sources: 2})
+			m := o.math()
+			m.moveA()
+			m.freeSources(3)
+			o.want("tile", o.path.movedTile(&o.a, same))
+		})
+	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
+		func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			var dst arith.DstTile
+			m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+			for i := range 3 {
+				if i > 0 {
+					o.unpackTile(3, arith.TileData)
+				}
+				for j := range 8 {
+					in := isa.ELWADD{Accumulate: 1}
+					if j == 7 {
+						in.Clear = 3
+					}
+					m.do(in)
+				}
+				m.do(rowCounters)
+				o.m.AddTile(&dst, &o.a, &o.b, true)
+			}
+			o.want("three sums", &dst)
+		})
+
+	add("the thread's offset in Dst", counts, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.own(value{isa.ThreadDstOffset, 192})
+		m.moveA()
+		m.freeSources(3)
+		o.packFrom(192)
+		o.want("tile", o.path.movedTile(&o.a, same))
+	})
+	add("INCRWC", counts, func(e *engines, rnd *rand.Rand) {
+		countedMoves(e, rnd, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
+	})
+	add("SETRWC adds to where counters last returned to", counts, func(e *engines, rnd *rand.Rand) {
+		countedMoves(e, rnd, isa.SETRWC{Mask: 5, Cr: 5, A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
+	})
+	add("an address mode adds to counters", counts, func(e *engines, rnd *rand.Rand) {
+		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 3}, func(m *engineThread) {
+			m.mode(3, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+		})
+	})
+	add("an address mode carries counters on", counts, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8},
+			value{isa.ThreadModeDstCarry, 1})
+		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
+		for range 6 { // eight rows beyond where the counters return to
+			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})
+		}
+		m.freeSources(3)
+		want := o.path.movedTile(&o.a, same)
+		for i := range 8 {
+			want.Hi[8+i] = arith.DstRow{}
+		}
+		o.want("all rows but 8 to 15", want)
+	})
+	add("an address mode clears counters", counts, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.mode(2, value{isa.ThreadModeSrcAClear, 1}, value{isa.ThreadModeDstIncrement, 8})
+		for range 8 {
+			m.do(isa.INCRWC{A: 8}, isa.INCRWC{A: 8}, isa.MOVA2D{Mod: 2, Mode: 2}) // always rows 16 to 23
+		}
+		m.freeSources(3)
+		o.want("eight times the same rows", o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }))
+	})
+	add("an address mode saves the counter of Dst", counts, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[0])
+		m := o.math()
+		m.mode(1, value{isa.ThreadModeDstIncrement, 8}, value{isa.ThreadModeDstToCarry, 1}) // saves where it is now
+		m.mode(2, value{isa.ThreadModeDstIncrement, 0}, value{isa.ThreadModeDstCarry, 1})   // returns there
+		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
+		m.do(isa.INCRWC{D: 8}, isa.INCRWC{D: 8}, isa.MOVA2D{Mod: 2, Src: 8, Mode: 2}) // rows 24 to 31
+		m.do(isa.MOVA2D{Mod: 2, Src: 16})                                             // rows 8 to 15
+		m.freeSources(3)
+		want := o.path.movedTile(&o.a, func(i int) int { return map[int]int{0: 0, 3: 8, 1: 16}[i/8] + i%8 })
+		for i := range want.Hi {
+			if k := i / 8; k != 0 && k != 1 && k != 3 {
+				want.Hi[i] = arith.DstRow{}
+			}
+		}
+		o.want("tile", want)
+	})
+	add("an address mode advances the fidelity phase", counts, func(e *engines, rnd *rand.Rand) {
+		o := e.operands(rnd, paths()[1])
+		m := o.math()
+		eight := []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
+		m.mode(0, eight...)
+		m.mode(1, append(eight, value{isa.ThreadModeFidelityIncrement, 1})...)
+		m.mode(2, append(eight, value{isa.ThreadModeFidelityClear, 1})...)
+		for phase := range 5 { // the last is phase 0 again
+			for i := range 8 {
+				switch {
+				case i < 7:
+					m.do(isa.ELWMUL{})
+				case phase < 3:
+					m.do(isa.ELWMUL{Mode: 1})
+				default:
+					m.do(isa.ELWMUL{Mode: 2})
+				}
+			}
+			m.do(rowCounters)
+		}
+		m.freeSources(3)
+		var dst arith.DstTile
+		o.m.MulTile(&dst, &o.a, &o.b, arith.HiFi4)
+		o.m.MulTile(&dst, &o.a, &o.b, arith.LoFi)
+		o.want("products", &dst)
+	})
+	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines, rnd *rand.Rand) {
+		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
+			m.mode(7, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+		})
+	})
+	on(chip.Wormhole, "a bias selects the other four address modes", counts, func(e *engines, rnd *rand.Rand) {
+		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 2}, func(m *engineThread) {
+			m.own(value{isa.ThreadModeBias, 1})
+			m.mode(6, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+		})
+	})
+	return cs
+}
+
+// reversed is the row from which row i comes if blocks of four rows are reversed.
+func reversed(i int) int { return 60 - i&^3 + i&3 }
+
+// moveB moves rows of SrcB to Dst with a modifier: 2 repeats a row in eight, 1 column 0 in all columns.
+func moveB(e *engines, rnd *rand.Rand, mod uint32) {
+	for _, p := range movePaths() {
+		o := e.operands(rnd, p)
+		m := o.math()
+		rows := uint32(4)
+		if mod&2 != 0 {
+			rows = 8
+		}
+		for i := uint32(0); i < 64; i += rows {
+			m.do(isa.MOVB2D{Dst: i, Src: 56 - i&^7 + i&7, Mod: mod})
+		}
+		m.freeSources(3)
+		var b arith.SrcTile
+		for i := range b {
+			from := 56 - i&^7 + i&7
+			if mod&2 != 0 {
+				from &^= 7
+			}
+			for c := range b[i] {
+				b[i][c] = o.b[from][c]
+				if mod&1 != 0 {
+					b[i][c] = o.b[from][0]
+				}
+			}
+		}
+		o.want(fmt.Sprint(p.src), p.movedTile(&b, same))
+	}
+}
+
+// cleared moves a tile to Dst and clears some rows.
+func cleared(e *engines, rnd *rand.Rand, in isa.Instruction, is func(row int) bool) {
+	o := e.operands(rnd, paths()[0])
+	m := o.math()
+	m.moveA()
+	m.do(in)
+	m.freeSources(3)
+	dst := o.path.movedTile(&o.a, same)
+	for i := range dst.Hi {
+		if is(i) {
+			dst.Hi[i] = arith.DstRow{}
+		}
+	}
+	o.packTile()
+	o.run()
+	o.wantBytes("tile", o.at, o.path.pack(dst))
+}
+
+// clearedHalves moves a tile to both halves of Dst, clears one and looks at either.
+func clearedHalves(e *engines, rnd *rand.Rand) {
+	for _, half := range []uint32{0, 1} {
+		for _, look := range []uint32{0, 1} {
+			o := e.operands(rnd, paths()[0])
+			m := o.math()
+			m.moveA()
+			m.own(value{isa.ThreadDstOffset, 512})
+			m.moveA()
+			m.own(value{isa.ThreadDstOffset, 0})
+			m.do(isa.ZEROACC{Clear: 2, Dst: half})
+			m.freeSources(3)
+			o.packFrom(512 * look)
+			o.packTile()
+			o.run()
+			dst := o.path.movedTile(&o.a, same)
+			if half == look {
+				dst = &arith.DstTile{}
+			}
+			o.wantBytes(fmt.Sprintf("half %d after half %d was cleared", look, half), o.at, o.path.pack(dst))
+		}
+	}
+}
+
+// packFrom lets the packers begin at a row of Dst.
+func (r *engineRun) packFrom(row uint32) {
+	r.Helper()
+	for i := range isa.Config(by(r.engines, 4, 1)) {
+		r.set(isa.PackDst+i, row+16*uint32(i))
+	}
+}
+
+// operandsAlone is operands with the unpackers of a mask only.
+func (e *engines) operandsAlone(rnd *rand.Rand, units uint32) *operands {
+	e.Helper()
+	o := e.operands(rnd, paths()[0])
+	u := o.unpack()
+	u.words = u.words[:len(u.words)-3] // what unpackTile has appended
+	o.unpackTile(units, arith.TileData)
+	return o
+}
+
+// filled is operands with an instruction that fills SrcA instead of the unpacker.
+func (e *engines) filled(rnd *rand.Rand, fill isa.UNPACRNOP) *operands {
+	e.Helper()
+	o := e.operandsAlone(rnd, 2)
+	o.unpack().do(fill)
+	if !e.blackhole() {
+		o.unpack().do(isa.UNPACRNOP{Op: 7})
+	}
+	return o
+}
+
+// countedMoves moves a tile to Dst with one and the same instruction for every eight rows, and another between any two.
+func countedMoves(e *engines, rnd *rand.Rand, between, move isa.Instruction, modes func(*engineThread)) {
+	o := e.operands(rnd, paths()[0])
+	m := o.math()
+	if modes != nil {
+		modes(m)
+	}
+	for i := range 8 {
+		m.do(move)
+		if between != nil && i < 7 {
+			m.do(between)
+		}
+	}
+	m.freeSources(3)
+	o.want("tile", o.path.movedTile(&o.a, same))
+}

@@ -1,0 +1,331 @@
+package tensix
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Packers: formats, ReLU, edges, accumulation in L1, rows in other orders.
+
+// packConfig are the fields beside formats that say how packers convert.
+func (r *engineRun) packConfig(p *arith.Pack) {
+	r.Helper()
+	r.set(isa.Relu, uint32(p.Relu))
+	r.set(isa.ReluThreshold, uint32(p.Threshold))
+	if p.Round10 {
+		r.set(isa.PackRound10, 1)
+	}
+	if p.Unsigned {
+		r.set(isa.PackReadUnsigned, 1)
+	}
+	if p.Accumulate {
+		for i := range isa.Config(by(r.engines, 4, 1)) {
+			r.set(isa.PackAccumulate+i, 1)
+		}
+	}
+	if p.Out == arith.LF8 {
+		r.set(isa.PackFP8E4, 1)
+	}
+}
+
+// inDst begins a run with a tile in Dst whose data have any bits: from SrcA if Dst has 16 bits, by the format of the packers, or
+// from the unpacker.
+func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith.DstTile) {
+	e.Helper()
+	if p.Wide {
+		r = e.newRun()
+		data := make([]byte, 4*arith.TileData)
+		for i := range data {
+			data[i] = byte(rnd.Uint32())
+		}
+		if p.Mid == arith.INT8 { // some of them small
+			for i := range arith.TileData / 2 {
+				binary.LittleEndian.PutUint32(data[8*i:], uint32(rnd.IntN(400))|rnd.Uint32()&signBit)
+			}
+		}
+		r.set(isa.Fp32Dst, 1)
+		r.unpacker(source{in: arith.INT32, out: arith.INT32, addr: r.place(data), toDst: true})
+		r.unpackToDst(arith.TileData)
+		dst = new(arith.DstTile)
+		(&arith.Unpack{Arch: e.model, In: arith.INT32, Out: arith.INT32}).DstTile(dst, data)
+		return r, dst
+	}
+	f := unpackFormat{in: arith.BF16, out: arith.BF16}
+	if p.Mid == arith.FP16 && !p.Round10 || p.Mid == arith.BFP8A {
+		f = unpackFormat{in: arith.FP16, out: arith.FP16}
+	}
+	r = e.newRun()
+	data := make([]byte, f.in.TileBytes())
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	r.unpacker(source{in: f.in, out: f.out, addr: r.place(data)})
+	r.unpackTile(1, arith.TileData)
+	r.math().moveA()
+	r.math().freeSources(1)
+	return r, f.moves().movedTile(f.tile(e, data), same)
+}
+
+// checkPack packs a tile of any bits and compares what is in L1 with what package arith says.
+func (e *engines) checkPack(rnd *rand.Rand, what string, p *arith.Pack) {
+	e.Helper()
+	r, dst := e.inDst(rnd, p)
+	at, addr := r.reserve(p.Out.TileBytes())
+	r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+	r.packConfig(p)
+	want := make([]byte, p.Out.TileBytes())
+	if p.Accumulate {
+		copy(want, randomTile(rnd, p.Out))
+		r.before[at] = append([]byte(nil), want...)
+	}
+	p.Tile(want, dst)
+	r.packTile()
+	r.run()
+	r.wantTile(what, at, want)
+}
+
+// packFormats lists how packers read Dst and what they make of it.
+func packFormats() []arith.Pack {
+	var list []arith.Pack
+	add := func(wide bool, mid arith.Format, outs ...arith.Format) {
+		for _, out := range outs {
+			list = append(list, arith.Pack{Mid: mid, Out: out, Wide: wide})
+		}
+	}
+	add(false, arith.FP16, arith.FP32, arith.FP16, arith.BF16)
+	add(false, arith.BFP8A, arith.BFP8)
+	add(false, arith.BF16, arith.FP32, arith.BF16, arith.BFP8, arith.BFP4, arith.BFP2)
+	add(false, arith.BFP8, arith.FP32, arith.BF16, arith.BFP8, arith.BFP4)
+	add(false, arith.INT16, arith.INT16)
+	add(true, arith.FP32, arith.FP32, arith.FP16, arith.BFP8, arith.BFP4, arith.BFP2)
+	add(true, arith.BF16, arith.BF16)
+	add(true, arith.BFP8, arith.BFP8, arith.BFP4)
+	add(true, arith.INT32, arith.INT32)
+	add(true, arith.INT16, arith.INT16)
+	add(true, arith.INT8, arith.INT8)
+	return list
+}
+
+// width names the width of Dst.
+func width(wide bool) string {
+	if wide {
+		return "32-bit"
+	}
+	return "16-bit"
+}
+
+func tensixPackCases() []rig.Case {
+	var cs []rig.Case
+	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
+		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+	}
+	const converts, orders = "packers convert each format as package arith says, any bits",
+		"packers put rows where configuration and counters say"
+	for _, p := range packFormats() {
+		add(fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out), converts, func(e *engines, rnd *rand.Rand) {
+			e.checkPack(rnd, "tile", &p)
+		})
+	}
+	add("PACR of integers of 8 bits without a sign", converts, func(e *engines, rnd *rand.Rand) {
+		e.checkPack(rnd, "tile", &arith.Pack{Mid: arith.INT8, Out: arith.INT8, Wide: true, Unsigned: true})
+	})
+	for _, p := range []arith.Pack{
+		{Mid: arith.FP16, Out: arith.LF8}, {Mid: arith.FP16, Out: arith.FP16, Wide: true, Round10: true},
+		{Mid: arith.FP16, Out: arith.LF8, Wide: true, Round10: true}, {Mid: arith.FP16, Out: arith.LF8, Round10: true},
+	} {
+		name := fmt.Sprintf("PACR of %v from a %s Dst as %v", p.Mid, width(p.Wide), p.Out)
+		if p.Round10 {
+			name += ", rounded to 10 bits"
+		}
+		add(name, converts, func(e *engines, rnd *rand.Rand) {
+			e.only(chip.Blackhole)
+			e.checkPack(rnd, "tile", &p)
+		})
+	}
+	for relu, what := range []string{arith.ReluZero: "negative numbers become zero", arith.ReluMin: "numbers up to a threshold become zero",
+		arith.ReluMax: "numbers beyond a threshold become it"} {
+		if relu == 0 {
+			continue
+		}
+		add("ReLU: "+what, "packers apply ReLU as package arith says", func(e *engines, rnd *rand.Rand) {
+			for _, p := range []arith.Pack{
+				{Mid: arith.BF16, Out: arith.BF16, Threshold: 0x3F80}, {Mid: arith.FP16, Out: arith.FP16, Threshold: 0x3C00},
+				{Mid: arith.BF16, Out: arith.BF16, Wide: true, Threshold: 0x4000}, {Mid: arith.FP32, Out: arith.FP32, Wide: true, Threshold: 0x3F00},
+			} {
+				p.Relu = arith.Relu(relu)
+				e.checkPack(rnd, fmt.Sprintf("%v from a %s Dst", p.Mid, width(p.Wide)), &p)
+			}
+		})
+	}
+	for _, p := range []arith.Pack{
+		{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP16, Out: arith.FP16}, {Mid: arith.BF16, Out: arith.FP32}, {Mid: arith.FP32, Out: arith.FP32, Wide: true},
+	} {
+		p.Accumulate = true
+		add(fmt.Sprintf("PACR adds %v to L1 from a %s Dst", p.Out, width(p.Wide)), "packers add to what L1 has, as package arith says",
+			func(e *engines, rnd *rand.Rand) {
+				e.checkPack(rnd, "tile", &p)
+			})
+	}
+	add("edge masks clear rows", "data beyond the edge of a face become zero", func(e *engines, rnd *rand.Rand) {
+		edges(e, rnd, 0, func(row, column int) bool { return row%16 < 5 })
+	})
+	add("edge masks clear columns", "data beyond the edge of a face become zero", func(e *engines, rnd *rand.Rand) {
+		edges(e, rnd, 1, func(row, column int) bool { return row%16 < 5 || column == 0 })
+	})
+	add("PACR untilizes", orders, untilized)
+	add("PACR of some packers, or read interfaces", orders, partly)
+	add("packers begin where the configuration says", orders, func(e *engines, rnd *rand.Rand) {
+		p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
+		r, dst := e.inDst(rnd, &p)
+		r.math().words = r.math().words[:0]
+		m := r.math()
+		m.do(isa.INCRWC{D: 8}, isa.INCRWC{D: 8}) // rows 16 on
+		m.moveA()
+		m.freeSources(1)
+		at, addr := r.reserve(p.Out.TileBytes())
+		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		r.packFrom(16)
+		r.packTile()
+		r.run()
+		want := make([]byte, p.Out.TileBytes())
+		p.Tile(want, dst)
+		r.wantTile("tile", at, want)
+	})
+	return cs
+}
+
+// only skips a case on other architectures.
+func (e *engines) only(a chip.Arch) {
+	if e.arch != a {
+		e.Skipf("only %v has this", a)
+	}
+}
+
+// edges packs a tile of which mask 0 keeps rows 0 to 4 of each face and mask 1, of some columns, the others.
+func edges(e *engines, rnd *rand.Rand, columns uint32, keep func(row, column int) bool) {
+	for _, p := range []arith.Pack{{Mid: arith.BF16, Out: arith.BF16}, {Mid: arith.FP32, Out: arith.FP32, Wide: true}} {
+		r, dst := e.inDst(rnd, &p)
+		at, addr := r.reserve(p.Out.TileBytes())
+		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		r.set(isa.EdgeMask+1, columns)
+		for row := range isa.Config(32) {
+			if row%16 >= 5 {
+				r.set(isa.RowSets+row, 1)
+			}
+		}
+		if !e.blackhole() {
+			r.set(isa.EdgeRowSet, 0x44) // packers 1 and 3 by the second set
+		}
+		for row := range dst.Hi {
+			for c := range dst.Hi[row] {
+				if !keep(row, c) {
+					dst.Hi[row][c], dst.Lo[row][c] = 0, 0
+				}
+			}
+		}
+		want := make([]byte, p.Out.TileBytes())
+		p.Tile(want, dst)
+		r.packTile()
+		r.run()
+		r.wantTile(fmt.Sprint(p.Mid), at, want)
+	}
+}
+
+// General-purpose registers of the pack thread that untilized uses.
+const (
+	gprAddress = 4
+	gprStep    = 8
+)
+
+// untilized packs a tile as a matrix, row by row. A packer, or a read interface, takes the row of one face: on Wormhole the
+// address moves on by instructions, on Blackhole by a counter.
+func untilized(e *engines, rnd *rand.Rand) {
+	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
+	r, dst := e.inDst(rnd, &p)
+	at, addr := r.reserve(p.Out.TileBytes())
+	r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+	r.handOver()
+	k := r.pack()
+	const rowUnits = 64 / 16
+	if e.blackhole() {
+		r.set(isa.DstSwizzle, 1)
+		r.set(isa.DstRemap, 1)
+		r.set(isa.PackOutYStride, 64)
+	} else {
+		r.set(isa.PackOut+1, 2-1) // the right half of a row
+		k.store(engineGPRs+4*gprAddress, 1<<31|(addr>>4-1))
+		k.store(engineGPRs+4*gprStep, rowUnits)
+		k.load(engineGPRs + 4*gprStep)
+	}
+	k.do(isa.SETADCXX{Units: 4, End: 15}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+	k.own(value{isa.ThreadPackModeYSrcIncrement, 1}, value{isa.ThreadPackModeYDstIncrement, by[uint32](e, 0, 1)})
+	for row := range uint32(32) {
+		if row == 16 {
+			k.do(isa.SETADC{Units: 4, Dimension: 1}, isa.SETADC{Units: 4, Dimension: 2, Value: 2}) // Y 0, Z 2: faces 2 and 3
+		}
+		if e.blackhole() {
+			k.do(isa.PACR{Last: 1, Interfaces: 3, Strided: 1})
+			continue
+		}
+		k.do(isa.PACR{Last: 1, Packers: 3},
+			isa.ADDDMAREG{Dst: gprAddress, A: gprAddress, B: gprStep},
+			isa.STALLWAIT{Block: stallConfig, Wait: r.waitPack() | waitThcon})
+		word, _, err := isa.PackOut.Place(e.arch, 0)
+		e.OK(err)
+		k.do(isa.WRCFG{Word: word, Gpr: gprAddress}, isa.NOP{}, isa.DMANOP{})
+	}
+	k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+	r.run()
+	tile := make([]byte, p.Out.TileBytes())
+	p.Tile(tile, dst)
+	data, matrix := make([]uint16, arith.TileData), make([]uint16, arith.TileData)
+	for i := range data {
+		data[i] = binary.LittleEndian.Uint16(tile[2*i:])
+	}
+	arith.Untilize(matrix, data, 32)
+	for i, v := range matrix {
+		binary.LittleEndian.PutUint16(tile[2*i:], v)
+	}
+	r.wantTile("matrix", at, tile)
+}
+
+// partly packs parts of a tile: one or two faces by Wormhole's packers, every second row by Blackhole's read interfaces.
+func partly(e *engines, rnd *rand.Rand) {
+	p := arith.Pack{Mid: arith.BF16, Out: arith.BF16}
+	masks := by(e, []uint32{1, 3}, []uint32{1, 3, 5, 10})
+	for _, mask := range masks {
+		r, dst := e.inDst(rnd, &p)
+		at, addr := r.reserve(p.Out.TileBytes())
+		r.packer(packer{p.Mid, p.Out, p.Wide, addr})
+		r.handOver()
+		k := r.pack()
+		k.do(isa.SETADCXX{Units: 4, End: by[uint32](e, 255, 15)}, isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+		k.do(isa.PACR{Last: 1, Packers: by(e, mask, 0), Interfaces: by(e, 0, mask)})
+		k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+		r.run()
+		tile := make([]byte, p.Out.TileBytes())
+		p.Tile(tile, dst)
+		want := make([]byte, len(tile))
+		for i := range want {
+			want[i] = unwritten
+		}
+		if !e.blackhole() {
+			copy(want, tile[:512*int(1+mask/3)])
+		} else {
+			rows := map[uint32][]int{1: {0}, 3: {0, 1}, 5: {0, 2}, 10: {1, 3}}[mask]
+			for i, row := range rows {
+				copy(want[32*i:], tile[32*row:][:32])
+			}
+		}
+		r.wantTile(fmt.Sprintf("mask %#x", mask), at, want)
+	}
+}
+
+// waitThcon is the condition of STALLWAIT that the scalar unit is done.
+const waitThcon = 1

@@ -1,0 +1,320 @@
+package tensix
+
+import (
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Tiles on their way through the engines: what runs configure unpackers and packers to, the instructions that move a tile,
+// and what package arith says of the result.
+
+// Bits of configuration words that no field has a name for.
+const (
+	descriptorUncompressed = 0x10 // of an unpacker's descriptor
+	contextsUncompressed   = 0x000F000F
+	packUncompressed       = 1
+	packPlane              = 0x20000 // of Wormhole's packers: one plane
+)
+
+// source is where an unpacker takes data, and what it makes of them.
+type source struct {
+	unit    isa.Config // 0 fills SrcA or Dst, 1 SrcB
+	in, out arith.Format
+	addr    uint32
+	toDst   bool
+}
+
+// unpacker configures an unpacker for tiles of 1,024 data.
+func (r *engineRun) unpacker(s source) {
+	r.Helper()
+	u := s.unit
+	r.set(isa.UnpackDescriptor+u, uint32(s.in)|descriptorUncompressed)
+	if u == 1 {
+		r.set(isa.UnpackDescriptor+u, 256<<16|uint32(s.in)|descriptorUncompressed)
+	}
+	r.set(isa.UnpackDescriptor1+u, 4<<16|1) // Z 4, Y 1
+	r.set(isa.UnpackOutFormat+u, uint32(s.out))
+	r.set(isa.UnpackThrottle+u, 2)
+	r.setBits(isa.UnpackUncompressed+2*u, contextsUncompressed)
+	r.set(isa.UnpackBase+2*u, s.addr>>4-1)
+	set := isa.SrcAFormat
+	if u == 1 {
+		set = isa.SrcBFormat
+	}
+	r.set(set, uint32(s.out))
+	if u == 1 {
+		return
+	}
+	for context := range isa.Config(2) {
+		r.set(isa.UnpackDst+context, 64)
+		r.set(isa.UnpackXDim+context, 256)
+		if s.toDst {
+			r.set(isa.UnpackToDstContext+context, 1)
+		}
+	}
+	r.set(isa.UnpackAddDst, 1)
+	byAddress := uint32(1)
+	if s.toDst {
+		byAddress = 0
+	}
+	r.unpack().own(value{isa.ThreadSrcASetByAddress, byAddress})
+}
+
+// unpackTile lets unpackers of a mask unpack n data, SrcB's first.
+func (r *engineRun) unpackTile(units, n uint32) {
+	u := r.unpack()
+	u.do(isa.SETADCXX{Units: units, End: n - 1})
+	if units&2 != 0 {
+		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: 1})
+	}
+	if units&1 != 0 {
+		u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
+	}
+}
+
+// unpackToDst lets unpacker 0 fill Dst with n data, after which the math thread goes on.
+func (r *engineRun) unpackToDst(n uint32) {
+	u, m := r.unpack(), r.math()
+	u.do(isa.SETADCXX{Units: 1, End: n - 1}, isa.UNPACR{Last: 1, Override: 1},
+		isa.STALLWAIT{Block: stallSync, Wait: r.waitUnpack()}, isa.SEMPOST{Semaphores: 1 << semUnpack})
+	m.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semUnpack, Block: stallAll}, isa.SEMGET{Semaphores: 1 << semUnpack})
+}
+
+// Units that STALLWAIT and SEMWAIT hold back.
+const (
+	stallTDMA   = 0x1
+	stallSync   = 0x2
+	stallPack   = 0x4
+	stallUnpack = 0x8
+	stallMath   = 0x40
+	stallConfig = 0x80
+	stallSFPU   = 0x100
+	stallAll    = 0x1FF
+)
+
+// Conditions of SEMWAIT.
+const (
+	whileZero = 1
+	whileMax  = 2
+)
+
+// Conditions of STALLWAIT.
+func (e *engines) waitUnpack() uint32 { return 0x6 }
+func (e *engines) waitPack() uint32   { return by[uint32](e, 0x78, 0x8) }
+func (e *engines) waitMath() uint32   { return by[uint32](e, 0x80, 0x10) }
+func (e *engines) waitSFPU() uint32   { return by[uint32](e, 0x4000, 0x800) }
+func (e *engines) waitStores() uint32 { return by[uint32](e, 0x2000, 0x400) }
+func (e *engines) waitValid() uint32  { return by[uint32](e, 0xC00, 0x180) }
+
+// packer configures the packers for tiles: mid is the format in which they read Dst, of 32 bits if wide.
+type packer struct {
+	mid, out arith.Format
+	wide     bool
+	addr     uint32
+}
+
+func (r *engineRun) packer(p packer) {
+	r.Helper()
+	size := uint32(max(1, p.mid.Bits()/8))
+	r.set(isa.PackYStride, 16*size)
+	r.set(isa.PackZStride, 256*size)
+	r.set(isa.PackWStride, 1024*size)
+	r.set(isa.DstFormat, uint32(p.mid))
+	if p.wide {
+		r.set(isa.PackRead32, 1)
+	}
+	face := uint32(p.out.Bits()) * 2 // units of 16 bytes that a face takes
+	exponents := uint32(0)           // the same for the exponents of a tile
+	if p.out.BFP() {
+		exponents = 4
+	}
+	for i := range isa.Config(by(r.engines, 4, 1)) {
+		r.set(isa.PackInFormat+i, uint32(p.mid))
+		r.set(isa.PackOutFormat+i, uint32(p.out))
+		r.setBits(isa.PackOutFormat+i, by[uint32](r.engines, packUncompressed|packPlane, packUncompressed))
+		n := uint32(i)
+		switch {
+		case n == 0:
+			r.set(isa.PackOut, 1<<31|(p.addr>>4-1))
+			r.set(isa.PackExponents, exponents)
+		case exponents != 0: // exponents of the faces follow one another, and so do data
+			r.set(isa.PackOut+i, n-1)
+			r.set(isa.PackExponents+i, exponents+n*face-n)
+		default: // relative to the first packer's
+			r.set(isa.PackOut+i, n*face-1)
+		}
+		r.set(isa.PackDst+i, 16*n)
+	}
+}
+
+// packModes are the packers' address modes that packTile needs.
+func (r *engineRun) packModes() {
+	k := r.pack()
+	clearY := []value{{isa.ThreadPackModeYSrcClear, 1}, {isa.ThreadPackModeYDstClear, 1}}
+	if !r.blackhole() {
+		k.own(clearY...)
+		k.own(value{isa.ThreadPackModeYSrcClear + 1, 1}, value{isa.ThreadPackModeYDstClear + 1, 1})
+		k.do(isa.SETADCXX{Units: 4, End: 255})
+		return
+	}
+	k.own(value{isa.ThreadPackModeYSrcIncrement, 4}, value{isa.ThreadPackModeYDstIncrement, 4})
+	k.own(value{isa.ThreadPackModeYSrcClear + 1, 1}, value{isa.ThreadPackModeYDstClear + 1, 1}, value{isa.ThreadPackModeZSrcClear + 1, 1})
+	k.own(value{isa.ThreadPackModeYSrcClear + 2, 1}, value{isa.ThreadPackModeZSrcIncrement + 2, 1},
+		value{isa.ThreadPackModeYDstIncrement + 2, 4})
+	k.do(isa.SETADCXX{Units: 4, End: 15})
+}
+
+// pacrs returns the instructions that pack a tile.
+func (e *engines) pacrs() []isa.Instruction {
+	if !e.blackhole() {
+		return []isa.Instruction{isa.PACR{Flush: 1, Packers: 15}, isa.PACR{Last: 1, Concat: 1, Packers: 15, Mode: 1}}
+	}
+	var list []isa.Instruction
+	for i := range 16 {
+		switch {
+		case i == 15:
+			list = append(list, isa.PACR{Last: 1, Mode: 1})
+		case i%4 == 3:
+			list = append(list, isa.PACR{Mode: 2})
+		default:
+			list = append(list, isa.PACR{})
+		}
+	}
+	return list
+}
+
+// packTile packs a tile from Dst once the math thread has handed it over.
+func (r *engineRun) packTile() {
+	r.handOver()
+	r.packModes()
+	k := r.pack()
+	k.do(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semPack, Block: stallTDMA})
+	k.do(r.pacrs()...)
+	k.do(isa.STALLWAIT{Block: stallSync, Wait: r.waitPack()}, isa.SEMGET{Semaphores: 1 << semPack})
+}
+
+// handOver lets the math thread tell the pack thread that Dst is ready.
+func (r *engineRun) handOver() {
+	r.math().do(isa.STALLWAIT{Block: stallSync, Wait: r.waitMath() | r.waitSFPU()}, isa.SEMPOST{Semaphores: 1 << semPack})
+}
+
+// freeSources frees the banks of the sources in a mask, SrcA 1 and SrcB 2.
+func (th *engineThread) freeSources(mask uint32) { th.do(isa.SETRWC{Clear: mask, Mask: 15}) }
+
+// phase is a fidelity phase's beginning, and last the address mode of its last instruction: Wormhole has a register for the
+// phase, Blackhole an address mode that adds to it.
+func (r *engineRun) phase(n uint32) (last uint32) {
+	m := r.math()
+	if !r.blackhole() {
+		m.own(value{isa.ThreadFidelityBase, n})
+		return 0
+	}
+	if n == 0 {
+		m.own(value{isa.ThreadModeFidelityIncrement + 5, 1})
+	}
+	return 5
+}
+
+// rowCounters sets the counters of SrcA, SrcB and Dst to 0, and leaves the fidelity phase.
+var rowCounters = isa.SETRWC{Mask: 7}
+
+// matmulModes are the address modes of a product of tiles: faces of SrcB, eight rows at a time, by faces of SrcA.
+func (th *engineThread) matmulModes() {
+	th.mode(0, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	th.mode(1, value{isa.ThreadModeSrcAIncrement, 16}, value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstIncrement, 8})
+	th.mode(2, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 32}, value{isa.ThreadModeSrcBCarry, 1},
+		value{isa.ThreadModeDstIncrement, 8})
+	th.mode(3, value{isa.ThreadModeSrcAIncrement, 32}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeSrcBIncrement, 48},
+		value{isa.ThreadModeSrcBCarry, 1}, value{isa.ThreadModeDstCarry, 1})
+}
+
+// mode sets address mode i, by fields of mode 0. Fields that are not given are 0.
+func (th *engineThread) mode(i isa.Thread, values ...value) {
+	th.r.Helper()
+	var ab, dst []value
+	for _, v := range values {
+		v.field += i
+		if v.field >= isa.ThreadModeDstIncrement {
+			dst = append(dst, v)
+		} else {
+			ab = append(ab, v)
+		}
+	}
+	th.own(append(ab, value{isa.ThreadModeSrcAIncrement + i, valueOf(values, isa.ThreadModeSrcAIncrement)})...)
+	th.own(append(dst, value{isa.ThreadModeDstIncrement + i, valueOf(values, isa.ThreadModeDstIncrement)})...)
+}
+
+// valueOf returns the value of a field, or 0.
+func valueOf(values []value, f isa.Thread) uint32 {
+	for _, v := range values {
+		if v.field == f {
+			return v.v
+		}
+	}
+	return 0
+}
+
+// mvmuls returns the 16 MVMULs of a phase of a product of tiles.
+func mvmuls(last uint32) []isa.Instruction {
+	var list []isa.Instruction
+	for _, mode := range []uint32{0, 1, 0, 2, 0, 1, 0, 3, 0, 1, 0, 2, 0, 1, 0, last} {
+		list = append(list, isa.MVMUL{Mode: mode})
+	}
+	return list
+}
+
+// matmul lets the math thread multiply the tiles in SrcB, on the left, and SrcA, and free them.
+func (r *engineRun) matmul(f arith.Fidelity) {
+	m := r.math()
+	m.matmulModes()
+	for n := range uint32(f) {
+		m.do(mvmuls(r.phase(n))...)
+		m.do(rowCounters)
+	}
+	m.freeSources(3)
+}
+
+// eight lets the math thread compute a tile with an elementwise instruction, in fidelity phase 0, and return to row 0.
+func (r *engineRun) eight(in isa.Instruction) {
+	m := r.math()
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	for range 8 {
+		m.do(in)
+	}
+	m.do(rowCounters)
+}
+
+// elementwise lets the math thread compute eight rows of a tile after another, in fidelity phases, and free the sources.
+func (r *engineRun) elementwise(in isa.Instruction, f arith.Fidelity) {
+	m := r.math()
+	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
+	for n := range uint32(f) {
+		last := r.phase(n)
+		for i := range 8 {
+			if i == 7 {
+				in = withMode(in, last)
+			} else {
+				in = withMode(in, 0)
+			}
+			m.do(in)
+		}
+		m.do(rowCounters)
+	}
+	m.freeSources(3)
+}
+
+// withMode returns an elementwise instruction with an address mode.
+func withMode(in isa.Instruction, mode uint32) isa.Instruction {
+	switch i := in.(type) {
+	case isa.ELWADD:
+		i.Mode = mode
+		return i
+	case isa.ELWSUB:
+		i.Mode = mode
+		return i
+	case isa.ELWMUL:
+		i.Mode = mode
+		return i
+	}
+	return in
+}

@@ -1,0 +1,426 @@
+package tensix
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
+	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
+)
+
+// Unpackers: formats, parts of tiles, transposing, tilizing, and where data come from and go to.
+
+// unpackFormat is a format in L1, and the one that it becomes in a source.
+type unpackFormat struct {
+	in, out  arith.Format
+	exp4     bool // LF8 with exponents of 4 bits
+	unsigned bool // INT8 without a sign
+	forced   bool // blocks with an exponent from the configuration
+}
+
+func (f unpackFormat) String() string {
+	s := f.in.String()
+	if f.out != f.in {
+		s += " as " + f.out.String()
+	}
+	switch {
+	case f.exp4:
+		s += " with exponents of 4 bits"
+	case f.unsigned:
+		s += " without a sign"
+	case f.forced:
+		s += " with one exponent for all blocks"
+	}
+	return s
+}
+
+func unpackFormats() []unpackFormat {
+	return []unpackFormat{
+		{in: arith.BF16, out: arith.BF16},
+		{in: arith.FP16, out: arith.FP16},
+		{in: arith.FP32, out: arith.BF16},
+		{in: arith.FP32, out: arith.TF32},
+		{in: arith.FP32, out: arith.FP16},
+		{in: arith.BFP8, out: arith.BFP8},
+		{in: arith.BFP4, out: arith.BFP4},
+		{in: arith.BFP2, out: arith.BFP2},
+		{in: arith.BFP8, out: arith.BFP8, forced: true},
+		{in: arith.LF8, out: arith.LF8},
+		{in: arith.LF8, out: arith.LF8, exp4: true},
+		{in: arith.INT8, out: arith.INT8},
+		{in: arith.INT8, out: arith.INT8, unsigned: true},
+		{in: arith.INT16, out: arith.INT16},
+	}
+}
+
+// forcedExponent is what blocks have without exponents of their own.
+const forcedExponent = 125
+
+// conversion is what package arith says of the format.
+func (f unpackFormat) conversion(e *engines) arith.Unpack {
+	return arith.Unpack{Arch: e.model, In: f.in, Out: f.out, Exp4: f.exp4, Unsigned: f.unsigned, Forced: f.forced,
+		SharedExponent: forcedExponent}
+}
+
+// moves is the path by which a source's data show: moves to Dst and packing, of which both keep the bits.
+func (f unpackFormat) moves() path {
+	switch f.out {
+	case arith.TF32:
+		return path{f.in, f.out, true, arith.FP32, arith.FP32}
+	case arith.FP16, arith.LF8, arith.INT8:
+		return path{f.in, arith.FP16, false, arith.FP16, arith.FP16}
+	}
+	return path{f.in, arith.BF16, false, arith.BF16, arith.BF16}
+}
+
+// anyTile returns a tile of random bits, with block exponents that make ordinary numbers.
+func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
+	b := randomTile(rnd, f.in)
+	if f.in == arith.BF16 || f.in == arith.FP32 {
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+	}
+	if f.forced {
+		b = b[64:]
+	}
+	return b
+}
+
+// unpacked begins a run that unpacks data with unpacker unit, and shows the source.
+func (e *engines) unpacked(f unpackFormat, unit isa.Config, data []byte) (r *engineRun, p path, at int) {
+	e.Helper()
+	r, p = e.newRun(), f.moves()
+	r.unpacker(source{unit: unit, in: f.in, out: f.out, addr: r.place(data)})
+	r.set(isa.SrcAFormat, uint32(f.out)) // moves of either source go by that of SrcA
+	r.set(isa.SrcBFormat, uint32(f.out))
+	switch f.out { // moves have formats of the same bits
+	case arith.LF8, arith.INT8:
+		r.set(isa.SrcAFormat, uint32(arith.FP16))
+		r.set(isa.SrcBFormat, uint32(arith.FP16))
+	case arith.BFP2:
+		r.set(isa.SrcAFormat, uint32(arith.BF16))
+		r.set(isa.SrcBFormat, uint32(arith.BF16))
+	}
+	if f.exp4 {
+		r.set(isa.UnpackFP8E4+unit, 1)
+	}
+	if f.unsigned {
+		r.set(isa.SrcUnsigned+unit, 1)
+	}
+	if f.forced {
+		r.set(isa.UnpackForceExponent+unit, 1)
+		r.set(isa.UnpackExponent, forcedExponent)
+	}
+	if p.wide {
+		r.set(isa.Fp32Dst, 1)
+	}
+	at, addr := r.reserve(p.out.TileBytes())
+	r.packer(packer{p.mid, p.out, p.wide, addr})
+	return r, p, at
+}
+
+// show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked, unless the thread asks for
+// the configured one.
+func (r *engineRun) show(unit isa.Config) {
+	m := r.math()
+	if r.blackhole() {
+		m.own(value{isa.ThreadExplicitSrcA, 1})
+		m.own(value{isa.ThreadExplicitSrcB, 1})
+	}
+	if unit == 0 {
+		m.moveA()
+	} else {
+		for i := range uint32(16) {
+			m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
+		}
+	}
+	m.freeSources(1 << unit)
+}
+
+func tensixUnpackCases() []rig.Case {
+	var cs []rig.Case
+	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
+		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+	}
+	const converts, finds = "unpackers convert each format as package arith says, any bits",
+		"unpackers find data where configuration and counters say"
+	for _, f := range unpackFormats() {
+		for unit := range isa.Config(2) {
+			if f.forced && unit == 1 {
+				continue // the exponent is one of unpacker 0
+			}
+			add(fmt.Sprintf("UNPACR of %v to %s", f, []string{"SrcA", "SrcB"}[unit]), converts, func(e *engines, rnd *rand.Rand) {
+				if f.exp4 && !e.blackhole() {
+					e.Skip("Wormhole has exponents of 5 bits only")
+				}
+				data := f.anyTile(rnd)
+				r, p, at := e.unpacked(f, unit, data)
+				r.unpackTile(1<<unit, arith.TileData)
+				r.show(unit)
+				r.packTile()
+				r.run()
+				r.wantTile("tile", at, p.pack(p.movedTile(f.tile(e, data), same)))
+			})
+		}
+	}
+	for _, f := range []unpackFormat{{in: arith.FP32, out: arith.FP32}, {in: arith.INT32, out: arith.INT32}} {
+		add(fmt.Sprintf("UNPACR of %s to Dst", f), converts, func(e *engines, rnd *rand.Rand) {
+			r := e.newRun()
+			data := make([]byte, 4*arith.TileData)
+			for i := range data {
+				data[i] = byte(rnd.Uint32())
+			}
+			r.set(isa.Fp32Dst, 1)
+			r.unpacker(source{in: f.in, out: f.out, addr: r.place(data), toDst: true})
+			r.unpackToDst(arith.TileData)
+			at, addr := r.reserve(len(data))
+			r.packer(packer{arith.INT32, arith.INT32, true, addr})
+			r.packTile()
+			r.run()
+			r.wantTile("tile", at, data)
+		})
+	}
+	add("UNPACR transposes faces", finds, func(e *engines, rnd *rand.Rand) {
+		for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3], unpackFormats()[5]} {
+			data := f.anyTile(rnd)
+			r, p, at := e.unpacked(f, 0, data)
+			r.set(isa.UnpackHaloize, 1)
+			r.unpackTile(1, arith.TileData)
+			r.show(0)
+			r.packTile()
+			r.run()
+			straight, turned := f.tile(e, data), new(arith.SrcTile)
+			for i := range turned {
+				for c := range turned[i] {
+					turned[i][c] = straight[i&^15+c][i&15]
+				}
+			}
+			r.wantTile(fmt.Sprint(f), at, p.pack(p.movedTile(turned, same)))
+		}
+	})
+	add("UNPACR tilizes rows", finds, tilized)
+	add("UNPACR takes part of a tile", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		for _, n := range []uint32{16, 256, 512, 768} {
+			data := f.anyTile(rnd)
+			r, p, at := e.unpacked(f, 0, data)
+			r.unpackTile(1, arith.TileData)
+			other := f.anyTile(rnd)
+			base := r.place(other)
+			u := r.unpack()
+			// The rest keeps what the bank had two tiles before.
+			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1}, isa.SETADCXX{Units: 1, End: n - 1})
+			u.rebase(0, base)
+			u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1})
+			m := r.math()
+			for range 2 {
+				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSrcA()})
+				m.freeSources(1)
+			}
+			r.show(0)
+			r.packTile()
+			r.run()
+			tile := *f.tile(e, data)
+			copy(tile[:n/16], f.tile(e, other)[:n/16])
+			r.wantTile(fmt.Sprintf("%d data", n), at, p.pack(p.movedTile(&tile, same)))
+		}
+	})
+	add("counters of channel 0 choose a face in L1", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data := f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		u := r.unpack()
+		u.do(isa.SETADCXX{Units: 1, End: 255})
+		u.do(isa.SETADCZW{Units: 1, Mask: 1, X0: 3}) // Z of channel 0: face 3
+		for i := range uint32(4) {                   // in Dst's order: face 3, 2, 1, 0
+			u.do(isa.SETADC{Units: 1, Channel: 1, Dimension: 2, Value: i})
+			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1})
+			if i < 3 {
+				u.do(isa.SETADC{Units: 1, Channel: 0, Dimension: 2, Value: 2 - i})
+			}
+		}
+		r.set(isa.UnpackZStride, 512) // a face in SrcA, in bytes
+		r.show(0)
+		r.packTile()
+		r.run()
+		r.wantTile("faces in reverse", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 48 - i&^15 + i&15 })))
+	})
+	add("UNPACR advances counters by its address mode", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data := f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		r.set(isa.UnpackZStride, 512)
+		u := r.unpack()
+		u.do(isa.SETADCXX{Units: 1, End: 255})
+		for i := range uint32(4) {
+			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1, Mode: 1 | 1<<4}) // Z of both channels
+		}
+		r.show(0)
+		r.packTile()
+		r.run()
+		r.wantTile("face by face", at, p.pack(p.movedTile(f.tile(e, data), same)))
+	})
+	add("INCADCZW and ADDRCRZW move counters", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data := f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		r.set(isa.UnpackZStride, 512)
+		u := r.unpack()
+		u.do(isa.SETADCXX{Units: 1, End: 255})
+		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
+		unpack(0)
+		u.do(isa.INCADCZW{Units: 1, X0: 2, X1: 1}) // Z 2 to 1
+		unpack(0)
+		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 1, X1: 2}) // from 0: Z 1 to 2
+		unpack(0)
+		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 2, X1: 1}) // from there: Z 3 to 3
+		unpack(1)
+		r.show(0)
+		r.packTile()
+		r.run()
+		order := []int{0, 2, 1, 3}
+		r.wantTile("faces", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 16*order[i/16] + i%16 })))
+	})
+	add("SETADCXY, INCADCXY and ADDRCRXY move counters", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data := f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		r.set(isa.UnpackDescriptor1, 1<<16|4) // Z 1, Y 4: a face is a step of Y
+		r.set(isa.UnpackYStride, 512)
+		u := r.unpack()
+		u.do(isa.SETADCXX{Units: 1, End: 255})
+		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
+		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 1, Y1: 0}) // 1 to 0
+		unpack(0)
+		u.do(isa.INCADCXY{Units: 1, Y0: 1, Y1: 1}) // 2 to 1
+		unpack(0)
+		u.do(isa.ADDRCRXY{Units: 1, Mask: 10, Y0: 2, Y1: 2}) // from 1 and 0: 3 to 2
+		unpack(0)
+		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 0, Y1: 3}) // 0 to 3
+		unpack(1)
+		r.show(0)
+		r.packTile()
+		r.run()
+		r.wantTile("faces", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 16*((i/16+1)%4) + i%16 })))
+	})
+	add("an unpacker has two contexts", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data, other := f.anyTile(rnd), f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
+		u := r.unpack()
+		u.own(value{isa.ThreadUnpackContext, 1})
+		r.unpackTile(1, arith.TileData)
+		r.show(0)
+		r.packTile()
+		r.run()
+		r.wantTile("the second context's tile", at, p.pack(p.movedTile(f.tile(e, other), same)))
+	})
+	add("an offset is added to the address of data", finds, func(e *engines, rnd *rand.Rand) {
+		f := unpackFormats()[0]
+		data, other := f.anyTile(rnd), f.anyTile(rnd)
+		r, p, at := e.unpacked(f, 0, data)
+		r.place(other)
+		r.set(isa.UnpackOffset, uint32(len(data))/16)
+		r.unpackTile(1, arith.TileData)
+		r.show(0)
+		r.packTile()
+		r.run()
+		r.wantTile("the tile after the first", at, p.pack(p.movedTile(f.tile(e, other), same)))
+	})
+	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
+		func(e *engines, rnd *rand.Rand) {
+			f := unpackFormats()[0]
+			const n = 6
+			r := e.newRun()
+			first := f.anyTile(rnd)
+			r.unpacker(source{unit: 0, in: f.in, out: f.out, addr: r.place(first)})
+			r.unpacker(source{unit: 1, in: f.in, out: f.out, addr: r.place(first)})
+			m := arith.Math{Arch: e.model, A: f.in, B: f.in}
+			var dst arith.DstTile
+			u := r.unpack()
+			u.do(isa.SETADCXX{Units: 3, End: arith.TileData - 1})
+			for i := range n {
+				tiles := [2]*arith.SrcTile{}
+				for unit := range isa.Config(2) {
+					data := randomTile(rnd, f.in)
+					tiles[unit] = f.tile(e, data)
+					u.rebase(unit, r.place(data))
+					u.do(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)})
+				}
+				r.eight(isa.ELWADD{Accumulate: min(1, uint32(i))})
+				r.math().freeSources(3)
+				m.AddTile(&dst, tiles[0], tiles[1], i > 0)
+			}
+			at, addr := r.reserve(arith.BF16.TileBytes())
+			r.packer(packer{arith.BF16, arith.BF16, false, addr})
+			r.packTile()
+			r.run()
+			r.wantTile("sum of all", at, paths()[0].pack(&dst))
+		})
+	return cs
+}
+
+// waitSrcA is the condition of STALLWAIT that SrcA is there.
+func (e *engines) waitSrcA() uint32 { return by[uint32](e, 0x400, 0x80) }
+
+// tile returns data as a source holds them.
+func (f unpackFormat) tile(e *engines, data []byte) *arith.SrcTile {
+	c := f.conversion(e)
+	var tile arith.SrcTile
+	if f.forced {
+		data = append(make([]byte, 64), data...)
+	}
+	c.Tile(&tile, data)
+	return &tile
+}
+
+// rebase changes the address of an unpacker's data while instructions that use it may be on their way.
+func (th *engineThread) rebase(unit isa.Config, addr uint32) {
+	th.r.Helper()
+	word, v, err := (isa.UnpackBase + 2*unit).Place(th.r.arch, addr>>4-1)
+	th.r.OK(err)
+	th.do(isa.STALLWAIT{Block: stallTDMA, Wait: th.r.waitUnpack()})
+	th.sync() // the core's store must not pass them
+	th.store(configAperture+4*word, v)
+	th.do(isa.STALLWAIT{Block: stallUnpack, Wait: th.r.waitStores()})
+}
+
+// tilized unpacks the left columns of a matrix of 64 by 64 data.
+func tilized(e *engines, rnd *rand.Rand) {
+	const columns = 64
+	for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3]} {
+		size := f.in.Bits() / 8
+		matrix := make([]byte, columns*columns*size)
+		for i, v := range numbers(rnd, columns*columns) {
+			if size == 4 {
+				binary.LittleEndian.PutUint32(matrix[4*i:], v)
+			} else {
+				binary.LittleEndian.PutUint16(matrix[2*i:], uint16(v>>16))
+			}
+		}
+		r, p, at := e.unpacked(f, 0, matrix)
+		r.set(isa.UnpackTilize, 1)
+		stride := uint32(columns * size)
+		r.set(isa.UnpackShift0, stride>>4&15)
+		r.set(isa.UnpackShift1, stride>>8&15)
+		r.set(isa.UnpackShift2, stride>>12&15)
+		r.unpackTile(1, arith.TileData)
+		r.show(0)
+		r.packTile()
+		r.run()
+		// Wormhole takes 16 data of each row, Blackhole 32 if they are larger than a byte.
+		width := by(e, 16, 32)
+		rows := make([]byte, 0, f.in.TileBytes())
+		for i := range arith.TileData / width {
+			rows = append(rows, matrix[i*int(stride):][:width*size]...)
+			if len(rows) == f.in.TileBytes() {
+				break
+			}
+		}
+		r.wantTile(fmt.Sprint(f), at, p.pack(p.movedTile(f.tile(e, rows), same)))
+	}
+}

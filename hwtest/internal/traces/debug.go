@@ -1,0 +1,302 @@
+package traces
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/kernels"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+func debugCases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 5, 8, 17} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("%d programs in steps and pieces", n),
+			Protects: "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+			Run:      func(t *rig.T) { InPieces(t, n) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "times of programs", Protects: "each program of a trace has a time on the device, one after the other, and does what it does in a replay", Run: timesOfPrograms},
+		{Name: "large programs in steps", Protects: "commands longer than a fetch entry can be stepped through", Run: stepLongCommands},
+		{Name: "look between steps", Protects: "buffers can be read and written between steps, and nothing else runs", Run: lookBetween},
+		{Name: "inside of steps", Protects: "what a trace can't do while it is stepped through is an error at once, not a deadlock", Run: insideOfSteps},
+		{Name: "check a trace", Protects: "a trace that does what its programs do passes, and its buffers stay as they were", Run: checkTrace},
+		{Name: "check finds the program", Protects: "the first program that differs in a replay is named", Run: checkFinds},
+		{Name: "bisect by results", Protects: "the first program after which a result is wrong is found", Run: bisectResults},
+		{Name: "bisect a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "the program that hangs is found by steps and by replays of beginnings", Run: bisectHang},
+	}...)
+}
+
+// sequence records n programs of different sizes, the second of them with a parameter.
+func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
+	var xs []*reprise.Executable
+	for i, size := range []int{0, 30_000, 4000} {
+		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(size), t.Grid(), f.Buffer, uint32(i+1), size&^15)))
+	}
+	tr, err := t.Queue.Capture(t.Ctx, "sequence", func(_ context.Context, r *reprise.Recorder) error {
+		var errs []error
+		for i := range n {
+			errs = append(errs, r.Run(xs[i%3]))
+			if i == 0 {
+				errs = append(errs, r.Param("first", rig.MixNumber))
+			}
+		}
+		return errors.Join(errs...)
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	t.OK(tr.Set("first", 50))
+	return tr, func() {
+		for i := range n {
+			v := uint32(i%3 + 1)
+			if i == 0 {
+				v = 50
+			}
+			f.Run(v, t.Grid())
+		}
+	}
+}
+
+func timesOfPrograms(t *rig.T) {
+	f := t.Follow()
+	n := t.Size(70, 9) // more than the smallest completion queue holds reports
+	tr, play := sequence(t, f, n)
+	before := t.Allocated()
+	times, err := tr.Debug().Times(t.Ctx)
+	t.OK(err)
+	play()
+	if len(times) != n {
+		t.Fatalf("%d times of %d programs", len(times), n)
+	}
+	for i, s := range times {
+		if s.Start >= s.End || i > 0 && s.Start != times[i-1].End || s.Name != []string{"0", "30000", "4000"}[i%3] || s.Queue != 0 {
+			t.Errorf("program %d: %+v after %+v", i, s, times[max(i-1, 0)])
+		}
+	}
+	f.Check("after the times")
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	play()
+	f.Check("after a replay")
+	t.OK(tr.Release(t.Ctx))
+	if times, err := tr.Debug().Times(t.Ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
+		t.Errorf("after the release: %v", err)
+	}
+}
+
+// InPieces replays a trace of n programs piece by piece.
+func InPieces(t *rig.T, n int) {
+	f := t.Follow()
+	tr, play := sequence(t, f, n)
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	before := t.Allocated()
+	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
+		if pieces == 0 {
+			t.OK(tr.Debug().Step(t.Ctx, nil))
+		} else {
+			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
+		}
+		play()
+		t.OK(t.Queue.Run(t.Ctx, x))
+		f.Run(9, t.Grid())
+		t.OK(tr.Replay(t.Ctx))
+		play()
+	}
+	f.Check("all pieces")
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+func stepLongCommands(t *rig.T) {
+	longTrace(t, func(tr *reprise.Trace) {
+		t.OK(tr.Debug().Step(t.Ctx, nil))
+		t.OK(tr.Debug().Split(t.Ctx, 2, nil))
+	})
+}
+
+func lookBetween(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	tr := t.Capture("t", x, x, x)
+	side := t.Buffer(allocator.DRAM, 4096, 64)
+	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
+		f.Run(5, t.Grid())
+		f.Check(fmt.Sprintf("after step %d", i))
+		want := rig.Pattern(uint32(i), side.Size())
+		t.OK(t.Queue.Write(t.Ctx, side, 0, want))
+		t.Same("a buffer beside", want, t.ReadAll(side))
+		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s between steps: %v", op, err)
+			}
+		}
+		return nil
+	}))
+	mine := errors.New("enough")
+	var at *debug.StepError
+	err := tr.Debug().Step(t.Ctx, func(i int) error {
+		f.Run(5, t.Grid())
+		return map[bool]error{true: mine}[i == 1]
+	})
+	if !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 1 {
+		t.Errorf("error %v", err)
+	}
+	t.RunAndWait(x)
+	f.Run(5, t.Grid())
+	f.Check("after a run that was cut short")
+}
+
+func insideOfSteps(t *rig.T) {
+	f := t.Follow()
+	tr, play := sequence(t, f, 4)
+	calls := 0
+	inside := func() error {
+		calls++
+		for op, err := range map[string]error{
+			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
+			"check": tr.Debug().Check(t.Ctx),
+		} {
+			if !errors.Is(err, reprise.ErrReserved) {
+				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
+			}
+		}
+		if err := tr.Debug().CheckResults(t.Ctx); !errors.Is(err, debug.ErrNoResults) {
+			t.Errorf("check results from inside: %v, want ErrNoResults", err)
+		}
+		return tr.Debug().Verify(t.Ctx)
+	}
+	t.OK(tr.Debug().Step(t.Ctx, func(int) error { return inside() }))
+	play()
+	t.OK(tr.Debug().Split(t.Ctx, 2, func(int, int) error { return inside() }))
+	play()
+	if calls != 6 {
+		t.Errorf("%d calls, want 6", calls)
+	}
+	f.Check("after both")
+	t.OK(tr.Replay(t.Ctx))
+	play()
+	t.OK(tr.Release(t.Ctx))
+	f.Check("after a replay and the release")
+}
+
+func checkTrace(t *rig.T) {
+	f := t.Follow()
+	tr, play := sequence(t, f, 9)
+	before := t.Allocated()
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after the check")
+	t.OK(tr.Replay(t.Ctx))
+	play()
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after a replay and a check")
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+// addTo is a program on one core that copies a page of 64 B from one DRAM buffer to another and adds to its words.
+func addTo(t *rig.T, name string, from, to *reprise.Buffer, n uint32) *reprise.Program {
+	t.Helper()
+	cores := []chip.Range{{}}
+	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
+	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to}, Kernels: []reprise.Kernel{
+		{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(from.Addr(), uint32(from.FirstPage()), 1, 64, 0)},
+		{Name: "add", Image: t.Kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
+		{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(to.Addr(), uint32(to.FirstPage()), 1, 64, 16)},
+	}}
+	for _, i := range []int{0, 16} {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
+	}
+	return p
+}
+
+// checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
+// there than the first.
+func checkFinds(t *rig.T) {
+	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
+	t.OK(t.Queue.Write(t.Ctx, hidden, 0, rig.Pattern(1, 64)))
+	t.OK(t.Queue.Write(t.Ctx, out, 0, rig.Pattern(2, 64)))
+	count, show := addTo(t, "count", hidden, hidden, 1), addTo(t, "show", hidden, out, 0)
+	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
+	f := t.Follow()
+	x, y, z := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)), t.Load(count), t.Load(show)
+	tr := t.Capture("t", x, y, x, x, z, x, x)
+	var ce *debug.CheckError
+	if err := tr.Debug().Check(t.Ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
+		t.Errorf("error %v, want a *CheckError for step 4", err)
+	}
+	t.Same("a buffer after the check", rig.Pattern(2, 64), t.ReadAll(out))
+	f.Check("after the check")
+}
+
+func bisectResults(t *rig.T) {
+	f := t.Follow()
+	tr, _ := sequence(t, f, 10)
+	clear := func(int) error { return t.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())) }
+	for _, bad := range []int{0, 3, 7, 9} {
+		step, err := tr.Debug().Bisect(t.Ctx, clear, func(n int) (bool, error) { return n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found, want %d", step, bad)
+		}
+	}
+	step, err := tr.Debug().Bisect(t.Ctx, clear, func(int) (bool, error) { return true, nil })
+	t.OK(err)
+	if step != -1 {
+		t.Errorf("step %d was found in a trace that is right", step)
+	}
+}
+
+func bisectHang(t *rig.T) {
+	u := t.Short()
+	b := u.PerWorker(16)
+	f := u.Follow()
+	x, stuck := u.Load(u.MixProgram("x", u.Grid(), f.Buffer, 5, 0)), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	tr := u.Capture("t", x, x, stuck, x)
+	prepare := func(v uint32) func(int) error {
+		return func(int) error {
+			words := make([]byte, b.Size())
+			for i := 0; i < len(words); i += 4 {
+				binary.LittleEndian.PutUint32(words[i:], v)
+			}
+			// A device that was reset has lost all memory.
+			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
+		}
+	}
+	good := func(int) (bool, error) { return true, nil }
+	step, err := tr.Debug().Bisect(u.Ctx, prepare(0), good)
+	t.OK(err)
+	if step != 2 {
+		t.Errorf("step %d was found, want 2", step)
+	}
+	t.OK(prepare(0)(0))
+	err = tr.Debug().Step(u.Ctx, nil)
+	var at *debug.StepError
+	var hang *dispatch.HangError
+	if !errors.As(err, &at) || at.First != 2 || at.Name != "spin" || !errors.As(err, &hang) {
+		t.Errorf("stepped: %v", err)
+	}
+	t.Says(err, `trace "t": step 2, program "spin"`, "hangs", "step 2 of trace")
+	t.OK(u.Dev.Recover(u.Ctx))
+	for _, bad := range []int{-1, 3} { // what works, and what is said to be wrong after the program that can hang
+		step, err = tr.Debug().Bisect(u.Ctx, prepare(0x12345678), func(n int) (bool, error) { return bad < 0 || n <= bad, nil })
+		t.OK(err)
+		if step != bad {
+			t.Errorf("step %d was found in a trace that works, want %d", step, bad)
+		}
+	}
+	t.OK(errors.Join(prepare(0x12345678)(0), tr.Replay(u.Ctx), u.Queue.Wait(u.Ctx)))
+}

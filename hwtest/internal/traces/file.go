@@ -1,0 +1,327 @@
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/hwtest/internal/memory"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/tracebuf"
+	"github.com/reprise-tt/reprise/tracebuf/debug"
+)
+
+func traceFileCases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 7, 20} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("file of %d programs", n),
+			Protects: "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+			Run:      func(t *rig.T) { traceFromFile(t, n) },
+		})
+	}
+	for _, c := range memory.ShardedCases() {
+		cs = append(cs, rig.Case{
+			Name:     "file of a buffer sharded by " + c.Name,
+			Protects: "a trace from a file has its shards on the cores where they were, also at another address",
+			Run:      func(t *rig.T) { shardedFromFile(t, c.Spec) },
+		})
+	}
+	return append(cs, []rig.Case{
+		{Name: "file of parts of a buffer", Protects: "parameters and results of a trace from a file stand for the parts of buffers that they stood for", Run: partsFromFile},
+		{Name: "file in parts", Protects: "a trace from a file does the same program by program, in pieces and whole", Run: traceFileParts},
+		{Name: "file with results", Protects: "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", Run: traceFileResults},
+		{Name: "file of another device", Protects: "a trace for other firmware or other workers is refused, and nothing is written", Run: traceFileElsewhere},
+		{Name: "damaged file", Protects: "a file with any change is refused, nothing is left behind, and the queue works on", Run: traceFileDamaged},
+	}...)
+}
+
+// saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and releases
+// everything. The model has the words as they are saved.
+func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
+	t.Helper()
+	f := t.Follow()
+	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
+	var xs []*reprise.Executable
+	for i := range min(n, len(sizes)) {
+		x, err := t.Dev.Load(t.Ctx, t.MixProgram(fmt.Sprintf("mix %d", i), t.Grid(), f.Buffer, uint32(i+1), sizes[i]&^15))
+		t.OK(err)
+		xs = append(xs, x)
+	}
+	tr, err := t.Queue.Capture(t.Ctx, "file", func(_ context.Context, r *reprise.Recorder) error {
+		for i := range n {
+			if err := r.Run(xs[i%len(xs)]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.OK(err)
+	t.OK(tr.Replay(t.Ctx))
+	replay(f, n)
+	f.Check("the recorded trace")
+	var out bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &out, append(opts, reprise.WithData())...))
+	t.OK(tr.Release(t.Ctx))
+	for _, x := range xs {
+		t.OK(x.Release(t.Ctx))
+	}
+	t.OK(f.Buffer.Release())
+	return out.Bytes(), f
+}
+
+// replay is what a replay of the trace of n programs does.
+func replay(f *rig.Mix, n int) {
+	for i := range n {
+		f.Run(uint32(i%6+1), f.T.Grid())
+	}
+}
+
+// fromFile loads a trace and releases it with the case; the model follows its buffer from then on.
+func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
+	t.Helper()
+	// Moves the kernels away from where they were when the trace was recorded.
+	t.Buffer(allocator.DRAM, 1<<18, 2048)
+	tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file))
+	t.OK(err)
+	t.Closing(tr.Release)
+	f.Buffer = tr.Buffers()[0]
+	return tr
+}
+
+func traceFromFile(t *rig.T, n int) {
+	file, f := saved(t, n)
+	before := t.Allocated()
+	t.Sub("loaded", func(t *rig.T) {
+		f.T = t
+		tr := fromFile(t, file, f)
+		f.Check("the words from the file")
+		for range 3 {
+			t.OK(tr.Replay(t.Ctx))
+			replay(f, n)
+		}
+		f.Check("three replays")
+		x := t.Load(t.MixProgram("between", t.Grid(), f.Buffer, 9, 0))
+		for range 3 {
+			t.OK(t.Queue.Run(t.Ctx, x))
+			f.Run(9, t.Grid())
+			t.OK(tr.Replay(t.Ctx))
+			replay(f, n)
+		}
+		f.Check("replays with runs between")
+		t.OK(tr.Debug().Verify(t.Ctx))
+	})
+	if after := t.Allocated(); after != before {
+		t.Errorf("a released trace leaves memory: %+v, before %+v", after, before)
+	}
+}
+
+func traceFileParts(t *rig.T) {
+	const n = 9
+	file, f := saved(t, n)
+	tr := fromFile(t, file, f)
+	t.OK(tr.Debug().Step(t.Ctx, nil))
+	replay(f, n)
+	f.Check("step by step")
+	for _, pieces := range []int{1, 2, 4, n} {
+		t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
+		replay(f, n)
+		f.Check(fmt.Sprintf("%d pieces", pieces))
+	}
+	t.OK(tr.Debug().Check(t.Ctx))
+	f.Check("after the check")
+	t.OK(tr.Replay(t.Ctx))
+	replay(f, n)
+	f.Check("a replay")
+}
+
+func traceFileResults(t *rig.T) {
+	file, f := saved(t, 3)
+	tr := fromFile(t, file, f)
+	if err := tr.Debug().CheckResults(t.Ctx); !errors.Is(err, debug.ErrNoResults) {
+		t.Errorf("a file without results: %v", err)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	replay(f, 3)
+	var out bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
+	t.OK(tr.Release(t.Ctx))
+	// The file has what the words are after one more replay of the first file.
+	decoded, err := tracebuf.Decode(bytes.NewReader(file))
+	t.OK(err)
+	results, err := tracebuf.Decode(&out)
+	t.OK(err)
+	decoded.Results, decoded.Image.Buffers = results.Results, results.Image.Buffers // which says that there are results
+	var both bytes.Buffer
+	t.OK(tracebuf.Encode(&both, decoded))
+	tr, err = t.Dev.LoadTrace(t.Ctx, &both)
+	t.OK(err)
+	t.Closing(tr.Release)
+	var v *debug.VerifyError
+	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	t.OK(tr.Debug().CheckResults(t.Ctx))
+	t.OK(tr.Replay(t.Ctx))
+	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) || v.Differ == 0 {
+		t.Errorf("results after a second replay: %v", err)
+	}
+}
+
+func traceFileElsewhere(t *rig.T) {
+	file, f := saved(t, 2)
+	before := t.Allocated()
+	for name, change := range map[string]func(*tracebuf.Target){
+		"firmware": func(x *tracebuf.Target) { x.Firmware[7]++ },
+		"workers":  func(x *tracebuf.Target) { x.Harvesting.Tensix ^= 1 << 2 },
+	} {
+		d, err := tracebuf.Decode(bytes.NewReader(file))
+		t.OK(err)
+		change(&d.Target)
+		var out bytes.Buffer
+		if err := tracebuf.Encode(&out, d); err != nil {
+			// Commands for other workers are refused even as a file.
+			if !errors.Is(err, reprise.ErrInvalidTrace) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if _, err := t.Dev.LoadTrace(t.Ctx, &out); !errors.Is(err, reprise.ErrOtherTarget) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := fromFile(t, file, f)
+	t.OK(tr.Replay(t.Ctx))
+	replay(f, 2)
+	f.Check("the file as it was")
+}
+
+func traceFileDamaged(t *rig.T) {
+	file, f := saved(t, 3)
+	before := t.Allocated()
+	refused := func(what string, b []byte) {
+		t.Helper()
+		tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(b))
+		if err == nil {
+			t.Errorf("%s: it was loaded", what)
+			t.OK(tr.Release(context.WithoutCancel(t.Ctx)))
+		}
+	}
+	for i := range 40 {
+		at := i * len(file) / 40
+		refused(fmt.Sprintf("cut at %d", at), file[:at])
+		b := bytes.Clone(file)
+		b[at] ^= 1 << (i % 8)
+		refused(fmt.Sprintf("a bit at %d", at), b)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
+	}
+	tr := fromFile(t, file, f)
+	t.OK(tr.Replay(t.Ctx))
+	replay(f, 3)
+	f.Check("the file as it was")
+}
+
+// shardedFromFile loads a trace that writes the numbers of its pages to a sharded buffer, first at the buffer's old address,
+// and then beside something that lies there.
+func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
+	conf := memory.Sharded(allocator.L1, s, 16)
+	b := t.BufferOf(conf)
+	p, numbers := memory.Numbers(t, b)
+	x := t.Load(p)
+	tr, err := t.Queue.Capture(t.Ctx, "sharded", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
+	})
+	t.OK(err)
+	data := rig.Pattern(5, b.Size())
+	t.OK(t.Queue.Write(t.Ctx, b, 0, data))
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
+	t.OK(tr.Release(t.Ctx))
+	t.OK(x.Release(t.Ctx))
+	t.OK(b.Release())
+	for _, taken := range []bool{false, true} {
+		t.Sub(fmt.Sprintf("taken %v", taken), func(t *rig.T) {
+			if taken {
+				conf.Addr = b.Addr()
+				t.BufferOf(conf)
+			}
+			tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()))
+			t.OK(err)
+			t.Closing(tr.Release)
+			got := tr.Buffers()[0]
+			if taken == (got.Addr() == b.Addr()) || got.Layout() != s.Layout {
+				t.Errorf("the buffer is %v at %#x, it was at %#x", got.Layout(), got.Addr(), b.Addr())
+			}
+			for i := range got.Pages() {
+				is, _ := got.Page(i)
+				was, _ := b.Page(i)
+				if is.Core != was.Core || is.Addr-got.Addr() != was.Addr-b.Addr() {
+					t.Errorf("page %d is at %+v, was at %+v", i, is, was)
+				}
+			}
+			t.Same("data from the file", data, t.ReadAll(got))
+			t.OK(tr.Debug().Step(t.Ctx, nil))
+			t.Same("after its step", numbers, t.ReadAll(got))
+			t.OK(t.Queue.Write(t.Ctx, got, 0, data))
+			t.OK(tr.Replay(t.Ctx))
+			t.Same("after a replay", numbers, t.ReadAll(got))
+			t.OK(tr.Debug().Verify(t.Ctx))
+		})
+	}
+}
+
+// partsFromFile makes a program copy one part of a buffer to another.
+func partsFromFile(t *rig.T) {
+	const page = 64
+	t.Buffer(allocator.DRAM, 1<<16, page) // so that no size equals an address in the next one
+	whole := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 32 * page, PageSize: page, Name: "whole"})
+	in, err := whole.Sub(2*page, page)
+	t.OK(err)
+	out, err := whole.Sub(20*page, page)
+	t.OK(err)
+	x := t.Load(addTo(t, "add", in, out, 5))
+	tr, err := t.Queue.Capture(t.Ctx, "parts", func(_ context.Context, r *reprise.Recorder) error {
+		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
+	})
+	t.OK(err)
+	t.Closing(tr.Release)
+	was := rig.Pattern(1, whole.Size())
+	t.OK(t.Queue.Write(t.Ctx, whole, 0, was))
+	t.OK(tr.Replay(t.Ctx))
+	after := t.ReadAll(whole)
+	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
+		t.Error("a replay has written nothing")
+	}
+	var file bytes.Buffer
+	t.OK(tr.Save(t.Ctx, &file, reprise.WithData(in), reprise.WithResults(out)))
+	f, err := tracebuf.Decode(bytes.NewReader(file.Bytes()))
+	t.OK(err)
+	if p := f.Image.Params[0]; p.First != 2 || p.Pages != 1 || f.Image.Buffers[p.Buffer].Name != whole.Name() {
+		t.Errorf("the parameter is %+v", p)
+	}
+	if d, r := f.Data[0], f.Results[0]; len(f.Data) != 1 || len(f.Results) != 1 || d.Offset != 2*page || len(d.Bytes) != page ||
+		r.Offset != 20*page {
+		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
+	}
+	loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole))
+	t.OK(err)
+	t.Closing(loaded.Release)
+	t.OK(t.Queue.Write(t.Ctx, whole, 20*page, make([]byte, page)))
+	var v *debug.VerifyError
+	if err := loaded.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
+		t.Errorf("results before the replay: %v", err)
+	}
+	t.OK(loaded.Replay(t.Ctx))
+	t.OK(loaded.Debug().CheckResults(t.Ctx))
+	t.Same("the whole buffer", after, t.ReadAll(whole))
+	t.OK(errors.Join(in.Release(), out.Release()))
+}

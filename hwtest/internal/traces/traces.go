@@ -1,0 +1,550 @@
+// Package traces has the cases of recorded traces: capture, replay, parameters, files, debugging.
+package traces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/reprise-tt/reprise"
+	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
+	"github.com/reprise-tt/reprise/hwtest/target"
+	"github.com/reprise-tt/reprise/kernels"
+)
+
+// Cases are the cases of layer traces.
+func Cases() []rig.Case {
+	var cs []rig.Case
+	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
+		for _, replays := range []int{1, 10} {
+			cs = append(cs, rig.Case{
+				Name:     fmt.Sprintf("%d programs %d times", n, replays),
+				Protects: "a replay runs each recorded program once, in order, every time",
+				Run:      func(t *rig.T) { TraceOf(t, n, replays, false) },
+			})
+		}
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("%d programs with runs between", n),
+			Protects: "replays and ordinary runs follow each other in order",
+			Run:      func(t *rig.T) { TraceOf(t, n, 4, true) },
+		})
+	}
+	for _, n := range []int{1, 3, 8} {
+		cs = append(cs, rig.Case{
+			Name:     fmt.Sprintf("%d traces alive", n),
+			Protects: "several traces replay in any order without touching each other",
+			Run:      func(t *rig.T) { tracesAlive(t, n) },
+		})
+	}
+	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
+	return append(cs, []rig.Case{
+		{Name: "capture runs nothing", Protects: "what is recorded doesn't run, and the queue goes on as before", Run: captureRunsNothing},
+		{Name: "hundreds of replays", Protects: "replays follow each other without waits, hundreds of times", Run: hundredsOfReplays},
+		{Name: "different programs", Protects: "programs of all sizes follow each other around the kernel-config ring in a replay", Run: traceMixedSizes},
+		{Name: "long commands", Protects: "a program whose commands span fetch entries can be recorded", Run: traceLongCommands},
+		{Name: "input of a replay", Protects: "a replay reads what its buffers hold now, not what they held at the capture", Run: traceInputs},
+		{Name: "release gives memory back", Protects: "after a release everything is allocated as before the capture", Run: traceRelease},
+		{Name: "released memory is used again", Protects: "a new trace lies where a released one lay", Run: traceReuse},
+		{Name: "replay after release", Protects: "a released trace isn't replayed, and not released again", Run: replayAfterRelease},
+		{Name: "failed capture", Protects: "a capture that fails leaves nothing behind", Run: failedCapture},
+		{Name: "nothing recorded", Protects: "an empty capture is ErrEmptyTrace", Run: emptyTrace},
+		{Name: "recorder after the end", Protects: "a recorder that outlives its capture records nothing", Run: recorderAfterEnd},
+		{Name: "error names the place", Protects: "a *CaptureError names the operation and the caller's line", Run: captureErrorPlace},
+		{Name: "closed program in a trace", Protects: "a trace keeps the kernels of a program that was closed", Run: closedInTrace},
+		{Name: "freed buffer in a trace", Protects: "memory that a trace writes isn't handed out before its release", Run: freedInTrace},
+		{Name: "circular buffers in a trace", Protects: "memory of circular buffers that a trace uses isn't handed out", Run: circularInTrace},
+		{Name: "description", Protects: "a trace's size, steps, extents and text agree", Run: traceDescription},
+		{Name: "concurrent use", Protects: "a queue takes replays, runs and transfers from several goroutines", Run: concurrentUse},
+		{Name: "capture beside use", Protects: "capturing doesn't disturb other users of the queue", Run: captureBesideUse},
+		{Name: "replays allocate nothing", Alone: true, Protects: "a replay allocates no memory on the host", Run: replayAllocates},
+	}...)
+}
+
+// TraceOf replays a trace of n programs, with runs between replays if asked.
+func TraceOf(t *rig.T, n, replays int, between bool) {
+	if t.Device.Kind == target.Simulator {
+		n, replays = min(n, 60), min(replays, 3)
+	}
+	f := t.Follow()
+	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
+	var xs []*reprise.Executable
+	for i := range min(n, 5) {
+		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(i), on, f.Buffer, uint32(i+1), 0)))
+	}
+	var seq []*reprise.Executable
+	for i := range n {
+		seq = append(seq, xs[i*3%len(xs)])
+	}
+	tr := t.Capture("trace", seq...)
+	for r := range replays {
+		t.OK(tr.Replay(t.Ctx))
+		for i := range n {
+			f.Run(uint32(i*3%len(xs)+1), on)
+		}
+		if between {
+			for k := range r + 1 {
+				t.OK(t.Queue.Run(t.Ctx, xs[k%len(xs)]))
+				f.Run(uint32(k%len(xs)+1), on)
+			}
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("after all replays")
+}
+
+func tracesAlive(t *rig.T, n int) {
+	f := t.Follow()
+	on := t.Grid()
+	var traces []*reprise.Trace
+	for i := range n {
+		x := t.Load(t.MixProgram(fmt.Sprint(i), on, f.Buffer, uint32(100+i), 0))
+		traces = append(traces, t.Capture(fmt.Sprint(i), x, x))
+	}
+	for k := range 5 * n {
+		i := k * k % n
+		t.OK(traces[i].Replay(t.Ctx))
+		f.Run(uint32(100+i), on)
+		f.Run(uint32(100+i), on)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("all traces")
+}
+
+func captureRunsNothing(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	t.OK(t.Queue.Run(t.Ctx, x))
+	f.Run(9, t.Grid())
+	tr := t.Capture("t", x, x, x)
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("after the capture")
+	t.OK(t.Queue.Run(t.Ctx, x))
+	f.Run(9, t.Grid())
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("after a run after the capture")
+	t.OK(tr.Release(t.Ctx))
+	t.RunAndWait(x)
+	f.Run(9, t.Grid())
+	f.Check("after a trace that never ran was released")
+}
+
+func hundredsOfReplays(t *rig.T) {
+	f := t.Follow()
+	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	tr := t.Capture("t", x, x)
+	n := t.Size(t.More(1000, 50_000), 100)
+	for range n {
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, on)
+		f.Run(5, on)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("after all replays")
+}
+
+func traceMixedSizes(t *rig.T) {
+	f := t.Follow()
+	var xs, seq []*reprise.Executable
+	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
+		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(n), t.Grid(), f.Buffer, uint32(i+1), n&^15)))
+	}
+	var numbers []uint32
+	for i := range t.Size(120, 20) {
+		k := i * i % len(xs)
+		seq = append(seq, xs[k])
+		numbers = append(numbers, uint32(k+1))
+	}
+	tr := t.Capture("t", seq...)
+	for r := range 3 {
+		t.OK(tr.Replay(t.Ctx))
+		for _, n := range numbers {
+			f.Run(n, t.Grid())
+		}
+		t.OK(t.Queue.Run(t.Ctx, xs[r]))
+		f.Run(uint32(r+1), t.Grid())
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("after three replays")
+}
+
+func traceLongCommands(t *rig.T) {
+	longTrace(t, func(tr *reprise.Trace) {
+		t.OK(tr.Replay(t.Ctx))
+		t.OK(t.Queue.Wait(t.Ctx))
+	})
+}
+
+// longTrace records two runs of a program whose commands are longer than a fetch entry may be, and checks what they stored
+// when play has played them.
+func longTrace(t *rig.T, play func(*reprise.Trace)) {
+	t.Helper()
+	b := t.PerWorker(64 * len(rig.Processors()))
+	prog := &reprise.Program{Name: "long", Buffers: []*reprise.Buffer{b}}
+	for i, p := range rig.Processors() {
+		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: t.Kernel(kernels.Store), Processor: p,
+			Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
+			Args: func(c chip.Core) []uint32 {
+				a := make([]uint32, 340)
+				a[0], a[1], a[2], a[17] = b.Addr()+uint32(64*i), 16, uint32(t.WorkerIndex(c)), uint32(i)
+				return a
+			}})
+	}
+	x := t.Load(prog)
+	// Once arguments have changed, they all are among the commands.
+	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
+	if x.Commands().Bytes < 256<<10 {
+		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
+	}
+	play(t.Capture("t", x, x))
+	for i := range rig.Processors() {
+		t.WantWords("first word", b, 16*i, func(c chip.Core) uint32 { return uint32(t.WorkerIndex(c)) })
+		t.WantWords("last word", b, 16*i+15, func(chip.Core) uint32 { return uint32(i) })
+	}
+}
+
+func traceInputs(t *rig.T) {
+	const size, pages = 512, 40
+	in, out, room := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size), t.PerWorker(size)
+	x := t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
+		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{t.Grid().End.Range()},
+		Args: func(chip.Core) []uint32 {
+			return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
+		},
+	}}})
+	tr := t.Capture("copy", x)
+	for i := range 5 {
+		want := rig.Pattern(uint32(i), in.Size())
+		t.OK(t.Queue.Write(t.Ctx, in, 0, want))
+		t.OK(tr.Replay(t.Ctx))
+		t.Same(fmt.Sprintf("replay %d", i), want, t.ReadAll(out))
+	}
+}
+
+func traceRelease(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	before := t.Allocated()
+	for range 3 {
+		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		if t.Allocated().Trace <= before.Trace {
+			t.Error("a trace takes no memory")
+		}
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, t.Grid())
+		t.OK(tr.Release(t.Ctx))
+		if after := t.Allocated(); after != before {
+			t.Errorf("allocated before %v, after %v", before, after)
+		}
+	}
+	f.Check("after the releases")
+}
+
+func traceReuse(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	var places []uint64
+	for range 3 {
+		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		places = append(places, tr.Parts()[0].Extents[0].Start)
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, t.Grid())
+		t.OK(tr.Release(t.Ctx))
+	}
+	if places[0] != places[1] || places[1] != places[2] {
+		t.Errorf("traces were at %#x", places)
+	}
+	f.Check("after the last")
+}
+
+func replayAfterRelease(t *rig.T) {
+	f := t.Follow()
+	tr := t.Capture("t", t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)))
+	t.OK(tr.Release(t.Ctx))
+	err := tr.Replay(t.Ctx)
+	if !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("replay: error %v, want ErrReleased", err)
+	}
+	t.Says(err, `reprise: replay trace "t": it has been released already`)
+	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
+		t.Errorf("release: error %v, want ErrReleased", err)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("nothing ran")
+}
+
+func failedCapture(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	before := t.Allocated()
+	mine := errors.New("a reason of the caller's")
+	_, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		if err := r.Run(x); err != nil {
+			return err
+		}
+		return mine
+	})
+	if !errors.Is(err, mine) {
+		t.Errorf("error %v, want the caller's", err)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+	t.RunAndWait(x)
+	f.Run(5, t.Grid())
+	f.Check("a run after it")
+}
+
+func emptyTrace(t *rig.T) {
+	before := t.Allocated()
+	if _, err := t.Queue.Capture(t.Ctx, "t", func(context.Context, *reprise.Recorder) error { return nil }); !errors.Is(err,
+		reprise.ErrEmptyTrace) {
+		t.Errorf("error %v, want ErrEmptyTrace", err)
+	}
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
+}
+
+func recorderAfterEnd(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	var kept *reprise.Recorder
+	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { kept = r; return r.Run(x) })
+	t.OK(err)
+	t.Closing(tr.Release)
+	steps := len(tr.Parts()[0].Steps)
+	if err := kept.Run(x); !errors.Is(err, reprise.ErrCaptureEnded) {
+		t.Errorf("error %v, want ErrCaptureEnded", err)
+	}
+	if len(tr.Parts()[0].Steps) != steps {
+		t.Error("the trace has grown")
+	}
+	t.OK(tr.Replay(t.Ctx))
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Run(5, t.Grid())
+	f.Check("the replay")
+}
+
+func captureErrorPlace(t *rig.T) {
+	x, err := t.Dev.Load(t.Ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank),
+		Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
+	t.OK(err)
+	t.OK(x.Release(t.Ctx))
+	_, err = t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	var c *reprise.CaptureError
+	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
+		t.Errorf("error %#v: %v", c, err)
+	}
+	// An error that the caller swallows ends the capture all the same.
+	if _, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err,
+		reprise.ErrReleased) {
+		t.Errorf("a swallowed error: %v", err)
+	}
+}
+
+func closedInTrace(t *rig.T) {
+	f := t.Follow()
+	x, err := t.Dev.Load(t.Ctx, t.MixProgram("x", t.Grid(), f.Buffer, 5, 8192))
+	t.OK(err)
+	tr := t.Capture("t", x)
+	t.OK(x.Release(t.Ctx))
+	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
+	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
+	t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(3, b.Size())))
+	y := t.Load(t.MixProgram("y", t.Grid(), f.Buffer, 6, 8192))
+	for range 3 {
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, t.Grid())
+		t.OK(t.Queue.Run(t.Ctx, y))
+		f.Run(6, t.Grid())
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("replays of a closed program")
+}
+
+func freedInTrace(t *rig.T) {
+	n := 64 * t.Grid().Size()
+	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n, PageSize: 64, Name: "freed"})
+	t.OK(err)
+	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
+	t.OK(err)
+	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.OK(err)
+	t.OK(x.Release(t.Ctx))
+	t.OK(b.Release())
+	var others []*reprise.Buffer
+	for range 4 {
+		o := t.Buffer(allocator.L1, n, 64)
+		if o.Addr() < b.Addr()+64 && b.Addr() < o.Addr()+64 {
+			t.Errorf("a buffer at %#x overlaps the one at %#x that a trace writes", o.Addr(), b.Addr())
+		}
+		t.OK(t.Queue.Write(t.Ctx, o, 0, rig.Pattern(o.Addr(), n)))
+		others = append(others, o)
+	}
+	t.OK(tr.Replay(t.Ctx))
+	for _, o := range others {
+		t.Same("another buffer after the replay", rig.Pattern(o.Addr(), n), t.ReadAll(o))
+	}
+	t.OK(tr.Release(t.Ctx))
+	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
+		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
+	}
+}
+
+func circularInTrace(t *rig.T) {
+	b := t.PerWorker(64)
+	free := t.Dev.Memory(allocator.L1).LargestHole
+	prog := t.StoreProgram("cb", t.Grid(), b, 1)
+	rig.AddCircularBuffer(t, prog, 3, 65536, 2)
+	x, err := t.Dev.Load(t.Ctx, prog)
+	t.OK(err)
+	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.OK(err)
+	t.OK(x.Release(t.Ctx))
+	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
+		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
+	}
+	t.OK(tr.Release(t.Ctx))
+	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole != free {
+		t.Errorf("%d B of L1 are free after the release, %d B before", hole, free)
+	}
+}
+
+func traceDescription(t *rig.T) {
+	f := t.Follow()
+	x, y := t.Load(t.MixProgram("first", t.Grid(), f.Buffer, 5, 0)), t.Load(t.MixProgram("second", t.Grid(), f.Buffer, 6, 0))
+	if x.Cores() != t.Grid().Size() || x.Commands().Bytes <= 0 {
+		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.Commands().Bytes)
+	}
+	before := t.Dev.Memory(allocator.Trace)
+	tr := t.Capture("two", x, y, x)
+	if tr.Name() != "two" || len(tr.Parts()[0].Steps) != 3 || tr.Parts()[0].Steps[1].Name != "second" {
+		t.Errorf("%q: %+v", tr.Name(), tr.Parts()[0].Steps)
+	}
+	at := 0
+	for _, s := range tr.Parts()[0].Steps {
+		if s.Offset != at || s.Size <= 0 {
+			t.Errorf("step %+v, want one at %d", s, at)
+		}
+		at += s.Size
+	}
+	total := 0
+	for i, e := range tr.Parts()[0].Extents {
+		if e.Bank != i || e.End <= e.Start || e.End > t.Dev.DRAMBankSize() {
+			t.Errorf("extent %+v", e)
+		}
+		total += int(e.End - e.Start)
+	}
+	if total != tr.Size() || tr.Size() < at {
+		t.Errorf("extents have %d B, the trace %d B, its steps %d B", total, tr.Size(), at)
+	}
+	if m := t.Dev.Memory(allocator.Trace); m.Extents != before.Extents+1 || (m.Allocated-before.Allocated)*uint64(m.Banks) < uint64(total) {
+		t.Errorf("the banks hold %d B, the allocator has %+v, before %+v", total, m, before)
+	}
+	if n := tr.Parts()[0].ReplayBytes; n <= 0 || n > 512 {
+		t.Errorf("a replay writes %d B", n)
+	}
+	var text bytes.Buffer
+	t.OK(tr.Print(&text))
+	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	if last := lines[len(lines)-1]; len(lines) < 10 || !strings.Contains(last, "EXEC_BUF_END") {
+		t.Errorf("%d lines, the last is %q", len(lines), last)
+	}
+	for _, w := range []string{"WRITE_PACKED", "SEND_GO_SIGNAL", "WRITE_PACKED_LARGE", "EXEC_BUF_END"} {
+		if !strings.Contains(text.String(), w) {
+			t.Errorf("the text has no %s", w)
+		}
+	}
+}
+
+func concurrentUse(t *rig.T) {
+	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
+	f := t.Follow()
+	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	tr := t.Capture("t", x)
+	n := t.Size(40, 10)
+	var wg sync.WaitGroup
+	errs := make(chan error, 100)
+	for g := range 4 {
+		b := t.Buffer(allocator.DRAM, 64*50, 64)
+		wg.Go(func() {
+			for i := range n {
+				if g%2 == 0 {
+					errs <- t.Queue.Run(t.Ctx, x)
+				} else {
+					errs <- tr.Replay(t.Ctx)
+				}
+				want, got := rig.Pattern(uint32(100*g+i), b.Size()), make([]byte, b.Size())
+				errs <- errors.Join(t.Queue.Write(t.Ctx, b, 0, want), t.Queue.Read(t.Ctx, b, 0, got))
+				if d := rig.Difference(want, got); d != "" {
+					errs <- fmt.Errorf("goroutine %d, round %d: %s", g, i, d)
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); close(errs) }()
+	for err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	for range 4 * n {
+		f.Run(5, on)
+	}
+	f.Check("all runs and replays")
+}
+
+func captureBesideUse(t *rig.T) {
+	f := t.Follow()
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	n := t.Size(30, 6)
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		for range n {
+			err = errors.Join(err, t.Queue.Run(t.Ctx, x))
+		}
+		done <- err
+	}()
+	for i := range n {
+		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		t.OK(err)
+		t.OK(tr.Release(t.Ctx))
+	}
+	t.OK(<-done)
+	t.OK(t.Queue.Wait(t.Ctx))
+	for range n {
+		f.Run(5, t.Grid())
+	}
+	f.Check("runs beside captures")
+}
+
+func replayAllocates(t *rig.T) {
+	f := t.Follow()
+	on := t.Grid().Start.Range()
+	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	tr := t.Capture("t", x)
+	replay := func() {
+		t.OK(tr.Replay(t.Ctx))
+		f.Run(5, on)
+	}
+	replay()
+	allocs := t.Allocations(20, replay)
+	// A simulator's connection and the checks of a strict emulator allocate.
+	if !t.Device.Slow() && allocs != 0 {
+		t.Errorf("a replay allocates %v times", allocs)
+	}
+	t.OK(t.Queue.Wait(t.Ctx))
+	f.Check("all replays")
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package hwtest
-
-// slowdown is 1 in a build without the race detector.
-const slowdown = 1
