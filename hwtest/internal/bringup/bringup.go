@@ -17,20 +17,20 @@ import (
 )
 
 // Cases are the cases of layer bringup.
-func Cases() []rig.Case {
-	return []rig.Case{
-		{Name: "all cores report", Protects: "after opening every worker's firmware waits in its idle loop with all processors up", Run: allCoresReport},
-		{Name: "core information", Protects: "every worker has its own coordinate in its core information", Run: coreInformation},
-		{Name: "open close open", Protects: "a closed device can be opened again and works", Run: openCloseOpen},
-		{Name: "closing quiets the chip", Protects: "after closing all processors are held in reset", Run: closingQuiets},
-		{Name: "nothing left", Protects: "a device that was just opened has nothing allocated", Run: nothingLeft},
-		{Name: "two queues", Protects: "a device opens with two command queues and both take commands", Run: twoQueues},
-		{Name: "cancelled open", Protects: "an open whose context is over fails and leaves the device free", Run: cancelledOpen},
-		{Name: "impossible options", Protects: "options that no device can fulfil are refused with what to do instead", Run: impossibleOptions},
-		{Name: "use after close", Protects: "everything of a closed device says that it is closed", Run: useAfterClose},
-		{Name: "close twice", Protects: "closing again does nothing", Run: closeTwice},
-		{Name: "smallest queue memory", Protects: "the smallest allowed queue memory works", Run: smallestQueueMemory},
-	}
+func Cases() rig.Table {
+	var cs rig.Table
+	cs.Add("all cores report", "after opening every worker's firmware waits in its idle loop with all processors up", allCoresReport)
+	cs.Add("core information", "every worker has its own coordinate in its core information", coreInformation)
+	cs.Add("open close open", "a closed device can be opened again and works", openCloseOpen)
+	cs.Add("closing quiets the chip", "after closing all processors are held in reset", closingQuiets)
+	cs.Add("nothing left", "a device that was just opened has nothing allocated", nothingLeft)
+	cs.Add("two queues", "a device opens with two command queues and both take commands", twoQueues)
+	cs.Add("cancelled open", "an open whose context is over fails and leaves the device free", cancelledOpen)
+	cs.Add("impossible options", "options that no device can fulfil are refused with what to do instead", impossibleOptions)
+	cs.Add("use after close", "everything of a closed device says that it is closed", useAfterClose)
+	cs.Add("close twice", "closing again does nothing", closeTwice)
+	cs.Add("smallest queue memory", "the smallest allowed queue memory works", smallestQueueMemory)
+	return cs
 }
 
 func allCoresReport(t *rig.T) {
@@ -72,7 +72,7 @@ func openCloseOpen(t *rig.T) {
 			t = t.Full(t.Device.Open())
 			b := t.Buffer(allocator.DRAM, 64*t.Dev.DRAMBanks(), 64)
 			want := rig.Pattern(uint32(i), b.Size())
-			t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+			t.Write(b, want)
 			t.Same("read back", want, t.ReadAll(b))
 		})
 	}
@@ -115,9 +115,8 @@ func twoQueues(t *rig.T) {
 		want := rig.Pattern(uint32(i), b.Size())
 		w, r := t.Dev.Queue(i%2), t.Dev.Queue(i/2)
 		t.OK(w.Write(t.Ctx, b, 0, want))
-		t.OK(w.Wait(t.Ctx))
-		got := make([]byte, b.Size())
-		t.OK(r.Read(t.Ctx, b, 0, got))
+		t.WaitFor(w)
+		got := t.ReadOn(r, b)
 		t.Same("written through one queue, read through the other", want, got)
 	}
 }
@@ -160,7 +159,7 @@ func useAfterClose(t *rig.T) {
 	u.UseDevice(d)
 	b := u.Buffer(allocator.DRAM, 64, 64)
 	x := u.Load(u.StoreProgram("store", u.Grid(), b, 1))
-	tr, err := u.Queue.Capture(u.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := u.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	t.OK(err)
 	t.OK(d.Close(t.Context()))
 	q := d.Queue(0)
@@ -202,6 +201,6 @@ func smallestQueueMemory(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
 	b := t.Buffer(allocator.DRAM, t.Size(4<<20, 1<<20), 2048)
 	want := rig.Pattern(3, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	t.Same("several times the queue's memory", want, t.ReadAll(b))
 }

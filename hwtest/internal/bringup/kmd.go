@@ -12,69 +12,44 @@ import (
 )
 
 // KMD are the cases of layer kmd.
-func KMD() []rig.Case {
-	cs := []rig.Case{
-		{Name: "identity", Protects: "the driver, the firmware and the chip facts agree about what the device is", Run: identity},
-		{Name: "telemetry", Protects: "the management firmware's table can be read and has a plausible clock", Run: telemetry},
-		{Name: "every worker's L1", Protects: "each logical core is a tile of its own, from its first byte to its last", Run: everyL1},
-		{Name: "node ids", Protects: "coordinate translation leads where the chip facts say, for every worker", Run: nodeIDs},
-		{Name: "reset register", Protects: "after opening, all processors of every worker are held in reset", Run: resetRegisters},
-		{Name: "DRAM bank ends", Protects: "every DRAM bank can be reached from its first byte to its last, and no two are the same memory", Run: bankEnds},
-		{Name: "DRAM ports", Protects: "a bank's ports lead to the same memory", Run: bankPorts},
-		{Name: "read32 all ones", Protects: "a word of all ones on a live device is data, not a lost device", Run: allOnes},
-		{Name: "window moves", Protects: "stores before a window is moved go to the old target, stores after it to the new one", Run: windowMoves},
-		{Name: "window misuse", Protects: "an access outside of its window is an error and doesn't reach the device", Run: windowMisuse},
-		{Name: "window exhaustion", Protects: "closed windows can be opened again, and one more than there are is ErrBusy", Run: windowExhaustion},
-		{Name: "host memory out", Protects: "a tile writes pinned host memory at every offset class", Run: hostMemoryOut},
-		{Name: "host memory in", Protects: "a tile reads pinned host memory", Run: hostMemoryIn},
-		{Name: "host memory through a window", Protects: "the host sees its own pinned memory through the PCIe tile", Run: hostMemoryLoop},
-		{Name: "two pins", Protects: "two pieces of pinned memory have addresses of their own", Run: twoPins},
-	}
+func KMD() rig.Table {
+	var cs rig.Table
+	cs.Add("identity", "the driver, the firmware and the chip facts agree about what the device is", identity)
+	cs.Add("telemetry", "the management firmware's table can be read and has a plausible clock", telemetry)
+	cs.Add("every worker's L1", "each logical core is a tile of its own, from its first byte to its last", everyL1)
+	cs.Add("node ids", "coordinate translation leads where the chip facts say, for every worker", nodeIDs)
+	cs.Add("reset register", "after opening, all processors of every worker are held in reset", resetRegisters)
+	cs.Add("DRAM bank ends", "every DRAM bank can be reached from its first byte to its last, and no two are the same memory", bankEnds)
+	cs.Add("DRAM ports", "a bank's ports lead to the same memory", bankPorts)
+	cs.Add("read32 all ones", "a word of all ones on a live device is data, not a lost device", allOnes)
+	cs.Add("window moves", "stores before a window is moved go to the old target, stores after it to the new one", windowMoves)
+	cs.Add("window misuse", "an access outside of its window is an error and doesn't reach the device", windowMisuse)
+	cs.Add("window exhaustion", "closed windows can be opened again, and one more than there are is ErrBusy", windowExhaustion)
+	cs.Add("host memory out", "a tile writes pinned host memory at every offset class", hostMemoryOut)
+	cs.Add("host memory in", "a tile reads pinned host memory", hostMemoryIn)
+	cs.Add("host memory through a window", "the host sees its own pinned memory through the PCIe tile", hostMemoryLoop)
+	cs.Add("two pins", "two pieces of pinned memory have addresses of their own", twoPins)
 	for _, width := range []int{1, 2, 4, 8} {
 		for _, at := range []string{"start", "middle", "end"} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("access of %d bytes at the %s of L1", width, at),
-				Protects: "an access of exactly one width changes exactly its bytes",
-				Run:      func(t *rig.T) { exactWidth(t, width, at) },
-			})
+			cs.Add(fmt.Sprintf("access of %d bytes at the %s of L1", width, at), "an access of exactly one width changes exactly its bytes", func(t *rig.T) { exactWidth(t, width, at) })
 		}
 	}
 	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1 << 20} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("copy of %d bytes", n),
-			Protects: "copies of any length at any alignment change exactly their bytes",
-			Run:      func(t *rig.T) { copies(t, n) },
-		})
+		cs.Add(fmt.Sprintf("copy of %d bytes", n), "copies of any length at any alignment change exactly their bytes", func(t *rig.T) { copies(t, n) })
 	}
 	for _, r := range []string{"single", "row", "column", "corner", "inner", "all", "last row", "last column"} {
-		cs = append(cs, rig.Case{
-			Name:     "multicast to " + r,
-			Protects: "a multicast reaches every tile of its rectangle and none outside",
-			Run:      func(t *rig.T) { multicastRect(t, r) },
-		})
+		cs.Add("multicast to "+r, "a multicast reaches every tile of its rectangle and none outside", func(t *rig.T) { multicastRect(t, r) })
 	}
 	for _, class := range []int{0, 1, 2} {
 		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("window class %d %v", class, caching),
-				Protects: "windows of every size and memory type work from their first byte to their last",
-				Run:      func(t *rig.T) { windowEnds(t, class, caching) },
-			})
+			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every size and memory type work from their first byte to their last", func(t *rig.T) { windowEnds(t, class, caching) })
 		}
 	}
 	for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("ordering %d", o),
-			Protects: "a load after a store through the same window sees it, whatever the ordering",
-			Run:      func(t *rig.T) { ordering(t, o) },
-		})
+		cs.Add(fmt.Sprintf("ordering %d", o), "a load after a store through the same window sees it, whatever the ordering", func(t *rig.T) { ordering(t, o) })
 	}
 	for _, stream := range []int{0, 8, 31, 48, 55} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("stream %d counts", stream),
-			Protects: "a stream's counter adds and wraps at 17 bits",
-			Run:      func(t *rig.T) { streamCounts(t, stream) },
-		})
+		cs.Add(fmt.Sprintf("stream %d counts", stream), "a stream's counter adds and wraps at 17 bits", func(t *rig.T) { streamCounts(t, stream) })
 	}
 	return cs
 }

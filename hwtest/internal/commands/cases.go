@@ -8,6 +8,6 @@ import (
 )
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	return slices.Concat(cqWriteCases(), cqPackedCases(), cqRelayCases(), cqSyncCases(), cqOwnCases())
 }

@@ -11,25 +11,20 @@ import (
 )
 
 // cqOwnCases are about the commands that this runtime has beside those of the pinned revision.
-func cqOwnCases() []rig.Case {
-	var cs []rig.Case
+func cqOwnCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 2, 3, 20, 60} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("SEQUENCE of %d commands", n),
-			Protects: "commands that share a page run in order, each with its own bytes, wherever they end",
-			Run:      func(t *rig.T) { sequenceOf(t, n) },
-		})
+		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end", func(t *rig.T) { sequenceOf(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "SEQUENCE of a page", Protects: "a sequence may fill its page to the last byte", Run: sequencePage},
-		{Name: "SEQUENCE laps", Protects: "sequences follow each other around the ring", Run: sequenceLaps},
-		{Name: "SEQUENCE of all kinds", Protects: "packed writes, offsets and waits do in a sequence what they do alone", Run: sequenceKinds},
-		{Name: "SEQUENCE with relayed data", Protects: "the last command of a sequence may get its data by a relay, of any length", Run: sequenceRelay},
-		{Name: "SEQUENCE in a trace", Protects: "sequences run out of DRAM as out of the issue queue", Run: sequenceTrace},
-		{Name: "FORWARD_SUBORDINATE to the workers", Protects: "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", Run: forwardSubordinateWorkers},
-		{Name: "FORWARD_SUBORDINATE laps", Protects: "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots", Run: func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) }},
-		{Name: "FORWARD_SUBORDINATE beside pages", Protects: "go signals from the dispatcher and from the prefetcher go out in the order of the commands", Run: forwardSubordinateBesidePages},
-	}...)
+	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
+	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
+	cs.Add("SEQUENCE of all kinds", "packed writes, offsets and waits do in a sequence what they do alone", sequenceKinds)
+	cs.Add("SEQUENCE with relayed data", "the last command of a sequence may get its data by a relay, of any length", sequenceRelay)
+	cs.Add("SEQUENCE in a trace", "sequences run out of DRAM as out of the issue queue", sequenceTrace)
+	cs.Add("FORWARD_SUBORDINATE to the workers", "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", forwardSubordinateWorkers)
+	cs.Add("FORWARD_SUBORDINATE laps", "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots", func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
+	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals from the dispatcher and from the prefetcher go out in the order of the commands", forwardSubordinateBesidePages)
+	return cs
 }
 
 // writer makes commands that write to places of their own, and records what lies there afterwards.

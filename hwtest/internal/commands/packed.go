@@ -8,32 +8,17 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-func cqPackedCases() []rig.Case {
-	var cs []rig.Case
+func cqPackedCases() rig.Table {
+	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		for _, size := range []int{4, 16, 20, 96} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size),
-				Protects: "every destination gets its own slot, however many there are and wherever the ring's pages end",
-				Run:      func(t *rig.T) { WritePacked(t, subs, size, false) },
-			})
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, however many there are and wherever the ring's pages end", func(t *rig.T) { WritePacked(t, subs, size, false) })
 		}
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("WRITE_PACKED no stride %d times", subs),
-			Protects: "without stride all destinations get the same slot",
-			Run:      func(t *rig.T) { WritePacked(t, subs, 64, true) },
-		})
+		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot", func(t *rig.T) { WritePacked(t, subs, 64, true) })
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size),
-			Protects: "slots may be as long as a page of the ring",
-			Run:      func(t *rig.T) { WritePacked(t, 20, size, false) },
-		}, rig.Case{
-			Name:     fmt.Sprintf("WRITE_PACKED no stride %d bytes", size),
-			Protects: "a shared slot may be as long as a page of the ring and lie across two",
-			Run:      func(t *rig.T) { WritePacked(t, 70, size, true) },
-		})
+		cs.Add(fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size), "slots may be as long as a page of the ring", func(t *rig.T) { WritePacked(t, 20, size, false) })
+		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two", func(t *rig.T) { WritePacked(t, 70, size, true) })
 	}
 	for _, rects := range []int{1, 2, 3, 20, 80, 81, 510} {
 		for _, same := range []bool{false, true} {
@@ -41,27 +26,18 @@ func cqPackedCases() []rig.Case {
 			if same {
 				stride = "no stride"
 			}
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride),
-				Protects: "multicasts in a packed write reach their rectangles",
-				Run:      func(t *rig.T) { WritePackedRects(t, rects, same) },
-			})
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride), "multicasts in a packed write reach their rectangles", func(t *rig.T) { WritePackedRects(t, rects, same) })
 		}
 	}
 	for _, subs := range []int{1, 2, 5, 17, 34, 35} {
 		for _, size := range []int{1, 16, 100, 5000} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size),
-				Protects: "pieces go to their rectangles, linked or not",
-				Run:      func(t *rig.T) { WriteLarge(t, subs, size) },
-			})
+			cs.Add(fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size), "pieces go to their rectangles, linked or not", func(t *rig.T) { WriteLarge(t, subs, size) })
 		}
 	}
-	return append(cs, []rig.Case{
-		{Name: "WRITE_PACKED_LARGE of 65536 bytes", Protects: "the longest run, whose length field is all ones, is written whole", Run: func(t *rig.T) { WriteLarge(t, 1, 65536) }},
-		{Name: "WRITE_PACKED_LARGE linked", Protects: "runs up to an unlink share the first one's rectangle", Run: WriteLargeLinked},
-		{Name: "WRITE_PACKED_LARGE one core", Protects: "a rectangle may be a single core", Run: writeLargeSingle},
-	}...)
+	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole", func(t *rig.T) { WriteLarge(t, 1, 65536) })
+	cs.Add("WRITE_PACKED_LARGE linked", "runs up to an unlink share the first one's rectangle", WriteLargeLinked)
+	cs.Add("WRITE_PACKED_LARGE one core", "a rectangle may be a single core", writeLargeSingle)
+	return cs
 }
 
 // some returns n cores of the grid, all different as long as there are enough.

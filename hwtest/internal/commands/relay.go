@@ -11,24 +11,16 @@ import (
 // Half is half of the prefetcher's scratch memory, what one step of a relay moves.
 const Half = 64 << 10
 
-func cqRelayCases() []rig.Case {
-	var cs []rig.Case
+func cqRelayCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000} {
 		for _, from := range []string{"L1", "DRAM", "host memory"} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from),
-				Protects: "data of any length come from any memory to a dispatcher's write",
-				Run:      func(t *rig.T) { RelayLinear(t, n, from, 0) },
-			})
+			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from), "data of any length come from any memory to a dispatcher's write", func(t *rig.T) { RelayLinear(t, n, from, 0) })
 		}
 	}
 	for _, skew := range []int{16, 32, 48} {
 		for _, n := range []int{16, Half - 16, Half, Half + 48, 200_000} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew),
-				Protects: "the relay's scratch memory is aligned with its source",
-				Run:      func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) },
-			})
+			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew), "the relay's scratch memory is aligned with its source", func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) })
 		}
 	}
 	for _, dram := range []bool{true, false} {
@@ -37,52 +29,35 @@ func cqRelayCases() []rig.Case {
 			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
 			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
 		} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust),
-				Protects: "pages are gathered from the banks from the start page on, without the last ones' adjustment",
-				Run:      func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) },
-			})
+			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the banks from the start page on, without the last ones' adjustment", func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
 		}
 	}
 	for _, subs := range []int{1, 2, 7, 34, 35} {
 		for _, log := range []int{10, 11, 12, 14} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log),
-				Protects: "several interleaved buffers are gathered one after the other",
-				Run:      func(t *rig.T) { RelayPagedPacked(t, subs, log) },
-			})
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log), "several interleaved buffers are gathered one after the other", func(t *rig.T) { RelayPagedPacked(t, subs, log) })
 		}
 	}
 	for _, log := range []int{11, 14} {
 		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log),
-				Protects: "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
-				Run:      func(t *rig.T) { relayOnePacked(t, n, log) },
-			})
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not", func(t *rig.T) { relayOnePacked(t, n, log) })
 		}
 	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
 		for _, commands := range []int{1, 40, 1000} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log),
-				Protects: "commands in DRAM run as those of the issue queue do, wherever the pages end",
-				Run:      func(t *rig.T) { ExecBuf(t, commands, log) },
-			})
+			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do, wherever the pages end", func(t *rig.T) { ExecBuf(t, commands, log) })
 		}
 	}
-	return append(cs, []rig.Case{
-		{Name: "RELAY_LINEAR_H", Protects: "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", Run: relayLinearH},
-		{Name: "RELAY_LINEAR from the end of a DRAM bank", Protects: "the relay's source address has more than 32 bits where the tile has", Run: relayHigh},
-		{Name: "ring buffer from its start", Protects: "a cached binary is relayed any number of times, in any pieces", Run: ringbufferPieces},
-		{Name: "ring buffer offsets", Protects: "the cache's offsets choose what a relay counts from and where the next binary goes", Run: RingbufferOffsets},
-		{Name: "ring buffer full", Protects: "the cache holds a whole mebibyte", Run: ringbufferFull},
-		{Name: "ring buffer and relay", Protects: "a relay after a load of the cache waits for the load", Run: RingbufferThenRelay},
-		{Name: "EXEC_BUF with payload over many pages", Protects: "a payload in a trace continues on the next pages", Run: ExecBufPayload},
-		{Name: "EXEC_BUF with relays", Protects: "relays work inside of a trace", Run: ExecBufRelays},
-		{Name: "EXEC_BUF again and again", Protects: "a trace and the issue queue take turns hundreds of times", Run: execBufRepeated},
-		{Name: "EXEC_BUF padding", Protects: "pages past the end are not run", Run: ExecBufPadding},
-	}...)
+	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
+	cs.Add("RELAY_LINEAR from the end of a DRAM bank", "the relay's source address has more than 32 bits where the tile has", relayHigh)
+	cs.Add("ring buffer from its start", "a cached binary is relayed any number of times, in any pieces", ringbufferPieces)
+	cs.Add("ring buffer offsets", "the cache's offsets choose what a relay counts from and where the next binary goes", RingbufferOffsets)
+	cs.Add("ring buffer full", "the cache holds a whole mebibyte", ringbufferFull)
+	cs.Add("ring buffer and relay", "a relay after a load of the cache waits for the load", RingbufferThenRelay)
+	cs.Add("EXEC_BUF with payload over many pages", "a payload in a trace continues on the next pages", ExecBufPayload)
+	cs.Add("EXEC_BUF with relays", "relays work inside of a trace", ExecBufRelays)
+	cs.Add("EXEC_BUF again and again", "a trace and the issue queue take turns hundreds of times", execBufRepeated)
+	cs.Add("EXEC_BUF padding", "pages past the end are not run", ExecBufPadding)
+	return cs
 }
 
 // RelayLinear relays bytes that lie in one place.

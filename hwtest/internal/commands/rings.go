@@ -17,41 +17,28 @@ import (
 )
 
 // Rings are the cases of layer rings: what happens where the queues' rings wrap or are full.
-func Rings() []rig.Case {
-	var cs []rig.Case
+func Rings() rig.Table {
+	var cs rig.Table
 	for _, start := range []uint32{0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("programs with the completion count from %#x", start),
-			Protects: "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
-			Run:      func(t *rig.T) { countFrom(t, start) },
-		})
+		cs.Add(fmt.Sprintf("programs with the completion count from %#x", start), "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing", func(t *rig.T) { countFrom(t, start) })
 	}
 	for _, n := range []int{1, 4096, 65536, 100_000, 126 << 10} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("issue ring wraps with batches of %d", n),
-			Protects: "batches that don't fit the issue ring's end begin anew at its base, on both sides",
-			Run:      func(t *rig.T) { issueWraps(t, n) },
-		})
+		cs.Add(fmt.Sprintf("issue ring wraps with batches of %d", n), "batches that don't fit the issue ring's end begin anew at its base, on both sides", func(t *rig.T) { issueWraps(t, n) })
 	}
 	for _, n := range []int{16, 4080, 4081, 50_000, 120_000} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("completion ring wraps with records of %d", n),
-			Protects: "records wrap around the completion ring at any size",
-			Run:      func(t *rig.T) { completionWraps(t, n) },
-		})
+		cs.Add(fmt.Sprintf("completion ring wraps with records of %d", n), "records wrap around the completion ring at any size", func(t *rig.T) { completionWraps(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "prefetch queue three laps", Protects: "the prefetch queue wraps and never overtakes the prefetcher", Run: prefetchLaps},
-		{Name: "prefetch queue full", Protects: "a full prefetch queue makes the host wait, not overwrite", Run: prefetchFull},
-		{Name: "dispatch ring with commands of all sizes", Protects: "commands end and begin anywhere in the dispatcher's ring and its blocks", Run: dispatchRingSizes},
-		{Name: "reads ahead of the host", Protects: "a full completion ring makes the device wait until the host has read", Run: completionFull},
-		{Name: "large reads through little memory", Protects: "reads many times the completion ring's size arrive whole", Run: largeReads},
-		{Name: "fixed trace region", Protects: "traces live in a region of fixed size and buffers stay out of it", Run: fixedRegion},
-		{Name: "trace region too small", Protects: "a trace that doesn't fit its region is refused with the size that would do", Run: regionTooSmall},
-		{Name: "trace region used up", Protects: "a region holds traces until it is full and again after a release", Run: regionUsedUp},
-		{Name: "hundreds of captures", Protects: "captures and releases leave nothing behind", Run: manyCaptures},
-		{Name: "two queues take turns", Protects: "two command queues can share the workers if each waits for the other", Run: queuesTakeTurns},
-	}...)
+	cs.Add("prefetch queue three laps", "the prefetch queue wraps and never overtakes the prefetcher", prefetchLaps)
+	cs.Add("prefetch queue full", "a full prefetch queue makes the host wait, not overwrite", prefetchFull)
+	cs.Add("dispatch ring with commands of all sizes", "commands end and begin anywhere in the dispatcher's ring and its blocks", dispatchRingSizes)
+	cs.Add("reads ahead of the host", "a full completion ring makes the device wait until the host has read", completionFull)
+	cs.Add("large reads through little memory", "reads many times the completion ring's size arrive whole", largeReads)
+	cs.Add("fixed trace region", "traces live in a region of fixed size and buffers stay out of it", fixedRegion)
+	cs.Add("trace region too small", "a trace that doesn't fit its region is refused with the size that would do", regionTooSmall)
+	cs.Add("trace region used up", "a region holds traces until it is full and again after a release", regionUsedUp)
+	cs.Add("hundreds of captures", "captures and releases leave nothing behind", manyCaptures)
+	cs.Add("two queues take turns", "two command queues can share the workers if each waits for the other", queuesTakeTurns)
+	return cs
 }
 
 // mixImage compiles the mix program below the allocator, with its kernels in DRAM.
@@ -228,7 +215,7 @@ func largeReads(t *rig.T) {
 	for _, size := range []int{48, 4096, 4100, 130_000} {
 		b := t.Buffer(allocator.DRAM, t.Size(6<<20, 600<<10)/size*size, size)
 		want := rig.Pattern(uint32(size), b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		for range 2 {
 			t.Same(fmt.Sprintf("pages of %d", size), want, t.ReadAll(b))
 		}
@@ -247,8 +234,8 @@ func fixedRegion(t *rig.T) {
 	if e := tr.Parts()[0].Extents[0]; e.Start < s.Low || e.End > s.High {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
 	}
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(tr)
+	t.Wait()
 	f.Run(5, t.Grid())
 	f.Run(5, t.Grid())
 	f.Check("replayed")
@@ -259,7 +246,7 @@ func regionTooSmall(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	before := t.Allocated()
-	_, err := t.Queue.Capture(t.Ctx, "large", func(_ context.Context, r *reprise.Recorder) error {
+	_, err := t.Record("large", func(r *reprise.Recorder) error {
 		for range 200 {
 			if err := r.Run(x); err != nil {
 				return err
@@ -271,9 +258,7 @@ func regionTooSmall(t *rig.T) {
 	if !errors.As(err, &oom) || oom.TraceRegion == 0 || !strings.Contains(err.Error(), "large") {
 		t.Fatalf("error %v (%+v)", err, oom)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	// With the size that the error names it fits.
 	need := oom.TraceRegion
 	t = reopened(t, reprise.WithTraceRegion(need))
@@ -318,14 +303,14 @@ func regionUsedUp(t *rig.T) {
 	if len(all) == 0 {
 		t.Fatal("not one trace fits")
 	}
-	t.OK(all[0].Release(t.Ctx))
+	t.Release(all[0])
 	again := t.Capture("again", x)
-	t.OK(again.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(again)
+	t.Wait()
 	f.Run(5, t.Grid())
 	f.Check("replayed")
 	for _, tr := range all[1:] {
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 }
 
@@ -335,15 +320,13 @@ func manyCaptures(t *rig.T) {
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	before := t.Allocated()
 	for i := range t.Size(200, 20) {
-		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, t.Grid())
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	f.Check("after all")
 }
 
@@ -354,9 +337,8 @@ func queuesTakeTurns(t *rig.T) {
 		want := rig.Pattern(uint32(i), b.Size())
 		w, r := t.Dev.Queue(i%2), t.Dev.Queue((i+1)%2)
 		t.OK(w.Write(t.Ctx, b, 0, want))
-		t.OK(w.Wait(t.Ctx))
-		got := make([]byte, b.Size())
-		t.OK(r.Read(t.Ctx, b, 0, got))
+		t.WaitFor(w)
+		got := t.ReadOn(r, b)
 		t.Same(fmt.Sprintf("round %d", i), want, got)
 	}
 }

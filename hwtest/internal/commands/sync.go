@@ -9,19 +9,18 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-func cqSyncCases() []rig.Case {
-	cs := []rig.Case{
-		{Name: "WAIT without flags", Protects: "a WAIT that waits for nothing goes on", Run: waitNothing},
-		{Name: "WAIT barrier", Protects: "after a barrier everything written has landed", Run: waitBarrier},
-		{Name: "STALL in series", Protects: "each STALL waits for its own notification, thousands of times", Run: stallSeries},
-		{Name: "STALL orders reads after writes", Protects: "what the prefetcher relays after a STALL is what was written before it", Run: StallOrders},
-		{Name: "WAIT clears the stream", Protects: "a cleared stream counts from 0", Run: waitClears},
-		{Name: "DELAY", Protects: "a delay only takes time", Run: delays},
-		{Name: "SINK and DEBUG", Protects: "commands for tests are skipped with their payload", Run: sinkDebug},
-		{Name: "SET_NUM_WORKER_SEMS", Protects: "the command is valid for both dispatchers", Run: numWorkerSems},
-		{Name: "subordinate's ring laps", Protects: "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before", Run: func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) }},
-		{Name: "events count up", Protects: "each event arrives after everything before it", Run: eventsCount},
-	}
+func cqSyncCases() rig.Table {
+	var cs rig.Table
+	cs.Add("WAIT without flags", "a WAIT that waits for nothing goes on", waitNothing)
+	cs.Add("WAIT barrier", "after a barrier everything written has landed", waitBarrier)
+	cs.Add("STALL in series", "each STALL waits for its own notification, thousands of times", stallSeries)
+	cs.Add("STALL orders reads after writes", "what the prefetcher relays after a STALL is what was written before it", StallOrders)
+	cs.Add("WAIT clears the stream", "a cleared stream counts from 0", waitClears)
+	cs.Add("DELAY", "a delay only takes time", delays)
+	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
+	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
+	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before", func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
+	cs.Add("events count up", "each event arrives after everything before it", eventsCount)
 	for _, s := range []struct {
 		name  string
 		sub   bool
@@ -29,49 +28,29 @@ func cqSyncCases() []rig.Case {
 	}{
 		{"the dispatcher", false, []uint8{0}}, {"the subordinate", true, []uint8{0}}, {"the subordinate to other slots", true, []uint8{1, 5, 8, 0}},
 	} {
-		cs = append(cs, rig.Case{
-			Name:     "SEND_GO_SIGNAL by " + s.name,
-			Protects: "a go signal reaches every worker once and is answered once",
-			Run:      func(t *rig.T) { GoSignal(t, s.sub, s.slots) },
-		})
+		cs.Add("SEND_GO_SIGNAL by "+s.name, "a go signal reaches every worker once and is answered once", func(t *rig.T) { GoSignal(t, s.sub, s.slots) })
 	}
 	for _, n := range []int{1, 2, 60, 64} {
 		for _, sub := range []bool{true, false} {
 			if n > 60 && sub {
 				continue // what is left of its page holds 60 words
 			}
-			cs = append(cs, rig.Case{
-				Name: fmt.Sprintf("go signal to %d tiles of the table, by %v", n,
-					map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]),
-				Protects: "a unicast go signal reaches exactly the tiles of the table that it names",
-				Run:      func(t *rig.T) { GoUnicast(t, n, sub) },
-			})
+			cs.Add(fmt.Sprintf("go signal to %d tiles of the table, by %v", n,
+				map[bool]string{true: "the subordinate", false: "the dispatcher"}[sub]), "a unicast go signal reaches exactly the tiles of the table that it names", func(t *rig.T) { GoUnicast(t, n, sub) })
 		}
 	}
 	for _, g := range []struct{ start, want uint32 }{
 		{0, 1}, {0x1FFF0, 0x1FFFF}, {0x1FFFC, 0x20003}, {0xFFFF, 0x10000}, {0x10000, 0x1FFFF},
 	} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want),
-			Protects: "the dispatcher compares completion counts modulo 2^17",
-			Run:      func(t *rig.T) { waitStream(t, g.start, g.want) },
-		})
+		cs.Add(fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want), "the dispatcher compares completion counts modulo 2^17", func(t *rig.T) { waitStream(t, g.start, g.want) })
 	}
 	for _, g := range []struct{ start, want uint32 }{
 		{0, 1}, {0xFFFFFFF0, 5}, {0x7FFFFFFF, 0x80000000}, {0x80000000, 0xFFFFFFFF},
 	} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want),
-			Protects: "the dispatcher compares words of memory modulo 2^32",
-			Run:      func(t *rig.T) { waitMemory(t, g.start, g.want) },
-		})
+		cs.Add(fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want), "the dispatcher compares words of memory modulo 2^32", func(t *rig.T) { waitMemory(t, g.start, g.want) })
 	}
 	for _, mask := range []uint16{1, 2, 0x80, 0xFF} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask),
-			Protects: "each bit of the mask counts up its sub-device's word",
-			Run:      func(t *rig.T) { notifyMask(t, mask) },
-		})
+		cs.Add(fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask), "each bit of the mask counts up its sub-device's word", func(t *rig.T) { notifyMask(t, mask) })
 	}
 	return cs
 }

@@ -12,24 +12,15 @@ import (
 // page is a page of the dispatcher's ring.
 const page = 4096
 
-func cqWriteCases() []rig.Case {
-	var cs []rig.Case
+func cqWriteCases() rig.Table {
+	var cs rig.Table
 	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
 	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536,
 		126 << 10} {
-		cs = append(cs,
-			rig.Case{
-				Name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n),
-				Protects: "an inline write of any length arrives whole and changes nothing around it",
-				Run:      func(t *rig.T) { writeLinear(t, n) },
-			})
+		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n), "an inline write of any length arrives whole and changes nothing around it", func(t *rig.T) { writeLinear(t, n) })
 	}
 	for _, n := range []int{4, 64, page - 32, page + 16, 16384, 40000} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n),
-			Protects: "a multicast of any length reaches every core of its rectangle and none outside",
-			Run:      func(t *rig.T) { writeLinearRect(t, n) },
-		})
+		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n), "a multicast of any length reaches every core of its rectangle and none outside", func(t *rig.T) { writeLinearRect(t, n) })
 	}
 	for _, dram := range []bool{true, false} {
 		kind := "L1"
@@ -39,25 +30,20 @@ func cqWriteCases() []rig.Case {
 		for _, g := range []struct{ page, pages, start int }{
 			{64, 1, 0}, {64, 1, 5}, {64, 100, 3}, {1024, 17, 6}, {page, 3, 0}, {page - 64, 9, 1}, {page + 64, 5, 0}, {2048, 60, 2}, {65536, 1, 4}, {40960, 3, 7},
 		} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start),
-				Protects: "pages go round the banks from the start page on, whatever their size",
-				Run:      func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) },
-			})
+			cs.Add(fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start), "pages go round the banks from the start page on, whatever their size", func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) })
 		}
 	}
-	return append(cs, []rig.Case{
-		{Name: "WRITE_LINEAR to the end of L1", Protects: "the last byte of L1 can be written and the first", Run: writeLinearEnds},
-		{Name: "WRITE_LINEAR to DRAM above 4 GiB", Protects: "a write's address has more than 32 bits where the tile has", Run: writeLinearHigh},
-		{Name: "WRITE_LINEAR_H", Protects: "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", Run: writeLinearH},
-		{Name: "WRITE_LINEAR to every worker", Protects: "every worker can be written by its coordinate", Run: writeLinearEvery},
-		{Name: "SET_WRITE_OFFSET 0 to 4", Protects: "each write offset is added by exactly the commands that name it, and stays until set anew", Run: writeOffsets},
-		{Name: "SET_WRITE_OFFSET wraps", Protects: "an offset is added modulo the address space, so it may stand for a negative one", Run: writeOffsetPacked},
-		{Name: "WRITE_LINEAR_H_HOST of every size class", Protects: "records of any length reach the host whole", Run: writeHost},
-		{Name: "WRITE_LINEAR_H_HOST and events interleaved", Protects: "records and events come in the order of their commands", Run: writeHostEvents},
-		{Name: "many small writes", Protects: "thousands of commands in one batch keep their order", Run: manySmall},
-		{Name: "back to back batches", Protects: "batches follow each other without gaps or losses", Run: backToBack},
-	}...)
+	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
+	cs.Add("WRITE_LINEAR to DRAM above 4 GiB", "a write's address has more than 32 bits where the tile has", writeLinearHigh)
+	cs.Add("WRITE_LINEAR_H", "on the chip with the PCIe link WRITE_LINEAR_H is WRITE_LINEAR", writeLinearH)
+	cs.Add("WRITE_LINEAR to every worker", "every worker can be written by its coordinate", writeLinearEvery)
+	cs.Add("SET_WRITE_OFFSET 0 to 4", "each write offset is added by exactly the commands that name it, and stays until set anew", writeOffsets)
+	cs.Add("SET_WRITE_OFFSET wraps", "an offset is added modulo the address space, so it may stand for a negative one", writeOffsetPacked)
+	cs.Add("WRITE_LINEAR_H_HOST of every size class", "records of any length reach the host whole", writeHost)
+	cs.Add("WRITE_LINEAR_H_HOST and events interleaved", "records and events come in the order of their commands", writeHostEvents)
+	cs.Add("many small writes", "thousands of commands in one batch keep their order", manySmall)
+	cs.Add("back to back batches", "batches follow each other without gaps or losses", backToBack)
+	return cs
 }
 
 // guarded fills memory around and under where a write of n bytes will go, and returns what must be there afterwards.

@@ -20,48 +20,39 @@ import (
 // Cases test traces that decide. What a trace does is written down as statements, which are recorded and, on the
 // host, carried out: words of L1 tell which programs ran and in which order, and counters in DRAM are what conditions
 // read.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	cs := controlForms()
 	for seed := range uint64(12) {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("random control flow, seed %d", seed),
-			Protects: "any nest of loops, conditions, branches and calls runs what it says, in order",
-			Run:      func(t *rig.T) { randomControl(t, seed) },
-		})
+		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order", func(t *rig.T) { randomControl(t, seed) })
 	}
 	for c := cq.Equal; c.Valid(); c++ {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("comparison %v", c),
-			Protects: "a condition compares words as unsigned numbers",
-			Run:      func(t *rig.T) { comparison(t, c) },
-		})
+		cs.Add(fmt.Sprintf("comparison %v", c), "a condition compares words as unsigned numbers", func(t *rig.T) { comparison(t, c) })
 	}
 	cs = append(cs, controlFileCases()...)
-	return slices.Concat(cs, []rig.Case{
-		{Name: "words anywhere", Protects: "a condition may read any word of a buffer in DRAM or L1", Run: wordsAnywhere},
-		{Name: "long bodies", Protects: "bodies that are longer than what the prefetcher holds are read again in each iteration", Run: longBodies},
-		{Name: "kernels without room", Protects: "bodies whose kernels can't all stay on the workers bring them again", Run: kernelsWithoutRoom},
-		{Name: "number of iterations as a parameter", Protects: "replays have the numbers of iterations that were set before them", Run: iterationsAsParameter},
-		{Name: "arguments in loops as parameters", Protects: "arguments of runs inside of loops can be set", Run: parametersInLoops},
-		{Name: "calls have parameters of the callee", Protects: "a trace that is called has the parameters that were set last", Run: calleeParameters},
-		{Name: "callee released first", Protects: "a trace keeps what it calls", Run: calleeReleased},
-		{Name: "host writes between replays", Protects: "a condition finds what the host wrote before the replay", Run: hostWrites},
-		{Name: "runs between replays", Protects: "programs and replays with control flow take turns on a queue", Run: runsBetween},
-		{Name: "abort", Protects: "a replay ends between two iterations, and what comes after it runs", Run: abortReplay},
-		{Name: "abort of several replays", Protects: "all replays that were given before end, and none after", Run: abortSeveral},
-		{Name: "abort of a callee", Protects: "a replay ends inside of what it calls", Run: abortCallee},
-		{Name: "abort without loops", Protects: "replays without loops run to their end", Run: abortStraight},
-		{Name: "released memory", Protects: "traces with control flow hold what they use and give it back", Run: controlMemory},
-		{Name: "refusals", Protects: "what can't be recorded is refused, and the queue is as before", Run: controlRefusals},
-		{Name: "limit", Needs: rig.NeedSimulator, Protects: "a loop that doesn't end stops at its limit, with a report; a recovery makes the device usable", Run: loopLimit},
-		{Name: "recover in the middle", Needs: rig.NeedSimulator, Protects: "a device recovers from a hang inside of a loop, and the trace runs again", Run: recoverInLoop},
-		{Name: "timeline of random control flow", Needs: rig.NeedSimulator, Protects: "a timeline has each loop, iteration, branch and call, in order, with the device's times", Run: controlTimeline},
-		{Name: "timeline of an aborted replay", Protects: "a timeline ends where a replay was aborted", Run: abortedTimeline},
-		{Name: "condition and writers on two queues", Level: rig.LevelOwn, Protects: "a condition finds what another queue's programs wrote before an event", Run: conditionAcrossQueues},
-		{Name: "words that the next iteration reads", Protects: "an iteration finds what the programs of the one before wrote", Run: carriedWords},
-		{Name: "stock wire format", Level: rig.LevelOwn, Protects: "control flow works without shared pages", Run: stockControl},
-		{Name: "replays allocate nothing", Alone: true, Protects: "a replay with control flow allocates nothing", Run: controlAllocates},
-	}, controlSpanCases(), controlMeshCases())
+	cs.Add("words anywhere", "a condition may read any word of a buffer in DRAM or L1", wordsAnywhere)
+	cs.Add("long bodies", "bodies that are longer than what the prefetcher holds are read again in each iteration", longBodies)
+	cs.Add("kernels without room", "bodies whose kernels can't all stay on the workers bring them again", kernelsWithoutRoom)
+	cs.Add("number of iterations as a parameter", "replays have the numbers of iterations that were set before them", iterationsAsParameter)
+	cs.Add("arguments in loops as parameters", "arguments of runs inside of loops can be set", parametersInLoops)
+	cs.Add("calls have parameters of the callee", "a trace that is called has the parameters that were set last", calleeParameters)
+	cs.Add("callee released first", "a trace keeps what it calls", calleeReleased)
+	cs.Add("host writes between replays", "a condition finds what the host wrote before the replay", hostWrites)
+	cs.Add("runs between replays", "programs and replays with control flow take turns on a queue", runsBetween)
+	cs.Add("abort", "a replay ends between two iterations, and what comes after it runs", abortReplay)
+	cs.Add("abort of several replays", "all replays that were given before end, and none after", abortSeveral)
+	cs.Add("abort of a callee", "a replay ends inside of what it calls", abortCallee)
+	cs.Add("abort without loops", "replays without loops run to their end", abortStraight)
+	cs.Add("released memory", "traces with control flow hold what they use and give it back", controlMemory)
+	cs.Add("refusals", "what can't be recorded is refused, and the queue is as before", controlRefusals)
+	cs.Add("limit", "a loop that doesn't end stops at its limit, with a report; a recovery makes the device usable", loopLimit).Needs = rig.NeedSimulator
+	cs.Add("recover in the middle", "a device recovers from a hang inside of a loop, and the trace runs again", recoverInLoop).Needs = rig.NeedSimulator
+	cs.Add("timeline of random control flow", "a timeline has each loop, iteration, branch and call, in order, with the device's times", controlTimeline).Needs = rig.NeedSimulator
+	cs.Add("timeline of an aborted replay", "a timeline ends where a replay was aborted", abortedTimeline)
+	cs.Add("condition and writers on two queues", "a condition finds what another queue's programs wrote before an event", conditionAcrossQueues).Level = rig.LevelOwn
+	cs.Add("words that the next iteration reads", "an iteration finds what the programs of the one before wrote", carriedWords)
+	cs.Add("stock wire format", "control flow works without shared pages", stockControl).Level = rig.LevelOwn
+	cs.Add("replays allocate nothing", "a replay with control flow allocates nothing", controlAllocates).Alone = true
+	return slices.Concat(cs, controlSpanCases(), controlMeshCases())
 }
 
 // stmt is a part of a trace.
@@ -138,7 +129,7 @@ func newControl(t *rig.T) *control {
 		counters: t.Buffer(allocator.DRAM, 64*controlCounters, 64),
 		values:   make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
 	}
-	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+	t.Write(c.counters, make([]byte, c.counters.Size()))
 	return c
 }
 
@@ -336,16 +327,16 @@ func replays(t *rig.T, n int, ss ...stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
 	for i := range n {
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		t.Write(c.counters, make([]byte, c.counters.Size()))
 		clear(c.values)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("replay %d", i))
 	}
 }
 
 // controlForms are statements that are replayed twice.
-func controlForms() []rig.Case {
+func controlForms() rig.Table {
 	deep := func(n int, wrap func(...stmt) stmt) stmt {
 		s := mix(7)
 		for range n {
@@ -416,9 +407,9 @@ func controlForms() []rig.Case {
 		{"calls in calls", "calls nest", []stmt{deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append([]stmt{mix(2)}, s...)...) })}},
 		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
 	}
-	var cs []rig.Case
+	var cs rig.Table
 	for _, f := range forms {
-		cs = append(cs, rig.Case{Name: f.name, Protects: f.protects, Run: func(t *rig.T) { replays(t, 2, f.ss...) }})
+		cs.Add(f.name, f.protects, func(t *rig.T) { replays(t, 2, f.ss...) })
 	}
 	return cs
 }
@@ -482,9 +473,9 @@ func comparison(t *rig.T, is cq.Compare) {
 		for i := 0; i < len(page); i += 4 {
 			binary.LittleEndian.PutUint32(page[i:], v)
 		}
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, page))
+		t.Write(c.counters, page)
 		c.values[0] = v
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("%#x %v %#x", v, is, uint32(value)))
 	}
@@ -501,18 +492,18 @@ func wordsAnywhere(t *rig.T) {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
 			data := rig.Pattern(uint32(off), b.Size())
 			word := binary.LittleEndian.Uint32(data[off:])
-			t.OK(t.Queue.Write(t.Ctx, b, 0, data))
-			tr, err := t.Queue.Capture(t.Ctx, "word", func(_ context.Context, r *reprise.Recorder) error {
+			t.Write(b, data)
+			tr, err := t.Record("word", func(r *reprise.Recorder) error {
 				return errors.Join(
 					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.Equal, Value: word}, func() error { return r.Run(x) }, nil),
 					r.If(reprise.Cond{Buffer: b, Offset: off, Is: cq.NotEqual, Value: word}, func() error { return r.Run(x) }, nil),
 				)
 			})
 			t.OK(err)
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 			f.Run(3, on)
 			f.Check(fmt.Sprintf("word %d of a buffer of %v", off, b.Kind()))
-			t.OK(tr.Release(t.Ctx))
+			t.Release(tr)
 		}
 	}
 }
@@ -537,7 +528,7 @@ func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load([]stmt{mix(1), mix(2)})
 	one, two := mix(1), mix(2)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error {
 			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
 		}), r.Param("outer"))
@@ -554,7 +545,7 @@ func iterationsAsParameter(t *rig.T) {
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
 		})
@@ -575,12 +566,12 @@ func parametersInLoops(t *rig.T) {
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
-	inner, err := t.Queue.Capture(t.Ctx, "inner", func(_ context.Context, r *reprise.Recorder) error {
+	inner, err := t.Record("inner", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
 	})
 	t.OK(err)
 	t.Closing(inner.Release)
-	outer, err := t.Queue.Capture(t.Ctx, "outer", func(_ context.Context, r *reprise.Recorder) error {
+	outer, err := t.Record("outer", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
 	})
 	t.OK(err)
@@ -600,15 +591,15 @@ func calleeReleased(t *rig.T) {
 	ss := []stmt{called(inner...), mix(3), called(inner...)}
 	tr := c.captured(ss)
 	for _, callee := range c.callees {
-		t.OK(callee.Release(t.Ctx))
+		t.Release(callee)
 	}
 	for _, x := range c.mixers {
-		t.OK(x.Release(t.Ctx))
+		t.Release(x)
 	}
 	taken := t.Buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
-	t.OK(t.Queue.Write(t.Ctx, taken, 0, make([]byte, taken.Size())))
+	t.Write(taken, make([]byte, taken.Size()))
 	for range 2 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 	}
 	c.check("after the callees were released")
@@ -628,9 +619,9 @@ func hostWrites(t *rig.T) {
 				binary.LittleEndian.PutUint32(page[at:], v)
 			}
 			c.values[k] = v
-			t.OK(t.Queue.Write(t.Ctx, c.counters, 64*k, page))
+			t.WriteAt(c.counters, 64*k, page)
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 	}
 	c.check("after all replays")
@@ -643,13 +634,13 @@ func runsBetween(t *rig.T) {
 	straight := c.captured([]stmt{mix(2), mix(1)})
 	one := mix(1)
 	for i := range t.Size(12, 4) {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 		for range i % 4 {
-			t.OK(t.Queue.Run(t.Ctx, c.mixer(&one)))
+			t.Start(c.mixer(&one))
 			c.run([]stmt{one})
 		}
-		t.OK(straight.Replay(t.Ctx))
+		t.Replay(straight)
 		c.run([]stmt{mix(2), mix(1)})
 	}
 	c.check("after all replays")
@@ -668,9 +659,9 @@ func abortReplay(t *rig.T) {
 	ss := []stmt{mix(1), loop(3, mix(2)), count(1, 5)}
 	after := c.captured(ss)
 	for i := range uint32(3) {
-		t.OK(endless.Replay(t.Ctx))
+		t.Replay(endless)
 		t.Ended(1)
-		t.OK(after.Replay(t.Ctx))
+		t.Replay(after)
 		c.run(ss)
 		c.values[1]++
 		c.aborted(0)
@@ -689,7 +680,7 @@ func abortSeveral(t *rig.T) {
 	after := c.captured(ss)
 	t.OK(errors.Join(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx)))
 	t.Ended(3)
-	t.OK(after.Replay(t.Ctx))
+	t.Replay(after)
 	c.run(ss)
 	c.aborted(0)
 	c.check("after the abort")
@@ -699,7 +690,7 @@ func abortCallee(t *rig.T) {
 	c := newControl(t)
 	endless := c.captured([]stmt{count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))})
 	for range 2 {
-		t.OK(endless.Replay(t.Ctx))
+		t.Replay(endless)
 		t.Ended(1)
 		c.values[1]++
 		c.aborted(0)
@@ -725,11 +716,11 @@ func controlMemory(t *rig.T) {
 	c.load(ss)
 	held := t.Allocated()
 	for range 3 {
-		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return c.record(r, ss) })
+		tr, err := t.Record("t", func(r *reprise.Recorder) error { return c.record(r, ss) })
 		t.OK(err)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 	if now := t.Allocated(); now != held {
 		t.Errorf("after three traces %+v are allocated, before them %+v", now, held)
@@ -769,7 +760,7 @@ func controlRefusals(t *rig.T) {
 		"call of none":     {func(r *reprise.Recorder) error { return r.Call(nil) }, "nil"},
 		"an error ignored": {func(r *reprise.Recorder) error { return r.Loop(2, func() error { _ = r.Run(nil); return nil }) }, "run program"},
 	} {
-		tr, err := t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return tc.record(r) })
+		tr, err := t.Record(name, func(r *reprise.Recorder) error { return tc.record(r) })
 		if tr != nil || err == nil {
 			t.Errorf("%s: it was recorded", name)
 			continue
@@ -787,24 +778,24 @@ func loopLimit(t *rig.T) {
 	c := newControl(t)
 	ss := []stmt{loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: []stmt{count(0, 1)}})}
 	tr := c.captured(ss)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	c.run(ss)
 	c.check("within the limit")
 	zero := ss[0].body[1]
 	zero.body = []stmt{mix(5)} // which never makes the condition false
 	endless := c.captured([]stmt{loop(3, zero)})
-	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, 64)))
+	t.Write(c.counters, make([]byte, 64))
 	c.values[0] = 0
-	t.OK(endless.Replay(t.Ctx))
+	t.Replay(endless)
 	var hang *dispatch.HangError
 	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
 		t.Fatalf("a loop beyond its limit: %v, want a hang", err)
 	}
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
 	t.OK(t.Dev.Recover(t.Ctx))
-	t.OK(t.Queue.Write(t.Ctx, c.f.Buffer, 0, make([]byte, c.f.Buffer.Size())))
+	t.Write(c.f.Buffer, make([]byte, c.f.Buffer.Size()))
 	clear(c.f.Words)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	c.run(ss)
 	c.check("after the recovery")
 }
@@ -817,7 +808,7 @@ func recoverInLoop(t *rig.T) {
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load([]stmt{more})
-	tr, err := t.Queue.Capture(t.Ctx, "spins", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("spins", func(r *reprise.Recorder) error {
 		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
 		return r.Loop(3, func() error {
@@ -826,7 +817,7 @@ func recoverInLoop(t *rig.T) {
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	var hang *dispatch.HangError
 	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
 		t.Fatalf("a program that spins in a loop: %v, want a hang", err)
@@ -837,10 +828,10 @@ func recoverInLoop(t *rig.T) {
 	for i := 0; i < len(data); i += 16 {
 		binary.LittleEndian.PutUint32(data[i:], 0x12345678) // lets it end
 	}
-	t.OK(t.Queue.Write(t.Ctx, word, 0, data))
-	t.OK(t.Queue.Write(t.Ctx, c.f.Buffer, 0, make([]byte, c.f.Buffer.Size())))
-	t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
-	t.OK(tr.Replay(t.Ctx))
+	t.Write(word, data)
+	t.Write(c.f.Buffer, make([]byte, c.f.Buffer.Size()))
+	t.Write(c.counters, make([]byte, c.counters.Size()))
+	t.Replay(tr)
 	c.run([]stmt{loop(3, one, while(below(0, 1), more))})
 	c.check("after the recovery")
 }
@@ -855,10 +846,10 @@ func controlAllocates(t *rig.T) {
 	c := newControl(t)
 	tr := c.captured([]stmt{loop(2, mix(1), called(mix(2)))})
 	t.OK(errors.Join(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)))
-	n := t.Allocations(20, func() { t.OK(tr.Replay(t.Ctx)) })
+	n := t.Allocations(20, func() { t.Replay(tr) })
 	// A simulator's connection and the checks of a strict emulator allocate.
 	if !t.Device.Slow() && n != 0 {
 		t.Errorf("a replay allocates %v times", n)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,8 +15,8 @@ import (
 )
 
 // controlFileCases test files of traces with control flow, and stepping through such traces.
-func controlFileCases() []rig.Case {
-	var cs []rig.Case
+func controlFileCases() rig.Table {
+	var cs rig.Table
 	for _, f := range []struct {
 		name string
 		ss   []stmt
@@ -33,19 +32,13 @@ func controlFileCases() []rig.Case {
 		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
 		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
 	} {
-		cs = append(cs, rig.Case{
-			Name: "saved and loaded: " + f.name, Protects: "a trace with control flow from a file does what it did when it was recorded",
-			Run: func(t *rig.T) { savedControl(t, f.ss) },
-		}, rig.Case{
-			Name: "stepped through: " + f.name, Protects: "program by program, a trace with control flow goes the way that a replay goes",
-			Run: func(t *rig.T) { steppedControl(t, f.ss) },
-		})
+		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded", func(t *rig.T) { savedControl(t, f.ss) })
+		cs.Add("stepped through: "+f.name, "program by program, a trace with control flow goes the way that a replay goes", func(t *rig.T) { steppedControl(t, f.ss) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "saved and loaded: number of iterations", Protects: "a file has the number of iterations that was set, and it can be set again", Run: savedIterations},
-		{Name: "stepped through: random control flow", Protects: "any nest of control flow and computed arguments goes program by program as in a replay", Run: steppedRandomControl},
-		{Name: "bisect in a loop", Protects: "bisecting finds the iteration in which a program goes wrong", Run: bisectControl},
-	}...)
+	cs.Add("saved and loaded: number of iterations", "a file has the number of iterations that was set, and it can be set again", savedIterations)
+	cs.Add("stepped through: random control flow", "any nest of control flow and computed arguments goes program by program as in a replay", steppedRandomControl)
+	cs.Add("bisect in a loop", "bisecting finds the iteration in which a program goes wrong", bisectControl)
+	return cs
 }
 
 // release releases the buffers, the programs, and the traces that are called.
@@ -54,11 +47,11 @@ func (c *control) release() {
 	t.Helper()
 	t.OK(errors.Join(c.f.Buffer.Release(), c.counters.Release()))
 	for _, o := range c.callees {
-		t.OK(o.Release(t.Ctx))
+		t.Release(o)
 	}
 	for _, xs := range []map[[2]uint32]*reprise.Executable{c.mixers, c.adders} {
 		for _, x := range xs {
-			t.OK(x.Release(t.Ctx))
+			t.Release(x)
 		}
 	}
 }
@@ -84,7 +77,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 	}
 	if !found { // the trace uses none
 		c.counters = t.Buffer(allocator.DRAM, 64*controlCounters, 64)
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		t.Write(c.counters, make([]byte, c.counters.Size()))
 	}
 	return loaded
 }
@@ -94,9 +87,9 @@ func savedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.reloaded(c.captured(ss), way)
 	for i := range 2 {
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		t.Write(c.counters, make([]byte, c.counters.Size()))
 		clear(c.values)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 		c.check(fmt.Sprintf("replay %d", i))
 	}
@@ -108,14 +101,14 @@ func savedIterations(t *rig.T) {
 	c := newControl(t)
 	one := []stmt{mix(1), mix(2)}
 	c.load(one)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
 	t.OK(tr.Set("n", 5))
 	tr = c.reloaded(tr, way)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	c.run([]stmt{loop(5, one...)})
 	for _, n := range []uint32{0, 3} {
 		t.OK(errors.Join(tr.Set("n", n), tr.Replay(t.Ctx)))
@@ -129,7 +122,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
 	reset := func() {
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		t.Write(c.counters, make([]byte, c.counters.Size()))
 		clear(c.values)
 	}
 	asked := 0
@@ -151,7 +144,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 		}
 		c.check(name)
 		reset()
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		c.run(ss)
 		c.check("a replay after stepping " + name)
 	}

@@ -19,21 +19,20 @@ import (
 )
 
 // controlMeshCases test control flow in traces over several chips.
-func controlMeshCases() []rig.Case {
-	cs := []rig.Case{
-		{Name: "mesh: iterations by each chip's word", Protects: "each chip of a mesh has its own number of iterations", Run: machines.OnMesh(meshIterations)},
-		{Name: "mesh: iterations as a parameter", Protects: "a parameter may be the number of iterations of all chips, or of one", Run: machines.OnMesh(meshIterationsParam)},
-		{Name: "mesh: branches by each chip's word", Protects: "chips of a mesh take different branches of one If and one Switch", Run: machines.OnMesh(meshBranches)},
-		{Name: "mesh: one decision for all", Protects: "a word that a collective of the body writes on all chips ends the loop on all of them", Run: machines.OnMesh(meshOneDecision)},
-		{Name: "mesh: collectives in loops", Protects: "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", Run: machines.OnMesh(meshLoopedCollectives)},
-		{Name: "mesh: random control flow on each chip", Protects: "one trace may have other control flow on each chip", Run: machines.OnMesh(meshRandomControl)},
-		{Name: "mesh: calls", Protects: "each chip runs its own part of the trace that is called, which may be released first", Run: machines.OnMesh(meshCalls)},
-		{Name: "mesh: computed arguments", Protects: "each chip computes the arguments of its own programs, in each iteration", Run: machines.OnMesh(meshComputedArgs)},
-		{Name: "mesh: saved and loaded", Protects: "a file of a mesh's trace has the control flow of all chips", Run: machines.OnMesh(meshSavedControl)},
-		{Name: "mesh: replays on some chips", Protects: "a trace with control flow is replayed on some chips of a mesh", Run: machines.OnMesh(meshControlPart)},
-		{Name: "mesh: abort on one chip", Protects: "an abort on one chip ends its replays, and the other chips go on", Run: machines.OnMesh(meshAbort)},
-		{Name: "mesh: limit on one chip", Needs: rig.NeedSimulator, Protects: "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", Run: machines.OnOwnMesh(meshLimit)},
-	}
+func controlMeshCases() rig.Table {
+	var cs rig.Table
+	cs.Add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", machines.OnMesh(meshIterations))
+	cs.Add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", machines.OnMesh(meshIterationsParam))
+	cs.Add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", machines.OnMesh(meshBranches))
+	cs.Add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", machines.OnMesh(meshOneDecision))
+	cs.Add("mesh: collectives in loops", "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", machines.OnMesh(meshLoopedCollectives))
+	cs.Add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", machines.OnMesh(meshRandomControl))
+	cs.Add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", machines.OnMesh(meshCalls))
+	cs.Add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", machines.OnMesh(meshComputedArgs))
+	cs.Add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", machines.OnMesh(meshSavedControl))
+	cs.Add("mesh: replays on some chips", "a trace with control flow is replayed on some chips of a mesh", machines.OnMesh(meshControlPart))
+	cs.Add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", machines.OnMesh(meshAbort))
+	cs.Add("mesh: limit on one chip", "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
 	for i := range cs {
 		cs[i].Level = rig.LevelMesh
 	}
@@ -112,7 +111,7 @@ func meshIterations(t *machines.T) {
 		decides(t, n, from)
 		decides(t, ran, func(uint32) uint32 { return 0 })
 		for range 3 { // the second and the third have no iterations of the first loop
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 		are(t, "n", n, func(i uint32) uint32 { return max(from(i), end) })
 		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
@@ -135,7 +134,7 @@ func meshIterationsParam(t *machines.T) {
 	var total, more uint32
 	for _, all := range []uint32{2, 0, 7} {
 		t.OK(tr.Set("all", all))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		total += all
 	}
 	are(t, "as recorded", ran, func(i uint32) uint32 { return total + 3*i })
@@ -143,7 +142,7 @@ func meshIterationsParam(t *machines.T) {
 		i := t.Ordinal(c)
 		t.OK(tr.Set(own(i), 3*i+1))
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	more = 7
 	are(t, "as set", ran, func(i uint32) uint32 { return total + more + 6*i + 1 })
 }
@@ -169,7 +168,7 @@ func meshBranches(t *machines.T) {
 		decides(t, ran, func(uint32) uint32 { return 0 })
 		const replays = 4
 		for range replays {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 		are(t, "branches", ran, func(i uint32) (sum uint32) {
 			for k := range uint32(replays) {
@@ -205,9 +204,9 @@ func meshOneDecision(t *machines.T) {
 		decides(t, own, func(uint32) uint32 { return 0 })
 		decides(t, ran, func(uint32) uint32 { return 0 })
 		decides(t, b, func(uint32) uint32 { return 0 })
-		t.OK(tr.Replay(t.Ctx))
-		t.OK(tr.Replay(t.Ctx)) // has no iterations
-		const turns = 6        // the sixth sum is the first that is enough
+		t.Replay(tr)
+		t.Replay(tr)    // has no iterations
+		const turns = 6 // the sixth sum is the first that is enough
 		for _, c := range t.Mesh.Chips() {
 			t.Is("own part", c, own, machines.Counting(own.Size(), turns*(t.Ordinal(c)+1)))
 			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
@@ -244,7 +243,7 @@ func meshLoopedCollectives(t *machines.T) {
 		decides(t, ran, func(uint32) uint32 { return 0 })
 		decides(t, b, func(i uint32) uint32 { return i })
 		first := binary.LittleEndian.AppendUint32(nil, t.Ordinal(t.Links.Line()[0]))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		are(t, "n", n, func(uint32) uint32 { return 6 })
 		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
 		times := uint32(1)
@@ -298,13 +297,13 @@ func meshRandomControl(t *machines.T) {
 		for _, c := range cs {
 			c.reset(uint32(k % 2))
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for i, c := range cs {
 			c.run(parts[i])
 			c.check(fmt.Sprintf("chip %d, replay %d", i, k))
 		}
 	}
-	t.OK(tr.Release(t.Ctx)) // before what it calls
+	t.Release(tr) // before what it calls
 }
 
 func meshComputedArgs(t *machines.T) {
@@ -324,7 +323,7 @@ func meshComputedArgs(t *machines.T) {
 	for range 2 {
 		decides(t, n, from)
 		decides(t, ran, func(uint32) uint32 { return 0 })
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		are(t, "sum of what was given", ran, func(i uint32) (sum uint32) {
 			for v := from(i); v < 9; v++ {
 				sum += v + 1 + off/4
@@ -360,7 +359,7 @@ func meshCalls(t *machines.T) {
 	for range 2 {
 		decides(t, n, from)
 		decides(t, ran, func(uint32) uint32 { return 0 })
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		are(t, "n", n, func(i uint32) uint32 { return 7 })
 		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
 	}
@@ -390,7 +389,7 @@ func meshSavedControl(t *machines.T) {
 	if len(after) != len(before) {
 		t.Fatalf("the file has %d buffers, the trace had %d", len(after), len(before))
 	}
-	t.OK(loaded.Replay(t.Ctx))
+	t.Replay(loaded)
 	for k, b := range before {
 		for _, c := range t.Mesh.Chips() {
 			i := t.Ordinal(c)
@@ -453,7 +452,7 @@ func meshAbort(t *machines.T) {
 		}
 	}
 	for round := range uint32(2) {
-		t.OK(endless.Replay(t.Ctx))
+		t.Replay(endless)
 		for _, c := range t.Mesh.Chips() { // those after it go on meanwhile
 			ended(c, 1)
 			ended(c, 0)
@@ -488,7 +487,7 @@ func meshLimit(t *machines.T) {
 	})
 	decides(t, n, func(uint32) uint32 { return 0 })
 	decides(t, ran, func(uint32) uint32 { return 0 })
-	t.OK(stop.Replay(t.Ctx))
+	t.Replay(stop)
 	err := t.Queue.Wait(t.Ctx)
 	var e *mesh.Error
 	var h *dispatch.HangError
@@ -502,7 +501,7 @@ func meshLimit(t *machines.T) {
 	t.OK(stuck.Device.Recover(t.Ctx))
 	decides(t, n, func(i uint32) uint32 { return i % 8 })
 	decides(t, ran, func(uint32) uint32 { return 0 })
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	are(t, "n after the recovery", n, func(uint32) uint32 { return 8 })
 	are(t, "runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
 }

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -128,9 +127,9 @@ func controlTimeline(t *rig.T) {
 		t.OK(err)
 		var want []string
 		for range 2 {
-			t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+			t.Write(c.counters, make([]byte, c.counters.Size()))
 			clear(c.values)
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 			want = append(want, c.outline(ss, 0)...)
 		}
 		t.OK(line.Stop(t.Ctx))
@@ -147,7 +146,7 @@ func abortedTimeline(t *rig.T) {
 	tr := c.captured([]stmt{loop(1<<30, mix(1), loop(2, mix(2)))})
 	line, err := observe.StartTimeline(t.Ctx, t.Dev)
 	t.OK(err)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	ended, err := t.Queue.Abort(t.Ctx)
 	t.OK(err)
 	t.OK(line.Stop(t.Ctx))
@@ -169,7 +168,7 @@ func conditionAcrossQueues(t *rig.T) {
 		return c.adder(&stmt{op: opAdd, counter: counter, n: n})
 	}
 	for i := range t.Size(6, 3) {
-		t.OK(t.Queue.Write(t.Ctx, c.counters, 0, make([]byte, c.counters.Size())))
+		t.Write(c.counters, make([]byte, c.counters.Size()))
 		clear(c.values)
 		before, after := t.Dev.NewEvent("before"), t.Dev.NewEvent("after")
 		x := set(i%2, uint32(i))
@@ -189,7 +188,7 @@ func carriedWords(t *rig.T) {
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
 	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
 	const n = 20
-	tr, err := t.Queue.Capture(t.Ctx, "carried", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("carried", func(r *reprise.Recorder) error {
 		return errors.Join(
 			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
 			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
@@ -198,8 +197,8 @@ func carriedWords(t *rig.T) {
 	t.OK(err)
 	t.Closing(tr.Release)
 	for range 2 {
-		t.OK(t.Queue.Write(t.Ctx, a, 0, make([]byte, a.Size())))
-		t.OK(tr.Replay(t.Ctx))
+		t.Write(a, make([]byte, a.Size()))
+		t.Replay(tr)
 		got := t.ReadAll(a)
 		for i := 0; i < len(got); i += 4 {
 			if v := binary.LittleEndian.Uint32(got[i:]); v != 3*2*n {

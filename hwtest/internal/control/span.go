@@ -2,7 +2,6 @@ package control
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,14 +12,13 @@ import (
 )
 
 // controlSpanCases test traces over two queues of a device, each of which decides for itself.
-func controlSpanCases() []rig.Case {
-	cs := []rig.Case{
-		{Name: "trace over two queues", Protects: "parts of a trace on two queues have each their own number of iterations", Run: controlSpan},
-		{Name: "trace over two queues: random control flow", Protects: "each queue of a trace runs what its part says, whatever the other one does", Run: randomControlSpan},
-		{Name: "trace over two queues: saved and loaded", Protects: "a file of a trace over two queues has the control flow of both", Run: savedControlSpan},
-		{Name: "trace over two queues: iterations as a parameter", Protects: "a parameter may be the number of iterations on both queues", Run: controlSpanParam},
-		{Name: "trace over two queues: one part aborted", Protects: "an abort ends the part of one queue, and the other's goes on", Run: abortSpan},
-	}
+func controlSpanCases() rig.Table {
+	var cs rig.Table
+	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
+	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
+	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)
+	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", controlSpanParam)
+	cs.Add("trace over two queues: one part aborted", "an abort ends the part of one queue, and the other's goes on", abortSpan)
 	for i := range cs {
 		cs[i].Level = rig.LevelSplit
 	}
@@ -45,7 +43,7 @@ func spanning(t *rig.T, parts ...[]stmt) *spanned {
 		s.cs[i].load(s.parts[i])
 	}
 	var err error
-	s.trace, err = t.Queue.Capture(t.Ctx, "spanning", func(_ context.Context, r *reprise.Recorder) error {
+	s.trace, err = t.Record("spanning", func(r *reprise.Recorder) error {
 		for i, q := range t.Both() {
 			if err := s.cs[i].record(r.On(q), s.parts[i]); err != nil {
 				return err
@@ -79,7 +77,7 @@ func (s *spanned) replays(n int) {
 		c.reset(uint32(k))
 	}
 	for range n {
-		t.OK(s.trace.Replay(t.Ctx))
+		t.Replay(s.trace)
 		for k, c := range s.cs {
 			c.run(s.parts[k])
 		}
@@ -128,7 +126,7 @@ func savedControlSpan(t *rig.T) {
 	var file bytes.Buffer
 	t.OK(s.trace.Save(t.Ctx, &file, reprise.WithData()))
 	before := s.trace.Buffers()
-	t.OK(s.trace.Release(t.Ctx))
+	t.Release(s.trace)
 	for _, c := range s.cs {
 		c.release()
 	}
@@ -150,7 +148,7 @@ func savedControlSpan(t *rig.T) {
 
 func controlSpanParam(t *rig.T) {
 	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
-	tr, err := t.Queue.Capture(t.Ctx, "spanning", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("spanning", func(r *reprise.Recorder) error {
 		var errs []error
 		for i, q := range t.Both() {
 			on := r.On(q)
@@ -175,7 +173,7 @@ func controlSpanParam(t *rig.T) {
 func abortSpan(t *rig.T) {
 	s := spanning(t, []stmt{loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(1, 1)}, []stmt{loop(5, mix(1)), count(2, 3)})
 	for i := range t.Size(4, 2) {
-		t.OK(s.trace.Replay(t.Ctx))
+		t.Replay(s.trace)
 		t.OK(t.Both()[1].Wait(t.Ctx))
 		s.cs[1].run(s.parts[1])
 		s.cs[1].check(fmt.Sprintf("queue 1 while queue 0 is in its loop, replay %d", i))

@@ -8,6 +8,6 @@ import (
 )
 
 // Cases are the cases of what running and hanging kernels tell: prints, times, checks, call stacks.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	return slices.Concat(printCases(), timeCases(), watchCases(), coreCases())
 }

@@ -15,23 +15,18 @@ import (
 	"github.com/reprise-tt/reprise/internal/debug/live"
 )
 
-func coreCases() []rig.Case {
-	var cs []rig.Case
+func coreCases() rig.Table {
+	var cs rig.Table
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
-		cs = append(cs, rig.Case{Name: fmt.Sprintf("debug interface of %v", p), Level: rig.LevelKMD,
-			Protects: "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on",
-			Run:      func(t *rig.T) { debugInterface(t, p) }})
+		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on", func(t *rig.T) { debugInterface(t, p) }).Level = rig.LevelKMD
 	}
 	for _, p := range rig.Processors() {
-		cs = append(cs, rig.Case{Name: fmt.Sprintf("stack of a stuck %v", p), Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it",
-			Run:      func(t *rig.T) { stuckStack(t, p) }})
+		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it", func(t *rig.T) { stuckStack(t, p) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "debug interface of a core in reset", Level: rig.LevelKMD, Protects: "a processor in reset is refused as such, and a report says it", Run: debugInReset},
-		{Name: "no debug interface of NCRISC", Level: rig.LevelKMD, Protects: "NCRISC is refused, and its pc is known without a pause", Run: debugNCRISC},
-		{Name: "stacks of many cores", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "a report of a hang on all cores has the stacks of some, says so, and the device recovers", Run: stuckEverywhere},
-	}...)
+	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
+	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD
+	cs.AddHang("stacks of many cores", "a report of a hang on all cores has the stacks of some, says so, and the device recovers", stuckEverywhere)
+	return cs
 }
 
 // tile returns a tile to debug. It skips the case where there is no debug interface.
@@ -209,7 +204,7 @@ func hung(t *rig.T, p *reprise.Program) *dispatch.HangError {
 	t.Helper()
 	x, err := t.Dev.Load(t.Ctx, p)
 	t.OK(err)
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	var hang *dispatch.HangError
 	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
 		t.Fatalf("error %v, want a *HangError", err)

@@ -14,25 +14,19 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-func printCases() []rig.Case {
-	var cs []rig.Case
+func printCases() rig.Table {
+	var cs rig.Table
 	for _, p := range rig.Processors() {
-		cs = append(cs,
-			rig.Case{Name: fmt.Sprintf("prints of %v", p), Protects: "what a kernel prints arrives, in order, with where and when",
-				Run: func(t *rig.T) { prints(t, p) }},
-			rig.Case{Name: fmt.Sprintf("DPRINT of %v", p), Protects: "a stream of C++ prints as the macro of C does",
-				Run: func(t *rig.T) { dprints(t, p) }},
-		)
+		cs.Add(fmt.Sprintf("prints of %v", p), "what a kernel prints arrives, in order, with where and when", func(t *rig.T) { prints(t, p) })
+		cs.Add(fmt.Sprintf("DPRINT of %v", p), "a stream of C++ prints as the macro of C does", func(t *rig.T) { dprints(t, p) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "prints of many cores", Protects: "lines of each core are in the order of their device time, and none is missing", Run: printsEverywhere},
-		{Name: "more lines than a ring holds", Protects: "a kernel with a full ring waits for the host, and no line is lost", Run: printsMany},
-		{Name: "nobody listens to prints", Protects: "a kernel never waits for a host that isn't there, and the newest lines are left", Run: printsUnheard},
-		{Name: "host gone", Protects: "a kernel waits only so long for a host that stopped reading", Run: printsDeserted},
-		{Name: "prints in a trace", Protects: "each replay prints, also of a trace that was loaded from its file", Run: printsInTrace},
-		{Name: "prints before a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "the report of a hang has what was printed, Recover loses no line, and prints work after it", Run: printsInHang},
-	}...)
+	cs.Add("prints of many cores", "lines of each core are in the order of their device time, and none is missing", printsEverywhere)
+	cs.Add("more lines than a ring holds", "a kernel with a full ring waits for the host, and no line is lost", printsMany)
+	cs.Add("nobody listens to prints", "a kernel never waits for a host that isn't there, and the newest lines are left", printsUnheard)
+	cs.Add("host gone", "a kernel waits only so long for a host that stopped reading", printsDeserted)
+	cs.Add("prints in a trace", "each replay prints, also of a trace that was loaded from its file", printsInTrace)
+	cs.AddHang("prints before a hang", "the report of a hang has what was printed, Recover loses no line, and prints work after it", printsInHang)
+	return cs
 }
 
 // printer is a listener and what it has heard.
@@ -62,7 +56,7 @@ func printing(t *rig.T, image string, n, stop uint32, cores chip.Range, ps ...ch
 	for _, on := range ps {
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: on.String(), Image: t.Own(image), Processor: on, Cores: []chip.Range{cores},
-			Args: func(chip.Core) []uint32 { return []uint32{n, stop} },
+			Args: rig.Args(n, stop),
 		})
 	}
 	return p
@@ -201,7 +195,7 @@ func printsInTrace(t *rig.T) {
 		t.Helper()
 		l := listen(t, print.Options{})
 		for range 2 {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 		t.OK(t.Dev.Queue(0).Wait(t.Ctx))
 		t.OK(l.Close())
@@ -212,7 +206,7 @@ func printsInTrace(t *rig.T) {
 		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC2} {
 			sameLines(t, fmt.Sprintf("%s, %v", what, p), append(wantLines(2), wantLines(2)...), by[p])
 		}
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 	replay("captured", tr)
 	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)

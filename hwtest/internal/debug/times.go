@@ -12,15 +12,11 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-func timeCases() []rig.Case {
-	cs := []rig.Case{
-		{Name: "times of programs", Protects: "the device notes when each program ran, in its order and without overlaps, eagerly and in traces", Run: programTimes},
-	}
+func timeCases() rig.Table {
+	var cs rig.Table
+	cs.Add("times of programs", "the device notes when each program ran, in its order and without overlaps, eagerly and in traces", programTimes)
 	for _, p := range rig.Processors() {
-		cs = append(cs, rig.Case{
-			Name: fmt.Sprintf("zones of %v", p), Protects: "a kernel's zones take what its parts take, and lie in the time of its program",
-			Run: func(t *rig.T) { zones(t, p) },
-		})
+		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program", func(t *rig.T) { zones(t, p) })
 	}
 	return cs
 }
@@ -66,7 +62,7 @@ func zoned(t *rig.T, cycles uint32, on chip.Processor) *reprise.Program {
 	t.Helper()
 	cores := []chip.Range{t.Grid().Start.Range(), t.Grid().End.Range()}
 	return &reprise.Program{Name: "zones", Kernels: []reprise.Kernel{{
-		Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{cycles} },
+		Name: on.String(), Image: t.Own("zone"), Processor: on, Cores: cores, Args: rig.Args(cycles),
 	}}}
 }
 
@@ -89,7 +85,7 @@ func programTimes(t *rig.T) {
 	t.OK(err)
 	t.Closing(tr.Release)
 	for range 2 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	all = ranAt(t, p, 4, all[2].End)
 	for _, i := range []int{0, 2} {
@@ -97,7 +93,7 @@ func programTimes(t *rig.T) {
 			t.Errorf("program %d of two replays takes 3,000 cycles and ran for %d", i, n)
 		}
 	}
-	t.OK(q.Wait(t.Ctx))
+	t.WaitFor(q)
 	after, err := q.Clock()
 	t.OK(err)
 	if last := all[3].End; last > after.Cycles {

@@ -13,16 +13,11 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-func watchCases() []rig.Case {
-	cs := []rig.Case{{
-		Name: "checks that hold", Protects: "a kernel with checks that does nothing wrong ends as without them", Run: checksHold,
-	}}
+func watchCases() rig.Table {
+	var cs rig.Table
+	cs.Add("checks that hold", "a kernel with checks that does nothing wrong ends as without them", checksHold)
 	for _, p := range rig.Processors() {
-		cs = append(cs, rig.Case{
-			Name: fmt.Sprintf("failed checks of %v", p), Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong",
-			Run:      func(t *rig.T) { checksFail(t, p) },
-		})
+		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong", func(t *rig.T) { checksFail(t, p) })
 	}
 	return cs
 }
@@ -35,7 +30,7 @@ func watched(t *rig.T, what uint32, on chip.Processor) *reprise.Program {
 		Name:            "watched",
 		CircularBuffers: []reprise.CircularBuffer{{Index: 3, Cores: cores, PageSize: 64, Pages: 2}},
 		Kernels: []reprise.Kernel{{
-			Name: on.String(), Image: t.Own("watch"), Processor: on, Cores: cores, Args: func(chip.Core) []uint32 { return []uint32{what} },
+			Name: on.String(), Image: t.Own("watch"), Processor: on, Cores: cores, Args: rig.Args(what),
 		}},
 	}
 }

@@ -8,6 +8,6 @@ import (
 )
 
 // Cases are the cases of what goes wrong: hangs, lost devices, processes that are killed.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	return slices.Concat(faultCases(), lostCases())
 }

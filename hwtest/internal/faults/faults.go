@@ -17,37 +17,30 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func faultCases() []rig.Case {
-	var cs []rig.Case
+func faultCases() rig.Table {
+	var cs rig.Table
 	for _, p := range rig.Processors() {
-		cs = append(cs, rig.Case{Name: fmt.Sprintf("kernel hangs on %v", p), Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "a kernel that never ends is a *HangError that names its core, processor and what it waits for",
-			Run:      func(t *rig.T) { hungKernel(t, p) }})
+		cs.AddHang(fmt.Sprintf("kernel hangs on %v", p), "a kernel that never ends is a *HangError that names its core, processor and what it waits for", func(t *rig.T) { hungKernel(t, p) })
 	}
 	for _, c := range brokenCommands() {
-		cs = append(cs, rig.Case{Name: "bad command: " + c.name, Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere",
-			Run: func(t *rig.T) {
-				badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
-			}})
+		cs.AddHang("bad command: "+c.name, "a command that makes no sense stops its core, whose waypoint says so, instead of writing anywhere", func(t *rig.T) {
+			badCommand(t, c.waypoint, c.onDispatch, c.stall, c.commands)
+		})
 	}
 	for name, addr := range map[string]uint32{"far beyond L1": 0x7FFF0000, "unmapped registers": 0xFF000000, "misaligned": 0x40001} {
-		cs = append(cs, rig.Case{Name: "kernel touches " + name, Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "when the device stops and knows why, that is the cause of the error",
-			Run:      func(t *rig.T) { wildKernel(t, addr) }})
+		cs.AddHang("kernel touches "+name, "when the device stops and knows why, that is the cause of the error", func(t *rig.T) { wildKernel(t, addr) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "cancelled while waiting", Protects: "a wait ends with its context and the queue stays usable", Run: cancelledWait},
-		{Name: "deadline while waiting", Protects: "a wait ends with its context's deadline", Run: deadlineWait},
-		{Name: "cancelled before sending", Protects: "a wait for room in a full queue ends with its context", Run: cancelledSend},
-		{Name: "close with work in flight", Protects: "closing a device whose queue is full of work ends, and the next open works", Run: closeBusy},
-		{Name: "close while a kernel hangs", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "closing a hanging device ends, and the next open works", Run: closeHung},
-		{Name: "close until a deadline", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "Close cuts off work when its context ends, says so, and the next open works", Run: closeInTime},
-		{Name: "misuse of raw commands", Protects: "commands of an impossible length are refused before they are sent", Run: rawMisuse},
-		{Name: "after a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "a queue that hung says so to everything that follows", Run: afterHang},
-		{Name: "process is killed", Protects: "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", Run: killedProcess},
-		{Name: "foreign things", Protects: "buffers and programs of one device aren't used with another", Run: foreignThings},
-	}...)
+	cs.Add("cancelled while waiting", "a wait ends with its context and the queue stays usable", cancelledWait)
+	cs.Add("deadline while waiting", "a wait ends with its context's deadline", deadlineWait)
+	cs.Add("cancelled before sending", "a wait for room in a full queue ends with its context", cancelledSend)
+	cs.Add("close with work in flight", "closing a device whose queue is full of work ends, and the next open works", closeBusy)
+	cs.AddHang("close while a kernel hangs", "closing a hanging device ends, and the next open works", closeHung)
+	cs.AddHang("close until a deadline", "Close cuts off work when its context ends, says so, and the next open works", closeInTime)
+	cs.Add("misuse of raw commands", "commands of an impossible length are refused before they are sent", rawMisuse)
+	cs.AddHang("after a hang", "a queue that hung says so to everything that follows", afterHang)
+	cs.Add("process is killed", "a process that is killed with SIGKILL in the middle of replays leaves nothing behind, and the next one uses the device at once", killedProcess)
+	cs.Add("foreign things", "buffers and programs of one device aren't used with another", foreignThings)
+	return cs
 }
 
 func hungKernel(t *rig.T, p chip.Processor) {
@@ -89,7 +82,7 @@ func wildKernel(t *rig.T, addr uint32) {
 	b := u.PerWorker(16)
 	x, err := u.Dev.Load(u.Ctx, &reprise.Program{Name: "wild", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
 		Name: "touch", Image: u.Own("touch"), Processor: chip.BRISC, Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()},
-		Args: func(chip.Core) []uint32 { return []uint32{addr, b.Addr()} },
+		Args: rig.Args(addr, b.Addr()),
 	}}})
 	t.OK(err)
 	t.OK(u.Queue.Run(u.Ctx, x))
@@ -280,7 +273,7 @@ func closeBusy(t *rig.T) {
 		t.OK(err)
 		for range t.Size(50, 10) {
 			t.OK(u.Queue.Run(t.Ctx, x))
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 		t.OK(d.Close(t.Context()))
 		if card, ok := opened.(*sim.Card); ok {
@@ -376,8 +369,6 @@ func foreignThings(t *rig.T) {
 		}
 		t.Says(err, name, "it belongs to another device")
 	}
-	if after := b.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
-	t.OK(b.Queue.Wait(t.Ctx))
+	b.SameMemory(before)
+	t.WaitFor(b.Queue)
 }

@@ -13,15 +13,12 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func lostCases() []rig.Case {
-	return []rig.Case{
-		{Name: "dispatcher is stopped", Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "a dispatcher that is held in reset is a *HangError that says so, and the next open works", Run: stoppedDispatcher},
-		{Name: "card is removed during replays", Needs: rig.NeedEmulator,
-			Protects: "a card that is taken out while it replays is ErrDeviceLost in every call, and the device can still be closed",
-			Run:      removedCard},
-		{Name: "double release", Protects: "a second release is ErrReleased and takes no memory from its new owner", Run: doubleRelease},
-	}
+func lostCases() rig.Table {
+	var cs rig.Table
+	cs.AddHang("dispatcher is stopped", "a dispatcher that is held in reset is a *HangError that says so, and the next open works", stoppedDispatcher)
+	cs.Add("card is removed during replays", "a card that is taken out while it replays is ErrDeviceLost in every call, and the device can still be closed", removedCard).Needs = rig.NeedEmulator
+	cs.Add("double release", "a second release is ErrReleased and takes no memory from its new owner", doubleRelease)
+	return cs
 }
 
 func stoppedDispatcher(t *rig.T) {
@@ -65,7 +62,7 @@ func removedCard(t *rig.T) {
 	tr, err := u.Queue.Capture(t.Ctx, "removed", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 	t.OK(err)
 	for range 20 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	pulled := make(chan error, 1)
 	go func() { pulled <- drv.Unplug(0) }() // while the replays go on
@@ -105,7 +102,7 @@ func doubleRelease(t *rig.T) {
 		return f, x, u.Capture("twice", x)
 	}
 	replay := func(f *rig.Mix, tr *reprise.Trace, number uint32) {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(number, u.Grid())
 		f.Check("after a replay")
 	}

@@ -58,8 +58,8 @@ func few(a chip.Arch, wide bool) chip.Harvesting {
 }
 
 // Cases are the cases of layer hard.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, m := range hardModes() {
 		for _, k := range hardKeys() {
 			cs = append(cs, rig.Case{
@@ -165,10 +165,10 @@ func hardConfigRing(t *rig.T) {
 		k := i * 7 % len(sizes)
 		x := t.Load(t.MixProgram(fmt.Sprint(sizes[k]), t.Grid(), f.Buffer, uint32(k+1), sizes[k]&^15))
 		for range 2 {
-			t.OK(t.Queue.Run(t.Ctx, x))
+			t.Start(x)
 			f.Run(uint32(k+1), t.Grid())
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("mixed")
 }

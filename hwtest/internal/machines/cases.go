@@ -8,6 +8,6 @@ import (
 )
 
 // Cases are the cases of several chips as one.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	return slices.Concat(meshCases(), meshRunCases(), meshQueueCases(), meshCollectiveCases(), meshOrderCases(), meshFaultCases(), meshHangCases())
 }

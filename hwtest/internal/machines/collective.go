@@ -14,25 +14,25 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshCollectiveCases() []rig.Case {
-	return []rig.Case{
-		{Name: "barrier", Protects: "a barrier ends on every chip, again and again", Run: OnMesh(meshBarrier)},
-		{Name: "broadcast", Protects: "a broadcast from each chip reaches all others", Run: OnMesh(meshBroadcast)},
-		{Name: "point to point", Protects: "a chip's buffer reaches another chip and none in between", Run: OnMesh(meshSend)},
-		{Name: "all pairs", Protects: "a buffer reaches each chip from each other one", Run: OnMesh(meshAllPairs)},
-		{Name: "all_gather", Protects: "after an all_gather every chip has every slice", Run: OnMesh(meshAllGather)},
-		{Name: "reduce_scatter", Protects: "after a reduce_scatter each chip has its slice's sum", Run: OnMesh(meshReduceScatter)},
-		{Name: "all_reduce", Protects: "after an all_reduce every chip has the sum", Run: OnMesh(meshAllReduce)},
-		{Name: "all_reduce maximum", Protects: "after an all_reduce of maxima every chip has the largest of each", Run: OnMesh(meshAllReduceMax)},
-		{Name: "pages of every size", Protects: "collectives carry pages from 4 B to 4 KiB, whatever their alignment", Run: OnMesh(meshPageSizes)},
-		{Name: "uneven slices", Protects: "slices of unequal size are gathered and scattered too", Run: OnMesh(meshUneven)},
-		{Name: "collectives in a row", Protects: "collectives that follow one another in a queue keep their numbers", Run: OnMesh(meshRow)},
-		{Name: "scatter and gather", Protects: "a reduce_scatter and an all_gather after it are an all_reduce", Run: OnMesh(meshScatterGather)},
-		{Name: "float32 sum", Protects: "sums of float32 have the bits that IEEE 754 gives in the documented order", Run: OnMesh(meshFloatSum)},
-		{Name: "bfloat16 sum", Protects: "sums of bfloat16 are rounded to nearest, ties to even, at each step", Run: OnMesh(meshBFloatSum)},
-		{Name: "layer with all_reduce", Protects: "partial results and their sum over the chips replay as one trace", Run: OnMesh(meshLayer)},
-		{Name: "links prepared anew", Protects: "links that are prepared again start from nothing", Run: OnMesh(meshAnew)},
-	}
+func meshCollectiveCases() rig.Table {
+	var cs rig.Table
+	cs.Add("barrier", "a barrier ends on every chip, again and again", OnMesh(meshBarrier))
+	cs.Add("broadcast", "a broadcast from each chip reaches all others", OnMesh(meshBroadcast))
+	cs.Add("point to point", "a chip's buffer reaches another chip and none in between", OnMesh(meshSend))
+	cs.Add("all pairs", "a buffer reaches each chip from each other one", OnMesh(meshAllPairs))
+	cs.Add("all_gather", "after an all_gather every chip has every slice", OnMesh(meshAllGather))
+	cs.Add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", OnMesh(meshReduceScatter))
+	cs.Add("all_reduce", "after an all_reduce every chip has the sum", OnMesh(meshAllReduce))
+	cs.Add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", OnMesh(meshAllReduceMax))
+	cs.Add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", OnMesh(meshPageSizes))
+	cs.Add("uneven slices", "slices of unequal size are gathered and scattered too", OnMesh(meshUneven))
+	cs.Add("collectives in a row", "collectives that follow one another in a queue keep their numbers", OnMesh(meshRow))
+	cs.Add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", OnMesh(meshScatterGather))
+	cs.Add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", OnMesh(meshFloatSum))
+	cs.Add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", OnMesh(meshBFloatSum))
+	cs.Add("layer with all_reduce", "partial results and their sum over the chips replay as one trace", OnMesh(meshLayer))
+	cs.Add("links prepared anew", "links that are prepared again start from nothing", OnMesh(meshAnew))
+	return cs
 }
 
 // Linked prepares the links, and a buffer that has other data on every chip.
@@ -54,8 +54,8 @@ func (t *T) carryOut(x *mesh.Executable, err error) {
 	t.Helper()
 	t.OK(err)
 	t.Later(x.Release)
-	t.OK(t.Queue.Run(t.Ctx, x))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Start(x)
+	t.Wait()
 }
 
 // sums is what all chips' data add up to.
@@ -84,9 +84,9 @@ func (t *T) ofPages(n, page int) *mesh.Buffer {
 func meshBarrier(t *T) {
 	t.Linked()
 	for range 5 {
-		t.OK(t.Queue.Run(t.Ctx, t.Links.Barrier()))
+		t.Start(t.Links.Barrier())
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func meshBroadcast(t *T) {
@@ -128,7 +128,7 @@ func meshAllPairs(t *T) {
 			}
 			x, err := t.Links.Send(t.Ctx, b, from, to)
 			t.carryOut(x, err)
-			t.OK(x.Release(t.Ctx))
+			t.Release(x)
 			for k, c := range line {
 				want := k
 				if k == j {
@@ -228,10 +228,10 @@ func meshRow(t *T) {
 	x, err := t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32)
 	t.OK(err)
 	for range 5 {
-		t.OK(t.Queue.Run(t.Ctx, x))
-		t.OK(t.Queue.Run(t.Ctx, t.Links.Barrier()))
+		t.Start(x)
+		t.Start(t.Links.Barrier())
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for _, c := range t.Links.Line() {
 		t.Is("maximum", c, b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 	}
@@ -244,8 +244,8 @@ func meshScatterGather(t *T) {
 	gather, err := t.Links.AllGather(t.Ctx, b)
 	t.OK(err)
 	tr := t.recorded(scatter, gather)
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(tr)
+	t.Wait()
 	for _, c := range t.Links.Line() {
 		t.Is("sum", c, b, t.sums(b.Size()))
 	}
@@ -314,7 +314,7 @@ func meshLayer(t *T) {
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(3) {
 		t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), round)))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		var want []byte
 		for i := range uint32(b.Size() / 4) {
 			want = binary.LittleEndian.AppendUint32(want, chips*(round+i)+chips*(chips-1)/2)
@@ -333,6 +333,6 @@ func meshAnew(t *T) {
 		for _, c := range t.Links.Line() {
 			t.Is("sum", c, b, t.sums(b.Size()))
 		}
-		t.OK(t.Links.Release(t.Ctx))
+		t.Release(t.Links)
 	}
 }

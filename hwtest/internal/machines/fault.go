@@ -14,17 +14,17 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func meshFaultCases() []rig.Case {
-	return []rig.Case{
-		{Name: "capture refuses", Protects: "a mesh refuses in a capture what a chip refuses", Run: OnMesh(meshCaptureRefuses)},
-		{Name: "empty trace", Protects: "a trace in which nothing was recorded on any chip is refused", Run: OnMesh(meshEmptyTrace)},
-		{Name: "foreign objects", Protects: "objects of one mesh are refused by another, also by its submesh", Run: OnMesh(meshForeign)},
-		{Name: "closed", Protects: "a mesh that is closed refuses everything, and closing it again does nothing", Run: OnOwnMesh(meshClosed)},
-		{Name: "lost packets", Needs: rig.NeedEmulator, Protects: "packets that a link loses, and that are therefore sent again, change no result", Run: OnOwnMesh(meshLostPackets)},
-		{Name: "late and double packets", Needs: rig.NeedEmulator, Protects: "packets that a link delays or repeats change no result", Run: OnOwnMesh(meshBadLinks)},
-		{Name: "link down", Needs: rig.NeedEmulator, Protects: "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", Run: OnOwnMesh(meshLinkDown)},
-		{Name: "card lost", Needs: rig.NeedEmulator, Protects: "when a card is lost the error lists every chip of the mesh, and the others still replay", Run: OnOwnMesh(meshCardLost)},
-	}
+func meshFaultCases() rig.Table {
+	var cs rig.Table
+	cs.Add("capture refuses", "a mesh refuses in a capture what a chip refuses", OnMesh(meshCaptureRefuses))
+	cs.Add("empty trace", "a trace in which nothing was recorded on any chip is refused", OnMesh(meshEmptyTrace))
+	cs.Add("foreign objects", "objects of one mesh are refused by another, also by its submesh", OnMesh(meshForeign))
+	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
+	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(meshLostPackets)).Needs = rig.NeedEmulator
+	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(meshBadLinks)).Needs = rig.NeedEmulator
+	cs.Add("link down", "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", OnOwnMesh(meshLinkDown)).Needs = rig.NeedEmulator
+	cs.Add("card lost", "when a card is lost the error lists every chip of the mesh, and the others still replay", OnOwnMesh(meshCardLost)).Needs = rig.NeedEmulator
+	return cs
 }
 
 func meshCaptureRefuses(t *T) {
@@ -42,8 +42,8 @@ func meshCaptureRefuses(t *T) {
 			t.Errorf("%s inside a capture: %v", what, err)
 		}
 	}
-	t.OK(t.Queue.Run(t.Ctx, x))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Start(x)
+	t.Wait()
 }
 
 func meshEmptyTrace(t *T) {
@@ -196,9 +196,9 @@ func meshLinkDown(t *T) {
 	b := t.Linked()
 	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
 	t.OK(err)
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	err = t.Queue.Wait(t.Ctx)
 	var e *mesh.Error
 	var he *dispatch.HangError
@@ -221,7 +221,7 @@ func meshCardLost(t *T) {
 	lost, unplug, left := t.takeAway()
 	_, out, x := t.setUp()
 	tr := t.recorded(x)
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.OK(unplug())
 	var failed error
 	for range 100 {

@@ -17,13 +17,13 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func meshHangCases() []rig.Case {
-	return []rig.Case{
-		{Name: "link down in the middle", Needs: rig.NeedEmulator, Protects: "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", Run: OnOwnMesh(meshDownInTheMiddle)},
-		{Name: "card lost in the middle", Needs: rig.NeedEmulator, Protects: "a card that is lost during replays ends them with the state of every chip", Run: OnOwnMesh(meshLostInTheMiddle)},
-		{Name: "slow links", Needs: rig.NeedEmulator, Protects: "one chip whose packets all come late delays the others and changes nothing", Run: OnOwnMesh(meshSlowChip)},
-		{Name: "one chip hangs", Needs: rig.NeedSimulator, Protects: "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", Run: OnOwnMesh(meshOneHangs)},
-	}
+func meshHangCases() rig.Table {
+	var cs rig.Table
+	cs.Add("link down in the middle", "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", OnOwnMesh(meshDownInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(meshLostInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(meshSlowChip)).Needs = rig.NeedEmulator
+	cs.Add("one chip hangs", "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", OnOwnMesh(meshOneHangs)).Needs = rig.NeedSimulator
+	return cs
 }
 
 func meshDownInTheMiddle(t *T) {
@@ -33,11 +33,11 @@ func meshDownInTheMiddle(t *T) {
 	t.OK(err)
 	sum, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
 	t.OK(err)
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for range 8 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 	}
-	t.OK(t.Queue.Run(t.Ctx, sum))
+	t.Start(sum)
 	t.everyLink(func(m *sim.Machine, chip, channel int) error { return m.SetLink(chip, channel, false) })
 	short, cancel := context.WithTimeout(t.Ctx, 200*time.Millisecond)
 	defer cancel()
@@ -77,7 +77,7 @@ func meshLostInTheMiddle(t *T) {
 	b := t.Pages("sum")
 	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	gone := make(chan error, 1)
 	var failed error
 	for i := 0; failed == nil && i < 1e6; i++ {
@@ -102,7 +102,7 @@ func meshLostInTheMiddle(t *T) {
 	first := left[0]
 	t.OK(t.Queue.On(first).Write(t.Ctx, b.On(first), 0, Counting(b.Size(), 0)))
 	part := t.On(tr, mesh.Range{Start: first.Coord, End: first.Coord})
-	t.OK(part.Replay(t.Ctx))
+	t.Replay(part)
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
 }
 
@@ -138,11 +138,11 @@ func meshOneHangs(t *T) {
 	t.OK(err)
 	forever, err := stuck.Device.Load(t.Ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
 		Name: "wait", Image: spin, Processor: chip.TRISC1, Cores: []chip.Range{chip.Single(0, 0)},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Args: rig.Args(word.Addr(), 1),
 	}}})
 	t.OK(err)
 	t.OK(q.Run(t.Ctx, forever))
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	err = t.Queue.Wait(t.Ctx)
 	var e *mesh.Error
 	var h *dispatch.HangError
@@ -153,7 +153,7 @@ func meshOneHangs(t *T) {
 		t.Is("another chip", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}
 	t.OK(stuck.Device.Recover(t.Ctx))
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	for _, c := range m.Chips() {
 		t.Is("recovered", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}

@@ -31,22 +31,22 @@ func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 	}
 }
 
-func meshCases() []rig.Case {
-	return []rig.Case{
-		{Name: "neighbours are linked", Protects: "places of a mesh next to each other are chips that a link joins", Run: OnMesh(meshNeighbours)},
-		{Name: "one address", Protects: "what is allocated on a mesh has one address on all chips, which stay in step", Run: OnMesh(meshOneAddress)},
-		{Name: "submeshes share memory", Protects: "a submesh and its parent are never given the same memory", Run: OnMesh(meshSubmeshMemory)},
-		{Name: "replicated buffer", Protects: "a write of a replicated buffer reaches every chip", Run: OnMesh(meshReplicated)},
-		{Name: "sharded tensor", Protects: "a tensor that is spread over the chips comes back as it was, and each chip has its part", Run: OnMesh(meshTensor)},
-		{Name: "L1 buffer", Protects: "a buffer in L1 has one address on all chips and holds what is written", Run: OnMesh(meshL1)},
-		{Name: "reshaped", Protects: "the same chips in another shape are the same memory and queues", Run: OnMesh(meshReshaped)},
-		{Name: "names", Protects: "every chip of a mesh has a name of its own, which errors use", Run: OnMesh(meshNames)},
-		{Name: "out of memory", Protects: "what doesn't fit is refused on all chips, which stay in step", Run: OnMesh(meshOutOfMemory)},
-		{Name: "memory again", Protects: "what is freed on a mesh is allocated again at the same address", Run: OnMesh(meshMemoryAgain)},
-		{Name: "replicated along an axis", Protects: "chips along an axis that a tensor isn't cut along have the same part of it", Run: OnMesh(meshAxis)},
-		{Name: "tensor on a submesh", Protects: "a tensor that is spread over a submesh leaves the other chips alone", Run: OnMesh(meshSubmeshTensor)},
-		{Name: "shapes that can't be", Protects: "parts and shapes that a mesh doesn't have are refused with what is possible", Run: OnMesh(meshShapes)},
-	}
+func meshCases() rig.Table {
+	var cs rig.Table
+	cs.Add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", OnMesh(meshNeighbours))
+	cs.Add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", OnMesh(meshOneAddress))
+	cs.Add("submeshes share memory", "a submesh and its parent are never given the same memory", OnMesh(meshSubmeshMemory))
+	cs.Add("replicated buffer", "a write of a replicated buffer reaches every chip", OnMesh(meshReplicated))
+	cs.Add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", OnMesh(meshTensor))
+	cs.Add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", OnMesh(meshL1))
+	cs.Add("reshaped", "the same chips in another shape are the same memory and queues", OnMesh(meshReshaped))
+	cs.Add("names", "every chip of a mesh has a name of its own, which errors use", OnMesh(meshNames))
+	cs.Add("out of memory", "what doesn't fit is refused on all chips, which stay in step", OnMesh(meshOutOfMemory))
+	cs.Add("memory again", "what is freed on a mesh is allocated again at the same address", OnMesh(meshMemoryAgain))
+	cs.Add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", OnMesh(meshAxis))
+	cs.Add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", OnMesh(meshSubmeshTensor))
+	cs.Add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", OnMesh(meshShapes))
+	return cs
 }
 
 // T is a mesh with what cases need of it.
@@ -131,6 +131,18 @@ func openMesh(t *rig.T, opts ...reprise.Option) *meshed {
 		t.Skip(t.Shared.Alone)
 	}
 	return &meshed{m, open}
+}
+
+// Start runs a program on the mesh without waiting for its end.
+func (t *T) Start(x *mesh.Executable) {
+	t.Helper()
+	t.OK(t.Queue.Run(t.Ctx, x))
+}
+
+// Wait waits for the queues of all chips.
+func (t *T) Wait() {
+	t.Helper()
+	t.OK(t.Queue.Wait(t.Ctx))
 }
 
 // Later releases something at the end of a case that passes: cases share the chips' memory.

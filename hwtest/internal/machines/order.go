@@ -10,19 +10,19 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshOrderCases() []rig.Case {
-	return []rig.Case{
-		{Name: "float32 maximum", Protects: "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", Run: OnMesh(meshFloatMax)},
-		{Name: "bfloat16 maximum", Protects: "the largest bfloat16 comes out of each half of a word", Run: OnMesh(meshBFloatMax)},
-		{Name: "int32 wraps", Protects: "sums of int32 wrap around", Run: OnMesh(meshWraps)},
-		{Name: "many pages", Protects: "a buffer of more pages than links have room for is added up", Run: OnMesh(meshManyPages)},
-		{Name: "rows at once", Protects: "submeshes that are apart carry out collectives at the same time", Run: OnMesh(meshRows)},
-		{Name: "same bits again", Protects: "a sum of floats has the same bits every time, on every chip", Run: OnMesh(meshSameBits)},
-		{Name: "collectives replayed", Protects: "collectives in a trace begin anew at each replay", Run: OnMesh(meshReplayed)},
-		{Name: "work between collectives", Protects: "a program between a reduce_scatter and an all_gather works on the slice of its chip", Run: OnMesh(meshBetween)},
-		{Name: "late chip", Protects: "chips that are ready wait for a late one, and the result is the same", Run: OnMesh(meshLate)},
-		{Name: "links of another core", Protects: "any worker can drive the links", Run: OnMesh(meshOtherCore)},
-	}
+func meshOrderCases() rig.Table {
+	var cs rig.Table
+	cs.Add("float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", OnMesh(meshFloatMax))
+	cs.Add("bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", OnMesh(meshBFloatMax))
+	cs.Add("int32 wraps", "sums of int32 wrap around", OnMesh(meshWraps))
+	cs.Add("many pages", "a buffer of more pages than links have room for is added up", OnMesh(meshManyPages))
+	cs.Add("rows at once", "submeshes that are apart carry out collectives at the same time", OnMesh(meshRows))
+	cs.Add("same bits again", "a sum of floats has the same bits every time, on every chip", OnMesh(meshSameBits))
+	cs.Add("collectives replayed", "collectives in a trace begin anew at each replay", OnMesh(meshReplayed))
+	cs.Add("work between collectives", "a program between a reduce_scatter and an all_gather works on the slice of its chip", OnMesh(meshBetween))
+	cs.Add("late chip", "chips that are ready wait for a late one, and the result is the same", OnMesh(meshLate))
+	cs.Add("links of another core", "any worker can drive the links", OnMesh(meshOtherCore))
+	return cs
 }
 
 func meshFloatMax(t *T) {
@@ -91,7 +91,7 @@ func meshRows(t *T) {
 		t.OK(r.Queue.Run(t.Ctx, r.x))
 	}
 	for _, r := range all {
-		t.OK(r.Queue.Wait(t.Ctx))
+		t.WaitFor(r.Queue)
 		for _, c := range r.Links.Line() {
 			r.Is("sum of a row", c, r.b, r.sums(r.b.Size()))
 		}
@@ -137,7 +137,7 @@ func meshReplayed(t *T) {
 		for i, c := range t.Links.Line() {
 			t.Put(c, b, 10*round+uint32(i))
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		var want []byte
 		for i := range uint32(b.Size() / 4) {
 			want = binary.LittleEndian.AppendUint32(want, chips*(10*round+chips-1+i))
@@ -146,7 +146,7 @@ func meshReplayed(t *T) {
 			t.Is("sum of maxima", c, b, want)
 		}
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 }
 
 func meshBetween(t *T) {
@@ -156,8 +156,8 @@ func meshBetween(t *T) {
 	gather, err := t.Links.AllGather(t.Ctx, b)
 	t.OK(err)
 	tr := t.recorded(scatter, t.Loaded(t.adder(b, b, Add(7))), gather)
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(tr)
+	t.Wait()
 	want := t.sums(b.Size())
 	for i := 0; i < len(want); i += 4 {
 		binary.LittleEndian.PutUint32(want[i:], binary.LittleEndian.Uint32(want[i:])+7)
@@ -165,7 +165,7 @@ func meshBetween(t *T) {
 	for _, c := range t.Links.Line() {
 		t.Is("sum and 7", c, b, want)
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 }
 
 func meshLate(t *T) {
@@ -183,7 +183,7 @@ func meshLate(t *T) {
 			t.Put(c, b, 1000*uint32(i+1))
 		}
 		for range n {
-			t.OK(t.Queue.Run(t.Ctx, slow))
+			t.Start(slow)
 		}
 		t.carryOut(x, nil)
 		for _, c := range t.Links.Line() {
@@ -208,7 +208,7 @@ func meshOtherCore(t *T) {
 		for _, c := range t.Links.Line() {
 			t.Is("sum", c, b, t.sums(b.Size()))
 		}
-		t.OK(x.Release(t.Ctx))
-		t.OK(t.Links.Release(t.Ctx))
+		t.Release(x)
+		t.Release(t.Links)
 	}
 }

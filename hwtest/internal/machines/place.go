@@ -30,7 +30,7 @@ func meshNames(t *T) {
 
 func meshOutOfMemory(t *T) {
 	before := t.Pages("before")
-	t.OK(before.Release())
+	t.Free(before)
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 1 << 40, PageSize: 1 << 12, Name: "huge"}}
 		if _, err := t.Mesh.NewBuffer(c); !errors.Is(err, reprise.ErrOutOfMemory) {
@@ -42,7 +42,7 @@ func meshOutOfMemory(t *T) {
 	if after.Addr() != before.Addr() {
 		t.Errorf("a buffer is at %#x, and was at %#x before", after.Addr(), before.Addr())
 	}
-	t.OK(after.Release())
+	t.Free(after)
 }
 
 func meshMemoryAgain(t *T) {
@@ -50,7 +50,7 @@ func meshMemoryAgain(t *T) {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 4096, PageSize: 64, Name: "again"}}
 		first, err := t.Mesh.NewBuffer(c)
 		t.OK(err)
-		t.OK(first.Release())
+		t.Free(first)
 		second, err := t.Mesh.NewBuffer(c)
 		t.OK(err)
 		if first.Addr() != second.Addr() {
@@ -59,7 +59,7 @@ func meshMemoryAgain(t *T) {
 		if err := t.Queue.Write(t.Ctx, first, make([]byte, 4096)); !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%v: a write to what was freed: %v", k, err)
 		}
-		t.OK(second.Release())
+		t.Free(second)
 		t.OK(t.Mesh.InStep(k))
 	}
 }
@@ -81,7 +81,7 @@ func meshAxis(t *T) {
 	if !bytes.Equal(got, data) {
 		t.Error("it comes back changed")
 	}
-	t.OK(b.Release())
+	t.Free(b)
 }
 
 func meshSubmeshTensor(t *T) {
@@ -103,7 +103,7 @@ func meshSubmeshTensor(t *T) {
 	for _, c := range t.Mesh.Chips() {
 		t.Is("whole", c, whole, Counting(whole.Size(), 9))
 	}
-	t.OK(b.Release())
+	t.Free(b)
 }
 
 func meshShapes(t *T) {

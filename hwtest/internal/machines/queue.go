@@ -14,16 +14,16 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshQueueCases() []rig.Case {
-	return []rig.Case{
-		{Name: "replays in a row", Protects: "no replay of a trace is lost on any chip, however many are in flight", Run: OnMesh(meshReplays)},
-		{Name: "buffer parameter", Protects: "a buffer parameter of a mesh's trace changes on every chip", Run: OnMesh(meshBufferParam)},
-		{Name: "several callers", Protects: "goroutines that use a mesh at the same time don't disturb each other", Run: OnMesh(meshCallers)},
-		{Name: "parts in turn", Protects: "parts of a trace are replayed chip by chip, in any order", Run: OnMesh(meshPartsInTurn)},
-		{Name: "events between queues", Protects: "a queue of a mesh waits for another's event on every chip", Run: OnOwnMesh(meshTwoQueues, rig.QueueOptions(false)...)},
-		{Name: "traces on two queues", Protects: "traces of different queues run on every chip at the same time", Run: OnOwnMesh(meshTwoTraces, rig.QueueOptions(true)...)},
-		{Name: "trace over two queues", Protects: "one trace over two queues of each chip keeps its order between them", Run: OnOwnMesh(meshSpanning, rig.QueueOptions(true)...)},
-	}
+func meshQueueCases() rig.Table {
+	var cs rig.Table
+	cs.Add("replays in a row", "no replay of a trace is lost on any chip, however many are in flight", OnMesh(meshReplays))
+	cs.Add("buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", OnMesh(meshBufferParam))
+	cs.Add("several callers", "goroutines that use a mesh at the same time don't disturb each other", OnMesh(meshCallers))
+	cs.Add("parts in turn", "parts of a trace are replayed chip by chip, in any order", OnMesh(meshPartsInTurn))
+	cs.Add("events between queues", "a queue of a mesh waits for another's event on every chip", OnOwnMesh(meshTwoQueues, rig.QueueOptions(false)...))
+	cs.Add("traces on two queues", "traces of different queues run on every chip at the same time", OnOwnMesh(meshTwoTraces, rig.QueueOptions(true)...))
+	cs.Add("trace over two queues", "one trace over two queues of each chip keeps its order between them", OnOwnMesh(meshSpanning, rig.QueueOptions(true)...))
+	return cs
 }
 
 // Add is a number for Adder that is the same on all chips.
@@ -35,12 +35,12 @@ func meshReplays(t *T) {
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
 	n := t.Size(50, 20)
 	for range n {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	for _, c := range t.Mesh.Chips() {
 		t.Is("sum", c, b, Counting(b.Size(), uint32(n)))
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 }
 
 func meshBufferParam(t *T) {
@@ -56,12 +56,12 @@ func meshBufferParam(t *T) {
 		first uint32
 	}{{other, 5000}, {in, 1}, {other, 5000}} {
 		t.OK(tr.SetBuffer("in", from.b.All()...))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for _, c := range t.Mesh.Chips() {
 			t.Is(from.b.Name(), c, out, Counting(out.Size(), from.first+100*(1+t.Ordinal(c))))
 		}
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 }
 
 func meshCallers(t *T) {
@@ -107,13 +107,13 @@ func meshPartsInTurn(t *T) {
 				c = chips[(k+round)%len(chips)]
 			}
 			part := t.On(tr, mesh.Range{Start: c.Coord, End: c.Coord})
-			t.OK(part.Replay(t.Ctx))
+			t.Replay(part)
 		}
 	}
 	for _, c := range chips {
 		t.Is("sum", c, b, Counting(b.Size(), 3))
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 }
 
 func meshTwoQueues(t *T) {
@@ -131,7 +131,7 @@ func meshTwoQueues(t *T) {
 		t.OK(q[1].WaitEvent(t.Ctx, done))
 		t.OK(q[1].Run(t.Ctx, second))
 		t.OK(q[1].Record(t.Ctx, read))
-		t.OK(read.Wait(t.Ctx))
+		t.WaitFor(read)
 		for _, c := range t.Mesh.Chips() {
 			got := make([]byte, out.Size())
 			t.OK(q[1].On(c).Read(t.Ctx, out.On(c), 0, got))
@@ -161,7 +161,7 @@ func meshTwoTraces(t *T) {
 	}
 	for range 10 {
 		for _, tr := range traces {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 	}
 	t.OK(t.Mesh.Queue(1).Wait(t.Ctx))
@@ -190,13 +190,13 @@ func meshSpanning(t *T) {
 	t.OK(err)
 	for round := range uint32(4) {
 		t.OK(qs[0].Write(t.Ctx, in, Counting(in.Size(), 50*round)))
-		t.OK(tr.Replay(t.Ctx))
-		t.OK(qs[1].Wait(t.Ctx))
+		t.Replay(tr)
+		t.WaitFor(qs[1])
 		for _, c := range t.Mesh.Chips() {
 			t.Is("out", c, out, Counting(out.Size(), 50*round+10+t.Ordinal(c)))
 		}
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("released twice: %v", err)
 	}

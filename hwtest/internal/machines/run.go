@@ -12,25 +12,25 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshRunCases() []rig.Case {
-	return []rig.Case{
-		{Name: "one program everywhere", Protects: "a program that is loaded on a mesh runs on every chip", Run: OnMesh(meshProgram)},
-		{Name: "programs by range", Protects: "chips run the program of their range, and those outside of all ranges none", Run: OnMesh(meshRanges)},
-		{Name: "submesh runs alone", Protects: "work in a submesh's queue runs on its chips only", Run: OnMesh(meshSubmeshRuns)},
-		{Name: "events", Protects: "an event of a mesh is done when it is done on every chip", Run: OnMesh(meshEvents)},
-		{Name: "trace", Protects: "one trace runs on all chips, which share one stream of commands", Run: OnMesh(meshTrace)},
-		{Name: "trace on a part", Protects: "a trace of a mesh can be replayed on some of its chips", Run: OnMesh(meshTracePart)},
-		{Name: "trace parameters", Protects: "a parameter of a mesh's trace changes on every chip", Run: OnMesh(meshTraceParam)},
-		{Name: "trace release", Protects: "releasing a mesh's trace frees its memory on all chips", Run: OnMesh(meshTraceRelease)},
-		{Name: "submeshes at once", Protects: "submeshes that are apart run different traces at the same time", Run: OnMesh(meshSubmeshTraces)},
-		{Name: "traces in any order", Protects: "traces of a mesh are replayed and released in any order", Run: OnMesh(meshManyTraces)},
-		{Name: "skew", Protects: "chips report by their own clocks how far apart they were", Run: OnMesh(meshSkew)},
-	}
+func meshRunCases() rig.Table {
+	var cs rig.Table
+	cs.Add("one program everywhere", "a program that is loaded on a mesh runs on every chip", OnMesh(meshProgram))
+	cs.Add("programs by range", "chips run the program of their range, and those outside of all ranges none", OnMesh(meshRanges))
+	cs.Add("submesh runs alone", "work in a submesh's queue runs on its chips only", OnMesh(meshSubmeshRuns))
+	cs.Add("events", "an event of a mesh is done when it is done on every chip", OnMesh(meshEvents))
+	cs.Add("trace", "one trace runs on all chips, which share one stream of commands", OnMesh(meshTrace))
+	cs.Add("trace on a part", "a trace of a mesh can be replayed on some of its chips", OnMesh(meshTracePart))
+	cs.Add("trace parameters", "a parameter of a mesh's trace changes on every chip", OnMesh(meshTraceParam))
+	cs.Add("trace release", "releasing a mesh's trace frees its memory on all chips", OnMesh(meshTraceRelease))
+	cs.Add("submeshes at once", "submeshes that are apart run different traces at the same time", OnMesh(meshSubmeshTraces))
+	cs.Add("traces in any order", "traces of a mesh are replayed and released in any order", OnMesh(meshManyTraces))
+	cs.Add("skew", "chips report by their own clocks how far apart they were", OnMesh(meshSkew))
+	return cs
 }
 
 func meshProgram(t *T) {
 	_, out, x := t.setUp()
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	for _, c := range t.Mesh.Chips() {
 		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}
@@ -41,7 +41,7 @@ func meshRanges(t *T) {
 	last := t.Mesh.Shape().Coord(t.Mesh.Size() - 1)
 	part := t.adder(in, out, func(*mesh.Chip) uint32 { return 5 })
 	part.Range = mesh.Range{Start: last, End: last}
-	t.OK(t.Queue.Run(t.Ctx, t.Loaded(part)))
+	t.Start(t.Loaded(part))
 	for i, c := range t.Mesh.Chips() {
 		want := make([]byte, out.Size())
 		if i == t.Mesh.Size()-1 {
@@ -73,9 +73,9 @@ func meshSubmeshRuns(t *T) {
 func meshEvents(t *T) {
 	_, out, x := t.setUp()
 	e := t.Mesh.NewEvent("e")
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	t.OK(t.Queue.Record(t.Ctx, e))
-	t.OK(e.Wait(t.Ctx))
+	t.WaitFor(e)
 	if done, err := e.Query(); err != nil || !done {
 		t.Errorf("done %t, %v", done, err)
 	}
@@ -92,7 +92,7 @@ func meshTrace(t *T) {
 	}
 	for i := range uint32(4) {
 		t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), i)))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	for _, c := range t.Mesh.Chips() {
 		t.Is("out", c, out, Counting(out.Size(), 23))
@@ -104,8 +104,8 @@ func meshTracePart(t *T) {
 	tr := t.recorded(x)
 	first := t.Mesh.Shape().Coord(0)
 	part := t.On(tr, mesh.Range{Start: first, End: first})
-	t.OK(part.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(part)
+	t.Wait()
 	for i, c := range t.Mesh.Chips() {
 		want := make([]byte, out.Size())
 		if i == 0 {
@@ -122,8 +122,8 @@ func meshTraceParam(t *T) {
 	})
 	t.OK(err)
 	t.OK(tr.Set("pages", 0))
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(tr)
+	t.Wait()
 	for _, c := range t.Mesh.Chips() {
 		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}
@@ -139,8 +139,8 @@ func meshTraceRelease(t *T) {
 		before = append(before, c.Device.MemoryFingerprint(allocator.DRAM))
 	}
 	tr := t.recorded(x, x)
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(tr.Release(t.Ctx))
+	t.Replay(tr)
+	t.Release(tr)
 	for i, c := range t.Mesh.Chips() {
 		if c.Device.MemoryFingerprint(allocator.DRAM) != before[i] {
 			t.Errorf("chip %v hasn't got its memory back", c.Coord)
@@ -168,10 +168,10 @@ func meshSubmeshTraces(t *T) {
 	}
 	for range 3 {
 		for _, tr := range traces {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for i, c := range t.Mesh.Chips() {
 		t.Is("out", c, out, Counting(out.Size(), uint32(51+i)))
 	}
@@ -187,13 +187,13 @@ func meshManyTraces(t *T) {
 		traces = append(traces, t.recorded(xs[i]))
 	}
 	for _, i := range []int{2, 0, 3, 1} {
-		t.OK(traces[i].Replay(t.Ctx))
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Replay(traces[i])
+		t.Wait()
 		for _, c := range t.Mesh.Chips() {
 			t.Is("out", c, out, Counting(out.Size(), uint32(10*i+1)))
 		}
-		t.OK(traces[i].Release(t.Ctx))
-		t.OK(xs[i].Release(t.Ctx))
+		t.Release(traces[i])
+		t.Release(xs[i])
 	}
 	t.OK(t.Mesh.InStep(allocator.DRAM))
 	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {

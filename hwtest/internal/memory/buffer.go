@@ -10,42 +10,33 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-func bufferCases() []rig.Case {
-	var cs []rig.Case
+func bufferCases() rig.Table {
+	var cs rig.Table
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		for _, size := range []int{1, 4, 15, 16, 32, 48, 64, 100, 1000, 2048, 4096, 4097, 64 << 10, 200 << 10} {
 			for _, pages := range []int{1, 13, 150} {
 				if size*pages > 8<<20 || k == allocator.L1 && pages > 100 && size > 4097 {
 					continue
 				}
-				cs = append(cs, rig.Case{
-					Name:     fmt.Sprintf("%v %d pages of %d", k, pages, size),
-					Protects: "what is written to a buffer is read from it, whatever its page",
-					Run:      func(t *rig.T) { WriteRead(t, k, size, pages) },
-				})
+				cs.Add(fmt.Sprintf("%v %d pages of %d", k, pages, size), "what is written to a buffer is read from it, whatever its page", func(t *rig.T) { WriteRead(t, k, size, pages) })
 			}
 		}
 		for _, size := range []int{16, 100, 2048, 70_000} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("%v part of pages of %d", k, size),
-				Protects: "writing or reading a range of pages touches exactly that range",
-				Run:      func(t *rig.T) { Partial(t, k, size) },
-			})
+			cs.Add(fmt.Sprintf("%v part of pages of %d", k, size), "writing or reading a range of pages touches exactly that range", func(t *rig.T) { Partial(t, k, size) })
 		}
 	}
-	return append(cs, []rig.Case{
-		{Name: "several MiB", Protects: "transfers much larger than the queue's rings come through whole", Run: severalMiB},
-		{Name: "neighbours", Protects: "buffers beside each other don't touch each other", Run: neighbours},
-		{Name: "write after write", Protects: "writes to one buffer land in order, without waits between them", Run: writeAfterWrite},
-		{Name: "outside of the buffer", Protects: "transfers beyond a buffer are a *TransferError", Run: transferErrors},
-		{Name: "empty transfers", Protects: "a transfer of nothing does nothing", Run: emptyTransfers},
-		{Name: "out of memory", Protects: "what doesn't fit is an *OutOfMemoryError, and memory can be allocated to the last byte", Run: outOfMemory},
-		{Name: "impossible buffers", Protects: "sizes and pages that make no buffer are refused", Run: impossibleBuffers},
-		{Name: "freed buffer", Protects: "a freed buffer isn't used, and its memory is handed out again", Run: freedBuffer},
-		{Name: "held by a program", Protects: "a loaded program keeps its buffers' memory", Run: heldByProgram},
-		{Name: "circular buffers beside buffers", Protects: "circular buffers and L1 buffers never overlap", Run: circularBesideBuffers},
-		{Name: "many allocations", Protects: "hundreds of buffers come and go without a byte lost", Run: manyAllocations},
-	}...)
+	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)
+	cs.Add("neighbours", "buffers beside each other don't touch each other", neighbours)
+	cs.Add("write after write", "writes to one buffer land in order, without waits between them", writeAfterWrite)
+	cs.Add("outside of the buffer", "transfers beyond a buffer are a *TransferError", transferErrors)
+	cs.Add("empty transfers", "a transfer of nothing does nothing", emptyTransfers)
+	cs.Add("out of memory", "what doesn't fit is an *OutOfMemoryError, and memory can be allocated to the last byte", outOfMemory)
+	cs.Add("impossible buffers", "sizes and pages that make no buffer are refused", impossibleBuffers)
+	cs.Add("freed buffer", "a freed buffer isn't used, and its memory is handed out again", freedBuffer)
+	cs.Add("held by a program", "a loaded program keeps its buffers' memory", heldByProgram)
+	cs.Add("circular buffers beside buffers", "circular buffers and L1 buffers never overlap", circularBesideBuffers)
+	cs.Add("many allocations", "hundreds of buffers come and go without a byte lost", manyAllocations)
+	return cs
 }
 
 // WriteRead writes a buffer and reads it.
@@ -60,7 +51,7 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 	}
 	for i := range 2 {
 		want := rig.Pattern(uint32(size*pages+i), b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		t.Same("read back", want, t.ReadAll(b))
 	}
 }
@@ -70,14 +61,14 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 	const pages = 37
 	b := t.Buffer(k, size*pages, size)
 	want := rig.Pattern(1, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	for i, r := range [][2]int{{0, 1}, {36, 1}, {1, 35}, {7, 9}, {12, 12}, {11, 25}, {0, 37}} {
 		off, n := r[0]*size, r[1]*size
 		if off+n > len(want) {
 			n = len(want) - off
 		}
 		data := rig.Pattern(uint32(i+2), n)
-		t.OK(t.Queue.Write(t.Ctx, b, off, data))
+		t.WriteAt(b, off, data)
 		copy(want[off:], data)
 		t.Same(fmt.Sprintf("all after writing pages %d to %d", r[0], r[0]+r[1]), want, t.ReadAll(b))
 		got := make([]byte, n)
@@ -90,7 +81,7 @@ func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.Buffer(allocator.DRAM, t.Size(17<<20, 2<<20)/size*size, size)
 		want := rig.Pattern(uint32(size), b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		t.Same(fmt.Sprintf("pages of %d", size), want, t.ReadAll(b))
 	}
 }
@@ -104,7 +95,7 @@ func neighbours(t *rig.T) {
 		}
 		for round := range 2 {
 			for i, b := range bs {
-				t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(uint32(100*round+i), b.Size())))
+				t.Write(b, rig.Pattern(uint32(100*round+i), b.Size()))
 			}
 			for i, b := range bs {
 				t.Same(fmt.Sprintf("%v buffer %d", k, i), rig.Pattern(uint32(100*round+i), b.Size()), t.ReadAll(b))
@@ -116,7 +107,7 @@ func neighbours(t *rig.T) {
 func writeAfterWrite(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 64*64, 64)
 	for i := range 200 {
-		t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(uint32(i), b.Size())))
+		t.Write(b, rig.Pattern(uint32(i), b.Size()))
 	}
 	t.Same("the last write", rig.Pattern(199, b.Size()), t.ReadAll(b))
 }
@@ -124,7 +115,7 @@ func writeAfterWrite(t *rig.T) {
 func transferErrors(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 1000, 100)
 	before := rig.Pattern(1, 1000)
-	t.OK(t.Queue.Write(t.Ctx, b, 0, before))
+	t.Write(b, before)
 	for _, r := range [][2]int{{-100, 100}, {0, 1100}, {1000, 100}, {950, 51}, {0, 1001}, {900, 200}, {1100, 0}, {1 << 40, 100}} {
 		for op, do := range map[string]func() error{
 			"write": func() error { return t.Queue.Write(t.Ctx, b, r[0], make([]byte, r[1])) },
@@ -144,10 +135,10 @@ func transferErrors(t *rig.T) {
 func emptyTransfers(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 1000, 100)
 	for _, off := range []int{0, 100, 1000} {
-		t.OK(t.Queue.Write(t.Ctx, b, off, nil))
+		t.WriteAt(b, off, nil)
 		t.OK(t.Queue.Read(t.Ctx, b, off, nil))
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func outOfMemory(t *rig.T) {
@@ -162,7 +153,7 @@ func outOfMemory(t *rig.T) {
 		if free := t.Dev.Memory(k).Free; free != before.Free-before.LargestHole {
 			t.Errorf("%v: %d B free beside the largest buffer", k, free)
 		}
-		t.OK(all.Release())
+		t.Free(all)
 		if after := t.Dev.Memory(k); after.Allocated != before.Allocated || after.LargestHole != before.LargestHole {
 			t.Errorf("%v: before %+v, after %+v", k, before, after)
 		}
@@ -180,7 +171,7 @@ func impossibleBuffers(t *rig.T) {
 		before := t.Allocated()
 		if b, err := t.Dev.NewBuffer(c); err == nil {
 			t.Errorf("%s: got a buffer of %d B", name, b.Size())
-			t.OK(b.Release())
+			t.Free(b)
 		}
 		if t.Allocated() != before {
 			t.Errorf("%s: something stays allocated", name)
@@ -191,7 +182,7 @@ func impossibleBuffers(t *rig.T) {
 func freedBuffer(t *rig.T) {
 	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.OK(err)
-	t.OK(b.Release())
+	t.Free(b)
 	p := make([]byte, 64)
 	for op, err := range map[string]error{"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release()} {
 		if !errors.Is(err, reprise.ErrReleased) {
@@ -209,16 +200,16 @@ func heldByProgram(t *rig.T) {
 	t.OK(err)
 	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("holder", t.Grid(), b, 1))
 	t.OK(err)
-	t.OK(b.Release())
+	t.Free(b)
 	other := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
 	if other.Addr() == b.Addr() {
 		t.Error("memory that a loaded program uses was handed out")
 	}
 	want := rig.Pattern(8, other.Size())
-	t.OK(t.Queue.Write(t.Ctx, other, 0, want))
+	t.Write(other, want)
 	t.RunAndWait(x)
 	t.Same("another buffer after the program ran", want, t.ReadAll(other))
-	t.OK(x.Release(t.Ctx))
+	t.Release(x)
 	if third := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64); third.Addr() != b.Addr() {
 		t.Errorf("after the program was closed a buffer is at %#x, want %#x", third.Addr(), b.Addr())
 	}
@@ -237,13 +228,11 @@ func circularBesideBuffers(t *rig.T) {
 	before := t.Allocated()
 	if y, err := t.Dev.Load(t.Ctx, prog(free-size+4096)); err == nil {
 		t.Error("circular buffers that reach into a buffer were loaded")
-		t.OK(y.Release(t.Ctx))
+		t.Release(y)
 	} else if !errors.Is(err, reprise.ErrOutOfMemory) && errors.As(err, new(*dispatch.ProgramError)) {
 		t.Errorf("error %v: the program isn't what is wrong", err)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	t.RunAndWait(x)
 	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole >= uint64(free-size) {
 		t.Errorf("%d B of L1 are free although circular buffers take a third of them", hole)
@@ -261,14 +250,12 @@ func manyAllocations(t *rig.T) {
 		live = append(live, b)
 		if i%3 == 2 {
 			k := i * 7 % len(live)
-			t.OK(live[k].Release())
+			t.Free(live[k])
 			live = append(live[:k], live[k+1:]...)
 		}
 	}
 	for _, b := range live {
-		t.OK(b.Release())
+		t.Free(b)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }

@@ -8,6 +8,6 @@ import (
 )
 
 // Cases are the cases of buffers of every layout, their transfers, and memory of the host that the device reaches.
-func Cases() []rig.Case {
+func Cases() rig.Table {
 	return slices.Concat(bufferCases(), memoryCases(), transferCases(), pinnedCases())
 }

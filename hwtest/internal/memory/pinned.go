@@ -14,15 +14,12 @@ import (
 const notCopied = "what the device itself reads and writes in host memory is right to the byte, and nothing beside it changes"
 
 // pinnedCases move data between buffers and pinned host memory, which the device reads and writes itself.
-func pinnedCases() []rig.Case {
-	var cs []rig.Case
+func pinnedCases() rig.Table {
+	var cs rig.Table
 	for _, page := range []int{16, 100, 2048, 5008} {
 		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-			cs = append(cs, rig.Case{
-				Name: fmt.Sprintf("pinned memory and pages of %d in %v", page, k), Protects: notCopied,
-				Run: func(t *rig.T) {
-					pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
-				},
+			cs.Add(fmt.Sprintf("pinned memory and pages of %d in %v", page, k), notCopied, func(t *rig.T) {
+				pinnedRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}, page%16 == 0)
 			})
 		}
 	}
@@ -30,36 +27,33 @@ func pinnedCases() []rig.Case {
 		{Layout: allocator.HeightSharded, Tensor: []int{12, 1}, Shard: []int{2, 1}, Cores: []chip.Range{chip.Grid(3, 2)}},
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: []chip.Range{chip.Grid(3, 2)}},
 	} {
-		cs = append(cs, rig.Case{
-			Name: fmt.Sprintf("pinned memory and %v pages", s.Layout), Protects: notCopied,
-			Run: func(t *rig.T) {
-				pinnedRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: 256, Sharding: &s}, true)
-			},
+		cs.Add(fmt.Sprintf("pinned memory and %v pages", s.Layout), notCopied, func(t *rig.T) {
+			pinnedRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: 256, Sharding: &s}, true)
 		})
 	}
-	return append(cs, []rig.Case{
-		{Name: "pinned memory, large", Protects: "a transfer without a copy may be larger than the queue's own memory", Run: pinnedLarge},
-		{Name: "pinned memory in the order of the queue", Protects: "transfers with pinned memory keep their place among other transfers and programs", Run: pinnedInOrder},
-		{Name: "pinned memory given up in time", Protects: "Free waits for transfers that the caller hasn't waited for", Run: pinnedFree},
-		{Name: "pinned memory and a context that ends", Protects: "a wait for a transfer without a copy ends with its context, and the queue goes on", Run: pinnedCancelled},
-	}...)
+	cs.Add("pinned memory, large", "a transfer without a copy may be larger than the queue's own memory", pinnedLarge)
+	cs.Add("pinned memory in the order of the queue", "transfers with pinned memory keep their place among other transfers and programs", pinnedInOrder)
+	cs.Add("pinned memory given up in time", "Free waits for transfers that the caller hasn't waited for", pinnedFree)
+	cs.Add("pinned memory and a context that ends", "a wait for a transfer without a copy ends with its context, and the queue goes on", pinnedCancelled)
+	return cs
 }
 
 // PinnedBetweenQueues are the cases of pinned memory on two queues.
-func PinnedBetweenQueues() []rig.Case {
-	return []rig.Case{{Name: "pinned memory from queue to queue",
-		Protects: "what one queue puts into host memory another fetches after an event, and not sooner", Run: pinnedBetweenQueues}}
+func PinnedBetweenQueues() rig.Table {
+	var cs rig.Table
+	cs.Add("pinned memory from queue to queue", "what one queue puts into host memory another fetches after an event, and not sooner", pinnedBetweenQueues)
+	return cs
 }
 
 func pinnedRanges(t *rig.T, c reprise.BufferConfig, strict bool) {
 	c.Name = "device"
 	b, err := t.Dev.NewBuffer(c)
 	t.OK(err)
-	t.Cleanup(func() { t.OK(b.Release()) })
+	t.Cleanup(func() { t.Free(b) })
 	h := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024})
 	exact := t.Pinned(reprise.HostBufferConfig{Size: b.Size() + 1024, Strict: strict})
 	want := rig.Pattern(1, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	page, n := b.PageSize(), b.Size()
 	for i, r := range []struct {
 		off, at, n int
@@ -93,7 +87,7 @@ func pinnedLarge(t *rig.T) {
 	t.OK(err)
 	r, err := t.Queue.StartReadTo(t.Ctx, b, 0, h, n, n)
 	t.OK(err)
-	t.OK(r.Wait(t.Ctx))
+	t.WaitFor(r)
 	done, err := w.Done()
 	t.OK(err)
 	if !done {
@@ -117,13 +111,13 @@ func pinnedInOrder(t *rig.T) {
 		}
 		_, err := t.Queue.StartWriteFrom(t.Ctx, in, 0, h, 2*i*in.Size(), in.Size())
 		t.OK(err)
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		p, err := t.Queue.StartReadTo(t.Ctx, out, 0, h, to, in.Size())
 		t.OK(err)
 		reads = append(reads, p)
 	}
 	for i, p := range reads {
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		got := h.Bytes()[(2*i+1)*in.Size():][:in.Size()]
 		want := make([]byte, in.Size())
 		for w := 0; w < len(want); w += 4 {
@@ -140,7 +134,7 @@ func pinnedFree(t *rig.T) {
 	copy(h.Bytes(), rig.Pattern(3, n))
 	_, err := t.Queue.StartWriteFrom(t.Ctx, b, 0, h, 0, n)
 	t.OK(err)
-	t.OK(h.Release(t.Ctx))
+	t.Release(h)
 	t.Same("written by a transfer that nobody waited for", rig.Pattern(3, n), t.ReadAll(b))
 	if err := t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("after Free: %v, want %v", err, reprise.ErrReleased)
@@ -151,7 +145,7 @@ func pinnedCancelled(t *rig.T) {
 	n := t.Size(1<<20, 64<<10)
 	b := t.Buffer(allocator.DRAM, n, 2048)
 	h := t.Pinned(reprise.HostBufferConfig{Size: n, Strict: true})
-	t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(4, n)))
+	t.Write(b, rig.Pattern(4, n))
 	ctx, cancel := context.WithCancel(t.Ctx)
 	p, err := t.Queue.StartReadTo(ctx, b, 0, h, 0, n)
 	t.OK(err)
@@ -159,7 +153,7 @@ func pinnedCancelled(t *rig.T) {
 	if err := p.Wait(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.Same("what the device wrote all the same", rig.Pattern(4, n), h.Bytes())
 	clear(h.Bytes())
 	t.OK(t.Queue.ReadTo(t.Ctx, b, 0, h, 0, n))

@@ -32,36 +32,26 @@ func ShardedCases() []shardedCase {
 	}
 }
 
-func memoryCases() []rig.Case {
-	var cs []rig.Case
+func memoryCases() rig.Table {
+	var cs rig.Table
 	for _, c := range ShardedCases() {
-		cs = append(cs,
-			rig.Case{
-				Name:     "sharded " + c.Name,
-				Protects: "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
-				Run:      func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) },
-			},
-			rig.Case{
-				Name:     "sharded transfers " + c.Name,
-				Protects: "what is written to a sharded buffer is read from it, in whole and in part",
-				Run:      func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) },
-			})
+		cs.Add("sharded "+c.Name, "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote", func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
+		cs.Add("sharded transfers "+c.Name, "what is written to a sharded buffer is read from it, in whole and in part", func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "sharded in DRAM", Protects: "shards in DRAM lie in the banks that were named", Run: shardedDRAM},
-		{Name: "fixed address", Protects: "a buffer lies where it was asked to, and comes back to where it was", Run: fixedAddress},
-		{Name: "parts of a buffer", Protects: "a part of a buffer is the same memory, and holds it", Run: partsOfBuffer},
-		{Name: "would it fit", Protects: "what would fit does fit, at the predicted address", Run: wouldFit},
-		{Name: "memory map", Protects: "the map of a device's memory has no gaps and names the owner of each range", Run: memoryMap},
-	}...)
+	cs.Add("sharded in DRAM", "shards in DRAM lie in the banks that were named", shardedDRAM)
+	cs.Add("fixed address", "a buffer lies where it was asked to, and comes back to where it was", fixedAddress)
+	cs.Add("parts of a buffer", "a part of a buffer is the same memory, and holds it", partsOfBuffer)
+	cs.Add("would it fit", "what would fit does fit, at the predicted address", wouldFit)
+	cs.Add("memory map", "the map of a device's memory has no gaps and names the owner of each range", memoryMap)
+	return cs
 }
 
 // Opened are cases that open the device in their own way.
-func Opened() []rig.Case {
-	return []rig.Case{
-		{Name: "L1 small", Protects: "small sharded buffers lie at the top of L1, in their own region, and work", Run: smallBuffers},
-		{Name: "trace region", Protects: "a trace region of fixed size takes its share of every bank and no more", Run: fixedTraceRegion},
-	}
+func Opened() rig.Table {
+	var cs rig.Table
+	cs.Add("L1 small", "small sharded buffers lie at the top of L1, in their own region, and work", smallBuffers)
+	cs.Add("trace region", "a trace region of fixed size takes its share of every bank and no more", fixedTraceRegion)
+	return cs
 }
 
 // Sharded is the configuration of a sharded buffer with pages of 16 B, whose every word a kernel's arguments can give.
@@ -136,7 +126,7 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	for i := range want {
 		want[i] ^= 0xFF
 	}
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	seen := t.PerWorker(64)
 	last := map[chip.Core]int{}
 	for i := range b.Pages() {
@@ -167,13 +157,13 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 		b := t.BufferOf(Sharded(k, s, page))
 		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
 		beside := rig.Pattern(77, guard.Size())
-		t.OK(t.Queue.Write(t.Ctx, guard, 0, beside))
+		t.Write(guard, beside)
 		want := rig.Pattern(uint32(page), b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		t.Same(fmt.Sprintf("pages of %d", page), want, t.ReadAll(b))
 		first, n := b.Pages()/3, b.Pages()/2
 		part := rig.Pattern(uint32(page+1), n*page)
-		t.OK(t.Queue.Write(t.Ctx, b, first*page, part))
+		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
 		t.Same(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), want, t.ReadAll(b))
 		got := make([]byte, 2*page)
@@ -194,9 +184,9 @@ func shardedDRAM(t *rig.T) {
 	// What was written as shards is found as pages of an interleaved buffer at the same address.
 	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
 	want := rig.Pattern(5, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	addr := b.Addr()
-	t.OK(b.Release())
+	t.Free(b)
 	flat := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 2 * 64 * t.Dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
 	got := t.ReadAll(flat)
 	for i := range 9 {
@@ -218,13 +208,13 @@ func fixedAddress(t *rig.T) {
 			t.Errorf("%v: the fingerprint doesn't see a buffer", k)
 		}
 		want := rig.Pattern(9, size)
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		var occupied *allocator.OccupiedError
 		if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "late",
 			Addr: b.Addr()}); !errors.As(err, &occupied) || len(occupied.By) != 1 || occupied.By[0].Owner != "chosen" {
 			t.Errorf("%v: where something is: %v", k, err)
 		}
-		t.OK(b.Release())
+		t.Free(b)
 		if t.Dev.MemoryFingerprint(k) != before {
 			t.Errorf("%v: the fingerprint differs after a buffer came and went", k)
 		}
@@ -233,7 +223,7 @@ func fixedAddress(t *rig.T) {
 			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
 		}
 		t.Same("what was there before", want, t.ReadAll(again))
-		t.OK(again.Release())
+		t.Free(again)
 		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
 		if fixed.Addr() != b.Addr() {
 			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
@@ -251,14 +241,14 @@ func partsOfBuffer(t *rig.T) {
 		b := t.BufferOf(c)
 		page := b.PageSize()
 		want := rig.Pattern(3, b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+		t.Write(b, want)
 		part, err := b.Sub(5*page, 12*page)
 		t.OK(err)
 		t.Same(b.Name()+": a part", want[5*page:17*page], t.ReadAll(part))
 		in, err := part.Sub(3*page, 2*page)
 		t.OK(err)
 		data := rig.Pattern(4, in.Size())
-		t.OK(t.Queue.Write(t.Ctx, in, 0, data))
+		t.Write(in, data)
 		copy(want[8*page:], data)
 		t.Same(b.Name()+": the whole after writing a part of a part", want, t.ReadAll(b))
 		whole, _ := b.Page(8)
@@ -269,13 +259,13 @@ func partsOfBuffer(t *rig.T) {
 			t.Error("a write beyond a part went through")
 		}
 		taken := t.Allocated()
-		t.OK(b.Release())
-		t.OK(part.Release())
+		t.Free(b)
+		t.Free(part)
 		if t.Allocated() != taken {
 			t.Error("memory of which a part is in use was given away")
 		}
 		t.Same(b.Name()+": a part after the whole was freed", data, t.ReadAll(in))
-		t.OK(in.Release())
+		t.Free(in)
 		if t.Allocated() == taken {
 			t.Error("memory of which no part is in use any more stays allocated")
 		}
@@ -307,7 +297,7 @@ func wouldFit(t *rig.T) {
 		if _, err := shot.WouldFit(c, c); err != nil {
 			t.Errorf("%v: two halves without the first: %v", k, err)
 		}
-		t.OK(b.Release())
+		t.Free(b)
 		if ch := shot.Changes(); len(ch) != 0 {
 			t.Errorf("%v: the snapshot without the buffer, and the device after freeing it, differ by %v", k, ch)
 		}
@@ -345,7 +335,7 @@ func smallBuffers(t *rig.T) {
 		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
 	}
 	want := rig.Pattern(1, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	t.Same("a small buffer", want, t.ReadAll(b))
 	ShardedKernel(t, allocator.L1Small, c)
 	t.Same("a small buffer beside another", want, t.ReadAll(b))
@@ -357,7 +347,7 @@ func smallBuffers(t *rig.T) {
 	if _, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1Small, Size: 64, Name: "interleaved"}); err == nil {
 		t.Error("an interleaved buffer was put into L1 small")
 	}
-	t.OK(b.Release())
+	t.Free(b)
 }
 
 func fixedTraceRegion(t *rig.T) {
@@ -379,8 +369,8 @@ func fixedTraceRegion(t *rig.T) {
 			t.Errorf("the trace has %+v, outside of its region [%#x,%#x)", e, tr.Low, tr.High)
 		}
 	}
-	t.OK(trace.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(trace)
+	t.Wait()
 	t.WantWords("after a replay", b, 0, func(c chip.Core) uint32 { return 40 + uint32(t.WorkerIndex(c)) })
-	t.OK(all.Release())
+	t.Free(all)
 }

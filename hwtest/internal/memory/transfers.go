@@ -10,15 +10,11 @@ import (
 )
 
 // transferCases move ranges that are no whole pages, on every layout.
-func transferCases() []rig.Case {
-	var cs []rig.Case
+func transferCases() rig.Table {
+	var cs rig.Table
 	for _, page := range []int{16, 32, 100, 2048, 5000} {
 		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("bytes of pages of %d in %v", page, k),
-				Protects: "any range of bytes is read and written, and nothing beside it",
-				Run:      func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}) },
-			})
+			cs.Add(fmt.Sprintf("bytes of pages of %d in %v", page, k), "any range of bytes is read and written, and nothing beside it", func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}) })
 		}
 	}
 	grid := []chip.Range{chip.Grid(3, 2)}
@@ -28,31 +24,26 @@ func transferCases() []rig.Case {
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
 	} {
 		for _, page := range []int{48, 272} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("bytes of %v pages of %d", s.Layout, page),
-				Protects: "any range of bytes of a sharded buffer is read and written, and nothing beside it",
-				Run:      func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) },
-			})
+			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of a sharded buffer is read and written, and nothing beside it", func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) })
 		}
 	}
-	return append(cs, []rig.Case{
-		{Name: "started reads of bytes", Protects: "started reads of parts complete in order", Run: startedBytes},
-		{Name: "bytes of a part of a buffer", Protects: "a part of a buffer has its own offsets", Run: bytesOfPart},
-	}...)
+	cs.Add("started reads of bytes", "started reads of parts complete in order", startedBytes)
+	cs.Add("bytes of a part of a buffer", "a part of a buffer has its own offsets", bytesOfPart)
+	return cs
 }
 
 func byteRanges(t *rig.T, c reprise.BufferConfig) {
 	c.Name = "bytes"
 	b, err := t.Dev.NewBuffer(c)
 	t.OK(err)
-	t.Cleanup(func() { t.OK(b.Release()) })
+	t.Cleanup(func() { t.Free(b) })
 	want := rig.Pattern(1, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	page, n := b.PageSize(), b.Size()
 	ranges := [][2]int{{1, 1}, {page - 1, 2}, {0, page + 1}, {page / 2, 3 * page}, {n - 1, 1}, {3, n - 5}, {page + 5, page - 5}}
 	for i, r := range ranges[:t.Size(len(ranges), 5)] {
 		part := rig.Pattern(uint32(10+i), r[1])
-		t.OK(t.Queue.Write(t.Ctx, b, r[0], part))
+		t.WriteAt(b, r[0], part)
 		copy(want[r[0]:], part)
 		got := make([]byte, r[1])
 		t.OK(t.Queue.Read(t.Ctx, b, r[0], got))
@@ -64,7 +55,7 @@ func byteRanges(t *rig.T, c reprise.BufferConfig) {
 func startedBytes(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 50*100, 100)
 	want := rig.Pattern(3, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	var reads []*reprise.Pending
 	var got [][]byte
 	at := func(i int) (off, n int) { return 37 * i, 1 + 61*i%700 }
@@ -76,7 +67,7 @@ func startedBytes(t *rig.T) {
 		reads, got = append(reads, p), append(got, dst)
 	}
 	for i, p := range reads {
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		off, n := at(i)
 		t.Same(fmt.Sprintf("%d B from %d on", n, off), want[off:off+n], got[i])
 	}
@@ -85,11 +76,11 @@ func startedBytes(t *rig.T) {
 func bytesOfPart(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 20*64, 64)
 	want := rig.Pattern(4, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, want))
+	t.Write(b, want)
 	part, err := b.Sub(5*64, 6*64)
 	t.OK(err)
-	t.Cleanup(func() { t.OK(part.Release()) })
-	t.OK(t.Queue.Write(t.Ctx, part, 70, rig.Pattern(5, 100)))
+	t.Cleanup(func() { t.Free(part) })
+	t.WriteAt(part, 70, rig.Pattern(5, 100))
 	copy(want[5*64+70:], rig.Pattern(5, 100))
 	got := make([]byte, 150)
 	t.OK(t.Queue.Read(t.Ctx, part, 33, got))

@@ -15,11 +15,11 @@ import (
 )
 
 // Cases are the cases of layer model.
-func Cases() []rig.Case {
-	return []rig.Case{
-		{Name: "buffers against a model", Protects: "any series of writes, reads, allocations and releases leaves what a model says", Run: buffersModel},
-		{Name: "everything against a model", Protects: "runs, replays, captures, releases, writes and reads in any order do what a model says", Run: everythingModel},
-	}
+func Cases() rig.Table {
+	var cs rig.Table
+	cs.Add("buffers against a model", "any series of writes, reads, allocations and releases leaves what a model says", buffersModel)
+	cs.Add("everything against a model", "runs, replays, captures, releases, writes and reads in any order do what a model says", everythingModel)
+	return cs
 }
 
 // steps is how many times a property is tried.

@@ -226,10 +226,10 @@ func decodeTrace(t *opsRun) {
 	for h := range rows {
 		t.OK(t.d.CopyHostToDevice(t.Ctx, t.host(row(h), dt), in))
 		t.OK(trace.Set("position", uint32(h)))
-		t.OK(trace.Replay(t.Ctx))
+		t.Replay(trace)
 		got = append(got, t.values(out)...)
 	}
-	t.OK(trace.Release(t.Ctx))
+	t.Release(trace)
 	all := t.tiles(x, dt)
 	prefill := t.result(t.d.ScaledDotProductAttention(t.Ctx, all, all, all, ops.Attention{Causal: true}))
 	t.exactly(prefill, array{x.dims, got})

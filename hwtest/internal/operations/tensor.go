@@ -18,8 +18,8 @@ import (
 // must be equal, and floats as near as the operation's documentation says.
 
 // Cases are the cases of layer ops.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, c := range opsElementCases() {
 		cs = append(cs, c.of("elements are those of plain arithmetic, whatever is repeated"))
 	}
@@ -269,14 +269,14 @@ func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...
 	zeros := t.host(blank, s.DType)
 	zeros.Shape, zeros.Data = s.Shape, make([]byte, len(want)*s.DType.Size())
 	t.OK(t.d.CopyHostToDevice(t.Ctx, zeros, out))
-	t.OK(trace.Replay(t.Ctx))
+	t.Replay(trace)
 	for i, v := range t.values(out) {
 		if v != want[i] && (v == v || want[i] == want[i]) {
 			t.Errorf("replayed: element %d is %v, want %v", i, v, want[i])
 			break
 		}
 	}
-	t.OK(trace.Release(t.Ctx))
+	t.Release(trace)
 }
 
 // name of a type in names of cases.

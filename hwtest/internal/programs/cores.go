@@ -141,18 +141,16 @@ func KernelMulticast(t *rig.T, bytes int) {
 	for _, sender := range []chip.Core{g.Start, g.End, {X: g.End.X / 2, Y: g.End.Y / 2}} {
 		all := make([]byte, b.Size())
 		copy(all[t.WorkerIndex(sender)*b.PageSize():], data)
-		t.OK(t.Queue.Write(t.Ctx, b, 0, all))
+		t.Write(b, all)
 		x0, y0 := xy(t, g.Start)
 		x1, y1 := xy(t, g.End)
 		prog := &reprise.Program{Name: "multicast", Buffers: []*reprise.Buffer{b, sum},
 			Semaphores: []reprise.Semaphore{{ID: 3, Cores: []chip.Range{g}}}}
 		prog.Kernels = []reprise.Kernel{
 			{Name: "send", Image: t.Kernel(kernels.MulticastSend), Processor: chip.BRISC, Cores: []chip.Range{sender.Range()},
-				Args: func(chip.Core) []uint32 {
-					return []uint32{x0, y0, x1, y1, uint32(g.Size()), b.Addr(), uint32(len(data)), 3}
-				}},
+				Args: rig.Args(x0, y0, x1, y1, uint32(g.Size()), b.Addr(), uint32(len(data)), 3)},
 			{Name: "wait", Image: t.Kernel(kernels.MulticastWait), Processor: chip.NCRISC, Cores: []chip.Range{g},
-				Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), uint32(len(data)), 3, sum.Addr()} }},
+				Args: rig.Args(b.Addr(), uint32(len(data)), 3, sum.Addr())},
 		}
 		t.RunAndWait(t.Load(prog))
 		var want uint32
@@ -175,9 +173,9 @@ func PingPong(t *rig.T, turns int) {
 				x, y := xy(t, pair[1-i])
 				prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprint(c), Image: t.Kernel(kernels.PingPong), Processor: p,
 					Cores: []chip.Range{c.Range()},
-					Args:  func(chip.Core) []uint32 { return []uint32{x, y, 7, uint32(turns), uint32(1 - i), b.Addr()} }})
+					Args:  rig.Args(x, y, 7, uint32(turns), uint32(1-i), b.Addr())})
 			}
-			t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
+			t.Write(b, make([]byte, b.Size()))
 			t.RunAndWait(t.Load(prog))
 			t.WantWords("turns", b, 0, func(c chip.Core) uint32 {
 				if c == pair[0] || c == pair[1] {
@@ -222,7 +220,7 @@ func Chain(t *rig.T) {
 			},
 		}}})
 	for round := range t.Size(5, 2) {
-		t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
+		t.Write(b, make([]byte, b.Size()))
 		t.RunAndWait(x)
 		got := t.Words(b, 0)
 		for i, c := range order {
@@ -252,7 +250,7 @@ func sixteenSemaphores(t *rig.T) {
 		for i := range g.Size() {
 			binary.LittleEndian.PutUint32(all[i*b.PageSize():], uint32(i+id))
 		}
-		t.OK(t.Queue.Write(t.Ctx, b, 0, all))
+		t.Write(b, all)
 		t.RunAndWait(t.Load(prog))
 		t.WantWords("sum", b, 1, func(c chip.Core) uint32 { return uint32(t.WorkerIndex(c) + id) })
 	}
@@ -268,7 +266,7 @@ func EmptyCores(t *rig.T) {
 		Semaphores:      []reprise.Semaphore{{ID: 15, Cores: []chip.Range{rig.Rectangle(t.Grid(), "column")}, Initial: 9}},
 	})
 	for range 20 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }

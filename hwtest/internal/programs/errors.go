@@ -79,7 +79,7 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 	before := t.Allocated()
 	x, err := t.Dev.Load(t.Ctx, p)
 	if err == nil {
-		t.OK(x.Release(t.Ctx))
+		t.Release(x)
 		t.Fatal("it was loaded")
 	}
 	var perr *dispatch.ProgramError
@@ -89,7 +89,5 @@ func wantProgramError(t *rig.T, p *reprise.Program) {
 	if perr.Program != p.Name || perr.Part == "" || perr.Why == "" {
 		t.Errorf("error %+v doesn't say what is wrong with %q", perr, p.Name)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }

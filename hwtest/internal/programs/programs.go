@@ -13,106 +13,65 @@ import (
 )
 
 // Cases are the cases of layer programs.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, p := range rig.Processors() {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%v alone", p),
-			Protects: "each processor runs a kernel while the others rest",
-			Run:      func(t *rig.T) { alone(t, p) },
-		})
+		cs.Add(fmt.Sprintf("%v alone", p), "each processor runs a kernel while the others rest", func(t *rig.T) { alone(t, p) })
 	}
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
 		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p),
-				Protects: "every core gets its own unique arguments and all get the common ones",
-				Run:      func(t *rig.T) { Arguments(t, p, a.unique, a.common) },
-			})
+			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones", func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
 		}
 	}
 	for _, n := range []int{2, 3, 4, 5, 16, 340, 341} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d common arguments alone", n),
-			Protects: "a kernel may have common arguments only",
-			Run:      func(t *rig.T) { CommonOnly(t, n) },
-		})
+		cs.Add(fmt.Sprintf("%d common arguments alone", n), "a kernel may have common arguments only", func(t *rig.T) { CommonOnly(t, n) })
 	}
 	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common),
-			Protects: "more arguments than fit are a *ProgramError that names the kernel",
-			Run:      func(t *rig.T) { tooManyArguments(t, a.unique, a.common) },
-		})
+		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel", func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
 	}
 	for name := range coreSets() {
-		cs = append(cs, rig.Case{
-			Name:     "cores: " + name,
-			Protects: "a program runs on exactly its cores, whatever shape they make",
-			Run:      func(t *rig.T) { irregular(t, name) },
-		})
+		cs.Add("cores: "+name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, name) })
 	}
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
 		{16384, 5, 2}} {
 		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth),
-				Protects: "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
-				Run:      func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) },
-			})
+			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth", func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
 		}
 	}
 	for _, bytes := range []int{16, 1024, 8192, 60000} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("kernel multicast of %d bytes", bytes),
-			Protects: "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
-			Run:      func(t *rig.T) { KernelMulticast(t, bytes) },
-		})
+		cs.Add(fmt.Sprintf("kernel multicast of %d bytes", bytes), "a kernel's multicast reaches all cores of its rectangle before its semaphore does", func(t *rig.T) { KernelMulticast(t, bytes) })
 	}
 	for _, turns := range []int{1, 2, 100} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("ping-pong of %d turns", turns),
-			Protects: "semaphores carry turns between the farthest cores",
-			Run:      func(t *rig.T) { PingPong(t, turns) },
-		})
+		cs.Add(fmt.Sprintf("ping-pong of %d turns", turns), "semaphores carry turns between the farthest cores", func(t *rig.T) { PingPong(t, turns) })
 	}
 	for _, free := range []int{0, 16, 4096, 60 << 10} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("kernel text %d bytes below the limit", free),
-			Protects: "kernels up to the whole of the kernel-config memory arrive whole",
-			Run:      func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) },
-		})
+		cs.Add(fmt.Sprintf("kernel text %d bytes below the limit", free), "kernels up to the whole of the kernel-config memory arrive whole", func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) })
 	}
 	for _, e := range programErrors() {
-		cs = append(cs, rig.Case{
-			Name:     "refused: " + e.name,
-			Protects: "a program that can't run is a *ProgramError, and nothing stays allocated",
-			Run:      func(t *rig.T) { refused(t, e.change) },
-		})
+		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated", func(t *rig.T) { refused(t, e.change) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "all five processors at once", Protects: "five kernels of one tile run beside each other", Run: allFive},
-		{Name: "who am I", Protects: "every kernel finds its own coordinates, its network and fresh static data", Run: whoAmI},
-		{Name: "second run has fresh data", Protects: "static data of a kernel begin anew with every run", Run: FreshData},
-		{Name: "other network", Protects: "a BRISC kernel may take either network", Run: OtherNetwork},
-		{Name: "argument counts differ by core", Protects: "cores may have different numbers of arguments", Run: differingArguments},
-		{Name: "five texts up to the limit", Protects: "five long kernels share the kernel-config memory", Run: func(t *rig.T) { LongText(t, 1024, rig.Processors()) }},
-		{Name: "text beyond the limit", Protects: "kernels that don't fit are a *ProgramError that says how much room there is", Run: textBeyond},
-		{Name: "commands longer than a fetch entry", Protects: "a program's commands may span several entries", Run: LongCommands},
-		{Name: "several kernel groups", Protects: "rows of cores run different kernels of one program", Run: kernelGroups},
-		{Name: "pipeline over three compute processors", Protects: "circular buffers chain all five processors of a tile", Run: func(t *rig.T) {
-			KernelChain(t, []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2}, 1024, 20, 2)
-		}},
-		{Name: "copy by one processor", Protects: "a data-movement kernel alone copies an interleaved buffer", Run: CopyBuffer},
-		{Name: "chain through all cores", Protects: "a word handed from core to core passes each exactly once", Run: Chain},
-		{Name: "sixteen semaphores", Protects: "all semaphores of a core are separate words with their initial values", Run: sixteenSemaphores},
-		{Name: "config ring wraps", Protects: "programs of changing size follow each other around the kernel-config ring", Run: configRing},
-		{Name: "thousands of runs", Protects: "nothing runs out in thousands of runs without a wait", Run: thousandsOfRuns},
-		{Name: "two programs alternate", Protects: "each run takes its own program's kernels and arguments", Run: alternate},
-		{Name: "close one of two", Protects: "closing a program frees its memory and leaves others as they are", Run: closeOne},
-		{Name: "no kernel at all on a core", Protects: "cores without a kernel report completion too", Run: EmptyCores},
-		{Name: "used after close", Protects: "a closed program isn't run", Run: usedAfterClose},
-	}...)
+	cs.Add("all five processors at once", "five kernels of one tile run beside each other", allFive)
+	cs.Add("who am I", "every kernel finds its own coordinates, its network and fresh static data", whoAmI)
+	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
+	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
+	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
+	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory", func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
+	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError that says how much room there is", textBeyond)
+	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
+	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)
+	cs.Add("pipeline over three compute processors", "circular buffers chain all five processors of a tile", func(t *rig.T) {
+		KernelChain(t, []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2}, 1024, 20, 2)
+	})
+	cs.Add("copy by one processor", "a data-movement kernel alone copies an interleaved buffer", CopyBuffer)
+	cs.Add("chain through all cores", "a word handed from core to core passes each exactly once", Chain)
+	cs.Add("sixteen semaphores", "all semaphores of a core are separate words with their initial values", sixteenSemaphores)
+	cs.Add("config ring wraps", "programs of changing size follow each other around the kernel-config ring", configRing)
+	cs.Add("thousands of runs", "nothing runs out in thousands of runs without a wait", thousandsOfRuns)
+	cs.Add("two programs alternate", "each run takes its own program's kernels and arguments", alternate)
+	cs.Add("close one of two", "closing a program frees its memory and leaves others as they are", closeOne)
+	cs.Add("no kernel at all on a core", "cores without a kernel report completion too", EmptyCores)
+	cs.Add("used after close", "a closed program isn't run", usedAfterClose)
+	return cs
 }
 
 func alone(t *rig.T, p chip.Processor) {
@@ -144,7 +103,7 @@ func whoProgram(t *rig.T, b *reprise.Buffer, noc chip.NOC) *reprise.Program {
 	for _, p := range rig.Processors() {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{
 			Name: p.String(), Image: t.Own("who"), Processor: p, Cores: []chip.Range{t.Grid()}, NOC: noc,
-			Args: func(chip.Core) []uint32 { return []uint32{b.Addr()} },
+			Args: rig.Args(b.Addr()),
 		})
 	}
 	return prog
@@ -185,9 +144,9 @@ func FreshData(t *rig.T) {
 	b := t.PerWorker(64 * len(rig.Processors()))
 	x := t.Load(whoProgram(t, b, 0))
 	for range 9 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	checkWho(t, b, 0, 9)
 }
 
@@ -205,7 +164,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	per := pages
 	in, out := t.Buffer(allocator.DRAM, per*cores.Size()*size, size), t.Buffer(allocator.DRAM, per*cores.Size()*size, size)
 	data := rig.Pattern(uint32(size), in.Size())
-	t.OK(t.Queue.Write(t.Ctx, in, 0, data))
+	t.Write(in, data)
 	on := []chip.Range{cores}
 	first := func(c chip.Core) uint32 { return uint32((c.Y*3 + c.X) * per) }
 	cb := func(i int) uint32 { // in turn from the first and from the last that a core has
@@ -226,7 +185,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(0)), Cores: on, PageSize: size, Pages: depth})
 	for i, p := range via {
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: fmt.Sprintf("add %d", i), Image: t.Kernel(kernels.Add), Processor: p, Cores: on,
-			Args: func(chip.Core) []uint32 { return []uint32{cb(i), cb(i + 1), uint32(per), 1} }})
+			Args: rig.Args(cb(i), cb(i+1), uint32(per), 1)})
 		prog.CircularBuffers = append(prog.CircularBuffers, reprise.CircularBuffer{Index: int(cb(i + 1)), Cores: on, PageSize: size,
 			Pages: depth})
 	}
@@ -247,14 +206,12 @@ func CopyBuffer(t *rig.T) {
 	in, out := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size)
 	room := t.PerWorker(size)
 	data := rig.Pattern(4, in.Size())
-	t.OK(t.Queue.Write(t.Ctx, in, 0, data))
+	t.Write(in, data)
 	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-		t.OK(t.Queue.Write(t.Ctx, out, 0, make([]byte, out.Size())))
+		t.Write(out, make([]byte, out.Size()))
 		t.RunAndWait(t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
 			Name: "copy", Image: t.Kernel(kernels.Copy), Processor: p, Cores: []chip.Range{t.Grid().End.Range()},
-			Args: func(chip.Core) []uint32 {
-				return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
-			},
+			Args: rig.Args(in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()),
 		}}}))
 		t.Same(fmt.Sprintf("copied by %v", p), data, t.ReadAll(out))
 	}

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"context"
 	"errors"
 
 	"github.com/reprise-tt/reprise"
@@ -17,13 +16,13 @@ func thousandsOfRuns(t *rig.T) {
 	n := t.Size(t.More(2000, 100_000), 300)
 	want := make([]uint32, t.Grid().Size())
 	for range n {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		for c := range one.Cores() {
 			i := t.WorkerIndex(c)
 			want[i] = rig.Mixed(want[i], 3, i)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
 }
 
@@ -34,7 +33,7 @@ func alternate(t *rig.T) {
 	want := make([]uint32, t.Grid().Size())
 	for i := range 30 {
 		k := i % 2
-		t.OK(t.Queue.Run(t.Ctx, xs[k]))
+		t.Start(xs[k])
 		on := t.Grid()
 		if k == 1 {
 			on = rig.Rectangle(t.Grid(), "inner")
@@ -44,7 +43,7 @@ func alternate(t *rig.T) {
 			want[j] = rig.Mixed(want[j], []uint32{1000, 77}[k], j)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
 }
 
@@ -54,11 +53,9 @@ func closeOne(t *rig.T) {
 	before := t.Allocated()
 	x, err := t.Dev.Load(t.Ctx, t.MixProgram("b", t.Grid(), b, 2, 10_000))
 	t.OK(err)
-	t.OK(t.Queue.Run(t.Ctx, x))
-	t.OK(x.Release(t.Ctx))
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.Start(x)
+	t.Release(x)
+	t.SameMemory(before)
 	t.RunAndWait(a)
 	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 {
 		i := t.WorkerIndex(c)
@@ -70,8 +67,8 @@ func usedAfterClose(t *rig.T) {
 	x, err := t.Dev.Load(t.Ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank),
 		Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
 	t.OK(err)
-	t.OK(x.Release(t.Ctx))
-	_, captured := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.Release(x)
+	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {
 		if !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("%s: error %v, want ErrReleased", op, err)

@@ -27,7 +27,7 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 		want = append(want, sum)
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p,
 			Cores: []chip.Range{t.Grid().Start.Range(), t.Grid().End.Range()},
-			Args:  func(chip.Core) []uint32 { return []uint32{b.Addr() + uint32(4*i), uint32(len(im.Text) / 4)} }})
+			Args:  rig.Args(b.Addr()+uint32(4*i), uint32(len(im.Text)/4))})
 	}
 	x := t.Load(prog)
 	for range 3 {
@@ -70,16 +70,16 @@ func LongCommands(t *rig.T) {
 	if x.Commands().Bytes > 64<<10 {
 		t.Fatalf("the commands have %d bytes: the arguments don't lie beside the kernels", x.Commands().Bytes)
 	}
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	// Once arguments have changed, they all are among the commands.
 	t.OK(x.SetArgs(rig.Processors()[0].String(), func(_ chip.Core, args []uint32) { args[339]++ }))
 	if x.Commands().Bytes < 256<<10 {
 		t.Fatalf("the commands have %d bytes: not more than an entry", x.Commands().Bytes)
 	}
 	for range 4 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for i := range rig.Processors() {
 		for _, w := range []int{0, 15} {
 			t.WantWords(fmt.Sprintf("%v word %d", rig.Processors()[i], w), b, 16*i+w, func(c chip.Core) uint32 {
@@ -102,11 +102,11 @@ func configRing(t *rig.T) {
 		if i%5 == 0 {
 			k = i / 5 % len(xs)
 		}
-		t.OK(t.Queue.Run(t.Ctx, xs[k]))
+		t.Start(xs[k])
 		for c := range want {
 			want[c] = rig.Mixed(want[c], uint32(k+1), c)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
 }

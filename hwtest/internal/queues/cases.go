@@ -8,6 +8,6 @@ import (
 )
 
 // Split are the cases of queues that have workers of their own.
-func Split() []rig.Case {
+func Split() rig.Table {
 	return slices.Concat(splitCases(), spanCases())
 }

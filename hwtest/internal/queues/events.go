@@ -15,31 +15,26 @@ import (
 
 // Events follow upstream's tests of events and of two queues (tt-metal EnqueueWaitForEvent and MeshEventsTestSuite
 // tests), with what those leave out.
-func Events() []rig.Case {
-	var cs []rig.Case
+func Events() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{10, 50} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d buffers read after a wait", n),
-			Protects: "what one queue wrote, another reads after a wait, for pages of all sizes",
-			Run:      func(t *rig.T) { readsBehindWaits(t, n) },
-		})
+		cs.Add(fmt.Sprintf("%d buffers read after a wait", n), "what one queue wrote, another reads after a wait, for pages of all sizes", func(t *rig.T) { readsBehindWaits(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "ten events", Protects: "events of a queue are done in order, and each can be queried", Run: tenEvents},
-		{Name: "write here, read there", Protects: "an event that is recorded again orders a buffer that is written and read again and again", Run: writeHereReadThere},
-		{Name: "programs and transfers", Protects: "transfers of one queue and programs of the other take turns on a buffer", Run: programsAndTransfers},
-		{Name: "meaning at the call", Protects: "a wait means the recording that was the newest when it was called", Run: meaningAtTheCall},
-		{Name: "query", Protects: "a query is false until everything before the recording has run, and true from then on", Run: queryEvents},
-		{Name: "wait holds the queue", Protects: "nothing after a wait runs before the recording is done", Run: WaitHolds},
-		{Name: "never recorded", Protects: "a wait that nothing ends is an error at the call", Run: neverRecorded},
-		{Name: "on the same queue", Protects: "a wait for the own queue's recording doesn't stop it", Run: onTheSameQueue},
-		{Name: "two waits for one recording", Protects: "a recording can be waited for any number of times", Run: twoWaits},
-		{Name: "synchronize with a limit", Protects: "waiting on the host ends with its context, and the event goes on", Run: synchronizeLimit},
-		{Name: "recordings that nobody waits for", Protects: "the dispatcher never stops because the host reads no reports", Run: unreadRecordings},
-		{Name: "ids wrap", Protects: "ids of events wrap at 32 bits in the middle of a long exchange", Run: idsWrap},
-		{Name: "device time", Protects: "timed events carry times in the order in which they happened", Run: deviceTime},
-		{Name: "four events", Protects: "writes, programs and reads of two queues overlap without touching each other's data", Run: fourEvents},
-	}...)
+	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
+	cs.Add("write here, read there", "an event that is recorded again orders a buffer that is written and read again and again", writeHereReadThere)
+	cs.Add("programs and transfers", "transfers of one queue and programs of the other take turns on a buffer", programsAndTransfers)
+	cs.Add("meaning at the call", "a wait means the recording that was the newest when it was called", meaningAtTheCall)
+	cs.Add("query", "a query is false until everything before the recording has run, and true from then on", queryEvents)
+	cs.Add("wait holds the queue", "nothing after a wait runs before the recording is done", WaitHolds)
+	cs.Add("never recorded", "a wait that nothing ends is an error at the call", neverRecorded)
+	cs.Add("on the same queue", "a wait for the own queue's recording doesn't stop it", onTheSameQueue)
+	cs.Add("two waits for one recording", "a recording can be waited for any number of times", twoWaits)
+	cs.Add("synchronize with a limit", "waiting on the host ends with its context, and the event goes on", synchronizeLimit)
+	cs.Add("recordings that nobody waits for", "the dispatcher never stops because the host reads no reports", unreadRecordings)
+	cs.Add("ids wrap", "ids of events wrap at 32 bits in the middle of a long exchange", idsWrap)
+	cs.Add("device time", "timed events carry times in the order in which they happened", deviceTime)
+	cs.Add("four events", "writes, programs and reads of two queues overlap without touching each other's data", fourEvents)
+	return cs
 }
 
 func readsBehindWaits(t *rig.T, n int) {
@@ -67,7 +62,7 @@ func tenEvents(t *rig.T) {
 		t.OK(q.Record(t.Ctx, e))
 		es = append(es, e)
 	}
-	t.OK(es[9].Wait(t.Ctx))
+	t.WaitFor(es[9])
 	for i, e := range es {
 		if done, err := e.Query(); !done || err != nil {
 			t.Errorf("event %d after a synchronization with the last one: %v, %v", i, done, err)
@@ -97,7 +92,7 @@ func writeHereReadThere(t *rig.T) {
 		reads, got = append(reads, p), append(got, dst)
 	}
 	for i, p := range reads {
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		t.Same(fmt.Sprintf("round %d", i), rig.Pattern(uint32(i), b.Size()), got[i])
 	}
 	t.FinishBoth()
@@ -121,11 +116,10 @@ func programsAndTransfers(t *rig.T) {
 		if i%2 == 0 {
 			t.OK(q[0].Run(t.Ctx, x))
 		} else {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		}
 		t.Follows(q[1], q[0], ran)
-		got := make([]byte, out.Size())
-		t.OK(q[1].Read(t.Ctx, out, 0, got))
+		got := t.ReadOn(q[1], out)
 		for k := 0; k < len(words); k += 4 {
 			words[k] += 5
 		}
@@ -143,14 +137,13 @@ func meaningAtTheCall(t *rig.T) {
 	t.OK(q[0].WaitEvent(t.Ctx, e)) // for this recording
 	release := t.Spinning(q[1], chip.Single(0, 0))
 	t.OK(q[1].Record(t.Ctx, e)) // and not for this one, which isn't done before queue 0 has released it
-	got := make([]byte, b.Size())
-	t.OK(q[0].Read(t.Ctx, b, 0, got))
+	got := t.ReadOn(q[0], b)
 	t.Same("read after the older recording", want, got)
 	if done, err := e.Query(); done || err != nil {
 		t.Errorf("the newer recording: %v, %v", done, err)
 	}
 	release(q[0])
-	t.OK(e.Wait(t.Ctx))
+	t.WaitFor(e)
 	t.FinishBoth()
 }
 
@@ -181,7 +174,7 @@ func WaitHolds(t *rig.T) {
 	q, e := t.Both(), t.Dev.NewEvent("e")
 	b := t.Buffer(allocator.DRAM, 64, 64)
 	t.OK(q[0].Write(t.Ctx, b, 0, make([]byte, 64)))
-	t.OK(q[0].Wait(t.Ctx))
+	t.WaitFor(q[0])
 	release := t.Spinning(q[0], t.Grid())
 	want := rig.Pattern(5, 64)
 	t.OK(q[0].Write(t.Ctx, b, 0, want)) // waits for the workers
@@ -219,7 +212,7 @@ func onTheSameQueue(t *rig.T) {
 			t.OK(q.Record(t.Ctx, e))
 			t.OK(q.WaitEvent(t.Ctx, e))
 		}
-		t.OK(q.Wait(t.Ctx))
+		t.WaitFor(q)
 	}
 }
 
@@ -228,7 +221,7 @@ func twoWaits(t *rig.T) {
 	t.OK(q[0].Record(t.Ctx, e))
 	for range 10 {
 		t.OK(q[1].WaitEvent(t.Ctx, e))
-		t.OK(e.Wait(t.Ctx))
+		t.WaitFor(e)
 	}
 	t.FinishBoth()
 }
@@ -243,7 +236,7 @@ func synchronizeLimit(t *rig.T) {
 		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
 	}
 	release(q[1])
-	t.OK(e.Wait(t.Ctx))
+	t.WaitFor(e)
 	t.FinishBoth()
 }
 
@@ -254,7 +247,7 @@ func unreadRecordings(t *rig.T) {
 		t.Follows(q[1], q[0], e)
 		t.Follows(q[0], q[1], f)
 	}
-	t.OK(f.Wait(t.Ctx))
+	t.WaitFor(f)
 	t.FinishBoth()
 }
 
@@ -268,7 +261,7 @@ func idsWrap(t *rig.T) {
 		p, err := q[1-i%2].StartRead(t.Ctx, b, 0, got)
 		t.OK(err)
 		t.Follows(q[i%2], q[1-i%2], e)
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		t.Same(fmt.Sprintf("round %d", i), want, got)
 	}
 	t.FinishBoth()
@@ -288,7 +281,7 @@ func deviceTime(t *rig.T) {
 			t.OK(q.Record(t.Ctx, e))
 			es = append(es, e)
 		}
-		t.OK(q.Wait(t.Ctx))
+		t.WaitFor(q)
 		after, err := q.Clock()
 		t.OK(err)
 		last := before.Cycles
@@ -341,7 +334,7 @@ func FourEvents(t *rig.T, n int) {
 		t.OK(q[0].WaitEvent(t.Ctx, written))
 		t.OK(q[0].Run(t.Ctx, first))
 		t.OK(q[0].Record(t.Ctx, firstDone))
-		t.OK(model.Replay(t.Ctx))
+		t.Replay(model)
 		t.OK(q[0].WaitEvent(t.Ctx, read))
 		t.OK(q[0].Run(t.Ctx, final))
 		t.OK(q[0].Record(t.Ctx, lastDone))
@@ -356,7 +349,7 @@ func FourEvents(t *rig.T, n int) {
 		reads = append(reads, p)
 	}
 	for i, p := range reads {
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		want := input(i)
 		for k := 0; k < len(want); k += 4 {
 			want[k] += 5

@@ -14,46 +14,37 @@ import (
 )
 
 // Cases are the cases of layer queues.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 3, 7, 8, 9} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d programs in turn", n),
-			Protects: "workers pass from queue to queue at every place in the ring of launch messages",
-			Run:      func(t *rig.T) { programsInTurn(t, n) },
-		})
+		cs.Add(fmt.Sprintf("%d programs in turn", n), "workers pass from queue to queue at every place in the ring of launch messages", func(t *rig.T) { programsInTurn(t, n) })
 	}
 	for _, n := range []int{1, 8, 40} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("trace of %d programs on queue 1", n),
-			Protects: "the second queue replays what was captured on it, between runs of both queues",
-			Run:      func(t *rig.T) { traceOnQueue1(t, n) },
-		})
+		cs.Add(fmt.Sprintf("trace of %d programs on queue 1", n), "the second queue replays what was captured on it, between runs of both queues", func(t *rig.T) { traceOnQueue1(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "programs on queue 1", Protects: "the second queue runs programs as the first one does", Run: programsOnQueue1},
-		{Name: "sizes in turn", Protects: "programs of all sizes pass with the workers around the kernel-config ring", Run: sizesInTurn},
-		{Name: "overlap is refused", Protects: "programs of two queues on the same workers are an error without an edge, and nothing happens", Run: overlapIsRefused},
-		{Name: "passed by the host", Protects: "what the host has waited for needs no event", Run: passedByHost},
-		{Name: "traces in turn", Protects: "traces of both queues replay in turn", Run: tracesInTurn},
-		{Name: "captures on both queues", Protects: "captures on two queues at the same time don't mix", Run: capturesOnBoth},
-		{Name: "transfers on both queues", Protects: "both queues move data at the same time", Run: transfersOnBoth},
-		{Name: "transfers beside a program", Protects: "one queue moves data while a program of the other runs", Run: transfersBeside},
-		{Name: "goroutines on both queues", Protects: "several goroutines use each queue, and the order is that in which calls return", Run: goroutinesOnBoth},
-		{Name: "started reads", Protects: "started reads complete in order on both queues", Run: startedReads},
-	}...)
+	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
+	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)
+	cs.Add("overlap is refused", "programs of two queues on the same workers are an error without an edge, and nothing happens", overlapIsRefused)
+	cs.Add("passed by the host", "what the host has waited for needs no event", passedByHost)
+	cs.Add("traces in turn", "traces of both queues replay in turn", tracesInTurn)
+	cs.Add("captures on both queues", "captures on two queues at the same time don't mix", capturesOnBoth)
+	cs.Add("transfers on both queues", "both queues move data at the same time", transfersOnBoth)
+	cs.Add("transfers beside a program", "one queue moves data while a program of the other runs", transfersBeside)
+	cs.Add("goroutines on both queues", "several goroutines use each queue, and the order is that in which calls return", goroutinesOnBoth)
+	cs.Add("started reads", "started reads complete in order on both queues", startedReads)
+	return cs
 }
 
 // splitCases run on a device whose queues have workers of their own.
-func splitCases() []rig.Case {
-	return []rig.Case{
-		{Name: "both at once", Protects: "a program of one queue runs while one of the other does, on other workers", Run: bothAtOnce},
-		{Name: "runs and replays at once", Protects: "each queue has its own launch messages, kernel-config memory and completion counts", Run: splitRuns},
-		{Name: "the other's workers", Protects: "a program on another queue's workers is refused, and in a capture as well", Run: splitRefuses},
-		{Name: "other workers stay idle", Protects: "a queue's go signals reach its own workers only", Run: splitIdle},
-		{Name: "data across", Protects: "data pass through DRAM from one queue's workers to the other's, ordered by events", Run: splitAcross},
-		{Name: "equal counts", Protects: "events and finishes of one queue don't wait for the other's workers", Run: splitFinish},
-	}
+func splitCases() rig.Table {
+	var cs rig.Table
+	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
+	cs.Add("runs and replays at once", "each queue has its own launch messages, kernel-config memory and completion counts", splitRuns)
+	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", splitRefuses)
+	cs.Add("other workers stay idle", "a queue's go signals reach its own workers only", splitIdle)
+	cs.Add("data across", "data pass through DRAM from one queue's workers to the other's, ordered by events", splitAcross)
+	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", splitFinish)
+	return cs
 }
 
 func programsOnQueue1(t *rig.T) {
@@ -123,7 +114,7 @@ func overlapIsRefused(t *rig.T) {
 	t.OK(q[0].Run(t.Ctx, x)) // the owner goes on
 	f.Run(9, t.Grid())
 	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	f.Run(9, t.Grid())
 	t.FinishBoth()
 	f.Check("after what was taken")
@@ -139,10 +130,10 @@ func passedByHost(t *rig.T) {
 		f.Run(4, t.Grid())
 		switch i % 3 {
 		case 0:
-			t.OK(by.Wait(t.Ctx))
+			t.WaitFor(by)
 		case 1:
 			t.OK(by.Record(t.Ctx, e))
-			t.OK(e.Wait(t.Ctx))
+			t.WaitFor(e)
 		case 2:
 			t.OK(by.Read(t.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))
 		}
@@ -161,7 +152,7 @@ func traceOnQueue1(t *rig.T, n int) {
 	}
 	tr := t.CaptureOn(q[1], "tr", xs...)
 	for i := range t.Size(6, 3) {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		t.OK(q[1].Run(t.Ctx, x))
 		t.Follows(q[0], q[1], e)
 		for range i {
@@ -186,7 +177,7 @@ func tracesInTurn(t *rig.T) {
 		k := i * 3 / 2 % 2
 		t.Follows(q[k], q[1-k], e)
 		for range 1 + i%3 {
-			t.OK(trs[k].Replay(t.Ctx))
+			t.Replay(trs[k])
 			for _, number := range what[k] {
 				f.Run(number, on)
 			}
@@ -222,8 +213,8 @@ func capturesOnBoth(t *rig.T) {
 		if n := len(trs[i].Parts()[0].Steps); n != 10+i {
 			t.Errorf("trace %d has %d steps, want %d", i, n, 10+i)
 		}
-		t.OK(trs[i].Replay(t.Ctx))
-		t.OK(q[i].Wait(t.Ctx))
+		t.Replay(trs[i])
+		t.WaitFor(q[i])
 	}
 	for range 21 {
 		f.Run(5, on)
@@ -322,7 +313,7 @@ func startedReads(t *rig.T) {
 		reads = append(reads, p)
 	}
 	for i, p := range reads {
-		t.OK(p.Wait(t.Ctx))
+		t.WaitFor(p)
 		t.Same(fmt.Sprintf("read %d", i), p.want, p.got)
 	}
 }
@@ -334,12 +325,12 @@ func bothAtOnce(t *rig.T) {
 	release := t.Spinning(q[0], on[0])
 	for range t.Size(10, 4) {
 		t.OK(q[1].Run(t.Ctx, x))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for range 3 {
 			f.Run(6, on[1])
 		}
 	}
-	t.OK(q[1].Wait(t.Ctx)) // while the other queue's program runs
+	t.WaitFor(q[1]) // while the other queue's program runs
 	release(q[1])
 	t.FinishBoth()
 	f.Check("after both")
@@ -431,14 +422,13 @@ func splitAcross(t *rig.T) {
 		t.OK(q[0].Run(t.Ctx, xs[0]))
 		t.Follows(q[1], q[0], there)
 		if i%2 == 0 {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 		} else {
 			t.OK(q[1].Run(t.Ctx, xs[1]))
 		}
 		t.Follows(q[0], q[1], back)
 	}
-	got := make([]byte, a.Size())
-	t.OK(q[0].Read(t.Ctx, a, 0, got))
+	got := t.ReadOn(q[0], a)
 	want := make([]byte, a.Size())
 	for i := 0; i < len(want); i += 4 {
 		want[i] = byte(3 * n)
@@ -454,14 +444,14 @@ func splitFinish(t *rig.T) {
 	t.OK(q[0].Record(t.Ctx, held))
 	for range t.Size(20, 5) {
 		t.OK(q[1].Record(t.Ctx, e))
-		t.OK(e.Wait(t.Ctx))
-		t.OK(q[1].Wait(t.Ctx))
+		t.WaitFor(e)
+		t.WaitFor(q[1])
 	}
 	if done, err := held.Query(); done || err != nil {
 		t.Errorf("an event after a program that spins: %v, %v", done, err)
 	}
 	release(q[1])
-	t.OK(held.Wait(t.Ctx))
+	t.WaitFor(held)
 	ctx, cancel := context.WithCancel(t.Ctx)
 	cancel()
 	if err := held.Wait(ctx); err != nil { // what is done needs no time

@@ -13,25 +13,20 @@ import (
 )
 
 // spanCases run on a device whose queues have workers of their own.
-func spanCases() []rig.Case {
-	var cs []rig.Case
+func spanCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 2, 9} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("trace over both queues handing over %d times", n),
-			Protects: "edges inside a trace order its parts at every replay",
-			Run:      func(t *rig.T) { spanHandsOver(t, n) },
-		})
+		cs.Add(fmt.Sprintf("trace over both queues handing over %d times", n), "edges inside a trace order its parts at every replay", func(t *rig.T) { spanHandsOver(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "parts run at once", Protects: "parts of a trace without an edge between them run at the same time", Run: spanPartsAtOnce},
-		{Name: "traces over one and both queues", Protects: "traces over both queues, traces of one, runs and transfers follow each other in any order", Run: spanAmongOthers},
-		{Name: "edges that nothing waits for", Protects: "recordings that nothing waits for don't reach into the next replay", Run: spanLooseEdges},
-		{Name: "trace over both queues released", Protects: "a release frees everything of all parts of a trace", Run: spanRelease},
-		{Name: "trace over both queues in steps and pieces", Protects: "a trace over both queues does the same program by program, in pieces and whole", Run: spanInPieces},
-		{Name: "trace over both queues from a file", Protects: "a trace over both queues from a file has its edges, whatever its queues were called", Run: spanFromFile},
-		{Name: "bisect over both queues", Protects: "the program that goes wrong is found, whichever queue it is on", Run: spanBisect},
-		{Name: "no edges to the outside", Protects: "a trace can't wait for an event that was recorded outside", Run: spanRefuses},
-	}...)
+	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
+	cs.Add("traces over one and both queues", "traces over both queues, traces of one, runs and transfers follow each other in any order", spanAmongOthers)
+	cs.Add("edges that nothing waits for", "recordings that nothing waits for don't reach into the next replay", spanLooseEdges)
+	cs.Add("trace over both queues released", "a release frees everything of all parts of a trace", spanRelease)
+	cs.Add("trace over both queues in steps and pieces", "a trace over both queues does the same program by program, in pieces and whole", spanInPieces)
+	cs.Add("trace over both queues from a file", "a trace over both queues from a file has its edges, whatever its queues were called", spanFromFile)
+	cs.Add("bisect over both queues", "the program that goes wrong is found, whichever queue it is on", spanBisect)
+	cs.Add("no edges to the outside", "a trace can't wait for an event that was recorded outside", spanRefuses)
+	return cs
 }
 
 // relay is data that go to and fro between the workers of two queues.
@@ -50,8 +45,8 @@ func newRelay(t *rig.T) *relay {
 	}
 	r := &relay{t: t, a: t.BufferOf(conf("a")), b: t.BufferOf(conf("b")), e: t.Dev.NewEvent("there"), f: t.Dev.NewEvent("back")}
 	r.there, r.back = t.Load(t.AddProgram("there", on[0].End, r.a, r.b, 1)), t.Load(t.AddProgram("back", on[1].Start, r.b, r.a, 2))
-	t.OK(t.Queue.Write(t.Ctx, r.a, 0, make([]byte, r.a.Size())))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Write(r.a, make([]byte, r.a.Size()))
+	t.Wait()
 	return r
 }
 
@@ -103,7 +98,7 @@ func HandOver(t *rig.T, n, replays int) {
 	r := newRelay(t)
 	tr := spans(t, "hand over", func(rs []*reprise.Recorder) error { return r.record(rs, n) })
 	for range replays {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	r.check("after all replays", n*replays)
 }
@@ -118,7 +113,7 @@ func spanPartsAtOnce(t *rig.T) {
 			rs[0].WaitEvent(g), rs[1].WaitEvent(e), rs[0].Run(left), rs[1].Run(right))
 	})
 	for range t.Size(20, 4) {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for range 2 {
 			f.Run(1, on[0])
 			f.Run(2, on[1])
@@ -135,13 +130,13 @@ func spanAmongOthers(t *rig.T) {
 	back := t.CaptureOn(q[1], "back", r.back)
 	rounds := 0
 	for i := range t.Size(20, 6) {
-		t.OK(both.Replay(t.Ctx))
-		t.OK(once.Replay(t.Ctx))
+		t.Replay(both)
+		t.Replay(once)
 		rounds += 3
 		if i%2 == 0 {
 			t.OK(q[0].Run(t.Ctx, r.there))
 			t.Follows(q[1], q[0], r.e)
-			t.OK(back.Replay(t.Ctx))
+			t.Replay(back)
 			t.Follows(q[0], q[1], r.f)
 			rounds++
 		}
@@ -162,7 +157,7 @@ func LooseEdges(t *rig.T, replays int) {
 		return errors.Join(r.record(rs, 1), rs[0].Record(loose), rs[1].Record(loose), rs[0].Record(loose), rs[1].Record(loose))
 	})
 	for range replays {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	r.check("after all replays", replays)
 }
@@ -172,14 +167,12 @@ func spanRelease(t *rig.T) {
 	before := t.Allocated()
 	for range 3 {
 		tr := spans(t, "released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
-		t.OK(tr.Replay(t.Ctx))
-		t.OK(tr.Release(t.Ctx)) // after the replay
+		t.Replay(tr)
+		t.Release(tr) // after the replay
 		if err := tr.Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
 			t.Errorf("replay after the release: %v", err)
 		}
-		if after := t.Allocated(); after != before {
-			t.Errorf("allocated before %v, after %v", before, after)
-		}
+		t.SameMemory(before)
 	}
 	r.check("after three replays", 12)
 }
@@ -195,9 +188,7 @@ func spanRefuses(t *rig.T) {
 	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Op != `wait for event "there"` || ce.Line == 0 {
 		t.Errorf("a wait for what was recorded outside: %v", err)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	r.check("nothing ran", 0)
 }
 
@@ -233,7 +224,7 @@ func spanInPieces(t *rig.T) {
 		}
 		rounds += n
 		r.check(fmt.Sprintf("%d pieces", pieces), rounds)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		rounds += n
 	}
 	r.check("a replay after it all", rounds)
@@ -245,12 +236,10 @@ func spanInPieces(t *rig.T) {
 		!errors.As(err, &at) || at.First != 2 {
 		t.Errorf("cut short: %v", err)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	t.FinishBoth()
 	t.OK(tr.Debug().Verify(t.Ctx))
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }
 
 func spanFromFile(t *rig.T) {
@@ -263,14 +252,14 @@ func spanFromFile(t *rig.T) {
 	t.OK(err)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	before := t.Allocated()
 	for round := range 2 {
 		loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(r.a, r.b))
 		t.OK(err)
 		rounds := 0
 		for range t.Size(5, 2) {
-			t.OK(loaded.Replay(t.Ctx))
+			t.Replay(loaded)
 			rounds += n
 		}
 		t.FinishBoth()
@@ -281,7 +270,7 @@ func spanFromFile(t *rig.T) {
 		r.check("after all replays of the file", rounds)
 		var again bytes.Buffer
 		t.OK(loaded.Save(t.Ctx, &again))
-		t.OK(loaded.Release(t.Ctx))
+		t.Release(loaded)
 		if after := t.Allocated(); after != before {
 			t.Errorf("round %d: allocated before %v, after %v", round, before, after)
 		}

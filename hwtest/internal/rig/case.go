@@ -98,3 +98,18 @@ type Settings struct {
 	Compare  func(*target.Device) *target.Device // the second device of the differential cases, nil if none was named
 	Property func(t *T, n int, prop func(Draw))
 }
+
+// Table is a list of cases.
+type Table []Case
+
+// Add appends a case, whose other fields the caller may set.
+func (cs *Table) Add(name, protects string, run func(*T)) *Case {
+	*cs = append(*cs, Case{Name: name, Protects: protects, Run: run})
+	return &(*cs)[len(*cs)-1]
+}
+
+// AddHang appends a case that makes a core hang.
+func (cs *Table) AddHang(name, protects string, run func(*T)) {
+	c := cs.Add(name, protects, run)
+	c.Unsafe, c.Needs = "a hanging core holds the card until it is reset", NeedSimulator
+}

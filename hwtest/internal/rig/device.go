@@ -42,9 +42,76 @@ func (t *T) Buffer(k allocator.Kind, size, page int) *reprise.Buffer {
 // ReadAll reads a whole buffer.
 func (t *T) ReadAll(b *reprise.Buffer) []byte {
 	t.Helper()
+	return t.ReadOn(t.Queue, b)
+}
+
+// ReadOn reads a whole buffer by a queue.
+func (t *T) ReadOn(q *reprise.Queue, b *reprise.Buffer) []byte {
+	t.Helper()
 	got := make([]byte, b.Size())
-	t.OK(t.Queue.Read(t.Ctx, b, 0, got))
+	t.OK(q.Read(t.Ctx, b, 0, got))
 	return got
+}
+
+// Write writes to the beginning of a buffer.
+func (t *T) Write(b *reprise.Buffer, data []byte) {
+	t.Helper()
+	t.WriteAt(b, 0, data)
+}
+
+// WriteAt writes to a buffer.
+func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
+	t.Helper()
+	t.OK(t.Queue.Write(t.Ctx, b, off, data))
+}
+
+// Start runs a program without waiting for its end.
+func (t *T) Start(x *reprise.Executable) {
+	t.Helper()
+	t.OK(t.Queue.Run(t.Ctx, x))
+}
+
+// Replay starts a replay of a trace.
+func (t *T) Replay(tr *reprise.Trace) {
+	t.Helper()
+	t.OK(tr.Replay(t.Ctx))
+}
+
+// Wait waits for everything in the queue.
+func (t *T) Wait() {
+	t.Helper()
+	t.OK(t.Queue.Wait(t.Ctx))
+}
+
+// WaitFor waits for a queue, an event or a started transfer.
+func (t *T) WaitFor(x interface{ Wait(context.Context) error }) {
+	t.Helper()
+	t.OK(x.Wait(t.Ctx))
+}
+
+// Release releases a program or a trace before the end of the case.
+func (t *T) Release(x interface{ Release(context.Context) error }) {
+	t.Helper()
+	t.OK(x.Release(t.Ctx))
+}
+
+// Free releases a buffer before the end of the case.
+func (t *T) Free(b interface{ Release() error }) {
+	t.Helper()
+	t.OK(b.Release())
+}
+
+// Record records what a function does, without releasing the trace.
+func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*reprise.Queue) (*reprise.Trace, error) {
+	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
+}
+
+// SameMemory checks that as much is allocated as before.
+func (t *T) SameMemory(before Memory) {
+	t.Helper()
+	if after := t.Allocated(); after != before {
+		t.Errorf("allocated before %v, after %v", before, after)
+	}
 }
 
 // PerWorker allocates n bytes at the same address of every worker that programs may use: page i of an L1 buffer is in

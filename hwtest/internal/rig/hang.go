@@ -12,9 +12,6 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Hangs is why cases that make a core hang are unsafe.
-const Hangs = "a hanging core holds the card until it is reset"
-
 // hangTimeout is short, since the case waits for it, and long enough for a slow device to show progress. How slow the
 // vendor's simulator is depends on the machine and on what else runs there: what it takes to open the device tells. So it is
 // with a card, which may be a virtual one in a machine that is emulated.
@@ -93,6 +90,6 @@ func (t *T) Spin(b *reprise.Buffer, p chip.Processor, on chip.Core) *reprise.Pro
 	t.OK(t.Queue.Write(t.Ctx, b, 0, make([]byte, b.Size())))
 	return &reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{b}, Kernels: []reprise.Kernel{{
 		Name: "spin", Image: t.Kernel(kernels.Spin), Processor: p, Cores: []chip.Range{on.Range()},
-		Args: func(chip.Core) []uint32 { return []uint32{b.Addr(), 0x12345678} },
+		Args: Args(b.Addr(), 0x12345678),
 	}}}
 }

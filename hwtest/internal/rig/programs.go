@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"context"
 	"embed"
 
 	"github.com/reprise-tt/reprise"
@@ -30,7 +29,7 @@ func (t *T) Load(p *reprise.Program) *reprise.Executable {
 // Capture records programs as a trace and releases it with the case.
 func (t *T) Capture(name string, xs ...*reprise.Executable) *reprise.Trace {
 	t.Helper()
-	tr, err := t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record(name, func(r *reprise.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -73,6 +72,11 @@ func (t *T) Own(name string) *kernels.Image {
 	return im
 }
 
+// Args are arguments that are the same for all cores.
+func Args(args ...uint32) func(chip.Core) []uint32 {
+	return func(chip.Core) []uint32 { return args }
+}
+
 // Processors are those of a worker.
 func Processors() []chip.Processor {
 	return []chip.Processor{chip.BRISC, chip.NCRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2}
@@ -97,7 +101,7 @@ func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Que
 	word := t.PerWorker(16)
 	x := t.Load(&reprise.Program{Name: "spin", Buffers: []*reprise.Buffer{word}, Kernels: []reprise.Kernel{{
 		Name: "wait", Image: t.Kernel(kernels.Spin), Processor: chip.BRISC, Cores: []chip.Range{on},
-		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
+		Args: Args(word.Addr(), 1),
 	}}})
 	t.OK(q.Run(t.Ctx, x))
 	ones := make([]byte, word.Size())

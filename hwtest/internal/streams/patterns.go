@@ -49,14 +49,10 @@ func ways() []Way {
 }
 
 // Patterns are the cases of layer patterns.
-func Patterns() []rig.Case {
-	var cs []rig.Case
+func Patterns() rig.Table {
+	var cs rig.Table
 	for _, w := range ways() {
-		cs = append(cs, rig.Case{
-			Name:     w.String(),
-			Protects: "transfers overlap with the model, and no buffer is written before its reader is through",
-			Run:      func(t *rig.T) { w.check(t) },
-		})
+		cs.Add(w.String(), "transfers overlap with the model, and no buffer is written before its reader is through", func(t *rig.T) { w.check(t) })
 	}
 	return cs
 }
@@ -89,9 +85,7 @@ func moveProgram(t *rig.T, name string, at chip.Core, from, to *reprise.Buffer) 
 		Name: name,
 		Kernels: []reprise.Kernel{{
 			Name: "move", Image: t.Kernel(kernels.Move), Processor: chip.BRISC, Cores: cores,
-			Args: func(chip.Core) []uint32 {
-				return []uint32{from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in}
-			},
+			Args: rig.Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), uint32(from.PageSize()), 2, in),
 		}},
 		CircularBuffers: []reprise.CircularBuffer{{Index: 2, Cores: cores, PageSize: from.PageSize(), Pages: 1}},
 		Buffers:         []*reprise.Buffer{from, to},
@@ -112,7 +106,7 @@ func (w Way) buildOf(t *rig.T, steps, pages int) *site {
 	if w.Again {
 		pool, err := t.Dev.NewPool(reprise.PoolConfig{Kind: allocator.L1, Size: 1 << 17, Name: "scratch"})
 		t.OK(err)
-		t.Cleanup(func() { t.OK(pool.Release()) })
+		t.Cleanup(func() { t.Free(pool) })
 		take = pool.NewBuffer
 	}
 	var err error
@@ -126,7 +120,7 @@ func (w Way) buildOf(t *rig.T, steps, pages int) *site {
 	if w.Again {
 		// The L1 input's place goes to something that the model computes with.
 		addr := s.l1.Addr()
-		t.OK(s.l1.Release())
+		t.Free(s.l1)
 		tmp, err := take(reprise.BufferConfig{Size: size, PageSize: wayPage, Name: "tmp"})
 		t.OK(err)
 		if tmp.Addr() != addr {
@@ -134,14 +128,14 @@ func (w Way) buildOf(t *rig.T, steps, pages int) *site {
 		}
 		s.body = append(s.body, t.Load(moveProgram(t, "out", chip.Core{X: 2}, s.mid, tmp)),
 			t.Load(moveProgram(t, "back", chip.Core{X: 2}, tmp, s.mid)))
-		t.OK(tmp.Release())
+		t.Free(tmp)
 		s.l1, err = take(c)
 		t.OK(err)
 		if s.l1.Addr() != addr {
 			t.Fatalf("the L1 input is at %#x again, was at %#x", s.l1.Addr(), addr)
 		}
 	}
-	t.Cleanup(func() { t.OK(s.l1.Release()) })
+	t.Cleanup(func() { t.Free(s.l1) })
 	s.last = t.Load(moveProgram(t, "last", chip.Core{X: 4}, s.mid, s.out))
 	if w.Trace {
 		s.trace = t.Capture("model", s.body...)
@@ -189,7 +183,7 @@ func (w Way) Run(t *rig.T, s *site, n int, between func()) {
 	}
 	check := func(i int) {
 		t.Helper()
-		t.OK(reads[i].Wait(t.Ctx))
+		t.WaitFor(reads[i])
 		want := s.input(i)
 		for k := 0; k < len(want); k += 4 {
 			v := uint32(want[k]) | uint32(want[k+1])<<8 | uint32(want[k+2])<<16

@@ -55,29 +55,23 @@ func pipeOf(name string) pipe {
 }
 
 // Pipelines are the cases of layer pipeline.
-func Pipelines() []rig.Case {
-	var cs []rig.Case
+func Pipelines() rig.Table {
+	var cs rig.Table
 	for _, p := range pipes() {
-		cs = append(cs, rig.Case{
-			Name: p.name, Protects: "each input gives its output, in order, in every configuration",
-			Run: func(t *rig.T) { p.stream(t) },
-		})
+		cs.Add(p.name, "each input gives its output, in order, in every configuration", func(t *rig.T) { p.stream(t) })
 	}
 	for _, name := range []string{"one queue, L1", "trace, two queues", "transfer queue", "transfer queue, DRAM"} {
 		p := pipeOf(name)
-		cs = append(cs,
-			rig.Case{Name: "canceled: " + name, Protects: "a run that is canceled in the middle leaves the device clean", Run: p.canceled},
-			rig.Case{Name: "left: " + name, Protects: "a loop that ends early leaves the device clean", Run: p.left},
-		)
+		cs.Add("canceled: "+name, "a run that is canceled in the middle leaves the device clean", p.canceled)
+		cs.Add("left: "+name, "a loop that ends early leaves the device clean", p.left)
 	}
-	return append(cs, []rig.Case{
-		{Name: "overlap", Protects: "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", Run: pipelineOverlaps},
-		{Name: "two pipelines", Protects: "pipelines on one device take turns on its queues and workers", Run: twoPipelines},
-		{Name: "other work in between", Protects: "the queues may be used for other work between two runs", Run: workBetween},
-		{Name: "several outputs", Protects: "all outputs of a model are read before they are overwritten", Run: severalOutputs},
-		{Name: "preallocated outputs", Protects: "outputs that are reused hold the right data when they are returned", Run: preallocated},
-		{Name: "compile fails", Protects: "a model that can't be set up leaves nothing behind", Run: compileFails},
-	}...)
+	cs.Add("overlap", "the pipeline moves inputs and outputs while the model runs, and never writes what is still to be read", pipelineOverlaps)
+	cs.Add("two pipelines", "pipelines on one device take turns on its queues and workers", twoPipelines)
+	cs.Add("other work in between", "the queues may be used for other work between two runs", workBetween)
+	cs.Add("several outputs", "all outputs of a model are read before they are overwritten", severalOutputs)
+	cs.Add("preallocated outputs", "outputs that are reused hold the right data when they are returned", preallocated)
+	cs.Add("compile fails", "a model that can't be set up leaves nothing behind", compileFails)
+	return cs
 }
 
 // model adds 1 to every word steps times.
@@ -203,7 +197,7 @@ func (p pipe) stream(t *rig.T) {
 			pipeOutput(t, i, pipeSteps, out)
 		}
 	}
-	t.OK(line.Release(t.Ctx))
+	t.Release(line)
 	if after := t.Allocated(); after != before {
 		t.Errorf("%+v is taken, was %+v", after, before)
 	}
@@ -336,7 +330,7 @@ func preallocated(t *rig.T) {
 			}
 			first = &outs[0][0][0]
 		}
-		t.OK(line.Release(t.Ctx))
+		t.Release(line)
 	}
 }
 

@@ -20,11 +20,11 @@ const (
 )
 
 // Soak are the cases of layer soak.
-func Soak() []rig.Case {
-	return []rig.Case{
-		{Name: "200 inputs", Needs: rig.NeedEmulator, Alone: true, Protects: "queues, events and traces hold out with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakShort) }},
-		{Name: "100,000 inputs", Needs: rig.NeedEmulator, Alone: true, Long: true, Hours: 6, Protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakLong) }},
-	}
+func Soak() rig.Table {
+	var cs rig.Table
+	cs = append(cs, rig.Case{Name: "200 inputs", Needs: rig.NeedEmulator, Alone: true, Protects: "queues, events and traces hold out with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakShort) }})
+	cs = append(cs, rig.Case{Name: "100,000 inputs", Needs: rig.NeedEmulator, Alone: true, Long: true, Hours: 6, Protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakLong) }})
+	return cs
 }
 
 func soak(t *rig.T, n int) {

@@ -25,45 +25,40 @@ import (
 const streamed = "what one end of a stream writes the other one reads, message by message, to the byte"
 
 // Cases are the cases of layer streams.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, size := range []int{128, 1 << 10, 4 << 10, 64 << 10} {
 		for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
-			cs = append(cs, rig.Case{Name: fmt.Sprintf("messages through rings of %d on %v", size, p), Protects: streamed,
-				Run: func(t *rig.T) { streamEcho(t, size, p, 0) }})
+			cs.Add(fmt.Sprintf("messages through rings of %d on %v", size, p), streamed, func(t *rig.T) { streamEcho(t, size, p, 0) })
 		}
 	}
 	for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
-		cs = append(cs, rig.Case{Name: fmt.Sprintf("positions that wrap on NoC %d", noc),
-			Protects: "a stream's positions wrap after 4 GiB without a trace of it",
-			Run:      func(t *rig.T) { streamWrap(t, noc) }})
+		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it", func(t *rig.T) { streamWrap(t, noc) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "host far ahead", Protects: "the host waits for room, and what it has written before a program starts isn't lost", Run: hostAhead},
-		{Name: "kernel far ahead", Protects: "a kernel waits for room until the host has read", Run: kernelAhead},
-		{Name: "tries", Protects: "tries tell a full ring from an empty one, on both sides, and don't wait", Run: streamTries},
-		{Name: "words", Protects: "words of 4 bytes go round between host and kernel, one at a time", Run: streamWords},
-		{Name: "closed by the kernel", Protects: "the host reads all messages and then io.EOF, once for each run", Run: kernelCloses},
-		{Name: "failed by the kernel", Protects: "an error of the kernel comes after its messages, with its code", Run: kernelFails},
-		{Name: "stopped by the kernel", Protects: "writes fail once the kernel reads no more, until the stream is reset", Run: kernelStops},
-		{Name: "closed by the host", Protects: "a kernel that waits for a message learns that there are no more", Run: hostCloses},
-		{Name: "failed by the host", Protects: "a kernel gets an error of the host's after its messages, with its code", Run: hostFails},
-		{Name: "stopped by the host", Protects: "a kernel that waits for room learns that nobody reads", Run: hostStops},
-		{Name: "too long", Protects: "a message that doesn't fit is refused and loses nothing", Run: streamTooLong},
-		{Name: "many in one host buffer", Protects: "streams beside each other don't touch each other", Run: streamsShareMemory},
-		{Name: "two cores at once", Protects: "streams of two cores run at the same time, over the host", Run: streamTwoCores},
-		{Name: "from core to core", Protects: "a stream goes on where the last kernel has left it, on another core", Run: streamMoves},
-		{Name: "two queues", Protects: "programs of two queues have streams of their own", Run: streamTwoQueues},
-		{Name: "in a trace", Protects: "a replayed program takes its inputs from a stream and gives its outputs to one", Run: streamInTrace},
-		{Name: "in a loop of a trace", Protects: "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", Run: streamInLoop},
-		{Name: "in a loop that is aborted", Protects: "a loop whose stream nobody reads any more can be aborted, and runs again", Run: streamInAbortedLoop},
-		{Name: "between the steps of a trace", Protects: "programs of one trace use a stream one after the other", Run: streamSteps},
-		{Name: "held by a trace", Protects: "memory that a trace uses isn't released, and no file has a trace with memory of this process", Run: streamHeld},
-		{Name: "context ends a read", Protects: "a wait for a message ends with its context, and the stream goes on", Run: streamCancelled},
-		{Name: "released while a read waits", Protects: "Release ends a wait for a message", Run: streamReleased},
-		{Name: "recover in the middle", Unsafe: rig.Hangs, Needs: rig.NeedSimulator,
-			Protects: "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", Run: streamRecover},
-	}...)
+	cs.Add("host far ahead", "the host waits for room, and what it has written before a program starts isn't lost", hostAhead)
+	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)
+	cs.Add("tries", "tries tell a full ring from an empty one, on both sides, and don't wait", streamTries)
+	cs.Add("words", "words of 4 bytes go round between host and kernel, one at a time", streamWords)
+	cs.Add("closed by the kernel", "the host reads all messages and then io.EOF, once for each run", kernelCloses)
+	cs.Add("failed by the kernel", "an error of the kernel comes after its messages, with its code", kernelFails)
+	cs.Add("stopped by the kernel", "writes fail once the kernel reads no more, until the stream is reset", kernelStops)
+	cs.Add("closed by the host", "a kernel that waits for a message learns that there are no more", hostCloses)
+	cs.Add("failed by the host", "a kernel gets an error of the host's after its messages, with its code", hostFails)
+	cs.Add("stopped by the host", "a kernel that waits for room learns that nobody reads", hostStops)
+	cs.Add("too long", "a message that doesn't fit is refused and loses nothing", streamTooLong)
+	cs.Add("many in one host buffer", "streams beside each other don't touch each other", streamsShareMemory)
+	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", streamTwoCores)
+	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", streamMoves)
+	cs.Add("two queues", "programs of two queues have streams of their own", streamTwoQueues)
+	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", streamInTrace)
+	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", streamInLoop)
+	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", streamInAbortedLoop)
+	cs.Add("between the steps of a trace", "programs of one trace use a stream one after the other", streamSteps)
+	cs.Add("held by a trace", "memory that a trace uses isn't released, and no file has a trace with memory of this process", streamHeld)
+	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", streamCancelled)
+	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
+	cs.AddHang("recover in the middle", "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", streamRecover)
+	return cs
 }
 
 // stream makes a stream and releases it with the case.
@@ -238,9 +233,9 @@ func streamEcho(t *rig.T, size int, p chip.Processor, noc chip.NOC) {
 	in, out := pair(t, size)
 	x := echo(t, in, out, reprise.Kernel{Processor: p, NOC: noc, Cores: []chip.Range{chip.Core{X: 2, Y: 1}.Range()}})
 	for range 2 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		echoAll(t, in, out, t.Size(4, 1))
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Wait()
 	}
 }
 
@@ -250,10 +245,10 @@ func streamWrap(t *rig.T, noc chip.NOC) {
 		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: size, First: -before})
 		out := newStream(t, stream.Config{Name: "out", Size: size, First: -(2 * before)})
 		x := echo(t, in, out, reprise.Kernel{Processor: chip.BRISC, NOC: noc, Cores: []chip.Range{chip.Core{X: 1}.Range()}})
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		echoAll(t, in, out, 2)
-		t.OK(t.Queue.Wait(t.Ctx))
-		t.OK(x.Release(t.Ctx))
+		t.Wait()
+		t.Release(x)
 		t.OK(errors.Join(in.Release(t.Ctx), out.Release(t.Ctx)))
 	}
 }
@@ -273,7 +268,7 @@ func hostAhead(t *rig.T) {
 		t.Errorf("%d messages fit, want %d", written, want)
 	}
 	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{}.Range()}})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	const more = 20
 	wait := beside(t, func() error {
 		for i := range more {
@@ -287,7 +282,7 @@ func hostAhead(t *rig.T) {
 		t.Same(fmt.Sprintf("message %d", i), rig.Pattern(uint32(i), 100), readStream(t, out))
 	}
 	wait()
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func kernelAhead(t *rig.T) {
@@ -297,7 +292,7 @@ func kernelAhead(t *rig.T) {
 	t.RunAndWait(fill)
 	wantSteps(t, filled(), 1024/192)
 	x, results := script(t, in, out, chip.Core{X: 3}, step{stepPush, 100, n}, step{what: stepClose})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	time.Sleep(time.Duration(t.Size(20, 5)) * time.Millisecond) // it waits for room by now, or soon
 	for i := range 1024/192 + n {
 		number := i
@@ -311,7 +306,7 @@ func kernelAhead(t *rig.T) {
 	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
 		t.Errorf("after the last message: %v", err)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	wantSteps(t, results(), streamOK, streamOK)
 }
 
@@ -347,7 +342,7 @@ func streamWords(t *rig.T) {
 	in, out := pair(t, 128)
 	n := t.Size(300, 20)
 	x, results := script(t, in, out, chip.Core{Y: 2}, step{stepWords, 1000, uint32(n)})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	p, word := make([]byte, 4), uint32(7)
 	for i := range n {
 		binary.LittleEndian.PutUint32(p, word)
@@ -359,7 +354,7 @@ func streamWords(t *rig.T) {
 		}
 		word = word*1664525 + 1013904223
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	wantSteps(t, results(), uint32(n))
 }
 
@@ -367,7 +362,7 @@ func kernelCloses(t *rig.T) {
 	in, out := pair(t, 512)
 	x, _ := script(t, in, out, chip.Core{X: 1, Y: 3}, step{stepPush, 4, 2}, step{what: stepClose}, step{stepPush, 8, 1}, step{what: stepClose})
 	for range 3 {
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		var lengths []int
 		for range 2 {
 			for m, err := range out.Messages(t.Ctx) {
@@ -380,13 +375,13 @@ func kernelCloses(t *rig.T) {
 			t.Errorf("messages and ends: %d", lengths)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func kernelFails(t *rig.T) {
 	in, out := pair(t, 512)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 2}, step{stepPush, 60, 1}, step{what: stepFail, x: 1234})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	if got := readStream(t, out); len(got) != 60 {
 		t.Errorf("a message of %d B", len(got))
 	}
@@ -396,13 +391,13 @@ func kernelFails(t *rig.T) {
 		t.Errorf("error %v, want the kernel's 1234", err)
 	}
 	t.Says(err, "out", "kernel failed", "1234")
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func kernelStops(t *rig.T) {
 	in, out := pair(t, 128)
 	x, results := script(t, in, out, chip.Core{X: 2, Y: 3}, step{stepPop, 64, 0}, step{what: stepStop, x: 77})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	var err error
 	for range 10 { // the ring has room for two
 		if err = in.Write(t.Ctx, streamWordsOf(1)); err != nil {
@@ -413,7 +408,7 @@ func kernelStops(t *rig.T) {
 	if !errors.As(err, &stopped) || stopped.Code != 77 || !stopped.Stopped {
 		t.Errorf("error %v, want the kernel's 77", err)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	wantSteps(t, results(), 4<<4, 0)
 	if err := in.Close(t.Ctx); !errors.As(err, &stopped) {
 		t.Errorf("close: %v", err)
@@ -427,18 +422,18 @@ func kernelStops(t *rig.T) {
 func hostCloses(t *rig.T) {
 	in, out := pair(t, 512)
 	x, results := script(t, in, out, chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	t.OK(in.Write(t.Ctx, streamWordsOf(1, 2, 3)))
 	t.OK(in.Close(t.Ctx))
 	t.OK(in.Write(t.Ctx, streamWordsOf(4)))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	wantSteps(t, results(), 12<<4, streamEnd, 4<<4)
 }
 
 func hostFails(t *rig.T) {
 	in, out := pair(t, 512)
 	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 3, Y: 1}.Range()}})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	t.OK(in.Write(t.Ctx, streamWordsOf(5)))
 	t.OK(in.Fail(t.Ctx, 4321))
 	t.Same("the message before", streamWordsOf(5), readStream(t, out))
@@ -447,7 +442,7 @@ func hostFails(t *rig.T) {
 	if !errors.As(err, &failed) || failed.Code != 4321 {
 		t.Errorf("error %v, want 4321", err)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	if err := out.Fail(t.Ctx, 1); !errors.Is(err, stream.ErrDirection) {
 		t.Errorf("Fail of a stream that the host reads: %v", err)
 	}
@@ -456,14 +451,14 @@ func hostFails(t *rig.T) {
 func hostStops(t *rig.T) {
 	in, out := pair(t, 256)
 	x, results := script(t, in, out, chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	for i := range 3 {
 		if got := readStream(t, out); binary.LittleEndian.Uint32(got) != uint32(i) {
 			t.Errorf("message %d: % x", i, got)
 		}
 	}
 	t.OK(out.Close(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	wantSteps(t, results(), streamStopped, streamStopped)
 	t.OK(out.Reset(t.Ctx))
 	if _, ok, err := out.TryRead(nil); ok || err != nil {
@@ -505,10 +500,10 @@ func streamsShareMemory(t *rig.T) {
 		in, out := next(stream.ToDevice), next(stream.ToHost)
 		ins, outs = append(ins, in), append(outs, out)
 		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i, Y: i % 2}.Range()}})
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		echoAll(t, in, out, 1)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for i := range n {
 		t.OK(errors.Join(ins[i].Release(t.Ctx), outs[i].Release(t.Ctx)))
 	}
@@ -526,7 +521,7 @@ func streamTwoCores(t *rig.T) {
 		s[0].AddTo(p)
 		s[1].AddTo(p)
 	}
-	t.OK(t.Queue.Run(t.Ctx, t.Load(p)))
+	t.Start(t.Load(p))
 	wait := beside(t, func() error { // from the first core to the second
 		for m, err := range middle.Messages(t.Ctx) {
 			if err == nil {
@@ -540,17 +535,17 @@ func streamTwoCores(t *rig.T) {
 	})
 	echoAll(t, in, out, t.Size(3, 1))
 	wait()
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func streamMoves(t *rig.T) {
 	in, out := pair(t, 256)
 	for i := range t.Size(12, 4) {
 		x := echo(t, in, out, reprise.Kernel{Processor: chip.Processor(i % 2), Cores: []chip.Range{chip.Core{X: i % 3, Y: i % 4}.Range()}})
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		echoAll(t, in, out, 1)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func streamTwoQueues(t *rig.T) {
@@ -595,12 +590,12 @@ func streamInTrace(t *rig.T) {
 	tr := t.Capture("stream", echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 2}.Range()}}))
 	n := t.Size(8, 3)
 	for range n {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	for range n {
 		echoAll(t, in, out, 1)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func streamInLoop(t *rig.T) {
@@ -610,33 +605,33 @@ func streamInLoop(t *rig.T) {
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
 	run := func(r *reprise.Recorder) error { return r.Run(x) }
-	tr, err := t.Queue.Capture(t.Ctx, "loop", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("loop", func(r *reprise.Recorder) error {
 		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
 	for _, n := range []uint32{3, 0, 5} {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for i := range n {
 			t.OK(in.Write(t.Ctx, streamWordsOf(1, 10*n+i)))
 			t.Same(fmt.Sprintf("message %d of %d", i, n), streamWordsOf(0, 10*n+i), readStream(t, out))
 		}
 		t.OK(in.Close(t.Ctx))
 		readStream(t, out) // after the end
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Wait()
 	}
 }
 
 func streamInAbortedLoop(t *rig.T) {
 	in, out := pair(t, 256)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
-	tr, err := t.Queue.Capture(t.Ctx, "endless", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("endless", func(r *reprise.Recorder) error {
 		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
 	for range 2 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for range 20 { // more than the ring holds
 			if got := readStream(t, out); len(got) != 8 {
 				t.Errorf("a message of %d B, want 8", len(got))
@@ -644,7 +639,7 @@ func streamInAbortedLoop(t *rig.T) {
 		}
 		t.OK(out.Close(t.Ctx))
 		t.Ended(1)
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Wait()
 		t.OK(out.Reset(t.Ctx))
 	}
 }
@@ -659,7 +654,7 @@ func streamSteps(t *rig.T) {
 	}
 	tr := t.Capture("steps", xs...)
 	for replay := range t.Size(6, 2) {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		word := uint32(100 * replay)
 		for i := range steps {
 			t.OK(in.Write(t.Ctx, streamWordsOf(word)))
@@ -667,7 +662,7 @@ func streamSteps(t *rig.T) {
 			t.Same(fmt.Sprintf("step %d", i), streamWordsOf(word), readStream(t, out))
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func streamHeld(t *rig.T) {
@@ -683,15 +678,15 @@ func streamHeld(t *rig.T) {
 		}
 	}
 	held("program")
-	t.OK(x.Release(t.Ctx))
+	t.Release(x)
 	held("trace")
 	if err := tr.Save(t.Ctx, io.Discard); !errors.Is(err, tracebuf.ErrHostMemory) {
 		t.Errorf("save: %v, want %v", err, tracebuf.ErrHostMemory)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	t.Same("after all that", streamWordsOf(0), readStream(t, out))
-	t.OK(tr.Release(t.Ctx))
-	t.OK(out.Release(t.Ctx))
+	t.Release(tr)
+	t.Release(out)
 	if _, err := out.Read(t.Ctx, nil); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("after Release: %v", err)
 	}
@@ -703,7 +698,7 @@ func streamHeld(t *rig.T) {
 func streamCancelled(t *rig.T) {
 	in, out := pair(t, 128)
 	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()}})
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	mine := errors.New("a cause of the caller's")
 	for _, read := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Ctx)
@@ -734,7 +729,7 @@ func streamCancelled(t *rig.T) {
 		t.Same("a message from before", streamWordsOf(1), m)
 	}
 	closed()
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 }
 
 func streamReleased(t *rig.T) {
@@ -745,7 +740,7 @@ func streamReleased(t *rig.T) {
 		wait <- err
 	}()
 	time.Sleep(5 * time.Millisecond)
-	t.OK(out.Release(t.Ctx))
+	t.Release(out)
 	if err := <-wait; !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("error %v, want %v", err, reprise.ErrReleased)
 	}

@@ -68,7 +68,7 @@ func newEngines(t *rig.T) *engines {
 		script := e.scripts.Addr() + uint32(i*(scriptBytes+logBytes))
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: "engine", Image: t.Own("engine"), Processor: core, Cores: []chip.Range{{}},
-			Args: func(chip.Core) []uint32 { return []uint32{script, script + scriptBytes, engineQueue} },
+			Args: rig.Args(script, script+scriptBytes, engineQueue),
 		})
 	}
 	e.program = t.Load(p)
@@ -303,18 +303,18 @@ func (r *engineRun) run() {
 			binary.LittleEndian.PutUint32(at[4+4*j:], w)
 		}
 	}
-	r.OK(r.Queue.Write(r.Ctx, r.scripts, 0, memory))
+	r.Write(r.scripts, memory)
 	if len(r.input) > 0 {
-		r.OK(r.Queue.Write(r.Ctx, r.in, 0, r.input))
+		r.Write(r.in, r.input)
 	}
 	r.packed = bytes.Repeat([]byte{unwritten}, r.output)
 	for at, data := range r.before {
 		copy(r.packed[at:], data)
 	}
 	if r.output > 0 {
-		r.OK(r.Queue.Write(r.Ctx, r.out, 0, r.packed))
+		r.Write(r.out, r.packed)
 	}
-	r.OK(r.Queue.Run(r.Ctx, r.program))
+	r.Start(r.program)
 	r.OK(r.Queue.Read(r.Ctx, r.scripts, 0, memory))
 	if r.output > 0 {
 		r.OK(r.Queue.Read(r.Ctx, r.out, 0, r.packed))

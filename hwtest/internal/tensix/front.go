@@ -188,10 +188,10 @@ func (m mopMask) push(th *engineThread) (list []int) {
 	return list
 }
 
-func tensixFrontCases() []rig.Case {
-	var cs []rig.Case
+func tensixFrontCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
 	}
 	const expands, replays = "a MOP executes what its configuration says, in that order, for each thread",
 		"REPLAY executes what it has recorded, in that order, for each thread"
@@ -298,11 +298,7 @@ func tensixFrontCases() []rig.Case {
 				return list
 			})
 		})
-	cs = append(cs, rig.Case{
-		Name:     "instructions in the stream of the core's own, with a full queue",
-		Protects: "a kernel of compiled instructions gives each to the engines once, and waits for room",
-		Run:      inlined,
-	})
+	cs.Add("instructions in the stream of the core's own, with a full queue", "a kernel of compiled instructions gives each to the engines once, and waits for room", inlined)
 	return cs
 }
 
@@ -314,7 +310,7 @@ func inlined(t *rig.T) {
 	for i, core := range []chip.Processor{chip.TRISC0, chip.TRISC1, chip.TRISC2} {
 		p.Kernels = append(p.Kernels, reprise.Kernel{
 			Name: "inline", Image: t.Own("inline"), Processor: core, Cores: []chip.Range{{}},
-			Args: func(chip.Core) []uint32 { return []uint32{b.Addr() + uint32(32*i), counts} },
+			Args: rig.Args(b.Addr()+uint32(32*i), counts),
 		})
 	}
 	t.RunAndWait(t.Load(p))

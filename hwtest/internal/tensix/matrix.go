@@ -154,10 +154,10 @@ func fidelities() []arith.Fidelity {
 
 var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "HiFi2", arith.HiFi3: "HiFi3", arith.HiFi4: "HiFi4"}
 
-func tensixMatrixCases() []rig.Case {
-	var cs []rig.Case
+func tensixMatrixCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*rig.T, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(t, rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(t, rig.Random(name)) })
 	}
 	for _, p := range paths() {
 		add(fmt.Sprintf("MVMUL of tiles, %v", p), "a product of tiles has the bits that package arith computes, in each fidelity",

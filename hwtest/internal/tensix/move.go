@@ -56,10 +56,10 @@ func (th *engineThread) settle() {
 // movePaths are those of moves: bf16, fp16, and tf32 in a Dst of 32 bits.
 func movePaths() []path { return []path{paths()[0], paths()[4], paths()[3]} }
 
-func tensixMoveCases() []rig.Case {
-	var cs []rig.Case
+func tensixMoveCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
 	}
 	on := func(a chip.Arch, name, protects string, fn func(*engines, *rand.Rand)) {
 		add(name, protects, func(e *engines, rnd *rand.Rand) {

@@ -120,10 +120,10 @@ func width(wide bool) string {
 	return "16-bit"
 }
 
-func tensixPackCases() []rig.Case {
-	var cs []rig.Case
+func tensixPackCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
 	}
 	const converts, orders = "packers convert each format as package arith says, any bits",
 		"packers put rows where configuration and counters say"

@@ -57,19 +57,15 @@ func constant(r, v uint32) []isa.Instruction {
 	return sfpu(isa.SFPLOADI{Lreg: r, Mod: 10, Imm: v & 0xFFFF}, isa.SFPLOADI{Lreg: r, Mod: 8, Imm: v >> 16})
 }
 
-func tensixLaneCases() []rig.Case {
-	var cs []rig.Case
+func tensixLaneCases() rig.Table {
+	var cs rig.Table
 	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
-		cs = append(cs, rig.Case{
-			Name:     c.name,
-			Protects: "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute",
-			Run: func(t *rig.T) {
-				e := newEngines(t)
-				if c.blackhole && e.arch != chip.Blackhole {
-					t.Skip("only Blackhole has this")
-				}
-				e.eachGroup(anyBits(rig.Random(c.name)), &c)
-			},
+		cs.Add(c.name, "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute", func(t *rig.T) {
+			e := newEngines(t)
+			if c.blackhole && e.arch != chip.Blackhole {
+				t.Skip("only Blackhole has this")
+			}
+			e.eachGroup(anyBits(rig.Random(c.name)), &c)
 		})
 	}
 	return cs

@@ -43,10 +43,10 @@ func (r *engineRun) wantHeld(thread int) {
 	r.wantLog(thread, append(slices.Repeat([]uint32{1}, looks), 2)...)
 }
 
-func tensixSyncCases() []rig.Case {
-	var cs []rig.Case
+func tensixSyncCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
 	}
 	const counts, waits, excludes, holds = "semaphores count what instructions and cores post and get",
 		"what has to wait is executed when its condition holds, and not before",

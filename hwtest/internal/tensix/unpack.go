@@ -140,10 +140,10 @@ func (r *engineRun) show(unit isa.Config) {
 	m.freeSources(1 << unit)
 }
 
-func tensixUnpackCases() []rig.Case {
-	var cs []rig.Case
+func tensixUnpackCases() rig.Table {
+	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs = append(cs, rig.Case{Name: name, Protects: protects, Run: func(t *rig.T) { fn(newEngines(t), rig.Random(name)) }})
+		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
 	}
 	const converts, finds = "unpackers convert each format as package arith says, any bits",
 		"unpackers find data where configuration and counters say"

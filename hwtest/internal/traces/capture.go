@@ -12,21 +12,16 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-func captureCases() []rig.Case {
-	cs := []rig.Case{
-		{Name: "begin and end", Protects: "between Begin and End a queue records what it is given, before and after it runs it", Run: beginAndEnd},
-		{Name: "begin fails and leaves nothing", Protects: "captures that fail, are empty or are discarded leave memory and queue as before", Run: beginLeavesNothing},
-		{Name: "buffer freed inside a capture", Protects: "memory that is freed inside a capture isn't handed out beside the trace", Run: freedInCapture},
-		{Name: "release with replays in the queue", Protects: "a release waits for replays, and new traces work in its place, over and over", Run: releaseBehindReplays},
-		{Name: "traces share a pool", Protects: "traces whose intermediates share memory each compute what they should", Run: tracesSharePool},
-	}
+func captureCases() rig.Table {
+	var cs rig.Table
+	cs.Add("begin and end", "between Begin and End a queue records what it is given, before and after it runs it", beginAndEnd)
+	cs.Add("begin fails and leaves nothing", "captures that fail, are empty or are discarded leave memory and queue as before", beginLeavesNothing)
+	cs.Add("buffer freed inside a capture", "memory that is freed inside a capture isn't handed out beside the trace", freedInCapture)
+	cs.Add("release with replays in the queue", "a release waits for replays, and new traces work in its place, over and over", releaseBehindReplays)
+	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
 	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record",
 		"event wait"} {
-		cs = append(cs, rig.Case{
-			Name:     op + " inside a capture",
-			Protects: "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
-			Run:      func(t *rig.T) { insideCapture(t, op) },
-		})
+		cs.Add(op+" inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on", func(t *rig.T) { insideCapture(t, op) })
 	}
 	return cs
 }
@@ -80,7 +75,7 @@ func insideCapture(t *rig.T, op string) {
 			return r.Run(x)
 		})
 		t.OK(failed)
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	default:
 		_, err = t.Queue.Capture(t.Ctx, "t", func(ctx context.Context, r *reprise.Recorder) error {
 			if err := r.Run(x); err != nil {
@@ -94,12 +89,10 @@ func insideCapture(t *rig.T, op string) {
 	if !errors.Is(err, reprise.ErrInCapture) || !errors.As(err, &ce) || ce.Instead == "" {
 		t.Errorf("error %v", err)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	t.RunAndWait(x)
 	f.Run(5, t.Grid())
-	t.OK(other.Replay(t.Ctx))
+	t.Replay(other)
 	f.Run(5, t.Grid())
 	f.Check("after the capture")
 }
@@ -108,7 +101,7 @@ func insideCapture(t *rig.T, op string) {
 func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 	r, err := t.Queue.Begin("t")
 	t.OK(err)
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	_, err = t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, Name: "late"})
 	t.OK(r.Discard())
 	return err
@@ -134,7 +127,7 @@ func beginAndEnd(t *rig.T) {
 	forward()
 	count()
 	f.Check("nothing ran in between")
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	count()
 	count()
 	f.Check("the replay")
@@ -156,14 +149,12 @@ func beginLeavesNothing(t *rig.T) {
 	} {
 		r, err := t.Queue.Begin("t")
 		t.OK(err)
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		t.OK(end(r))
 		if _, err := r.End(t.Ctx); !errors.Is(err, reprise.ErrNotCapturing) {
 			t.Errorf("ended again: %v", err)
 		}
-		if after := t.Allocated(); after != before {
-			t.Errorf("allocated before %v, after %v", before, after)
-		}
+		t.SameMemory(before)
 		t.RunAndWait(x)
 		f.Run(5, t.Grid())
 		f.Check("after the capture")
@@ -177,7 +168,7 @@ func freedInCapture(t *rig.T) {
 	t.OK(err)
 	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
 	t.OK(err)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
 	})
 	t.OK(err)
@@ -185,10 +176,10 @@ func freedInCapture(t *rig.T) {
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.Buffer(allocator.L1, size, n)
-		t.OK(t.Queue.Write(t.Ctx, o, 0, rig.Pattern(o.Addr(), size)))
+		t.Write(o, rig.Pattern(o.Addr(), size))
 		others = append(others, o)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	for _, o := range others {
 		t.Same("a buffer that was allocated after the capture", rig.Pattern(o.Addr(), size), t.ReadAll(o))
 	}
@@ -203,19 +194,17 @@ func releaseBehindReplays(t *rig.T) {
 		if i%2 == 1 {
 			x, n = y, 6
 		}
-		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
+		tr, err := t.Record("t", func(r *reprise.Recorder) error { return errors.Join(r.Run(x), r.Run(x)) })
 		t.OK(err)
 		for range 3 {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 			f.Run(n, t.Grid())
 			f.Run(n, t.Grid())
 		}
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 	f.Check("all replays")
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }
 
 // tracesSharePool copies through a buffer of a pool, each trace through its own in the same place.
@@ -227,16 +216,14 @@ func tracesSharePool(t *rig.T) {
 	copyProgram := func(name string, from, to *reprise.Buffer) *reprise.Executable {
 		return t.Load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{
 			Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
-			Args: func(chip.Core) []uint32 {
-				return []uint32{from.Addr(), to.Addr(), 0, pages, from.PageStride(), room.Addr()}
-			},
+			Args: rig.Args(from.Addr(), to.Addr(), 0, pages, from.PageStride(), room.Addr()),
 		}}})
 	}
 	first, second := copyProgram("first", in, out), copyProgram("second", in, out)
 	var traces []*reprise.Trace
 	var places []uint32
 	for range 2 {
-		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+		tr, err := t.Record("t", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: pages * page, PageSize: page, Name: "mid"})
 			if err != nil {
 				return err
@@ -250,13 +237,13 @@ func tracesSharePool(t *rig.T) {
 		t.Closing(tr.Release)
 		traces = append(traces, tr)
 	}
-	t.OK(pool.Release())
+	t.Free(pool)
 	if places[0] != places[1] {
 		t.Errorf("intermediates lie at %#x", places)
 	}
 	for i := range 4 {
 		want := rig.Pattern(uint32(i), in.Size())
-		t.OK(t.Queue.Write(t.Ctx, in, 0, want))
+		t.Write(in, want)
 		t.OK(traces[i%2].Replay(t.Ctx))
 		t.Same(fmt.Sprintf("replay %d", i), want, t.ReadAll(out))
 	}

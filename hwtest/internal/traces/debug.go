@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -16,25 +15,20 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func debugCases() []rig.Case {
-	var cs []rig.Case
+func debugCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 5, 8, 17} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d programs in steps and pieces", n),
-			Protects: "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
-			Run:      func(t *rig.T) { InPieces(t, n) },
-		})
+		cs.Add(fmt.Sprintf("%d programs in steps and pieces", n), "a trace that is stepped through or split does what a replay does, and leaves the queue as one", func(t *rig.T) { InPieces(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "times of programs", Protects: "each program of a trace has a time on the device, one after the other, and does what it does in a replay", Run: timesOfPrograms},
-		{Name: "large programs in steps", Protects: "commands longer than a fetch entry can be stepped through", Run: stepLongCommands},
-		{Name: "look between steps", Protects: "buffers can be read and written between steps, and nothing else runs", Run: lookBetween},
-		{Name: "inside of steps", Protects: "what a trace can't do while it is stepped through is an error at once, not a deadlock", Run: insideOfSteps},
-		{Name: "check a trace", Protects: "a trace that does what its programs do passes, and its buffers stay as they were", Run: checkTrace},
-		{Name: "check finds the program", Protects: "the first program that differs in a replay is named", Run: checkFinds},
-		{Name: "bisect by results", Protects: "the first program after which a result is wrong is found", Run: bisectResults},
-		{Name: "bisect a hang", Unsafe: rig.Hangs, Needs: rig.NeedSimulator, Protects: "the program that hangs is found by steps and by replays of beginnings", Run: bisectHang},
-	}...)
+	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
+	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)
+	cs.Add("look between steps", "buffers can be read and written between steps, and nothing else runs", lookBetween)
+	cs.Add("inside of steps", "what a trace can't do while it is stepped through is an error at once, not a deadlock", insideOfSteps)
+	cs.Add("check a trace", "a trace that does what its programs do passes, and its buffers stay as they were", checkTrace)
+	cs.Add("check finds the program", "the first program that differs in a replay is named", checkFinds)
+	cs.Add("bisect by results", "the first program after which a result is wrong is found", bisectResults)
+	cs.AddHang("bisect a hang", "the program that hangs is found by steps and by replays of beginnings", bisectHang)
+	return cs
 }
 
 // sequence records n programs of different sizes, the second of them with a parameter.
@@ -43,7 +37,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	for i, size := range []int{0, 30_000, 4000} {
 		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(size), t.Grid(), f.Buffer, uint32(i+1), size&^15)))
 	}
-	tr, err := t.Queue.Capture(t.Ctx, "sequence", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("sequence", func(r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(xs[i%3]))
@@ -84,13 +78,11 @@ func timesOfPrograms(t *rig.T) {
 		}
 	}
 	f.Check("after the times")
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
-	t.OK(tr.Replay(t.Ctx))
+	t.SameMemory(before)
+	t.Replay(tr)
 	play()
 	f.Check("after a replay")
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	if times, err := tr.Debug().Times(t.Ctx); !errors.Is(err, reprise.ErrReleased) || times != nil {
 		t.Errorf("after the release: %v", err)
 	}
@@ -109,15 +101,13 @@ func InPieces(t *rig.T, n int) {
 			t.OK(tr.Debug().Split(t.Ctx, pieces, nil))
 		}
 		play()
-		t.OK(t.Queue.Run(t.Ctx, x))
+		t.Start(x)
 		f.Run(9, t.Grid())
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		play()
 	}
 	f.Check("all pieces")
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }
 
 func stepLongCommands(t *rig.T) {
@@ -136,7 +126,7 @@ func lookBetween(t *rig.T) {
 		f.Run(5, t.Grid())
 		f.Check(fmt.Sprintf("after step %d", i))
 		want := rig.Pattern(uint32(i), side.Size())
-		t.OK(t.Queue.Write(t.Ctx, side, 0, want))
+		t.Write(side, want)
 		t.Same("a buffer beside", want, t.ReadAll(side))
 		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
 			if !errors.Is(err, reprise.ErrReserved) {
@@ -186,9 +176,9 @@ func insideOfSteps(t *rig.T) {
 		t.Errorf("%d calls, want 6", calls)
 	}
 	f.Check("after both")
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	play()
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	f.Check("after a replay and the release")
 }
 
@@ -198,13 +188,11 @@ func checkTrace(t *rig.T) {
 	before := t.Allocated()
 	t.OK(tr.Debug().Check(t.Ctx))
 	f.Check("after the check")
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	play()
 	t.OK(tr.Debug().Check(t.Ctx))
 	f.Check("after a replay and a check")
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }
 
 // addTo is a program on one core that copies a page of 64 B from one DRAM buffer to another and adds to its words.
@@ -227,8 +215,8 @@ func addTo(t *rig.T, name string, from, to *reprise.Buffer, n uint32) *reprise.P
 // there than the first.
 func checkFinds(t *rig.T) {
 	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
-	t.OK(t.Queue.Write(t.Ctx, hidden, 0, rig.Pattern(1, 64)))
-	t.OK(t.Queue.Write(t.Ctx, out, 0, rig.Pattern(2, 64)))
+	t.Write(hidden, rig.Pattern(1, 64))
+	t.Write(out, rig.Pattern(2, 64))
 	count, show := addTo(t, "count", hidden, hidden, 1), addTo(t, "show", hidden, out, 0)
 	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
 	f := t.Follow()

@@ -14,29 +14,20 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func traceFileCases() []rig.Case {
-	var cs []rig.Case
+func traceFileCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 7, 20} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("file of %d programs", n),
-			Protects: "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
-			Run:      func(t *rig.T) { traceFromFile(t, n) },
-		})
+		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere", func(t *rig.T) { traceFromFile(t, n) })
 	}
 	for _, c := range memory.ShardedCases() {
-		cs = append(cs, rig.Case{
-			Name:     "file of a buffer sharded by " + c.Name,
-			Protects: "a trace from a file has its shards on the cores where they were, also at another address",
-			Run:      func(t *rig.T) { shardedFromFile(t, c.Spec) },
-		})
+		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address", func(t *rig.T) { shardedFromFile(t, c.Spec) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "file of parts of a buffer", Protects: "parameters and results of a trace from a file stand for the parts of buffers that they stood for", Run: partsFromFile},
-		{Name: "file in parts", Protects: "a trace from a file does the same program by program, in pieces and whole", Run: traceFileParts},
-		{Name: "file with results", Protects: "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", Run: traceFileResults},
-		{Name: "file of another device", Protects: "a trace for other firmware or other workers is refused, and nothing is written", Run: traceFileElsewhere},
-		{Name: "damaged file", Protects: "a file with any change is refused, nothing is left behind, and the queue works on", Run: traceFileDamaged},
-	}...)
+	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
+	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", traceFileParts)
+	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", traceFileResults)
+	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", traceFileElsewhere)
+	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", traceFileDamaged)
+	return cs
 }
 
 // saved records programs of several sizes that mix numbers into words of L1, saves the trace with the words, and releases
@@ -51,7 +42,7 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 		t.OK(err)
 		xs = append(xs, x)
 	}
-	tr, err := t.Queue.Capture(t.Ctx, "file", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("file", func(r *reprise.Recorder) error {
 		for i := range n {
 			if err := r.Run(xs[i%len(xs)]); err != nil {
 				return err
@@ -60,16 +51,16 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 		return nil
 	})
 	t.OK(err)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	replay(f, n)
 	f.Check("the recorded trace")
 	var out bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &out, append(opts, reprise.WithData())...))
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	for _, x := range xs {
-		t.OK(x.Release(t.Ctx))
+		t.Release(x)
 	}
-	t.OK(f.Buffer.Release())
+	t.Free(f.Buffer)
 	return out.Bytes(), f
 }
 
@@ -100,15 +91,15 @@ func traceFromFile(t *rig.T, n int) {
 		tr := fromFile(t, file, f)
 		f.Check("the words from the file")
 		for range 3 {
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 			replay(f, n)
 		}
 		f.Check("three replays")
 		x := t.Load(t.MixProgram("between", t.Grid(), f.Buffer, 9, 0))
 		for range 3 {
-			t.OK(t.Queue.Run(t.Ctx, x))
+			t.Start(x)
 			f.Run(9, t.Grid())
-			t.OK(tr.Replay(t.Ctx))
+			t.Replay(tr)
 			replay(f, n)
 		}
 		f.Check("replays with runs between")
@@ -133,7 +124,7 @@ func traceFileParts(t *rig.T) {
 	}
 	t.OK(tr.Debug().Check(t.Ctx))
 	f.Check("after the check")
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	replay(f, n)
 	f.Check("a replay")
 }
@@ -144,11 +135,11 @@ func traceFileResults(t *rig.T) {
 	if err := tr.Debug().CheckResults(t.Ctx); !errors.Is(err, debug.ErrNoResults) {
 		t.Errorf("a file without results: %v", err)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	replay(f, 3)
 	var out bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &out, reprise.WithResults(f.Buffer)))
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	// The file has what the words are after one more replay of the first file.
 	decoded, err := tracebuf.Decode(bytes.NewReader(file))
 	t.OK(err)
@@ -164,9 +155,9 @@ func traceFileResults(t *rig.T) {
 	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	t.OK(tr.Debug().CheckResults(t.Ctx))
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	if err := tr.Debug().CheckResults(t.Ctx); !errors.As(err, &v) || v.Differ == 0 {
 		t.Errorf("results after a second replay: %v", err)
 	}
@@ -198,7 +189,7 @@ func traceFileElsewhere(t *rig.T) {
 		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
 	}
 	tr := fromFile(t, file, f)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	replay(f, 2)
 	f.Check("the file as it was")
 }
@@ -225,7 +216,7 @@ func traceFileDamaged(t *rig.T) {
 		t.Errorf("refused files leave memory: %+v, before %+v", after, before)
 	}
 	tr := fromFile(t, file, f)
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	replay(f, 3)
 	f.Check("the file as it was")
 }
@@ -237,17 +228,17 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 	b := t.BufferOf(conf)
 	p, numbers := memory.Numbers(t, b)
 	x := t.Load(p)
-	tr, err := t.Queue.Capture(t.Ctx, "sharded", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("sharded", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
 	})
 	t.OK(err)
 	data := rig.Pattern(5, b.Size())
-	t.OK(t.Queue.Write(t.Ctx, b, 0, data))
+	t.Write(b, data)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
-	t.OK(tr.Release(t.Ctx))
-	t.OK(x.Release(t.Ctx))
-	t.OK(b.Release())
+	t.Release(tr)
+	t.Release(x)
+	t.Free(b)
 	for _, taken := range []bool{false, true} {
 		t.Sub(fmt.Sprintf("taken %v", taken), func(t *rig.T) {
 			if taken {
@@ -271,8 +262,8 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 			t.Same("data from the file", data, t.ReadAll(got))
 			t.OK(tr.Debug().Step(t.Ctx, nil))
 			t.Same("after its step", numbers, t.ReadAll(got))
-			t.OK(t.Queue.Write(t.Ctx, got, 0, data))
-			t.OK(tr.Replay(t.Ctx))
+			t.Write(got, data)
+			t.Replay(tr)
 			t.Same("after a replay", numbers, t.ReadAll(got))
 			t.OK(tr.Debug().Verify(t.Ctx))
 		})
@@ -289,14 +280,14 @@ func partsFromFile(t *rig.T) {
 	out, err := whole.Sub(20*page, page)
 	t.OK(err)
 	x := t.Load(addTo(t, "add", in, out, 5))
-	tr, err := t.Queue.Capture(t.Ctx, "parts", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("parts", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
 	was := rig.Pattern(1, whole.Size())
-	t.OK(t.Queue.Write(t.Ctx, whole, 0, was))
-	t.OK(tr.Replay(t.Ctx))
+	t.Write(whole, was)
+	t.Replay(tr)
 	after := t.ReadAll(whole)
 	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
 		t.Error("a replay has written nothing")
@@ -315,12 +306,12 @@ func partsFromFile(t *rig.T) {
 	loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole))
 	t.OK(err)
 	t.Closing(loaded.Release)
-	t.OK(t.Queue.Write(t.Ctx, whole, 20*page, make([]byte, page)))
+	t.WriteAt(whole, 20*page, make([]byte, page))
 	var v *debug.VerifyError
 	if err := loaded.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {
 		t.Errorf("results before the replay: %v", err)
 	}
-	t.OK(loaded.Replay(t.Ctx))
+	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
 	t.Same("the whole buffer", after, t.ReadAll(whole))
 	t.OK(errors.Join(in.Release(), out.Release()))

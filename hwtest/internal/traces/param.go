@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -12,22 +11,17 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-func paramCases() []rig.Case {
-	var cs []rig.Case
+func paramCases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 2, 9, 40} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("parameter of %d programs", n),
-			Protects: "a replay has the value that was set before it, in all programs, and replays before it have theirs",
-			Run:      func(t *rig.T) { paramOf(t, n) },
-		})
+		cs.Add(fmt.Sprintf("parameter of %d programs", n), "a replay has the value that was set before it, in all programs, and replays before it have theirs", func(t *rig.T) { paramOf(t, n) })
 	}
-	return append(cs, []rig.Case{
-		{Name: "parameters of single cores", Protects: "an argument of one core changes without those of its neighbours", Run: paramOfCores},
-		{Name: "last argument of many", Protects: "words anywhere in long lists of arguments can be set", Run: paramOfMany},
-		{Name: "buffers as parameters", Protects: "replays read and write the buffers that were set before them", Run: ParamBuffers},
-		{Name: "replay with parameters allocates nothing", Alone: true, Protects: "a replay allocates nothing, whether parameters have changed or not", Run: paramAllocates},
-		{Name: "arguments of programs", Protects: "runs have the arguments that were set before them, and traces keep theirs", Run: setArguments},
-	}...)
+	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
+	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)
+	cs.Add("buffers as parameters", "replays read and write the buffers that were set before them", ParamBuffers)
+	cs.Add("replay with parameters allocates nothing", "a replay allocates nothing, whether parameters have changed or not", paramAllocates).Alone = true
+	cs.Add("arguments of programs", "runs have the arguments that were set before them, and traces keep theirs", setArguments)
+	return cs
 }
 
 func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 8)) }
@@ -36,7 +30,7 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		var errs []error
 		for range n {
 			errs = append(errs, r.Run(x), r.Param("number", rig.MixNumber))
@@ -49,12 +43,12 @@ func ParamRounds(t *rig.T, n, rounds int) {
 	for i := range rounds {
 		v := values[i%len(values)]
 		t.OK(tr.Set("number", v))
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for range n {
 			f.Run(v, t.Grid())
 		}
 		if i%9 == 0 {
-			t.OK(t.Queue.Run(t.Ctx, x))
+			t.Start(x)
 			f.Run(5, t.Grid())
 		}
 	}
@@ -65,9 +59,9 @@ func ParamRounds(t *rig.T, n, rounds int) {
 func paramOfCores(t *rig.T) {
 	b := t.PerWorker(16)
 	prog := t.MixProgram("x", t.Grid(), b, 0, 0)
-	prog.Kernels[0].Args = func(chip.Core) []uint32 { return []uint32{b.Addr(), 0} }
+	prog.Kernels[0].Args = rig.Args(b.Addr(), 0)
 	x := t.Load(prog)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		errs := []error{r.Run(x)}
 		for c := range t.Grid().Cores() {
 			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{{Start: c, End: c}}}))
@@ -85,7 +79,7 @@ func paramOfCores(t *rig.T) {
 				t.OK(tr.Set(c.String(), value[i]))
 			}
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for i := range words {
 			words[i] = words[i]*1664525 + value[i]
 		}
@@ -100,7 +94,7 @@ func paramOfMany(t *rig.T) {
 		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.TRISC0, Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
 		Args: func(chip.Core) []uint32 { return append([]uint32{b.Addr(), n}, make([]uint32, n)...) },
 	}}})
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		err := r.Run(x)
 		for i := range n {
 			err = errors.Join(err, r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i}))
@@ -115,7 +109,7 @@ func paramOfMany(t *rig.T) {
 			value[i] = uint32(1000*round + i)
 			t.OK(tr.Set(fmt.Sprint(i), value[i]))
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 	}
 	for _, i := range []int{0, 1, 2, 3, 4, n / 2, n - 2, n - 1} {
 		t.WantWords(fmt.Sprintf("word %d", i), b, i, func(chip.Core) uint32 { return value[i] })
@@ -132,11 +126,9 @@ func ParamBuffers(t *rig.T) {
 	room := t.PerWorker(page)
 	x := t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{bufs[0], bufs[1], room}, Kernels: []reprise.Kernel{{
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
-		Args: func(chip.Core) []uint32 {
-			return []uint32{bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()}
-		},
+		Args: rig.Args(bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()),
 	}}})
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
 			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
 	})
@@ -145,13 +137,13 @@ func ParamBuffers(t *rig.T) {
 	holds := make([][]byte, len(bufs))
 	for i, b := range bufs {
 		holds[i] = rig.Pattern(uint32(i), b.Size())
-		t.OK(t.Queue.Write(t.Ctx, b, 0, holds[i]))
+		t.Write(b, holds[i])
 	}
 	for i := range t.Size(20, 5) {
 		from, to := i*3%len(bufs), (i*3+1+i%3)%len(bufs)
 		if i%4 == 3 {
 			holds[from] = rig.Pattern(uint32(100+i), page*pages)
-			t.OK(t.Queue.Write(t.Ctx, bufs[from], 0, holds[from]))
+			t.Write(bufs[from], holds[from])
 		}
 		t.OK(errors.Join(tr.SetBuffer("from", bufs[from]), tr.SetBuffer("to", bufs[to]), tr.Replay(t.Ctx)))
 		holds[to] = holds[from]
@@ -164,14 +156,14 @@ func ParamBuffers(t *rig.T) {
 func paramAllocates(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
 	})
 	t.OK(err)
 	t.Closing(tr.Release)
 	v := uint32(5)
 	replay := func() {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(v, t.Grid())
 	}
 	replay()
@@ -185,7 +177,7 @@ func paramAllocates(t *rig.T) {
 	if !t.Device.Slow() && (same != 0 || changed != 0) {
 		t.Errorf("a replay allocates %d times, with a changed parameter %d times", same, changed)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("all replays")
 }
 
@@ -196,7 +188,7 @@ func setArguments(t *rig.T) {
 	for i := range uint32(6) {
 		t.OK(errors.Join(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x)))
 		f.Run(10*i, t.Grid())
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, t.Grid())
 	}
 	f.Check("runs and replays")

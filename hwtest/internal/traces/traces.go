@@ -19,51 +19,38 @@ import (
 )
 
 // Cases are the cases of layer traces.
-func Cases() []rig.Case {
-	var cs []rig.Case
+func Cases() rig.Table {
+	var cs rig.Table
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
 		for _, replays := range []int{1, 10} {
-			cs = append(cs, rig.Case{
-				Name:     fmt.Sprintf("%d programs %d times", n, replays),
-				Protects: "a replay runs each recorded program once, in order, every time",
-				Run:      func(t *rig.T) { TraceOf(t, n, replays, false) },
-			})
+			cs.Add(fmt.Sprintf("%d programs %d times", n, replays), "a replay runs each recorded program once, in order, every time", func(t *rig.T) { TraceOf(t, n, replays, false) })
 		}
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d programs with runs between", n),
-			Protects: "replays and ordinary runs follow each other in order",
-			Run:      func(t *rig.T) { TraceOf(t, n, 4, true) },
-		})
+		cs.Add(fmt.Sprintf("%d programs with runs between", n), "replays and ordinary runs follow each other in order", func(t *rig.T) { TraceOf(t, n, 4, true) })
 	}
 	for _, n := range []int{1, 3, 8} {
-		cs = append(cs, rig.Case{
-			Name:     fmt.Sprintf("%d traces alive", n),
-			Protects: "several traces replay in any order without touching each other",
-			Run:      func(t *rig.T) { tracesAlive(t, n) },
-		})
+		cs.Add(fmt.Sprintf("%d traces alive", n), "several traces replay in any order without touching each other", func(t *rig.T) { tracesAlive(t, n) })
 	}
 	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
-	return append(cs, []rig.Case{
-		{Name: "capture runs nothing", Protects: "what is recorded doesn't run, and the queue goes on as before", Run: captureRunsNothing},
-		{Name: "hundreds of replays", Protects: "replays follow each other without waits, hundreds of times", Run: hundredsOfReplays},
-		{Name: "different programs", Protects: "programs of all sizes follow each other around the kernel-config ring in a replay", Run: traceMixedSizes},
-		{Name: "long commands", Protects: "a program whose commands span fetch entries can be recorded", Run: traceLongCommands},
-		{Name: "input of a replay", Protects: "a replay reads what its buffers hold now, not what they held at the capture", Run: traceInputs},
-		{Name: "release gives memory back", Protects: "after a release everything is allocated as before the capture", Run: traceRelease},
-		{Name: "released memory is used again", Protects: "a new trace lies where a released one lay", Run: traceReuse},
-		{Name: "replay after release", Protects: "a released trace isn't replayed, and not released again", Run: replayAfterRelease},
-		{Name: "failed capture", Protects: "a capture that fails leaves nothing behind", Run: failedCapture},
-		{Name: "nothing recorded", Protects: "an empty capture is ErrEmptyTrace", Run: emptyTrace},
-		{Name: "recorder after the end", Protects: "a recorder that outlives its capture records nothing", Run: recorderAfterEnd},
-		{Name: "error names the place", Protects: "a *CaptureError names the operation and the caller's line", Run: captureErrorPlace},
-		{Name: "closed program in a trace", Protects: "a trace keeps the kernels of a program that was closed", Run: closedInTrace},
-		{Name: "freed buffer in a trace", Protects: "memory that a trace writes isn't handed out before its release", Run: freedInTrace},
-		{Name: "circular buffers in a trace", Protects: "memory of circular buffers that a trace uses isn't handed out", Run: circularInTrace},
-		{Name: "description", Protects: "a trace's size, steps, extents and text agree", Run: traceDescription},
-		{Name: "concurrent use", Protects: "a queue takes replays, runs and transfers from several goroutines", Run: concurrentUse},
-		{Name: "capture beside use", Protects: "capturing doesn't disturb other users of the queue", Run: captureBesideUse},
-		{Name: "replays allocate nothing", Alone: true, Protects: "a replay allocates no memory on the host", Run: replayAllocates},
-	}...)
+	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
+	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
+	cs.Add("different programs", "programs of all sizes follow each other around the kernel-config ring in a replay", traceMixedSizes)
+	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", traceLongCommands)
+	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", traceInputs)
+	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
+	cs.Add("released memory is used again", "a new trace lies where a released one lay", traceReuse)
+	cs.Add("replay after release", "a released trace isn't replayed, and not released again", replayAfterRelease)
+	cs.Add("failed capture", "a capture that fails leaves nothing behind", failedCapture)
+	cs.Add("nothing recorded", "an empty capture is ErrEmptyTrace", emptyTrace)
+	cs.Add("recorder after the end", "a recorder that outlives its capture records nothing", recorderAfterEnd)
+	cs.Add("error names the place", "a *CaptureError names the operation and the caller's line", captureErrorPlace)
+	cs.Add("closed program in a trace", "a trace keeps the kernels of a program that was closed", closedInTrace)
+	cs.Add("freed buffer in a trace", "memory that a trace writes isn't handed out before its release", freedInTrace)
+	cs.Add("circular buffers in a trace", "memory of circular buffers that a trace uses isn't handed out", circularInTrace)
+	cs.Add("description", "a trace's size, steps, extents and text agree", traceDescription)
+	cs.Add("concurrent use", "a queue takes replays, runs and transfers from several goroutines", concurrentUse)
+	cs.Add("capture beside use", "capturing doesn't disturb other users of the queue", captureBesideUse)
+	cs.Add("replays allocate nothing", "a replay allocates no memory on the host", replayAllocates).Alone = true
+	return cs
 }
 
 // TraceOf replays a trace of n programs, with runs between replays if asked.
@@ -83,18 +70,18 @@ func TraceOf(t *rig.T, n, replays int, between bool) {
 	}
 	tr := t.Capture("trace", seq...)
 	for r := range replays {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for i := range n {
 			f.Run(uint32(i*3%len(xs)+1), on)
 		}
 		if between {
 			for k := range r + 1 {
-				t.OK(t.Queue.Run(t.Ctx, xs[k%len(xs)]))
+				t.Start(xs[k%len(xs)])
 				f.Run(uint32(k%len(xs)+1), on)
 			}
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("after all replays")
 }
 
@@ -108,27 +95,27 @@ func tracesAlive(t *rig.T, n int) {
 	}
 	for k := range 5 * n {
 		i := k * k % n
-		t.OK(traces[i].Replay(t.Ctx))
+		t.Replay(traces[i])
 		f.Run(uint32(100+i), on)
 		f.Run(uint32(100+i), on)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("all traces")
 }
 
 func captureRunsNothing(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	f.Run(9, t.Grid())
 	tr := t.Capture("t", x, x, x)
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("after the capture")
-	t.OK(t.Queue.Run(t.Ctx, x))
+	t.Start(x)
 	f.Run(9, t.Grid())
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("after a run after the capture")
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	t.RunAndWait(x)
 	f.Run(9, t.Grid())
 	f.Check("after a trace that never ran was released")
@@ -141,11 +128,11 @@ func hundredsOfReplays(t *rig.T) {
 	tr := t.Capture("t", x, x)
 	n := t.Size(t.More(1000, 50_000), 100)
 	for range n {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, on)
 		f.Run(5, on)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("after all replays")
 }
 
@@ -163,21 +150,21 @@ func traceMixedSizes(t *rig.T) {
 	}
 	tr := t.Capture("t", seq...)
 	for r := range 3 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		for _, n := range numbers {
 			f.Run(n, t.Grid())
 		}
-		t.OK(t.Queue.Run(t.Ctx, xs[r]))
+		t.Start(xs[r])
 		f.Run(uint32(r+1), t.Grid())
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("after three replays")
 }
 
 func traceLongCommands(t *rig.T) {
 	longTrace(t, func(tr *reprise.Trace) {
-		t.OK(tr.Replay(t.Ctx))
-		t.OK(t.Queue.Wait(t.Ctx))
+		t.Replay(tr)
+		t.Wait()
 	})
 }
 
@@ -214,15 +201,13 @@ func traceInputs(t *rig.T) {
 	in, out, room := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size), t.PerWorker(size)
 	x := t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{t.Grid().End.Range()},
-		Args: func(chip.Core) []uint32 {
-			return []uint32{in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()}
-		},
+		Args: rig.Args(in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()),
 	}}})
 	tr := t.Capture("copy", x)
 	for i := range 5 {
 		want := rig.Pattern(uint32(i), in.Size())
-		t.OK(t.Queue.Write(t.Ctx, in, 0, want))
-		t.OK(tr.Replay(t.Ctx))
+		t.Write(in, want)
+		t.Replay(tr)
 		t.Same(fmt.Sprintf("replay %d", i), want, t.ReadAll(out))
 	}
 }
@@ -232,17 +217,15 @@ func traceRelease(t *rig.T) {
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	before := t.Allocated()
 	for range 3 {
-		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
 		if t.Allocated().Trace <= before.Trace {
 			t.Error("a trace takes no memory")
 		}
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, t.Grid())
-		t.OK(tr.Release(t.Ctx))
-		if after := t.Allocated(); after != before {
-			t.Errorf("allocated before %v, after %v", before, after)
-		}
+		t.Release(tr)
+		t.SameMemory(before)
 	}
 	f.Check("after the releases")
 }
@@ -252,12 +235,12 @@ func traceReuse(t *rig.T) {
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	var places []uint64
 	for range 3 {
-		tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
 		places = append(places, tr.Parts()[0].Extents[0].Start)
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, t.Grid())
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 	if places[0] != places[1] || places[1] != places[2] {
 		t.Errorf("traces were at %#x", places)
@@ -268,7 +251,7 @@ func traceReuse(t *rig.T) {
 func replayAfterRelease(t *rig.T) {
 	f := t.Follow()
 	tr := t.Capture("t", t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)))
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	err := tr.Replay(t.Ctx)
 	if !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("replay: error %v, want ErrReleased", err)
@@ -277,7 +260,7 @@ func replayAfterRelease(t *rig.T) {
 	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("release: error %v, want ErrReleased", err)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("nothing ran")
 }
 
@@ -286,7 +269,7 @@ func failedCapture(t *rig.T) {
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	before := t.Allocated()
 	mine := errors.New("a reason of the caller's")
-	_, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error {
+	_, err := t.Record("t", func(r *reprise.Recorder) error {
 		if err := r.Run(x); err != nil {
 			return err
 		}
@@ -295,9 +278,7 @@ func failedCapture(t *rig.T) {
 	if !errors.Is(err, mine) {
 		t.Errorf("error %v, want the caller's", err)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 	t.RunAndWait(x)
 	f.Run(5, t.Grid())
 	f.Check("a run after it")
@@ -309,16 +290,14 @@ func emptyTrace(t *rig.T) {
 		reprise.ErrEmptyTrace) {
 		t.Errorf("error %v, want ErrEmptyTrace", err)
 	}
-	if after := t.Allocated(); after != before {
-		t.Errorf("allocated before %v, after %v", before, after)
-	}
+	t.SameMemory(before)
 }
 
 func recorderAfterEnd(t *rig.T) {
 	f := t.Follow()
 	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
 	var kept *reprise.Recorder
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { kept = r; return r.Run(x) })
+	tr, err := t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
 	t.OK(err)
 	t.Closing(tr.Release)
 	steps := len(tr.Parts()[0].Steps)
@@ -328,8 +307,8 @@ func recorderAfterEnd(t *rig.T) {
 	if len(tr.Parts()[0].Steps) != steps {
 		t.Error("the trace has grown")
 	}
-	t.OK(tr.Replay(t.Ctx))
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Replay(tr)
+	t.Wait()
 	f.Run(5, t.Grid())
 	f.Check("the replay")
 }
@@ -338,14 +317,14 @@ func captureErrorPlace(t *rig.T) {
 	x, err := t.Dev.Load(t.Ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank),
 		Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
 	t.OK(err)
-	t.OK(x.Release(t.Ctx))
-	_, err = t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	t.Release(x)
+	_, err = t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	var c *reprise.CaptureError
 	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
 	}
 	// An error that the caller swallows ends the capture all the same.
-	if _, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err,
+	if _, err := t.Record("t", func(r *reprise.Recorder) error { _ = r.Run(x); return nil }); !errors.Is(err,
 		reprise.ErrReleased) {
 		t.Errorf("a swallowed error: %v", err)
 	}
@@ -356,18 +335,18 @@ func closedInTrace(t *rig.T) {
 	x, err := t.Dev.Load(t.Ctx, t.MixProgram("x", t.Grid(), f.Buffer, 5, 8192))
 	t.OK(err)
 	tr := t.Capture("t", x)
-	t.OK(x.Release(t.Ctx))
+	t.Release(x)
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
-	t.OK(t.Queue.Write(t.Ctx, b, 0, rig.Pattern(3, b.Size())))
+	t.Write(b, rig.Pattern(3, b.Size()))
 	y := t.Load(t.MixProgram("y", t.Grid(), f.Buffer, 6, 8192))
 	for range 3 {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, t.Grid())
-		t.OK(t.Queue.Run(t.Ctx, y))
+		t.Start(y)
 		f.Run(6, t.Grid())
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("replays of a closed program")
 }
 
@@ -377,24 +356,24 @@ func freedInTrace(t *rig.T) {
 	t.OK(err)
 	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
 	t.OK(err)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	t.OK(err)
-	t.OK(x.Release(t.Ctx))
-	t.OK(b.Release())
+	t.Release(x)
+	t.Free(b)
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.Buffer(allocator.L1, n, 64)
 		if o.Addr() < b.Addr()+64 && b.Addr() < o.Addr()+64 {
 			t.Errorf("a buffer at %#x overlaps the one at %#x that a trace writes", o.Addr(), b.Addr())
 		}
-		t.OK(t.Queue.Write(t.Ctx, o, 0, rig.Pattern(o.Addr(), n)))
+		t.Write(o, rig.Pattern(o.Addr(), n))
 		others = append(others, o)
 	}
-	t.OK(tr.Replay(t.Ctx))
+	t.Replay(tr)
 	for _, o := range others {
 		t.Same("another buffer after the replay", rig.Pattern(o.Addr(), n), t.ReadAll(o))
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
 		t.Errorf("after the release a buffer is at %#x, want %#x", o.Addr(), b.Addr())
 	}
@@ -407,13 +386,13 @@ func circularInTrace(t *rig.T) {
 	rig.AddCircularBuffer(t, prog, 3, 65536, 2)
 	x, err := t.Dev.Load(t.Ctx, prog)
 	t.OK(err)
-	tr, err := t.Queue.Capture(t.Ctx, "t", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+	tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	t.OK(err)
-	t.OK(x.Release(t.Ctx))
+	t.Release(x)
 	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
 		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
 	}
-	t.OK(tr.Release(t.Ctx))
+	t.Release(tr)
 	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole != free {
 		t.Errorf("%d B of L1 are free after the release, %d B before", hole, free)
 	}
@@ -498,7 +477,7 @@ func concurrentUse(t *rig.T) {
 			t.Error(err)
 		}
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for range 4 * n {
 		f.Run(5, on)
 	}
@@ -518,12 +497,12 @@ func captureBesideUse(t *rig.T) {
 		done <- err
 	}()
 	for i := range n {
-		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(i), func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
+		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
-		t.OK(tr.Release(t.Ctx))
+		t.Release(tr)
 	}
 	t.OK(<-done)
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	for range n {
 		f.Run(5, t.Grid())
 	}
@@ -536,7 +515,7 @@ func replayAllocates(t *rig.T) {
 	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
 	tr := t.Capture("t", x)
 	replay := func() {
-		t.OK(tr.Replay(t.Ctx))
+		t.Replay(tr)
 		f.Run(5, on)
 	}
 	replay()
@@ -545,6 +524,6 @@ func replayAllocates(t *rig.T) {
 	if !t.Device.Slow() && allocs != 0 {
 		t.Errorf("a replay allocates %v times", allocs)
 	}
-	t.OK(t.Queue.Wait(t.Ctx))
+	t.Wait()
 	f.Check("all replays")
 }
