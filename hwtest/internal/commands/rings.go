@@ -229,7 +229,7 @@ func fixedRegion(t *rig.T) {
 		t.Errorf("buffers may lie up to %#x, traces from %#x on", d.High, s.Low)
 	}
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr := t.Capture("t", x, x)
 	if e := tr.Parts()[0].Extents[0]; e.Start < s.Low || e.End > s.High {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
@@ -244,7 +244,7 @@ func fixedRegion(t *rig.T) {
 func regionTooSmall(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(4096))
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	before := t.Allocated()
 	_, err := t.Record("large", func(r *reprise.Recorder) error {
 		for range 200 {
@@ -263,7 +263,7 @@ func regionTooSmall(t *rig.T) {
 	need := oom.TraceRegion
 	t = reopened(t, reprise.WithTraceRegion(need))
 	f = t.Follow()
-	x = t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x = f.Load("x", t.Grid(), 5)
 	var seq []*reprise.Executable
 	for range 200 {
 		seq = append(seq, x)
@@ -283,7 +283,7 @@ func reopened(t *rig.T, opts ...reprise.Option) *rig.T {
 func regionUsedUp(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(1<<20))
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	var all []*reprise.Trace
 	for {
 		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(len(all)), func(_ context.Context, r *reprise.Recorder) error {
@@ -317,7 +317,7 @@ func regionUsedUp(t *rig.T) {
 func manyCaptures(t *rig.T) {
 	t = t.Full(t.Device.Open())
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	before := t.Allocated()
 	for i := range t.Size(200, 20) {
 		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })

@@ -144,7 +144,7 @@ func (c *control) cond(s *stmt) reprise.Cond {
 func (c *control) mixer(s *stmt) *reprise.Executable {
 	key := [2]uint32{s.n, uint32(s.size)}
 	if c.mixers[key] == nil {
-		c.mixers[key] = c.t.Load(c.t.MixProgram(fmt.Sprintf("mix %d", s.n), c.on, c.f.Buffer, s.n, s.size))
+		c.mixers[key] = c.f.LoadLong(fmt.Sprintf("mix %d", s.n), c.on, s.n, s.size)
 	}
 	return c.mixers[key]
 }
@@ -483,8 +483,8 @@ func comparison(t *rig.T, is cq.Compare) {
 
 func wordsAnywhere(t *rig.T) {
 	f := t.Follow()
-	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 3, 0))
+	on := chip.Grid(2, 2)
+	x := f.Load("x", on, 3)
 	for _, b := range []*reprise.Buffer{
 		t.Buffer(allocator.DRAM, 32*64, 64), t.Buffer(allocator.DRAM, 5*2048, 2048), t.Buffer(allocator.L1, 12*48, 48),
 		t.Buffer(allocator.DRAM, 40*32, 32),
@@ -544,7 +544,7 @@ func iterationsAsParameter(t *rig.T) {
 
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
@@ -565,7 +565,7 @@ func parametersInLoops(t *rig.T) {
 
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	inner, err := t.Record("inner", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
 	})

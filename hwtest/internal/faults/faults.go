@@ -102,7 +102,7 @@ func wildKernel(t *rig.T, addr uint32) {
 	if t.Device.One() {
 		t.OK(u.Dev.Recover(u.Ctx)) // others don't open a card that has stopped
 		f := u.Follow()
-		u.RunAndWait(u.Load(u.MixProgram("recovered", u.Grid(), f.Buffer, 4, 0)))
+		u.RunAndWait(f.Load("recovered", u.Grid(), 4))
 		f.Run(4, u.Grid())
 		f.Check("after the device was recovered")
 	}

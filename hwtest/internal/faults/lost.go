@@ -98,7 +98,7 @@ func doubleRelease(t *rig.T) {
 	u := t.Opened(t.Patience())
 	use := func(number uint32) (*rig.Mix, *reprise.Executable, *reprise.Trace) {
 		f := u.Follow()
-		x := u.Load(u.MixProgram("twice", u.Grid(), f.Buffer, number, 0))
+		x := f.Load("twice", u.Grid(), number)
 		return f, x, u.Capture("twice", x)
 	}
 	replay := func(f *rig.Mix, tr *reprise.Trace, number uint32) {

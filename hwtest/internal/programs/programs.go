@@ -160,7 +160,7 @@ func OtherNetwork(t *rig.T) {
 // KernelChain passes pages through a circular buffer, some compute processors that each add 1, and others back to DRAM, on
 // several cores at once.
 func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
-	cores := chip.Range{End: chip.Core{X: 2, Y: 1}}
+	cores := chip.Grid(3, 2)
 	per := pages
 	in, out := t.Buffer(allocator.DRAM, per*cores.Size()*size, size), t.Buffer(allocator.DRAM, per*cores.Size()*size, size)
 	data := rig.Pattern(uint32(size), in.Size())

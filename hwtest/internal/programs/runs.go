@@ -11,7 +11,7 @@ import (
 
 func thousandsOfRuns(t *rig.T) {
 	b := t.PerWorker(16)
-	one := chip.Range{End: chip.Core{X: 1, Y: 1}}
+	one := chip.Grid(2, 2)
 	x := t.Load(t.MixProgram("again", one, b, 3, 0))
 	n := t.Size(t.More(2000, 100_000), 300)
 	want := make([]uint32, t.Grid().Size())

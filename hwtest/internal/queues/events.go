@@ -269,7 +269,7 @@ func idsWrap(t *rig.T) {
 
 func deviceTime(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 1, 0))
+	x := f.Load("x", t.Grid(), 1)
 	for i, q := range t.Both() {
 		before, err := q.Clock()
 		t.OK(err)

@@ -49,7 +49,7 @@ func splitCases() rig.Table {
 
 func programsOnQueue1(t *rig.T) {
 	f, q := t.Follow(), t.Both()[1]
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 3, 0))
+	x := f.Load("x", t.Grid(), 3)
 	for range t.Size(50, 12) {
 		t.OK(q.Run(t.Ctx, x))
 		f.Run(3, t.Grid())
@@ -63,8 +63,8 @@ func programsInTurn(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }
 // InTurn runs n programs on each queue in turn.
 func InTurn(t *rig.T, n, turns int) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
-	on := chip.Range{End: chip.Core{X: 3, Y: 3}}
-	xs := []*reprise.Executable{t.Load(t.MixProgram("a", on, f.Buffer, 1, 0)), t.Load(t.MixProgram("b", t.Grid(), f.Buffer, 2, 0))}
+	on := chip.Grid(4, 4)
+	xs := []*reprise.Executable{f.Load("a", on, 1), f.Load("b", t.Grid(), 2)}
 	ranges := []chip.Range{on, t.Grid()}
 	for turn := range turns {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
@@ -81,10 +81,10 @@ func InTurn(t *rig.T, n, turns int) {
 
 func sizesInTurn(t *rig.T) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
-	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
+	on := chip.Grid(3, 3)
 	var xs []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 60_000, 5000} {
-		xs = append(xs, t.Load(t.MixProgram(fmt.Sprintf("size %d", n), on, f.Buffer, uint32(i+1), n&^15)))
+		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), on, uint32(i+1), n&^15))
 	}
 	for turn := range t.Size(60, 12) {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
@@ -101,7 +101,7 @@ func sizesInTurn(t *rig.T) {
 
 func overlapIsRefused(t *rig.T) {
 	f, q := t.Follow(), t.Both()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	x := f.Load("x", t.Grid(), 9)
 	tr := t.CaptureOn(q[1], "tr", x)
 	t.OK(q[0].Run(t.Ctx, x))
 	f.Run(9, t.Grid())
@@ -123,7 +123,7 @@ func overlapIsRefused(t *rig.T) {
 func passedByHost(t *rig.T) {
 	f, q := t.Follow(), t.Both()
 	e := t.Dev.NewEvent("e")
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 4, 0))
+	x := f.Load("x", t.Grid(), 4)
 	for i := range t.Size(12, 6) {
 		by := q[i%2]
 		t.OK(by.Run(t.Ctx, x))
@@ -144,8 +144,8 @@ func passedByHost(t *rig.T) {
 
 func traceOnQueue1(t *rig.T, n int) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
-	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 7, 0))
+	on := chip.Grid(4, 3)
+	x := f.Load("x", on, 7)
 	var xs []*reprise.Executable
 	for range n {
 		xs = append(xs, x)
@@ -169,8 +169,8 @@ func traceOnQueue1(t *rig.T, n int) {
 
 func tracesInTurn(t *rig.T) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
-	on := chip.Range{End: chip.Core{X: 4, Y: 1}}
-	x, y := t.Load(t.MixProgram("x", on, f.Buffer, 1, 0)), t.Load(t.MixProgram("y", on, f.Buffer, 2, 20_000))
+	on := chip.Grid(5, 2)
+	x, y := f.Load("x", on, 1), f.LoadLong("y", on, 2, 20_000)
 	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "first", x, y, x), t.CaptureOn(q[1], "second", y, y, x, x, x, y, x, x, y)}
 	what := [2][]uint32{{1, 2, 1}, {2, 2, 1, 1, 1, 2, 1, 1, 2}}
 	for i := range t.Size(40, 8) {
@@ -189,8 +189,8 @@ func tracesInTurn(t *rig.T) {
 
 func capturesOnBoth(t *rig.T) {
 	f, q := t.Follow(), t.Both()
-	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	on := chip.Grid(3, 3)
+	x := f.Load("x", on, 5)
 	var trs [2]*reprise.Trace
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
@@ -260,8 +260,8 @@ func transfersBeside(t *rig.T) {
 func goroutinesOnBoth(t *rig.T) {
 	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
-	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	on := chip.Grid(3, 3)
+	x := f.Load("x", on, 5)
 	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "t0", x), t.CaptureOn(q[1], "t1", x)}
 	bufs := []*reprise.Buffer{t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64),
 		t.Buffer(allocator.DRAM, 64*50, 64)}
@@ -320,7 +320,7 @@ func startedReads(t *rig.T) {
 
 func bothAtOnce(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	x := t.Load(t.MixProgram("x", on[1], f.Buffer, 6, 0))
+	x := f.Load("x", on[1], 6)
 	tr := t.CaptureOn(q[1], "tr", x, x)
 	release := t.Spinning(q[0], on[0])
 	for range t.Size(10, 4) {
@@ -343,7 +343,7 @@ func splitRuns(t *rig.T) {
 	sizes := []int{0, 30_000, 1000, 60_000}
 	for i := range 2 {
 		for k, size := range sizes {
-			xs[i] = append(xs[i], t.Load(t.MixProgram(fmt.Sprint(k), on[i], f.Buffer, uint32(10*i+k), size&^15)))
+			xs[i] = append(xs[i], f.LoadLong(fmt.Sprint(k), on[i], uint32(10*i+k), size&^15))
 		}
 		trs[i] = t.CaptureOn(q[i], fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
 	}
@@ -383,7 +383,7 @@ func splitRefuses(t *rig.T) {
 		t.Errorf("the queues have the workers %v, want %v", got, on)
 	}
 	for _, wrong := range []chip.Range{t.Grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
-		x := t.Load(t.MixProgram("x", wrong, f.Buffer, 6, 0))
+		x := f.Load("x", wrong, 6)
 		_, err := q[1].Capture(t.Ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "capture": err} {
 			var w *dispatch.WorkersError
@@ -399,7 +399,7 @@ func splitRefuses(t *rig.T) {
 
 func splitIdle(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	xs := [2]*reprise.Executable{t.Load(t.MixProgram("left", on[0], f.Buffer, 1, 0)), t.Load(t.MixProgram("right", on[1], f.Buffer, 2, 0))}
+	xs := [2]*reprise.Executable{f.Load("left", on[0], 1), f.Load("right", on[1], 2)}
 	// If the other queue's workers took these for theirs, they would be out of step for what they run next.
 	for i := range t.Size(30, 8) {
 		k := i / 5 % 2

@@ -106,7 +106,7 @@ func HandOver(t *rig.T, n, replays int) {
 func spanPartsAtOnce(t *rig.T) {
 	// In the middle either part waits for the other: one after the other, neither would end.
 	f, on := t.Follow(), rig.SplitRanges()
-	left, right := t.Load(t.MixProgram("left", on[0], f.Buffer, 1, 0)), t.Load(t.MixProgram("right", on[1], f.Buffer, 2, 0))
+	left, right := f.Load("left", on[0], 1), f.Load("right", on[1], 2)
 	e, g := t.Dev.NewEvent("e"), t.Dev.NewEvent("g")
 	tr := spans(t, "at once", func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),

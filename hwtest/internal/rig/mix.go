@@ -41,6 +41,18 @@ func (t *T) Follow() *Mix {
 	return &Mix{T: t, Buffer: t.PerWorker(16), Words: make([]uint32, t.Grid().Size())}
 }
 
+// Load loads a mix program for the words.
+func (f *Mix) Load(name string, on chip.Range, number uint32) *reprise.Executable {
+	f.T.Helper()
+	return f.LoadLong(name, on, number, 0)
+}
+
+// LoadLong is Load with kernels of a given length.
+func (f *Mix) LoadLong(name string, on chip.Range, number uint32, size int) *reprise.Executable {
+	f.T.Helper()
+	return f.T.Load(f.T.MixProgram(name, on, f.Buffer, number, size))
+}
+
 // Run is what a run of the mix program with a number does.
 func (f *Mix) Run(number uint32, on chip.Range) {
 	for c := range on.Cores() {

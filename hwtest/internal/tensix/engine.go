@@ -159,6 +159,7 @@ func (r *engineRun) reserve(n int) (at int, addr uint32) {
 type engineThread struct {
 	r     *engineRun
 	words []uint32
+	want  []uint32 // what loads of look have to find
 }
 
 // Commands of scripts.
@@ -220,10 +221,20 @@ func (th *engineThread) own(values ...value) {
 // coreSemaphore is where a core sees a semaphore; a store of 0 posts it, one of 1 gets it.
 func coreSemaphore(i uint32) uint32 { return coreSemaphores + 4*i }
 
+// post posts a semaphore, and get gets it, by stores of the core.
+func (th *engineThread) post(i uint32) { th.store(coreSemaphore(i), 0) }
+func (th *engineThread) get(i uint32)  { th.store(coreSemaphore(i), 1) }
+
+// look loads what has to be a value.
+func (th *engineThread) look(addr, want uint32) {
+	th.load(addr)
+	th.want = append(th.want, want)
+}
+
 // take waits for a semaphore that is posted once, and gets it.
 func (th *engineThread) take(i uint32) {
 	th.poll(coreSemaphore(i), 1)
-	th.store(coreSemaphore(i), 1)
+	th.get(i)
 }
 
 // prologues return what brings each thread to the same state, whatever ran before.
@@ -254,8 +265,8 @@ func (r *engineRun) prologues() [3]engineThread {
 		p[i].do(isa.MOPCFG{})
 		p[i].own(value{isa.ThreadStateID, 0})
 	}
-	u.store(coreSemaphore(semMath), 0)
-	u.store(coreSemaphore(semPacking), 0)
+	u.post(semMath)
+	u.post(semPacking)
 	u.own(value{isa.ThreadUnpackContext, 0})
 	u.do(isa.SETADCXY{Units: 3, Mask: 15}, isa.SETADCZW{Units: 3, Mask: 15})
 	u.take(semCleared)
@@ -278,7 +289,7 @@ func (r *engineRun) prologues() [3]engineThread {
 	m.do(isa.SETRWC{Mask: 15}, isa.ZEROACC{Clear: 3})
 	m.do(isa.SFPENCC{Mod: 10, Imm: 3}, isa.SFPLOADI{Lreg: 0, Mod: 2}, isa.SFPCONFIG{Dst: 15})
 	m.sync()
-	m.store(coreSemaphore(semCleared), 0)
+	m.post(semCleared)
 
 	k.take(semPacking)
 	for i := range isa.Thread(4) {

@@ -139,6 +139,13 @@ func (o *operands) want(what string, dst *arith.DstTile) {
 	o.wantTile(what, o.at, o.path.pack(dst))
 }
 
+// done frees the sources before want.
+func (o *operands) done(what string, dst *arith.DstTile) {
+	o.Helper()
+	o.math().freeSources(3)
+	o.want(what, dst)
+}
+
 // wantTile compares part of the output with what a case that says something doesn't expect to be all the same.
 func (r *engineRun) wantTile(what string, at int, want []byte) {
 	r.Helper()
@@ -226,8 +233,7 @@ func sums(t *rig.T, rnd *rand.Rand, p path) {
 		} else {
 			o.eight(isa.ELWADD{})
 		}
-		o.math().freeSources(3)
-		o.want(fmt.Sprintf("difference added: %v", twice), &dst)
+		o.done(fmt.Sprintf("difference added: %v", twice), &dst)
 
 		o = e.operands(rnd, p)
 		o.elementwise(isa.ELWSUB{}, 1)
@@ -293,8 +299,7 @@ func averages(t *rig.T, rnd *rand.Rand, p path) {
 				o.m.MulRows(dst.Hi[4*face:], dst.Lo[4*face:], &right[face], left[:])
 			}
 		}
-		m.freeSources(3)
-		o.want(fidelityNames[f], &dst)
+		o.done(fidelityNames[f], &dst)
 	}
 }
 
@@ -327,8 +332,7 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 		}
 		o.m.MaxPool(&dst.Hi[row], low, (*[16]arith.Row)(o.a[16*face:]))
 	}
-	m.freeSources(3)
-	o.want("maxima", &dst)
+	o.done("maxima", &dst)
 }
 
 // accumulated multiplies two pairs of tiles.

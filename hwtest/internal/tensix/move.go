@@ -69,31 +69,33 @@ func tensixMoveCases() rig.Table {
 			fn(e, rnd)
 		})
 	}
+	moved := func(name, protects string, path int, fn func(*operands, *engineThread)) {
+		add(name, protects, func(e *engines, rnd *rand.Rand) {
+			o := e.operands(rnd, paths()[path])
+			fn(o, o.math())
+		})
+	}
 	const moves, clears, counts = "moves take rows between sources and Dst without changing data but denormals",
 		"what is cleared reads as zero, and nothing else changes", "counters find rows as the address mode says"
 	for _, p := range movePaths() {
 		add(fmt.Sprintf("MOVA2D of %v", p.src), moves, func(e *engines, rnd *rand.Rand) {
 			o := e.operands(rnd, p)
 			o.math().moveA()
-			o.math().freeSources(3)
-			o.want("tile", p.movedTile(&o.a, same))
+			o.done("tile", p.movedTile(&o.a, same))
 		})
 	}
 	for i, what := range []string{"a row eight times", "a datum in eight rows", "four rows", "a column of four rows"} {
 		mod := uint32(2 + i)
 		add("MOVB2D of "+what, moves, func(e *engines, rnd *rand.Rand) { moveB(e, rnd, mod) })
 	}
-	add("MOVD2A", moves, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("MOVD2A", moves, 0, func(o *operands, m *engineThread) {
 		m.moveA()
 		m.settle()
 		for i := range uint32(16) {
 			m.do(isa.MOVD2A{Dst: 4 * i, Src: 60 - 4*i, Mod: 2})
 		}
 		m.moveA()
-		m.freeSources(3)
-		o.want("blocks of four rows in reverse", o.path.movedTile(&o.a, reversed))
+		o.done("blocks of four rows in reverse", o.path.movedTile(&o.a, reversed))
 	})
 	add("MOVD2B", moves, func(e *engines, rnd *rand.Rand) {
 		for _, p := range movePaths() {
@@ -107,35 +109,28 @@ func tensixMoveCases() rig.Table {
 			for i := range uint32(16) {
 				m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
 			}
-			m.freeSources(3)
-			o.want(fmt.Sprintf("blocks of four rows of %v in reverse", p.src), p.movedTile(&o.a, reversed))
+			o.done(fmt.Sprintf("blocks of four rows of %v in reverse", p.src), p.movedTile(&o.a, reversed))
 		}
 	})
-	add("MOVB2A", moves, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("MOVB2A", moves, 0, func(o *operands, m *engineThread) {
 		for i := range uint32(16) {
 			m.do(isa.MOVB2A{Srcb: 4 * i, Srca: 60 - 4*i, Mod: 2})
 		}
 		m.moveA()
-		m.freeSources(3)
-		o.want("blocks of four rows in reverse", o.path.movedTile(&o.b, reversed))
+		o.done("blocks of four rows in reverse", o.path.movedTile(&o.b, reversed))
 	})
-	add("TRNSPSRCB transposes rows 16 to 31", moves, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("TRNSPSRCB transposes rows 16 to 31", moves, 0, func(o *operands, m *engineThread) {
 		m.do(isa.TRNSPSRCB{})
 		for i := range uint32(16) {
 			m.do(isa.MOVB2D{Dst: 4 * i, Src: 4 * i, Mod: 4})
 		}
-		m.freeSources(3)
 		b := o.b
 		for i := range 16 {
 			for c := range 16 {
 				b[16+i][c] = o.b[16+c][i]
 			}
 		}
-		o.want("tile", o.path.movedTile(&b, same))
+		o.done("tile", o.path.movedTile(&b, same))
 	})
 
 	add("ZEROACC of one row", clears, func(e *engines, rnd *rand.Rand) {
@@ -242,8 +237,7 @@ func tensixMoveCases() rig.Table {
 			o.unpack().do(isa.SETDVALID{Sources: 2})
 			m := o.math()
 			m.moveA()
-			m.freeSources(3)
-			o.want("tile", o.path.movedTile(&o.a, same))
+			o.done("tile", o.path.movedTile(&o.a, same))
 		})
 	add("the matrix unit frees a source with its last instruction", "the field clear of an instruction frees banks after it",
 		func(e *engines, rnd *rand.Rand) {
@@ -268,14 +262,11 @@ func tensixMoveCases() rig.Table {
 			o.want("three sums", &dst)
 		})
 
-	add("the thread's offset in Dst", counts, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("the thread's offset in Dst", counts, 0, func(o *operands, m *engineThread) {
 		m.own(value{isa.ThreadDstOffset, 192})
 		m.moveA()
-		m.freeSources(3)
 		o.packFrom(192)
-		o.want("tile", o.path.movedTile(&o.a, same))
+		o.done("tile", o.path.movedTile(&o.a, same))
 	})
 	add("INCRWC", counts, func(e *engines, rnd *rand.Rand) {
 		countedMoves(e, rnd, isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2}, nil)
@@ -288,52 +279,41 @@ func tensixMoveCases() rig.Table {
 			m.mode(3, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 		})
 	})
-	add("an address mode carries counters on", counts, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("an address mode carries counters on", counts, 0, func(o *operands, m *engineThread) {
 		m.mode(1, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcACarry, 1}, value{isa.ThreadModeDstIncrement, 8},
 			value{isa.ThreadModeDstCarry, 1})
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
 		for range 6 { // eight rows beyond where the counters return to
 			m.do(isa.INCRWC{A: 8, D: 8}, isa.MOVA2D{Mod: 2, Mode: 1})
 		}
-		m.freeSources(3)
 		want := o.path.movedTile(&o.a, same)
 		for i := range 8 {
 			want.Hi[8+i] = arith.DstRow{}
 		}
-		o.want("all rows but 8 to 15", want)
+		o.done("all rows but 8 to 15", want)
 	})
-	add("an address mode clears counters", counts, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("an address mode clears counters", counts, 0, func(o *operands, m *engineThread) {
 		m.mode(2, value{isa.ThreadModeSrcAClear, 1}, value{isa.ThreadModeDstIncrement, 8})
 		for range 8 {
 			m.do(isa.INCRWC{A: 8}, isa.INCRWC{A: 8}, isa.MOVA2D{Mod: 2, Mode: 2}) // always rows 16 to 23
 		}
-		m.freeSources(3)
-		o.want("eight times the same rows", o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }))
+		o.done("eight times the same rows", o.path.movedTile(&o.a, func(i int) int { return 16 + i%8 }))
 	})
-	add("an address mode saves the counter of Dst", counts, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[0])
-		m := o.math()
+	moved("an address mode saves the counter of Dst", counts, 0, func(o *operands, m *engineThread) {
 		m.mode(1, value{isa.ThreadModeDstIncrement, 8}, value{isa.ThreadModeDstToCarry, 1}) // saves where it is now
 		m.mode(2, value{isa.ThreadModeDstIncrement, 0}, value{isa.ThreadModeDstCarry, 1})   // returns there
 		m.do(isa.MOVA2D{Mod: 2, Mode: 1})
 		m.do(isa.INCRWC{D: 8}, isa.INCRWC{D: 8}, isa.MOVA2D{Mod: 2, Src: 8, Mode: 2}) // rows 24 to 31
 		m.do(isa.MOVA2D{Mod: 2, Src: 16})                                             // rows 8 to 15
-		m.freeSources(3)
 		want := o.path.movedTile(&o.a, func(i int) int { return map[int]int{0: 0, 3: 8, 1: 16}[i/8] + i%8 })
 		for i := range want.Hi {
 			if k := i / 8; k != 0 && k != 1 && k != 3 {
 				want.Hi[i] = arith.DstRow{}
 			}
 		}
-		o.want("tile", want)
+		o.done("tile", want)
 	})
-	add("an address mode advances the fidelity phase", counts, func(e *engines, rnd *rand.Rand) {
-		o := e.operands(rnd, paths()[1])
-		m := o.math()
+	moved("an address mode advances the fidelity phase", counts, 1, func(o *operands, m *engineThread) {
 		eight := []value{{isa.ThreadModeSrcAIncrement, 8}, {isa.ThreadModeSrcBIncrement, 8}, {isa.ThreadModeDstIncrement, 8}}
 		m.mode(0, eight...)
 		m.mode(1, append(eight, value{isa.ThreadModeFidelityIncrement, 1})...)
@@ -351,11 +331,10 @@ func tensixMoveCases() rig.Table {
 			}
 			m.do(rowCounters)
 		}
-		m.freeSources(3)
 		var dst arith.DstTile
 		o.m.MulTile(&dst, &o.a, &o.b, arith.HiFi4)
 		o.m.MulTile(&dst, &o.a, &o.b, arith.LoFi)
-		o.want("products", &dst)
+		o.done("products", &dst)
 	})
 	on(chip.Blackhole, "instructions name eight address modes", counts, func(e *engines, rnd *rand.Rand) {
 		countedMoves(e, rnd, nil, isa.MOVA2D{Mod: 2, Mode: 7}, func(m *engineThread) {
@@ -488,6 +467,5 @@ func countedMoves(e *engines, rnd *rand.Rand, between, move isa.Instruction, mod
 			m.do(between)
 		}
 	}
-	m.freeSources(3)
-	o.want("tile", o.path.movedTile(&o.a, same))
+	o.done("tile", o.path.movedTile(&o.a, same))
 }

@@ -2,7 +2,6 @@ package tensix
 
 import (
 	"math/rand/v2"
-	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -30,178 +29,161 @@ func (th *engineThread) held(waits isa.Instruction, end func()) {
 	th.do(waits)
 	th.mark(2)
 	for range looks {
-		th.load(engineGPRs + 4*gprMark)
+		th.look(gpr(gprMark), 1)
 	}
 	end()
 	th.sync()
-	th.load(engineGPRs + 4*gprMark)
+	th.look(gpr(gprMark), 2)
 }
 
-// wantHeld compares what held has seen.
-func (r *engineRun) wantHeld(thread int) {
-	r.Helper()
-	r.wantLog(thread, append(slices.Repeat([]uint32{1}, looks), 2)...)
+// Addresses at which a core sees a register of its thread, and a word of the configuration.
+func gpr(i uint32) uint32       { return engineGPRs + 4*i }
+func config(word uint32) uint32 { return configAperture + 4*word }
+
+// setGPR stores to a register, and sees to it that instructions find the value.
+func (th *engineThread) setGPR(i, v uint32) {
+	th.store(gpr(i), v)
+	th.look(gpr(i), v)
+}
+
+// writeConfig lets an instruction write register 9 to the configuration.
+func (th *engineThread) writeConfig(word uint32) {
+	th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
 }
 
 func tensixSyncCases() rig.Table {
 	var cs rig.Table
-	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
-		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })
+	// Each case builds scripts with what their cores have to see.
+	add := func(name, protects string, fn func(r *engineRun, rnd *rand.Rand)) {
+		cs.Add(name, protects, func(t *rig.T) {
+			r := newEngines(t).newRun()
+			fn(r, rig.Random(name))
+			r.run()
+			for i := range r.threads {
+				r.wantLog(i, r.threads[i].want...)
+			}
+		})
 	}
 	const counts, waits, excludes, holds = "semaphores count what instructions and cores post and get",
 		"what has to wait is executed when its condition holds, and not before",
 		"a mutex has one owner", "registers and configuration hold what was stored last"
-	add("semaphores count posts and gets of instructions", counts, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	const free = 1 << semFree
+	whileZeroFree := isa.SEMWAIT{Condition: whileZero, Semaphores: free, Block: stallAll}
+	sources := []string{"SrcA", "SrcB"}
+	valid := func(r *engineRun, unit int) uint32 {
+		return by(r.engines, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
+	}
+
+	add("semaphores count posts and gets of instructions", counts, func(r *engineRun, _ *rand.Rand) {
 		m := r.math()
-		var want []uint32
-		look := func(v uint32) {
-			m.sync()
-			m.load(coreSemaphore(semFree))
-			want = append(want, v)
-		}
-		mask := uint32(1 << semFree)
-		m.do(isa.SEMINIT{Semaphores: mask, Value: 3, Max: 15})
+		look := func(v uint32) { m.sync(); m.look(coreSemaphore(semFree), v) }
+		m.do(isa.SEMINIT{Semaphores: free, Value: 3, Max: 15})
 		look(3)
-		m.do(isa.SEMPOST{Semaphores: mask}, isa.SEMPOST{Semaphores: mask})
+		m.do(isa.SEMPOST{Semaphores: free}, isa.SEMPOST{Semaphores: free})
 		look(5)
-		m.do(isa.SEMGET{Semaphores: mask})
+		m.do(isa.SEMGET{Semaphores: free})
 		look(4)
 		for range 11 {
-			m.do(isa.SEMPOST{Semaphores: mask})
+			m.do(isa.SEMPOST{Semaphores: free})
 		}
 		look(15)
-		m.do(isa.SEMINIT{Semaphores: mask, Max: 1})
+		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
 		look(0)
-		r.run()
-		r.wantLog(threadMath, want...)
 	})
-	add("semaphores count posts and gets of cores", counts, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
-		k := r.pack()
-		at := coreSemaphore(semFree)
-		k.store(at, 0)
-		k.load(at)
-		k.store(at, 0)
-		k.load(at)
-		k.store(at, 1)
-		k.load(at)
-		k.do(isa.SEMGET{Semaphores: 1 << semFree})
+	add("semaphores count posts and gets of cores", counts, func(r *engineRun, _ *rand.Rand) {
+		k, at := r.pack(), coreSemaphore(semFree)
+		k.post(semFree)
+		k.look(at, 1)
+		k.post(semFree)
+		k.look(at, 2)
+		k.get(semFree)
+		k.look(at, 1)
+		k.do(isa.SEMGET{Semaphores: free})
 		k.sync()
-		k.load(at)
-		r.run()
-		r.wantLog(threadPack, 1, 2, 1, 0)
+		k.look(at, 0)
 	})
-	add("semaphores are apart", counts, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("semaphores are apart", counts, func(r *engineRun, _ *rand.Rand) {
 		m := r.math()
-		var want []uint32
 		for i := range uint32(semCleared) {
 			m.do(isa.SEMINIT{Semaphores: 1 << i, Value: 8 - i, Max: 15})
 		}
 		m.sync()
 		for i := range uint32(semCleared) {
-			m.load(coreSemaphore(i))
-			want = append(want, 8-i)
+			m.look(coreSemaphore(i), 8-i)
 		}
 		for i := range uint32(semCleared) {
 			m.do(isa.SEMINIT{Semaphores: 1 << i, Max: 1})
 		}
-		r.run()
-		r.wantLog(threadMath, want...)
 	})
-	add("SEMWAIT waits while a semaphore is zero", waits, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("SEMWAIT waits while a semaphore is zero", waits, func(r *engineRun, _ *rand.Rand) {
 		m := r.math()
-		m.held(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semFree, Block: stallAll}, func() { m.store(coreSemaphore(semFree), 0) })
-		m.store(coreSemaphore(semFree), 1)
-		r.run()
-		r.wantHeld(threadMath)
+		m.held(whileZeroFree, func() { m.post(semFree) })
+		m.get(semFree)
 	})
-	add("SEMWAIT waits while a semaphore is at its maximum", waits, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("SEMWAIT waits while a semaphore is at its maximum", waits, func(r *engineRun, _ *rand.Rand) {
 		m := r.math()
-		m.do(isa.SEMINIT{Semaphores: 1 << semFree, Value: 2, Max: 2})
-		m.held(isa.SEMWAIT{Condition: whileMax, Semaphores: 1 << semFree, Block: stallAll}, func() { m.store(coreSemaphore(semFree), 1) })
-		m.do(isa.SEMINIT{Semaphores: 1 << semFree, Max: 1})
-		r.run()
-		r.wantHeld(threadMath)
+		m.do(isa.SEMINIT{Semaphores: free, Value: 2, Max: 2})
+		m.held(isa.SEMWAIT{Condition: whileMax, Semaphores: free, Block: stallAll}, func() { m.get(semFree) })
+		m.do(isa.SEMINIT{Semaphores: free, Max: 1})
 	})
-	add("SEMWAIT waits for another thread's post", waits, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("SEMWAIT waits for another thread's post", waits, func(r *engineRun, _ *rand.Rand) {
 		m, k := r.math(), r.pack()
-		m.held(isa.SEMWAIT{Condition: whileZero, Semaphores: 1 << semFree, Block: stallAll}, func() { m.store(coreSemaphore(semUnpack), 0) })
-		m.do(isa.SEMGET{Semaphores: 1 << semFree})
+		m.held(whileZeroFree, func() { m.post(semUnpack) })
+		m.do(isa.SEMGET{Semaphores: free})
 		k.take(semUnpack)
-		k.do(isa.SEMPOST{Semaphores: 1 << semFree})
-		r.run()
-		r.wantHeld(threadMath)
+		k.do(isa.SEMPOST{Semaphores: free})
 	})
-	for unit, name := range []string{"SrcA", "SrcB"} {
-		add("STALLWAIT waits until "+name+" is there", waits, func(e *engines, rnd *rand.Rand) {
-			r := e.sources(rnd)
-			u, m := r.unpack(), r.math()
-			u.take(semFree)
+	for unit, name := range sources {
+		add("STALLWAIT waits until "+name+" is there", waits, func(r *engineRun, rnd *rand.Rand) {
+			r.sources(rnd)
+			m := r.math()
+			r.unpack().take(semFree)
 			r.unpackTile(1<<unit, arith.TileData)
-			valid := by(e, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
-			m.held(isa.STALLWAIT{Block: stallAll, Wait: valid}, func() { m.store(coreSemaphore(semFree), 0) })
+			m.held(isa.STALLWAIT{Block: stallAll, Wait: valid(r, unit)}, func() { m.post(semFree) })
 			m.freeSources(1 << unit)
-			r.run()
-			r.wantHeld(threadMath)
 		})
 	}
-	for unit, name := range []string{"SrcA", "SrcB"} {
-		add("the unpacker waits for a free bank of "+name, waits, func(e *engines, rnd *rand.Rand) {
-			r := e.sources(rnd)
+	for unit, name := range sources {
+		add("the unpacker waits for a free bank of "+name, waits, func(r *engineRun, rnd *rand.Rand) {
+			r.sources(rnd)
 			u, m := r.unpack(), r.math()
 			for range 2 {
 				r.unpackTile(1<<unit, arith.TileData)
 			}
-			third := isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)}
-			u.held(third, func() { u.store(coreSemaphore(semFree), 0) })
+			u.held(isa.UNPACR{Last: 1, Valid: 1, Override: 1, Unit: uint32(unit)}, func() { u.post(semFree) })
 			m.take(semFree)
-			valid := by(e, []uint32{0x400, 0x800}, []uint32{0x80, 0x100})[unit]
 			for range 3 {
-				m.do(isa.STALLWAIT{Block: stallMath, Wait: valid})
+				m.do(isa.STALLWAIT{Block: stallMath, Wait: valid(r, unit)})
 				m.freeSources(1 << unit)
 			}
-			r.run()
-			r.wantHeld(threadUnpack)
 		})
 	}
-	add("the matrix unit waits for both sources", waits, func(e *engines, rnd *rand.Rand) {
-		r := e.sources(rnd)
-		u, m := r.unpack(), r.math()
+	add("the matrix unit waits for both sources", waits, func(r *engineRun, rnd *rand.Rand) {
+		r.sources(rnd)
+		m := r.math()
 		r.unpackTile(1, arith.TileData)
-		u.take(semFree)
+		r.unpack().take(semFree)
 		r.unpackTile(2, arith.TileData)
-		m.held(isa.ELWADD{}, func() { m.store(coreSemaphore(semFree), 0) })
+		m.held(isa.ELWADD{}, func() { m.post(semFree) })
 		m.freeSources(3)
-		r.run()
-		r.wantHeld(threadMath)
 	})
-	add("ATGETM waits for the owner of a mutex", waits, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("ATGETM waits for the owner of a mutex", waits, func(r *engineRun, _ *rand.Rand) {
 		m, k := r.math(), r.pack()
 		k.do(isa.ATGETM{})
 		k.sync()
-		k.store(coreSemaphore(semFree), 0)
+		k.post(semFree)
 		k.take(semUnpack)
 		k.do(isa.ATRELM{})
 		m.take(semFree)
-		m.held(isa.ATGETM{}, func() { m.store(coreSemaphore(semUnpack), 0) })
+		m.held(isa.ATGETM{}, func() { m.post(semUnpack) })
 		m.do(isa.ATRELM{})
-		r.run()
-		r.wantHeld(threadMath)
 	})
-	add("three threads add under a mutex", excludes, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
-		word := e.freeWord()
+	add("three threads add under a mutex", excludes, func(r *engineRun, _ *rand.Rand) {
+		word := r.freeWord()
 		const rounds = 40
 		for i := range r.threads {
 			th := &r.threads[i]
-			th.store(engineGPRs+4*gprOperand, uint32(1+i))
-			th.load(engineGPRs + 4*gprOperand)
+			th.setGPR(gprOperand, uint32(1+i))
 			for range rounds {
 				th.do(isa.ATGETM{}, isa.RDCFG{Word: word, Gpr: 0})
 				th.settleGPRs()
@@ -209,85 +191,59 @@ func tensixSyncCases() rig.Table {
 				th.settleGPRs()
 				th.do(isa.WRCFG{Word: word, Gpr: 0}, isa.NOP{}, isa.DMANOP{}, isa.ATRELM{})
 			}
-			th.do(isa.SEMPOST{Semaphores: 1 << semFree})
+			th.do(isa.SEMPOST{Semaphores: free})
 		}
 		r.math().poll(coreSemaphore(semFree), 3)
-		r.math().load(configAperture + 4*word)
-		r.run()
-		r.wantLog(threadMath, 2, rounds*(1+2+3))
+		r.math().look(config(word), rounds*(1+2+3))
 	})
-	add("tiles go through three threads, two at a time", "unpacking, computing and packing of different tiles go on at once", pipelined)
+	cs.Add("tiles go through three threads, two at a time", "unpacking, computing and packing of different tiles go on at once",
+		func(t *rig.T) { pipelined(newEngines(t), rig.Random("tiles go through three threads, two at a time")) })
 
-	add("SETDMAREG sets half a register", holds, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("SETDMAREG sets half a register", holds, func(r *engineRun, _ *rand.Rand) {
 		for i := range r.threads {
 			th := &r.threads[i]
 			th.do(isa.SETDMAREG{Half: 40, Low: 0x1234, High: 2}, isa.SETDMAREG{Half: 41, Low: 0x2BCD + uint32(i), High: 3},
 				isa.SETDMAREG{Half: 126, Low: 7}, isa.SETDMAREG{Half: 127})
 			th.sync()
-			th.load(engineGPRs + 4*20)
-			th.load(engineGPRs + 4*63)
-		}
-		r.run()
-		for i := range r.threads {
-			r.wantLog(i, (0xEBCD+uint32(i))<<16|0x9234, 7)
+			th.look(gpr(20), (0xEBCD+uint32(i))<<16|0x9234)
+			th.look(gpr(63), 7)
 		}
 	})
-	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		var want [3][]uint32
+	add("ADDDMAREG and MULDMAREG compute with registers", holds, func(r *engineRun, rnd *rand.Rand) {
 		for i := range r.threads {
 			th := &r.threads[i]
 			for range 20 {
 				a, b := rnd.Uint32(), rnd.Uint32()
-				th.store(engineGPRs+4*10, a)
-				th.store(engineGPRs+4*51, b)
-				th.load(engineGPRs + 4*51)
+				th.store(gpr(10), a)
+				th.setGPR(51, b)
 				th.do(isa.ADDDMAREG{Dst: 60, A: 10, B: 51}, isa.MULDMAREG{Dst: 61, A: 51, B: 10})
 				th.sync()
-				th.load(engineGPRs + 4*60)
-				th.load(engineGPRs + 4*61)
-				want[i] = append(want[i], b, a+b, a&0xFFFF*(b&0xFFFF))
+				th.look(gpr(60), a+b)
+				th.look(gpr(61), a&0xFFFF*(b&0xFFFF))
 			}
 		}
-		r.run()
-		for i, w := range want {
-			r.wantLog(i, w...)
-		}
 	})
-	add("STOREREG stores to a register of the tile", holds, func(e *engines, _ *rand.Rand) {
-		r := e.newRun()
+	add("STOREREG stores to a register of the tile", holds, func(r *engineRun, _ *rand.Rand) {
 		// A register of a stream that no circular buffer of the program uses.
-		addr := uint32(0xFFB40000) + 30*0x1000 + by[uint32](e, 0x00C, 0x020)
+		addr := uint32(0xFFB40000) + 30*0x1000 + by[uint32](r.engines, 0x00C, 0x020)
 		th := r.pack()
-		th.store(engineGPRs+4*7, 0x1357)
-		th.load(engineGPRs + 4*7)
+		th.setGPR(7, 0x1357)
 		th.do(isa.STOREREG{Addr: (addr - 0xFFB00000) >> 2, Gpr: 7})
 		th.sync()
 		th.poll(addr, 0x1357)
-		th.load(addr)
+		th.look(addr, 0x1357)
 		th.store(addr, 0)
-		r.run()
-		r.wantLog(threadPack, 0x1357, 0x1357)
 	})
 
-	add("configuration by stores of a core", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		var want [3][]uint32
+	add("configuration by stores of a core", holds, func(r *engineRun, rnd *rand.Rand) {
 		for i := range r.threads {
-			word, v := e.freeWords()[i], rnd.Uint32()
-			r.threads[i].store(configAperture+4*word, v)
-			r.threads[i].load(configAperture + 4*word)
-			want[i] = []uint32{v}
-		}
-		r.run()
-		for i, w := range want {
-			r.wantLog(i, w...)
+			word, v := r.freeWords()[i], rnd.Uint32()
+			r.threads[i].store(config(word), v)
+			r.threads[i].look(config(word), v)
 		}
 	})
-	add("RMWCIB changes bits of one byte", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		th, word := r.math(), e.freeWord()
+	add("RMWCIB changes bits of one byte", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word := r.math(), r.freeWord()
 		v := uint32(0)
 		for byteIndex := range 4 {
 			for range 4 {
@@ -297,103 +253,78 @@ func tensixSyncCases() rig.Table {
 			}
 		}
 		th.sync()
-		th.load(configAperture + 4*word)
-		r.run()
-		r.wantLog(threadMath, v)
+		th.look(config(word), v)
 	})
-	add("WRCFG and RDCFG move a word between registers and configuration", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		th, word, v := r.math(), e.freeWord(), rnd.Uint32()
-		th.store(engineGPRs+4*9, v)
-		th.load(engineGPRs + 4*9)
-		th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{}, isa.RDCFG{Word: word, Gpr: 11})
+	add("WRCFG and RDCFG move a word between registers and configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word, v := r.math(), r.freeWord(), rnd.Uint32()
+		th.setGPR(9, v)
+		th.writeConfig(word)
+		th.do(isa.RDCFG{Word: word, Gpr: 11})
 		th.sync()
-		th.load(configAperture + 4*word)
-		th.load(engineGPRs + 4*11)
-		r.run()
-		r.wantLog(threadMath, v, v, v)
+		th.look(config(word), v)
+		th.look(gpr(11), v)
 	})
-	add("WRCFG moves 128 bits", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		th, word := r.math(), by[uint32](e, 84, 12)
-		var want []uint32
-		for i := range uint32(4) {
-			v := rnd.Uint32() & 0x007FFFFF & by[uint32](e, 0xFF03FFFF, 0xFFFFFFFF)
-			th.store(engineGPRs+4*(16+i), v)
-			want = append(want, v)
+	add("WRCFG moves 128 bits", holds, func(r *engineRun, rnd *rand.Rand) {
+		th, word := r.math(), by[uint32](r.engines, 84, 12)
+		var want [4]uint32
+		for i := range want {
+			want[i] = rnd.Uint32() & 0x007FFFFF & by[uint32](r.engines, 0xFF03FFFF, 0xFFFFFFFF)
+			th.store(gpr(16+uint32(i)), want[i])
 		}
-		th.load(engineGPRs + 4*19)
+		th.look(gpr(19), want[3])
 		th.do(isa.WRCFG{Word: word, Wide: 1, Gpr: 16}, isa.NOP{}, isa.DMANOP{})
 		th.sync()
-		for i := range uint32(4) {
-			th.load(configAperture + 4*(word+i))
+		for i, v := range want {
+			th.look(config(word+uint32(i)), v)
 		}
-		r.run()
-		r.wantLog(threadMath, append([]uint32{want[3]}, want...)...)
 	})
-	add("each thread uses one of two banks of configuration", holds, func(e *engines, rnd *rand.Rand) {
-		r := e.newRun()
-		word := e.freeWord()
+	add("each thread uses one of two banks of configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		word := r.freeWord()
 		v, w := rnd.Uint32(), rnd.Uint32()
 		m, k := r.math(), r.pack()
 		write := func(th *engineThread, bank, v uint32) {
 			th.own(value{isa.ThreadStateID, bank})
-			th.store(engineGPRs+4*9, v)
-			th.load(engineGPRs + 4*9)
-			th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
+			th.setGPR(9, v)
+			th.writeConfig(word)
 			th.sync()
 		}
-		read := func(th *engineThread) {
+		read := func(th *engineThread, v uint32) {
 			th.do(isa.RDCFG{Word: word, Gpr: 11})
 			th.sync()
-			th.load(engineGPRs + 4*11)
+			th.look(gpr(11), v)
 		}
 		write(m, 1, v)
-		m.store(coreSemaphore(semFree), 0)
+		m.post(semFree)
 		k.take(semFree)
 		write(k, 0, w)
-		k.store(coreSemaphore(semUnpack), 0)
+		k.post(semUnpack)
 		m.take(semUnpack)
-		read(m)
+		read(m, v)
 		m.own(value{isa.ThreadStateID, 0})
-		read(m)
-		read(k)
-		k.load(configAperture + 4*word) // cores see the first bank
-		r.run()
-		r.wantLog(threadMath, v, v, w)
-		r.wantLog(threadPack, w, w, w)
+		read(m, w)
+		read(k, w)
+		k.look(config(word), w) // cores see the first bank
 	})
-	add("REG2FLOP moves a register to the configuration", holds, func(e *engines, rnd *rand.Rand) {
-		e.only(chip.Wormhole)
-		r := e.newRun()
-		th, word, v := r.pack(), e.freeWord(), rnd.Uint32()
-		th.store(engineGPRs+4*9, v)
-		th.load(engineGPRs + 4*9)
+	add("REG2FLOP moves a register to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		r.only(chip.Wormhole)
+		th, word, v := r.pack(), r.freeWord(), rnd.Uint32()
+		th.setGPR(9, v)
 		th.do(isa.REG2FLOP{Gpr: 9, Flop: word - 52, Size: 1})
 		th.sync()
-		th.load(configAperture + 4*word)
-		r.run()
-		r.wantLog(threadPack, v, v)
+		th.look(config(word), v)
 	})
-	add("CFGSHIFTMASK adds a scratch word to the configuration", holds, func(e *engines, rnd *rand.Rand) {
-		e.only(chip.Blackhole)
-		r := e.newRun()
-		word := e.freeWord()
-		base := rnd.Uint32()
-		var want []uint32
-		th := r.math()
+	add("CFGSHIFTMASK adds a scratch word to the configuration", holds, func(r *engineRun, rnd *rand.Rand) {
+		r.only(chip.Blackhole)
+		word, base, th := r.freeWord(), rnd.Uint32(), r.math()
 		for i := range uint32(3) {
 			v := rnd.Uint32()
 			r.set(isa.Scratch+isa.Config(i), v)
-			th.store(configAperture+4*word, base)
-			th.load(configAperture + 4*word)
+			th.store(config(word), base)
+			th.look(config(word), base)
 			th.do(isa.CFGSHIFTMASK{Word: word, Scratch: i, Width: 31, Operation: 3, Keep: 1})
 			th.sync()
-			th.load(configAperture + 4*word)
-			want = append(want, base, base+v)
+			th.look(config(word), base+v)
 		}
-		r.run()
-		r.wantLog(threadMath, want...)
 	})
 	return cs
 }
@@ -423,14 +354,12 @@ func rmwcib(i int, word, data, mask uint32) isa.Instruction {
 	return isa.RMWCIB3{Word: word, Data: data, Mask: mask}
 }
 
-// sources begins a run whose unpackers are ready for tiles of bf16.
-func (e *engines) sources(rnd *rand.Rand) *engineRun {
-	e.Helper()
-	r := e.newRun()
+// sources makes unpackers ready for tiles of bf16.
+func (r *engineRun) sources(rnd *rand.Rand) {
+	r.Helper()
 	for unit := range isa.Config(2) {
 		r.unpacker(source{unit: unit, in: arith.BF16, out: arith.BF16, addr: r.place(randomTile(rnd, arith.BF16))})
 	}
-	return r
 }
 
 // pipelined adds pairs of tiles in the two halves of Dst in turns, with the packers one tile behind.
@@ -445,7 +374,7 @@ func pipelined(e *engines, rnd *rand.Rand) {
 	r.packModes()
 	u.do(isa.SEMINIT{Semaphores: 1 << semPack, Max: 2}, isa.SETADCXX{Units: 3, End: arith.TileData - 1})
 	u.sync()
-	u.store(coreSemaphore(semFree), 0)
+	u.post(semFree)
 	m.take(semFree)
 	m.mode(0, value{isa.ThreadModeSrcAIncrement, 8}, value{isa.ThreadModeSrcBIncrement, 8}, value{isa.ThreadModeDstIncrement, 8})
 	base, _, err := isa.PackOut.Place(e.arch, 0)

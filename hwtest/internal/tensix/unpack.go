@@ -89,10 +89,26 @@ func (f unpackFormat) anyTile(rnd *rand.Rand) []byte {
 	return b
 }
 
-// unpacked begins a run that unpacks data with unpacker unit, and shows the source.
-func (e *engines) unpacked(f unpackFormat, unit isa.Config, data []byte) (r *engineRun, p path, at int) {
+// unpacking is a run that unpacks data with one unpacker, and shows the source.
+type unpacking struct {
+	*engineRun
+	format unpackFormat
+	unit   isa.Config
+	path   path
+	data   []byte
+	at     int // of the result in the output
+}
+
+// unpacked begins a run that unpacks a tile of any data.
+func (e *engines) unpacked(rnd *rand.Rand, f unpackFormat, unit isa.Config) *unpacking {
 	e.Helper()
-	r, p = e.newRun(), f.moves()
+	return e.unpackedData(f, unit, f.anyTile(rnd))
+}
+
+func (e *engines) unpackedData(f unpackFormat, unit isa.Config, data []byte) *unpacking {
+	e.Helper()
+	p := f.moves()
+	r := &unpacking{engineRun: e.newRun(), format: f, unit: unit, path: p, data: data}
 	r.unpacker(source{unit: unit, in: f.in, out: f.out, addr: r.place(data)})
 	r.set(isa.SrcAFormat, uint32(f.out)) // moves of either source go by that of SrcA
 	r.set(isa.SrcBFormat, uint32(f.out))
@@ -117,9 +133,25 @@ func (e *engines) unpacked(f unpackFormat, unit isa.Config, data []byte) (r *eng
 	if p.wide {
 		r.set(isa.Fp32Dst, 1)
 	}
-	at, addr := r.reserve(p.out.TileBytes())
+	var addr uint32
+	r.at, addr = r.reserve(p.out.TileBytes())
 	r.packer(packer{p.mid, p.out, p.wide, addr})
-	return r, p, at
+	return r
+}
+
+// wantSource shows the source and compares it with a tile whose row i is row from(i) of another.
+func (r *unpacking) wantSource(what string, tile *arith.SrcTile, from func(int) int) {
+	r.Helper()
+	r.show(r.unit)
+	r.packTile()
+	r.run()
+	r.wantTile(what, r.at, r.path.pack(r.path.movedTile(tile, from)))
+}
+
+// wantData is wantSource for what was placed.
+func (r *unpacking) wantData(what string, from func(int) int) {
+	r.Helper()
+	r.wantSource(what, r.format.tile(r.engines, r.data), from)
 }
 
 // show moves a source to Dst and frees it. On Blackhole moves go by the format that was unpacked, unless the thread asks for
@@ -147,6 +179,12 @@ func tensixUnpackCases() rig.Table {
 	}
 	const converts, finds = "unpackers convert each format as package arith says, any bits",
 		"unpackers find data where configuration and counters say"
+	find := func(name string, fn func(*unpacking, *engineThread)) {
+		add(name, finds, func(e *engines, rnd *rand.Rand) {
+			r := e.unpacked(rnd, unpackFormats()[0], 0)
+			fn(r, r.unpack())
+		})
+	}
 	for _, f := range unpackFormats() {
 		for unit := range isa.Config(2) {
 			if f.forced && unit == 1 {
@@ -156,13 +194,9 @@ func tensixUnpackCases() rig.Table {
 				if f.exp4 && !e.blackhole() {
 					e.Skip("Wormhole has exponents of 5 bits only")
 				}
-				data := f.anyTile(rnd)
-				r, p, at := e.unpacked(f, unit, data)
+				r := e.unpacked(rnd, f, unit)
 				r.unpackTile(1<<unit, arith.TileData)
-				r.show(unit)
-				r.packTile()
-				r.run()
-				r.wantTile("tile", at, p.pack(p.movedTile(f.tile(e, data), same)))
+				r.wantData("tile", same)
 			})
 		}
 	}
@@ -185,28 +219,23 @@ func tensixUnpackCases() rig.Table {
 	}
 	add("UNPACR transposes faces", finds, func(e *engines, rnd *rand.Rand) {
 		for _, f := range []unpackFormat{unpackFormats()[0], unpackFormats()[3], unpackFormats()[5]} {
-			data := f.anyTile(rnd)
-			r, p, at := e.unpacked(f, 0, data)
+			r := e.unpacked(rnd, f, 0)
 			r.set(isa.UnpackHaloize, 1)
 			r.unpackTile(1, arith.TileData)
-			r.show(0)
-			r.packTile()
-			r.run()
-			straight, turned := f.tile(e, data), new(arith.SrcTile)
+			straight, turned := f.tile(e, r.data), new(arith.SrcTile)
 			for i := range turned {
 				for c := range turned[i] {
 					turned[i][c] = straight[i&^15+c][i&15]
 				}
 			}
-			r.wantTile(fmt.Sprint(f), at, p.pack(p.movedTile(turned, same)))
+			r.wantSource(fmt.Sprint(f), turned, same)
 		}
 	})
 	add("UNPACR tilizes rows", finds, tilized)
 	add("UNPACR takes part of a tile", finds, func(e *engines, rnd *rand.Rand) {
 		f := unpackFormats()[0]
 		for _, n := range []uint32{16, 256, 512, 768} {
-			data := f.anyTile(rnd)
-			r, p, at := e.unpacked(f, 0, data)
+			r := e.unpacked(rnd, f, 0)
 			r.unpackTile(1, arith.TileData)
 			other := f.anyTile(rnd)
 			base := r.place(other)
@@ -220,19 +249,12 @@ func tensixUnpackCases() rig.Table {
 				m.do(isa.STALLWAIT{Block: stallMath, Wait: r.waitSrcA()})
 				m.freeSources(1)
 			}
-			r.show(0)
-			r.packTile()
-			r.run()
-			tile := *f.tile(e, data)
+			tile := *f.tile(e, r.data)
 			copy(tile[:n/16], f.tile(e, other)[:n/16])
-			r.wantTile(fmt.Sprintf("%d data", n), at, p.pack(p.movedTile(&tile, same)))
+			r.wantSource(fmt.Sprintf("%d data", n), &tile, same)
 		}
 	})
-	add("counters of channel 0 choose a face in L1", finds, func(e *engines, rnd *rand.Rand) {
-		f := unpackFormats()[0]
-		data := f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
-		u := r.unpack()
+	find("counters of channel 0 choose a face in L1", func(r *unpacking, u *engineThread) {
 		u.do(isa.SETADCXX{Units: 1, End: 255})
 		u.do(isa.SETADCZW{Units: 1, Mask: 1, X0: 3}) // Z of channel 0: face 3
 		for i := range uint32(4) {                   // in Dst's order: face 3, 2, 1, 0
@@ -243,32 +265,18 @@ func tensixUnpackCases() rig.Table {
 			}
 		}
 		r.set(isa.UnpackZStride, 512) // a face in SrcA, in bytes
-		r.show(0)
-		r.packTile()
-		r.run()
-		r.wantTile("faces in reverse", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 48 - i&^15 + i&15 })))
+		r.wantData("faces in reverse", func(i int) int { return 48 - i&^15 + i&15 })
 	})
-	add("UNPACR advances counters by its address mode", finds, func(e *engines, rnd *rand.Rand) {
-		f := unpackFormats()[0]
-		data := f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
+	find("UNPACR advances counters by its address mode", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackZStride, 512)
-		u := r.unpack()
 		u.do(isa.SETADCXX{Units: 1, End: 255})
 		for i := range uint32(4) {
 			u.do(isa.UNPACR{Last: 1, Valid: i / 3, Override: 1, Mode: 1 | 1<<4}) // Z of both channels
 		}
-		r.show(0)
-		r.packTile()
-		r.run()
-		r.wantTile("face by face", at, p.pack(p.movedTile(f.tile(e, data), same)))
+		r.wantData("face by face", same)
 	})
-	add("INCADCZW and ADDRCRZW move counters", finds, func(e *engines, rnd *rand.Rand) {
-		f := unpackFormats()[0]
-		data := f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
+	find("INCADCZW and ADDRCRZW move counters", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackZStride, 512)
-		u := r.unpack()
 		u.do(isa.SETADCXX{Units: 1, End: 255})
 		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
 		unpack(0)
@@ -278,19 +286,12 @@ func tensixUnpackCases() rig.Table {
 		unpack(0)
 		u.do(isa.ADDRCRZW{Units: 1, Mask: 5, X0: 2, X1: 1}) // from there: Z 3 to 3
 		unpack(1)
-		r.show(0)
-		r.packTile()
-		r.run()
 		order := []int{0, 2, 1, 3}
-		r.wantTile("faces", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 16*order[i/16] + i%16 })))
+		r.wantData("faces", func(i int) int { return 16*order[i/16] + i%16 })
 	})
-	add("SETADCXY, INCADCXY and ADDRCRXY move counters", finds, func(e *engines, rnd *rand.Rand) {
-		f := unpackFormats()[0]
-		data := f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
+	find("SETADCXY, INCADCXY and ADDRCRXY move counters", func(r *unpacking, u *engineThread) {
 		r.set(isa.UnpackDescriptor1, 1<<16|4) // Z 1, Y 4: a face is a step of Y
 		r.set(isa.UnpackYStride, 512)
-		u := r.unpack()
 		u.do(isa.SETADCXX{Units: 1, End: 255})
 		unpack := func(valid uint32) { u.do(isa.UNPACR{Last: 1, Valid: valid, Override: 1}) }
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 1, Y1: 0}) // 1 to 0
@@ -301,35 +302,26 @@ func tensixUnpackCases() rig.Table {
 		unpack(0)
 		u.do(isa.SETADCXY{Units: 1, Mask: 10, Y0: 0, Y1: 3}) // 0 to 3
 		unpack(1)
-		r.show(0)
-		r.packTile()
-		r.run()
-		r.wantTile("faces", at, p.pack(p.movedTile(f.tile(e, data), func(i int) int { return 16*((i/16+1)%4) + i%16 })))
+		r.wantData("faces", func(i int) int { return 16*((i/16+1)%4) + i%16 })
 	})
 	add("an unpacker has two contexts", finds, func(e *engines, rnd *rand.Rand) {
 		f := unpackFormats()[0]
-		data, other := f.anyTile(rnd), f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
+		r := e.unpacked(rnd, f, 0)
+		other := f.anyTile(rnd)
 		r.set(isa.UnpackBase+1, r.place(other)>>4-1)
 		u := r.unpack()
 		u.own(value{isa.ThreadUnpackContext, 1})
 		r.unpackTile(1, arith.TileData)
-		r.show(0)
-		r.packTile()
-		r.run()
-		r.wantTile("the second context's tile", at, p.pack(p.movedTile(f.tile(e, other), same)))
+		r.wantSource("the second context's tile", f.tile(e, other), same)
 	})
 	add("an offset is added to the address of data", finds, func(e *engines, rnd *rand.Rand) {
 		f := unpackFormats()[0]
-		data, other := f.anyTile(rnd), f.anyTile(rnd)
-		r, p, at := e.unpacked(f, 0, data)
+		r := e.unpacked(rnd, f, 0)
+		other := f.anyTile(rnd)
 		r.place(other)
-		r.set(isa.UnpackOffset, uint32(len(data))/16)
+		r.set(isa.UnpackOffset, uint32(len(r.data))/16)
 		r.unpackTile(1, arith.TileData)
-		r.show(0)
-		r.packTile()
-		r.run()
-		r.wantTile("the tile after the first", at, p.pack(p.movedTile(f.tile(e, other), same)))
+		r.wantSource("the tile after the first", f.tile(e, other), same)
 	})
 	add("unpackers fill one bank while the other is in use", "banks go back and forth between unpackers and matrix unit",
 		func(e *engines, rnd *rand.Rand) {
@@ -402,16 +394,13 @@ func tilized(e *engines, rnd *rand.Rand) {
 				binary.LittleEndian.PutUint16(matrix[2*i:], uint16(v>>16))
 			}
 		}
-		r, p, at := e.unpacked(f, 0, matrix)
+		r := e.unpackedData(f, 0, matrix)
 		r.set(isa.UnpackTilize, 1)
 		stride := uint32(columns * size)
 		r.set(isa.UnpackShift0, stride>>4&15)
 		r.set(isa.UnpackShift1, stride>>8&15)
 		r.set(isa.UnpackShift2, stride>>12&15)
 		r.unpackTile(1, arith.TileData)
-		r.show(0)
-		r.packTile()
-		r.run()
 		// Wormhole takes 16 data of each row, Blackhole 32 if they are larger than a byte.
 		width := by(e, 16, 32)
 		rows := make([]byte, 0, f.in.TileBytes())
@@ -421,6 +410,6 @@ func tilized(e *engines, rnd *rand.Rand) {
 				break
 			}
 		}
-		r.wantTile(fmt.Sprint(f), at, p.pack(p.movedTile(f.tile(e, rows), same)))
+		r.wantSource(fmt.Sprint(f), f.tile(e, rows), same)
 	}
 }

@@ -60,7 +60,7 @@ func forbidden(t *rig.T, ctx context.Context, op string, x *reprise.Executable, 
 
 func insideCapture(t *rig.T, op string) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	other := t.Capture("other", x)
 	e := t.Dev.NewEvent("e")
 	t.OK(t.Queue.Record(t.Ctx, e))
@@ -109,7 +109,7 @@ func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 
 func beginAndEnd(t *rig.T) {
 	f := t.Follow()
-	x, y := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)), t.Load(t.MixProgram("y", t.Grid(), f.Buffer, 6, 0))
+	x, y := f.Load("x", t.Grid(), 5), f.Load("y", t.Grid(), 6)
 	forward := func() { t.OK(errors.Join(t.Queue.Run(t.Ctx, x), t.Queue.Run(t.Ctx, y))) }
 	count := func() { f.Run(5, t.Grid()); f.Run(6, t.Grid()) }
 	forward()
@@ -135,7 +135,7 @@ func beginAndEnd(t *rig.T) {
 
 func beginLeavesNothing(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	before := t.Allocated()
 	for _, end := range []func(*reprise.Recorder) error{
 		func(r *reprise.Recorder) error { return r.Discard() },
@@ -187,7 +187,7 @@ func freedInCapture(t *rig.T) {
 
 func releaseBehindReplays(t *rig.T) {
 	f := t.Follow()
-	x, y := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)), t.Load(t.MixProgram("y", t.Grid(), f.Buffer, 6, 0))
+	x, y := f.Load("x", t.Grid(), 5), f.Load("y", t.Grid(), 6)
 	before := t.Allocated()
 	for i := range t.Size(20, 4) {
 		x, n := x, uint32(5)

@@ -35,7 +35,7 @@ func debugCases() rig.Table {
 func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	var xs []*reprise.Executable
 	for i, size := range []int{0, 30_000, 4000} {
-		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(size), t.Grid(), f.Buffer, uint32(i+1), size&^15)))
+		xs = append(xs, f.LoadLong(fmt.Sprint(size), t.Grid(), uint32(i+1), size&^15))
 	}
 	tr, err := t.Record("sequence", func(r *reprise.Recorder) error {
 		var errs []error
@@ -92,7 +92,7 @@ func timesOfPrograms(t *rig.T) {
 func InPieces(t *rig.T, n int) {
 	f := t.Follow()
 	tr, play := sequence(t, f, n)
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	x := f.Load("x", t.Grid(), 9)
 	before := t.Allocated()
 	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
 		if pieces == 0 {
@@ -119,7 +119,7 @@ func stepLongCommands(t *rig.T) {
 
 func lookBetween(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr := t.Capture("t", x, x, x)
 	side := t.Buffer(allocator.DRAM, 4096, 64)
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
@@ -220,7 +220,7 @@ func checkFinds(t *rig.T) {
 	count, show := addTo(t, "count", hidden, hidden, 1), addTo(t, "show", hidden, out, 0)
 	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
 	f := t.Follow()
-	x, y, z := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)), t.Load(count), t.Load(show)
+	x, y, z := f.Load("x", t.Grid(), 5), t.Load(count), t.Load(show)
 	tr := t.Capture("t", x, y, x, x, z, x, x)
 	var ce *debug.CheckError
 	if err := tr.Debug().Check(t.Ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
@@ -252,7 +252,7 @@ func bisectHang(t *rig.T) {
 	u := t.Short()
 	b := u.PerWorker(16)
 	f := u.Follow()
-	x, stuck := u.Load(u.MixProgram("x", u.Grid(), f.Buffer, 5, 0)), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	x, stuck := f.Load("x", u.Grid(), 5), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
 	tr := u.Capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {

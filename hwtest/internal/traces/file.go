@@ -95,7 +95,7 @@ func traceFromFile(t *rig.T, n int) {
 			replay(f, n)
 		}
 		f.Check("three replays")
-		x := t.Load(t.MixProgram("between", t.Grid(), f.Buffer, 9, 0))
+		x := f.Load("between", t.Grid(), 9)
 		for range 3 {
 			t.Start(x)
 			f.Run(9, t.Grid())

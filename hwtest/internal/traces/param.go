@@ -29,7 +29,7 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 // ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		var errs []error
 		for range n {
@@ -155,7 +155,7 @@ func ParamBuffers(t *rig.T) {
 
 func paramAllocates(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr, err := t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
 	})
@@ -183,7 +183,7 @@ func paramAllocates(t *rig.T) {
 
 func setArguments(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	tr := t.Capture("t", x)
 	for i := range uint32(6) {
 		t.OK(errors.Join(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x)))

@@ -59,10 +59,10 @@ func TraceOf(t *rig.T, n, replays int, between bool) {
 		n, replays = min(n, 60), min(replays, 3)
 	}
 	f := t.Follow()
-	on := chip.Range{End: chip.Core{X: 3, Y: 2}}
+	on := chip.Grid(4, 3)
 	var xs []*reprise.Executable
 	for i := range min(n, 5) {
-		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(i), on, f.Buffer, uint32(i+1), 0)))
+		xs = append(xs, f.Load(fmt.Sprint(i), on, uint32(i+1)))
 	}
 	var seq []*reprise.Executable
 	for i := range n {
@@ -90,7 +90,7 @@ func tracesAlive(t *rig.T, n int) {
 	on := t.Grid()
 	var traces []*reprise.Trace
 	for i := range n {
-		x := t.Load(t.MixProgram(fmt.Sprint(i), on, f.Buffer, uint32(100+i), 0))
+		x := f.Load(fmt.Sprint(i), on, uint32(100+i))
 		traces = append(traces, t.Capture(fmt.Sprint(i), x, x))
 	}
 	for k := range 5 * n {
@@ -105,7 +105,7 @@ func tracesAlive(t *rig.T, n int) {
 
 func captureRunsNothing(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 9, 0))
+	x := f.Load("x", t.Grid(), 9)
 	t.Start(x)
 	f.Run(9, t.Grid())
 	tr := t.Capture("t", x, x, x)
@@ -123,8 +123,8 @@ func captureRunsNothing(t *rig.T) {
 
 func hundredsOfReplays(t *rig.T) {
 	f := t.Follow()
-	on := chip.Range{End: chip.Core{X: 1, Y: 1}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	on := chip.Grid(2, 2)
+	x := f.Load("x", on, 5)
 	tr := t.Capture("t", x, x)
 	n := t.Size(t.More(1000, 50_000), 100)
 	for range n {
@@ -140,7 +140,7 @@ func traceMixedSizes(t *rig.T) {
 	f := t.Follow()
 	var xs, seq []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
-		xs = append(xs, t.Load(t.MixProgram(fmt.Sprint(n), t.Grid(), f.Buffer, uint32(i+1), n&^15)))
+		xs = append(xs, f.LoadLong(fmt.Sprint(n), t.Grid(), uint32(i+1), n&^15))
 	}
 	var numbers []uint32
 	for i := range t.Size(120, 20) {
@@ -214,7 +214,7 @@ func traceInputs(t *rig.T) {
 
 func traceRelease(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	before := t.Allocated()
 	for range 3 {
 		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
@@ -232,7 +232,7 @@ func traceRelease(t *rig.T) {
 
 func traceReuse(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	var places []uint64
 	for range 3 {
 		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
@@ -250,7 +250,7 @@ func traceReuse(t *rig.T) {
 
 func replayAfterRelease(t *rig.T) {
 	f := t.Follow()
-	tr := t.Capture("t", t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0)))
+	tr := t.Capture("t", f.Load("x", t.Grid(), 5))
 	t.Release(tr)
 	err := tr.Replay(t.Ctx)
 	if !errors.Is(err, reprise.ErrReleased) {
@@ -266,7 +266,7 @@ func replayAfterRelease(t *rig.T) {
 
 func failedCapture(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	before := t.Allocated()
 	mine := errors.New("a reason of the caller's")
 	_, err := t.Record("t", func(r *reprise.Recorder) error {
@@ -295,7 +295,7 @@ func emptyTrace(t *rig.T) {
 
 func recorderAfterEnd(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	var kept *reprise.Recorder
 	tr, err := t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
 	t.OK(err)
@@ -339,7 +339,7 @@ func closedInTrace(t *rig.T) {
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
 	t.Write(b, rig.Pattern(3, b.Size()))
-	y := t.Load(t.MixProgram("y", t.Grid(), f.Buffer, 6, 8192))
+	y := f.LoadLong("y", t.Grid(), 6, 8192)
 	for range 3 {
 		t.Replay(tr)
 		f.Run(5, t.Grid())
@@ -400,7 +400,7 @@ func circularInTrace(t *rig.T) {
 
 func traceDescription(t *rig.T) {
 	f := t.Follow()
-	x, y := t.Load(t.MixProgram("first", t.Grid(), f.Buffer, 5, 0)), t.Load(t.MixProgram("second", t.Grid(), f.Buffer, 6, 0))
+	x, y := f.Load("first", t.Grid(), 5), f.Load("second", t.Grid(), 6)
 	if x.Cores() != t.Grid().Size() || x.Commands().Bytes <= 0 {
 		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.Commands().Bytes)
 	}
@@ -448,8 +448,8 @@ func traceDescription(t *rig.T) {
 func concurrentUse(t *rig.T) {
 	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
 	f := t.Follow()
-	on := chip.Range{End: chip.Core{X: 2, Y: 2}}
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	on := chip.Grid(3, 3)
+	x := f.Load("x", on, 5)
 	tr := t.Capture("t", x)
 	n := t.Size(40, 10)
 	var wg sync.WaitGroup
@@ -486,7 +486,7 @@ func concurrentUse(t *rig.T) {
 
 func captureBesideUse(t *rig.T) {
 	f := t.Follow()
-	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 0))
+	x := f.Load("x", t.Grid(), 5)
 	n := t.Size(30, 6)
 	done := make(chan error, 1)
 	go func() {
@@ -512,7 +512,7 @@ func captureBesideUse(t *rig.T) {
 func replayAllocates(t *rig.T) {
 	f := t.Follow()
 	on := t.Grid().Start.Range()
-	x := t.Load(t.MixProgram("x", on, f.Buffer, 5, 0))
+	x := f.Load("x", on, 5)
 	tr := t.Capture("t", x)
 	replay := func() {
 		t.Replay(tr)
