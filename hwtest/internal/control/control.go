@@ -528,13 +528,11 @@ func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
 	c.load([]stmt{mix(1), mix(2)})
 	one, two := mix(1), mix(2)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error {
 			return errors.Join(r.Run(c.mixer(&one)), r.Loop(3, func() error { return r.Run(c.mixer(&two)) }), r.Param("inner"))
 		}), r.Param("outer"))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
 		t.OK(errors.Join(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx)))
 		c.run([]stmt{loop(n[0], one, loop(n[1], two))})
@@ -545,13 +543,11 @@ func iterationsAsParameter(t *rig.T) {
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", t.Grid(), 5)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
 		})
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
 		t.OK(errors.Join(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.Ctx)))
 		for range 3 {
@@ -566,16 +562,12 @@ func parametersInLoops(t *rig.T) {
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", t.Grid(), 5)
-	inner, err := t.Record("inner", func(r *reprise.Recorder) error {
+	inner := t.Hold(t.Record("inner", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
-	})
-	t.OK(err)
-	t.Closing(inner.Release)
-	outer, err := t.Record("outer", func(r *reprise.Recorder) error {
+	}))
+	outer := t.Hold(t.Record("outer", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return r.Call(inner) }), r.Run(x))
-	})
-	t.OK(err)
-	t.Closing(outer.Release)
+	}))
 	for _, v := range []uint32{5, 6, 7} {
 		t.OK(errors.Join(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx)))
 		for _, n := range []uint32{v, v, 5, v} {
@@ -808,15 +800,13 @@ func recoverInLoop(t *rig.T) {
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
 	c.load([]stmt{more})
-	tr, err := t.Record("spins", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("spins", func(r *reprise.Recorder) error {
 		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.While(once, 2, func() error { return errors.Join(r.Run(c.adder(&more)), r.Run(spin)) }))
 		})
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	t.Replay(tr)
 	var hang *dispatch.HangError
 	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {

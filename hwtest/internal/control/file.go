@@ -64,9 +64,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
 	t.OK(errors.Join(tr.Release(t.Ctx), inTheWay.Release()))
 	c.release()
-	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)
-	t.OK(err)
-	t.Closing(loaded.Release)
+	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, &file))
 	found := false
 	for _, b := range loaded.Buffers() {
 		if b.Kind() == allocator.DRAM {
@@ -101,11 +99,9 @@ func savedIterations(t *rig.T) {
 	c := newControl(t)
 	one := []stmt{mix(1), mix(2)}
 	c.load(one)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error { return c.record(r, one) }), r.Param("n"))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	t.OK(tr.Set("n", 5))
 	tr = c.reloaded(tr, way)
 	t.Replay(tr)

@@ -188,14 +188,12 @@ func carriedWords(t *rig.T) {
 	there := t.Load(t.AddProgram("there", chip.Core{X: 0, Y: 1}, a, b, 1))
 	back := t.Load(t.AddProgram("back", chip.Core{X: 2, Y: 0}, b, a, 2))
 	const n = 20
-	tr, err := t.Record("carried", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("carried", func(r *reprise.Recorder) error {
 		return errors.Join(
 			r.Loop(n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
 			r.While(reprise.Cond{Buffer: b, Is: cq.Less, Value: 3*2*n - 2}, 2*n, func() error { return errors.Join(r.Run(there), r.Run(back)) }),
 		)
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for range 2 {
 		t.Write(a, make([]byte, a.Size()))
 		t.Replay(tr)

@@ -130,9 +130,7 @@ func savedControlSpan(t *rig.T) {
 	for _, c := range s.cs {
 		c.release()
 	}
-	loaded, err := t.Dev.LoadTrace(t.Ctx, &file)
-	t.OK(err)
-	t.Closing(loaded.Release)
+	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, &file))
 	after := loaded.Buffers()
 	if len(after) != len(before) {
 		t.Fatalf("the file has %d buffers, the trace had %d", len(after), len(before))
@@ -148,7 +146,7 @@ func savedControlSpan(t *rig.T) {
 
 func controlSpanParam(t *rig.T) {
 	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
-	tr, err := t.Record("spanning", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("spanning", func(r *reprise.Recorder) error {
 		var errs []error
 		for i, q := range t.Both() {
 			on := r.On(q)
@@ -156,9 +154,7 @@ func controlSpanParam(t *rig.T) {
 			errs = append(errs, on.Loop(1, func() error { return s.cs[i].record(on, s.parts[i]) }), on.Param(fmt.Sprint("queue ", i)))
 		}
 		return errors.Join(errs...)
-	}, t.Both()[1])
-	t.OK(err)
-	t.Closing(tr.Release)
+	}, t.Both()[1]))
 	for _, n := range [][3]uint32{{2, 1, 4}, {0, 0, 9}, {5, 3, 0}, {0, 0, 0}, {1, 20, 1}} {
 		t.OK(errors.Join(tr.Set("both", n[0]), tr.Set("queue 0", n[1]), tr.Set("queue 1", n[2]), tr.Replay(t.Ctx)))
 		for i, c := range s.cs {

@@ -79,11 +79,9 @@ func programTimes(t *rig.T) {
 	if n := all[1].End - all[1].Start; n < 3000 {
 		t.Errorf("a kernel that takes 3,000 cycles ran for %d", n)
 	}
-	tr, err := q.Capture(t.Ctx, "times", func(_ context.Context, r *reprise.Recorder) error {
+	tr := t.Hold(q.Capture(t.Ctx, "times", func(_ context.Context, r *reprise.Recorder) error {
 		return errors.Join(r.Run(long), r.Run(short))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for range 2 {
 		t.Replay(tr)
 	}

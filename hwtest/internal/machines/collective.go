@@ -93,19 +93,15 @@ func meshBroadcast(t *T) {
 	b := t.Linked()
 	for i, root := range t.Links.Line() {
 		t.Put(root, b, uint32(7000+i))
-		x, err := t.Links.Broadcast(t.Ctx, b, root)
-		t.carryOut(x, err)
-		for _, c := range t.Links.Line() {
-			t.Is("broadcast", c, b, Counting(b.Size(), uint32(7000+i)))
-		}
+		t.carryOut(t.Links.Broadcast(t.Ctx, b, root))
+		t.all("broadcast", b, Counting(b.Size(), uint32(7000+i)))
 	}
 }
 
 func meshSend(t *T) {
 	b := t.Linked()
 	line := t.Links.Line()
-	x, err := t.Links.Send(t.Ctx, b, line[0], line[len(line)-1])
-	t.carryOut(x, err)
+	t.carryOut(t.Links.Send(t.Ctx, b, line[0], line[len(line)-1]))
 	for i, c := range line {
 		want := Counting(b.Size(), 1000*uint32(i+1))
 		if i == len(line)-1 {
@@ -142,16 +138,13 @@ func meshAllPairs(t *T) {
 
 func meshAllGather(t *T) {
 	b := t.Linked()
-	x, err := t.Links.AllGather(t.Ctx, b)
-	t.carryOut(x, err)
+	t.carryOut(t.Links.AllGather(t.Ctx, b))
 	want := make([]byte, b.Size())
 	for i, owner := range t.Links.Line() {
 		first, count := t.Links.Slice(b, owner)
 		copy(want[64*first:64*(first+count)], Counting(b.Size(), 1000*uint32(i+1))[64*first:])
 	}
-	for _, c := range t.Links.Line() {
-		t.Is("all_gather", c, b, want)
-	}
+	t.all("all_gather", b, want)
 }
 
 // hasSlice checks a chip's slice of a buffer, in pages of 64 B, against the bytes of the whole.
@@ -167,8 +160,7 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 
 func meshReduceScatter(t *T) {
 	b := t.Linked()
-	x, err := t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)
-	t.carryOut(x, err)
+	t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
 	want := t.sums(b.Size())
 	for _, c := range t.Links.Line() {
 		t.hasSlice("reduce_scatter", c, b, want)
@@ -177,28 +169,21 @@ func meshReduceScatter(t *T) {
 
 func meshAllReduce(t *T) {
 	b := t.Linked()
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.carryOut(x, err)
-	for _, c := range t.Links.Line() {
-		t.Is("all_reduce", c, b, t.sums(b.Size()))
-	}
+	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
+	t.all("all_reduce", b, t.sums(b.Size()))
 }
 
 func meshAllReduceMax(t *T) {
 	b := t.Linked()
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32)
-	t.carryOut(x, err)
-	for _, c := range t.Links.Line() {
-		t.Is("maximum", c, b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
-	}
+	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32))
+	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
 func meshPageSizes(t *T) {
 	t.Linked()
 	for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
 		b := t.ofPages(2, page)
-		x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-		t.carryOut(x, err)
+		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
 		want := t.sums(b.Size())
 		for _, c := range t.Links.Line() {
 			got := make([]byte, b.Size())
@@ -214,8 +199,7 @@ func meshUneven(t *T) {
 	t.Linked()
 	for _, pages := range []int{1, 3, 2*t.Mesh.Size() + 1} {
 		b := t.ofPages(pages, 64)
-		x, err := t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)
-		t.carryOut(x, err)
+		t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
 		want := t.sums(b.Size())
 		for _, c := range t.Links.Line() {
 			t.hasSlice(fmt.Sprintf("%d pages", pages), c, b, want)
@@ -232,9 +216,7 @@ func meshRow(t *T) {
 		t.Start(t.Links.Barrier())
 	}
 	t.Wait()
-	for _, c := range t.Links.Line() {
-		t.Is("maximum", c, b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
-	}
+	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
 func meshScatterGather(t *T) {
@@ -246,9 +228,7 @@ func meshScatterGather(t *T) {
 	tr := t.recorded(scatter, gather)
 	t.Replay(tr)
 	t.Wait()
-	for _, c := range t.Links.Line() {
-		t.Is("sum", c, b, t.sums(b.Size()))
-	}
+	t.all("sum", b, t.sums(b.Size()))
 }
 
 // floats checks an all_reduce of words that value gives to each chip, in pages whose number no count of chips divides, so
@@ -273,11 +253,8 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 		}
 		t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, p))
 	}
-	x, err := t.Links.AllReduce(t.Ctx, b, how)
-	t.carryOut(x, err)
-	for _, c := range line {
-		t.Is("sum", c, b, want)
-	}
+	t.carryOut(t.Links.AllReduce(t.Ctx, b, how))
+	t.all("sum", b, want)
 }
 
 // anyFloat is a float32 of any size and sign.
@@ -328,11 +305,8 @@ func meshLayer(t *T) {
 func meshAnew(t *T) {
 	for range 3 {
 		b := t.Linked()
-		x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-		t.carryOut(x, err)
-		for _, c := range t.Links.Line() {
-			t.Is("sum", c, b, t.sums(b.Size()))
-		}
+		t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
+		t.all("sum", b, t.sums(b.Size()))
 		t.Release(t.Links)
 	}
 }

@@ -191,6 +191,14 @@ func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	}
 }
 
+// all checks the contents of the buffers of all chips that are linked.
+func (t *T) all(what string, b *mesh.Buffer, want []byte) {
+	t.Helper()
+	for _, c := range t.Links.Line() {
+		t.Is(what, c, b, want)
+	}
+}
+
 // adder adds a number, which may depend on the chip, to what is in a buffer.
 func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()

@@ -59,11 +59,8 @@ func meshWraps(t *T) {
 func meshManyPages(t *T) {
 	t.Linked()
 	b := t.ofPages(t.Size(24, 8)+1, 512)
-	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
-	t.carryOut(x, err)
-	for _, c := range t.Links.Line() {
-		t.Is("sum", c, b, t.sums(b.Size()))
-	}
+	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
+	t.all("sum", b, t.sums(b.Size()))
 }
 
 func meshRows(t *T) {
@@ -142,9 +139,7 @@ func meshReplayed(t *T) {
 		for i := range uint32(b.Size() / 4) {
 			want = binary.LittleEndian.AppendUint32(want, chips*(10*round+chips-1+i))
 		}
-		for _, c := range t.Links.Line() {
-			t.Is("sum of maxima", c, b, want)
-		}
+		t.all("sum of maxima", b, want)
 	}
 	t.Release(tr)
 }
@@ -162,9 +157,7 @@ func meshBetween(t *T) {
 	for i := 0; i < len(want); i += 4 {
 		binary.LittleEndian.PutUint32(want[i:], binary.LittleEndian.Uint32(want[i:])+7)
 	}
-	for _, c := range t.Links.Line() {
-		t.Is("sum and 7", c, b, want)
-	}
+	t.all("sum and 7", b, want)
 	t.Release(tr)
 }
 
@@ -186,9 +179,7 @@ func meshLate(t *T) {
 			t.Start(slow)
 		}
 		t.carryOut(x, nil)
-		for _, c := range t.Links.Line() {
-			t.Is("sum", c, b, t.sums(b.Size()))
-		}
+		t.all("sum", b, t.sums(b.Size()))
 		got := make([]byte, 4)
 		t.OK(t.Queue.On(late).Read(t.Ctx, work.On(late), 0, got))
 		if v := binary.LittleEndian.Uint32(got); v != n {
@@ -205,9 +196,7 @@ func meshOtherCore(t *T) {
 		b := t.ofPages(3, 64)
 		x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumInt32)
 		t.carryOut(x, err)
-		for _, c := range t.Links.Line() {
-			t.Is("sum", c, b, t.sums(b.Size()))
-		}
+		t.all("sum", b, t.sums(b.Size()))
 		t.Release(x)
 		t.Release(t.Links)
 	}

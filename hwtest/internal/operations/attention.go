@@ -54,12 +54,10 @@ func splitHeads(t *opsRun, dt ops.DataType, heads, kv, width int) {
 			func(i index) float64 { return x.at(index{i[0], 0, i[2], (first+i[1])*width + i[3]}) }))
 		first += part.n
 	}
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.ConcatHeads(ctx, h.Q, opts...)
-	}
-	together := t.result(run(t.Ctx))
+	together := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.ConcatHeads(c.ctx, h.Q, c.opts...)
+	})
 	t.exactly(together, makeArray(index{2, 1, 40, heads * width}, x.at))
-	t.replayed(together, run)
 }
 
 // angles returns cosines and sines of positions, rounded to a type.
@@ -80,10 +78,9 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 	x := t.numbers(index{2, 2, 40, 64}, dt)
 	cos, sin := t.angles(50, 64, dt)
 	tx, tc, ts := t.tiles(x, dt), t.tiles(cos, dt), t.tiles(sin, dt)
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.RotaryEmbedding(ctx, tx, tc, ts, position, opts...)
-	}
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.RotaryEmbedding(c.ctx, tx, tc, ts, position, c.opts...)
+	})
 	want := makeArray(x.dims, func(i index) float64 {
 		j, angle := i, index{0, 0, i[2], i[3]}
 		j[3] = (i[3] + 32) % 64
@@ -97,7 +94,6 @@ func rotary(t *opsRun, dt ops.DataType, position int) {
 		return x.at(i)*cos.at(angle) + other*sin.at(angle)
 	})
 	t.near(got, want, func(i index) float64 { return rounding(dt)*math.Abs(want.at(i)) + 1./(1<<20) })
-	t.replayed(got, run)
 }
 
 func updateCache(t *opsRun, dt ops.DataType) {
@@ -186,16 +182,14 @@ func attention(t *opsRun, c opsAttention) {
 		mask = t.numbers(index{1, c.q[1], c.q[2], c.k[2]}, c.dt)
 		a.Mask = t.tiles(mask, c.dt)
 	}
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+	got := t.run(func(o call) (*ops.Tensor, error) {
 		if c.position > 0 {
-			return t.d.ScaledDotProductAttentionDecode(ctx, tq, tk, tv, c.position, a, opts...)
+			return t.d.ScaledDotProductAttentionDecode(o.ctx, tq, tk, tv, c.position, a, o.opts...)
 		}
-		return t.d.ScaledDotProductAttention(ctx, tq, tk, tv, a, opts...)
-	}
-	got := t.result(run(t.Ctx))
+		return t.d.ScaledDotProductAttention(o.ctx, tq, tk, tv, a, o.opts...)
+	})
 	want := c.exact(q, k, v, mask)
 	t.near(got, want, func(i index) float64 { return math.Abs(want.at(i))/(1<<8) + 1./(1<<7) })
-	t.replayed(got, run)
 }
 
 // decodeTrace decodes a sequence with one trace, whose position is a parameter: the result is that of the prefill, bit for bit.

@@ -63,12 +63,10 @@ func opsMoveCases() []opsCase {
 			cs = append(cs, opsCase{fmt.Sprintf("%s %s %s", m.name, typeName(c.dt), layoutName(c.l)), func(t *opsRun) {
 				x := t.numbers(m.dims, c.dt)
 				tx := t.send(x, c.dt, c.l, c.m)
-				run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-					return m.device(t.d, ctx, tx, opts...)
-				}
-				got := t.result(run(t.Ctx))
+				got := t.run(func(c call) (*ops.Tensor, error) {
+					return m.device(t.d, c.ctx, tx, c.opts...)
+				})
 				t.exactly(got, makeArray(m.result, func(i index) float64 { return x.at(m.from(i)) }))
-				t.replayed(got, run)
 			}})
 		}
 	}
@@ -83,12 +81,11 @@ func concat(t *opsRun, dim int) {
 	y[dim] = 3
 	z := t.numbers(y, ops.BFloat16)
 	in := []*ops.Tensor{t.tiles(x, ops.BFloat16), t.send(z, ops.BFloat16, ops.RowMajor, opsL1)}
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.Concat(ctx, in, dim, opts...)
-	}
 	dims := x.dims
 	dims[dim] += 3
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.Concat(c.ctx, in, dim, c.opts...)
+	})
 	t.exactly(got, makeArray(dims, func(i index) float64 {
 		if i[dim] < x.dims[dim] {
 			return x.at(i)
@@ -96,5 +93,4 @@ func concat(t *opsRun, dim int) {
 		i[dim] -= x.dims[dim]
 		return z.at(i)
 	}))
-	t.replayed(got, run)
 }

@@ -86,23 +86,20 @@ func productError(from, to ops.DataType, sum, size float64) float64 {
 func product(t *opsRun, from, to ops.DataType, a, b index) {
 	x, y := t.numbers(a, from), t.numbers(b, from)
 	tx, ty := t.tiles(x, from), t.tiles(y, from)
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.Matmul(ctx, tx, ty, append(opts, ops.WithDataType(to))...)
-	}
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.Matmul(c.ctx, tx, ty, append(c.opts, ops.WithDataType(to))...)
+	})
 	sums, sizes := exactProduct(x, y)
 	t.near(got, sums, func(i index) float64 { return productError(from, to, sums.at(i), sizes.at(i)) })
-	t.replayed(got, run)
 }
 
 func linear(t *opsRun, activation ops.Activation) {
 	x, y, bias := t.numbers(index{1, 1, 40, 70}, ops.BFloat16), t.numbers(index{1, 1, 70, 90}, ops.BFloat16),
 		t.numbers(index{1, 1, 1, 90}, ops.BFloat16)
 	tx, ty, tb := t.tiles(x, ops.BFloat16), t.tiles(y, ops.BFloat16), t.tiles(bias, ops.BFloat16)
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.Linear(ctx, tx, ty, tb, append(opts, ops.WithActivation(activation))...)
-	}
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.Linear(c.ctx, tx, ty, tb, append(c.opts, ops.WithActivation(activation))...)
+	})
 	sums, sizes := exactProduct(x, y)
 	want := makeArray(sums.dims, func(i index) float64 {
 		v := sums.at(i) + bias.at(i)
@@ -116,7 +113,6 @@ func linear(t *opsRun, activation ops.Activation) {
 	t.near(got, want, func(i index) float64 {
 		return 1.2*productError(ops.BFloat16, ops.Float32, 0, sizes.at(i)+math.Abs(bias.at(i))) + math.Abs(want.at(i))/(1<<8)
 	})
-	t.replayed(got, run)
 }
 
 func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
@@ -128,10 +124,9 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 	if rows {
 		dim = 2
 	}
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return device(t.d, ctx, tx, dim, opts...)
-	}
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return device(t.d, c.ctx, tx, dim, c.opts...)
+	})
 	dims, sizes := x.dims, array{}
 	n := dims[dim]
 	dims[dim] = 1
@@ -173,7 +168,6 @@ func reduction(t *opsRun, op string, rows bool, dt ops.DataType) {
 		}
 		return e
 	})
-	t.replayed(got, run)
 }
 
 func softmax(t *opsRun, dt ops.DataType, masked bool) {
@@ -191,13 +185,12 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 		})
 		tm = t.tiles(mask, dt)
 	}
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+	got := t.run(func(c call) (*ops.Tensor, error) {
 		if masked {
-			return t.d.ScaleMaskSoftmax(ctx, tx, tm, scale, opts...)
+			return t.d.ScaleMaskSoftmax(c.ctx, tx, tm, scale, c.opts...)
 		}
-		return t.d.Softmax(ctx, tx, -1, opts...)
-	}
-	got := t.result(run(t.Ctx))
+		return t.d.Softmax(c.ctx, tx, -1, c.opts...)
+	})
 	e := func(i index) float64 {
 		v := x.at(i) * float64(scale)
 		if masked {
@@ -215,20 +208,18 @@ func softmax(t *opsRun, dt ops.DataType, masked bool) {
 	})
 	want := makeArray(x.dims, func(i index) float64 { return e(i) / sums.at(i) })
 	t.near(got, want, func(i index) float64 { return rounding(dt)*want.at(i) + 1./(1<<30) })
-	t.replayed(got, run)
 }
 
 func norm(t *opsRun, dt ops.DataType, layer bool) {
 	const eps = 1e-5
 	x, gamma, beta := t.numbers(index{1, 2, 33, 70}, dt), t.numbers(index{1, 1, 1, 70}, dt), t.numbers(index{1, 1, 1, 70}, dt)
 	tx, tg, tb := t.tiles(x, dt), t.tiles(gamma, dt), t.tiles(beta, dt)
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
+	got := t.run(func(c call) (*ops.Tensor, error) {
 		if layer {
-			return t.d.LayerNorm(ctx, tx, tg, tb, eps, opts...)
+			return t.d.LayerNorm(c.ctx, tx, tg, tb, eps, c.opts...)
 		}
-		return t.d.RMSNorm(ctx, tx, tg, eps, opts...)
-	}
-	got := t.result(run(t.Ctx))
+		return t.d.RMSNorm(c.ctx, tx, tg, eps, c.opts...)
+	})
 	want := makeArray(x.dims, func(i index) float64 {
 		row := x.row(i)
 		mean, square := 0., 0.
@@ -254,16 +245,14 @@ func norm(t *opsRun, dt ops.DataType, layer bool) {
 		}
 		return e
 	})
-	t.replayed(got, run)
 }
 
 func argmax(t *opsRun, dt ops.DataType) {
 	x := t.numbers(index{2, 1, 5, 90}, dt)
 	tx := t.tiles(x, dt)
-	run := func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) {
-		return t.d.ArgMax(ctx, tx, true, opts...)
-	}
-	got := t.result(run(t.Ctx))
+	got := t.run(func(c call) (*ops.Tensor, error) {
+		return t.d.ArgMax(c.ctx, tx, true, c.opts...)
+	})
 	t.exactly(got, makeArray(index{2, 1, 5, 1}, func(i index) float64 {
 		best, row := 0, x.row(i)
 		for w, v := range row {
@@ -273,5 +262,4 @@ func argmax(t *opsRun, dt ops.DataType) {
 		}
 		return float64(best)
 	}))
-	t.replayed(got, run)
 }

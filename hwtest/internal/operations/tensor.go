@@ -252,6 +252,20 @@ func rounding(dt ops.DataType) float64 {
 	return 1. / (1 << 17)
 }
 
+// call is what an operation is called with.
+type call struct {
+	ctx  context.Context
+	opts []ops.OpOption
+}
+
+// run runs an operation, at once and from a trace, and returns its result.
+func (t *opsRun) run(op func(call) (*ops.Tensor, error)) *ops.Tensor {
+	t.Helper()
+	out := t.result(op(call{ctx: t.Ctx}))
+	t.replayed(out, func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error) { return op(call{ctx, opts}) })
+	return out
+}
+
 // replayed checks that a trace of an operation leaves in a tensor what it has now, after the tensor has been overwritten.
 func (t *opsRun) replayed(out *ops.Tensor, op func(ctx context.Context, opts ...ops.OpOption) (*ops.Tensor, error)) {
 	t.Helper()

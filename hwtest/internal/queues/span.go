@@ -54,9 +54,7 @@ func newRelay(t *rig.T) *relay {
 func spans(t *rig.T, name string, record func(rs []*reprise.Recorder) error) *reprise.Trace {
 	t.Helper()
 	q := t.Both()
-	tr, err := captureOver(t, name, q[0], q[1], record)
-	t.OK(err)
-	t.Closing(tr.Release)
+	tr := t.Hold(captureOver(t, name, q[0], q[1], record))
 	return tr
 }
 

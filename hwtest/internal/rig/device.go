@@ -106,6 +106,14 @@ func (t *T) Record(name string, record func(*reprise.Recorder) error, more ...*r
 	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *reprise.Recorder) error { return record(r) }, more...)
 }
 
+// Hold takes the result of a capture and releases the trace with the case.
+func (t *T) Hold(tr *reprise.Trace, err error) *reprise.Trace {
+	t.Helper()
+	t.OK(err)
+	t.Closing(tr.Release)
+	return tr
+}
+
 // SameMemory checks that as much is allocated as before.
 func (t *T) SameMemory(before Memory) {
 	t.Helper()

@@ -605,11 +605,9 @@ func streamInLoop(t *rig.T) {
 	// 8 B, and streamOK, which is 0.
 	popped := reprise.Cond{Buffer: results, Offset: t.WorkerIndex(at) * results.PageSize(), Is: cq.Equal, Value: 8 << 4}
 	run := func(r *reprise.Recorder) error { return r.Run(x) }
-	tr, err := t.Record("loop", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("loop", func(r *reprise.Recorder) error {
 		return errors.Join(run(r), r.While(popped, 1000, func() error { return run(r) }))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
 		for i := range n {
@@ -625,11 +623,9 @@ func streamInLoop(t *rig.T) {
 func streamInAbortedLoop(t *rig.T) {
 	in, out := pair(t, 256)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
-	tr, err := t.Record("endless", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("endless", func(r *reprise.Recorder) error {
 		return r.Loop(rig.ManyTimes, func() error { return r.Run(x) })
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	for range 2 {
 		t.Replay(tr)
 		for range 20 { // more than the ring holds

@@ -118,9 +118,7 @@ func beginAndEnd(t *rig.T) {
 	t.OK(err)
 	forward()
 	forward()
-	tr, err := r.End(t.Ctx)
-	t.OK(err)
-	t.Closing(tr.Release)
+	tr := t.Hold(r.End(t.Ctx))
 	if n := len(tr.Parts()[0].Steps); n != 4 {
 		t.Errorf("%d programs were recorded, want 4", n)
 	}
@@ -168,11 +166,9 @@ func freedInCapture(t *rig.T) {
 	t.OK(err)
 	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
 	t.OK(err)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	var others []*reprise.Buffer
 	for range 4 {
 		o := t.Buffer(allocator.L1, size, n)
@@ -223,7 +219,7 @@ func tracesSharePool(t *rig.T) {
 	var traces []*reprise.Trace
 	var places []uint32
 	for range 2 {
-		tr, err := t.Record("t", func(r *reprise.Recorder) error {
+		tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 			mid, err := pool.NewBuffer(reprise.BufferConfig{Size: pages * page, PageSize: page, Name: "mid"})
 			if err != nil {
 				return err
@@ -232,9 +228,7 @@ func tracesSharePool(t *rig.T) {
 			return errors.Join(
 				first.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 1}), r.Run(first),
 				second.SetBuffer(mid, reprise.Arg{Kernel: "copy", Index: 0}), r.Run(second), mid.Release())
-		})
-		t.OK(err)
-		t.Closing(tr.Release)
+		}))
 		traces = append(traces, tr)
 	}
 	t.Free(pool)

@@ -37,7 +37,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	for i, size := range []int{0, 30_000, 4000} {
 		xs = append(xs, f.LoadLong(fmt.Sprint(size), t.Grid(), uint32(i+1), size&^15))
 	}
-	tr, err := t.Record("sequence", func(r *reprise.Recorder) error {
+	tr = t.Hold(t.Record("sequence", func(r *reprise.Recorder) error {
 		var errs []error
 		for i := range n {
 			errs = append(errs, r.Run(xs[i%3]))
@@ -46,9 +46,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 			}
 		}
 		return errors.Join(errs...)
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	t.OK(tr.Set("first", 50))
 	return tr, func() {
 		for i := range n {

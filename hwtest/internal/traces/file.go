@@ -76,9 +76,7 @@ func fromFile(t *rig.T, file []byte, f *rig.Mix) *reprise.Trace {
 	t.Helper()
 	// Moves the kernels away from where they were when the trace was recorded.
 	t.Buffer(allocator.DRAM, 1<<18, 2048)
-	tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file))
-	t.OK(err)
-	t.Closing(tr.Release)
+	tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file)))
 	f.Buffer = tr.Buffers()[0]
 	return tr
 }
@@ -245,9 +243,7 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 				conf.Addr = b.Addr()
 				t.BufferOf(conf)
 			}
-			tr, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()))
-			t.OK(err)
-			t.Closing(tr.Release)
+			tr := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes())))
 			got := tr.Buffers()[0]
 			if taken == (got.Addr() == b.Addr()) || got.Layout() != s.Layout {
 				t.Errorf("the buffer is %v at %#x, it was at %#x", got.Layout(), got.Addr(), b.Addr())
@@ -280,11 +276,9 @@ func partsFromFile(t *rig.T) {
 	out, err := whole.Sub(20*page, page)
 	t.OK(err)
 	x := t.Load(addTo(t, "add", in, out, 5))
-	tr, err := t.Record("parts", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("parts", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	was := rig.Pattern(1, whole.Size())
 	t.Write(whole, was)
 	t.Replay(tr)
@@ -303,9 +297,7 @@ func partsFromFile(t *rig.T) {
 		r.Offset != 20*page {
 		t.Errorf("%d data, %d results: at %d and %d", len(f.Data), len(f.Results), d.Offset, r.Offset)
 	}
-	loaded, err := t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole))
-	t.OK(err)
-	t.Closing(loaded.Release)
+	loaded := t.Hold(t.Dev.LoadTrace(t.Ctx, bytes.NewReader(file.Bytes()), reprise.WithBuffers(whole)))
 	t.WriteAt(whole, 20*page, make([]byte, page))
 	var v *debug.VerifyError
 	if err := loaded.Debug().CheckResults(t.Ctx); !errors.As(err, &v) {

@@ -30,15 +30,13 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
 	x := f.Load("x", t.Grid(), 5)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		var errs []error
 		for range n {
 			errs = append(errs, r.Run(x), r.Param("number", rig.MixNumber))
 		}
 		return errors.Join(errs...)
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	values := []uint32{5, 5, 1000, 7, 7, 1 << 31, 5}
 	for i := range rounds {
 		v := values[i%len(values)]
@@ -61,15 +59,13 @@ func paramOfCores(t *rig.T) {
 	prog := t.MixProgram("x", t.Grid(), b, 0, 0)
 	prog.Kernels[0].Args = rig.Args(b.Addr(), 0)
 	x := t.Load(prog)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		errs := []error{r.Run(x)}
 		for c := range t.Grid().Cores() {
 			errs = append(errs, r.Param(c.String(), reprise.Arg{Kernel: "mix", Index: 1, Cores: []chip.Range{{Start: c, End: c}}}))
 		}
 		return errors.Join(errs...)
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	value := make([]uint32, t.Grid().Size())
 	words := make([]uint32, t.Grid().Size())
 	for round := range uint32(4) {
@@ -94,15 +90,13 @@ func paramOfMany(t *rig.T) {
 		Name: "store", Image: t.Kernel(kernels.Store), Processor: chip.TRISC0, Cores: []chip.Range{t.Grid()}, Common: []uint32{0},
 		Args: func(chip.Core) []uint32 { return append([]uint32{b.Addr(), n}, make([]uint32, n)...) },
 	}}})
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		err := r.Run(x)
 		for i := range n {
 			err = errors.Join(err, r.Param(fmt.Sprint(i), reprise.Arg{Kernel: "store", Index: 2 + i}))
 		}
 		return err
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	value := make([]uint32, n)
 	for round := range 3 {
 		for i := round; i < n; i += 7*round + 1 {
@@ -128,12 +122,10 @@ func ParamBuffers(t *rig.T) {
 		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
 		Args: rig.Args(bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()),
 	}}})
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
 			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	holds := make([][]byte, len(bufs))
 	for i, b := range bufs {
 		holds[i] = rig.Pattern(uint32(i), b.Size())
@@ -156,11 +148,9 @@ func ParamBuffers(t *rig.T) {
 func paramAllocates(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", t.Grid(), 5)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error {
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
-	})
-	t.OK(err)
-	t.Closing(tr.Release)
+	}))
 	v := uint32(5)
 	replay := func() {
 		t.Replay(tr)

@@ -297,9 +297,7 @@ func recorderAfterEnd(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", t.Grid(), 5)
 	var kept *reprise.Recorder
-	tr, err := t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) })
-	t.OK(err)
-	t.Closing(tr.Release)
+	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) }))
 	steps := len(tr.Parts()[0].Steps)
 	if err := kept.Run(x); !errors.Is(err, reprise.ErrCaptureEnded) {
 		t.Errorf("error %v, want ErrCaptureEnded", err)
