@@ -19,9 +19,10 @@
 // always the same. The command also runs the cases of each layer one after the other, where go test runs those that wait for
 // timeouts in parallel.
 //
-// A case is a named function in a table of one of the packages below internal; all of them work with what internal/rig gives. Its layer says what the device must be opened as; cases of one layer share
-// an open device, which is opened anew after a failure. Cases marked unsafe leave silicon in need of a
-// reset; they are skipped there unless -unsafe is given.
+// A case is a named function in a table of one of the packages below internal; all of them work with what
+// internal/rig gives. Its layer says what the device must be opened as; cases of one layer share an open device,
+// which is opened anew after a failure. Cases marked unsafe leave silicon in need of a reset; they are skipped
+// there unless -unsafe is given.
 package hwtest
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild hwtest

@@ -12,7 +12,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 )
 
@@ -85,7 +84,7 @@ type victim struct {
 // check runs a program and its trace, and compares what they compute.
 func (v *victim) check(ctx context.Context) error {
 	q := v.dev.Queue(0)
-	p, err := v.adder()
+	p, err := rig.Adding(v.dev.Arch(), "add", chip.Core{X: 1}, v.in, v.out, addend)
 	if err != nil {
 		return err
 	}
@@ -121,32 +120,6 @@ func countUp(first uint32) []byte {
 		p = binary.LittleEndian.AppendUint32(p, first+i)
 	}
 	return p
-}
-
-// adder is a program that adds to every word of a buffer: three kernels on one core.
-func (v *victim) adder() (*reprise.Program, error) {
-	const from, to = 0, 16
-	cores := []chip.Range{chip.Single(1, 0)}
-	p := &reprise.Program{Name: "add", Buffers: []*reprise.Buffer{v.in, v.out}, CircularBuffers: []reprise.CircularBuffer{
-		{Index: from, Cores: cores, PageSize: victimPage, Pages: 2}, {Index: to, Cores: cores, PageSize: victimPage, Pages: 2},
-	}}
-	for _, k := range []struct {
-		name string
-		proc chip.Processor
-		args []uint32
-	}{
-		{kernels.CopyReader, chip.BRISC, []uint32{v.in.Addr(), 0, victimPages, victimPage, from}},
-		{kernels.Add, chip.TRISC0, []uint32{from, to, victimPages, addend}},
-		{kernels.CopyWriter, chip.NCRISC, []uint32{v.out.Addr(), 0, victimPages, victimPage, to}},
-	} {
-		im, err := kernels.Prebuilt(v.dev.Arch(), k.name)
-		if err != nil {
-			return nil, err
-		}
-		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.proc, Cores: cores,
-			Args: func(chip.Core) []uint32 { return k.args }})
-	}
-	return p, nil
 }
 
 // holdLock opens the card once more, to hold what a killed process must not keep: a lock and a window. It has no pinned

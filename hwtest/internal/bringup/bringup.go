@@ -3,7 +3,6 @@ package bringup
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"time"
 
@@ -49,7 +48,7 @@ func allCoresReport(t *rig.T) {
 				}
 				state = t.Peek(c, t.L1.CoreState+p*t.L1.CoreStateSize, 16)
 			}
-			if binary.LittleEndian.Uint32(state[:4]) == 0 {
+			if rig.Word(state[:4]) == 0 {
 				t.Errorf("core %v: %v hasn't started", c, chip.Processor(p))
 			}
 		}
@@ -60,7 +59,7 @@ func coreInformation(t *rig.T) {
 	t = t.Queues(dispatch.Options{})
 	for c := range t.Chip.Workers() {
 		b := t.Peek(c, t.L1.CoreInfo, 8)
-		if binary.LittleEndian.Uint32(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
+		if rig.Word(b) != abi.CoreInfoMagic || int(b[4]) != c.X || int(b[5]) != c.Y {
 			t.Errorf("core %v has % x", c, b)
 		}
 	}

@@ -1,4 +1,5 @@
-// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each command, and how their rings wrap.
+// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each
+// command, and how their rings wrap.
 package commands
 
 import (

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -188,7 +187,7 @@ func forwardSubordinateWorkers(t *rig.T) {
 		w.check("written before")
 	}
 	for c := range t.Grid().Cores() {
-		if p := binary.LittleEndian.Uint32(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
+		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
 		}
 	}
@@ -199,7 +198,7 @@ func lastSignal(t *rig.T, what string, slot uint8, word cq.GoWord) {
 	t.Helper()
 	at := t.L1.Go + 4*uint32(slot)
 	for _, c := range t.Corners() {
-		for binary.LittleEndian.Uint32(t.Peek(c, at, 4)) != uint32(word) {
+		for rig.Word(t.Peek(c, at, 4)) != uint32(word) {
 			if t.Ctx.Err() != nil {
 				t.Fatalf("%s: core %v never gets the last go message", what, c)
 			}

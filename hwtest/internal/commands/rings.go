@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -83,7 +82,7 @@ func countFrom(t *rig.T, start uint32) {
 	}
 	t.Finish()
 	for c := range g.Cores() {
-		if got := binary.LittleEndian.Uint32(t.Peek(c, rig.Scratch, 4)); got != want[c.X] {
+		if got := rig.Word(t.Peek(c, rig.Scratch, 4)); got != want[c.X] {
 			t.Errorf("core %v has %#x, want %#x", c, got, want[c.X])
 		}
 	}

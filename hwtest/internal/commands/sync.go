@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -151,7 +150,7 @@ func waitStream(t *rig.T, start, want uint32) {
 
 func waitMemory(t *rig.T, start, want uint32) {
 	c, d := t.Grid().Start, t.DispatchCore()
-	word := func(v uint32) []byte { return binary.LittleEndian.AppendUint32(nil, v) }
+	word := func(v uint32) []byte { return rig.AppendWord(nil, v) }
 	t.Poke(d, rig.Free, word(start))
 	t.Poke(c, rig.Scratch, make([]byte, 16))
 	t.Send(func(b *cq.Builder) {
@@ -249,7 +248,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 		}
 		t.Finish()
 		for _, c := range t.Corners() {
-			for binary.LittleEndian.Uint32(t.Peek(c, t.L1.Go+4*uint32(slot), 4)) != uint32(word) {
+			for rig.Word(t.Peek(c, t.L1.Go+4*uint32(slot), 4)) != uint32(word) {
 				if t.Ctx.Err() != nil {
 					t.Fatalf("core %v never gets its go message %d", c, slot)
 				}
@@ -258,7 +257,7 @@ func GoSignal(t *rig.T, sub bool, slots []uint8) {
 		}
 	}
 	for c := range t.Grid().Cores() {
-		if p := binary.LittleEndian.Uint32(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
+		if p := rig.Word(t.Peek(c, t.L1.LaunchReadPtr, 4)); p != 0 {
 			t.Errorf("core %v: launch pointer %d", c, p)
 		}
 	}
@@ -287,7 +286,7 @@ func SubordinateLaps(t *rig.T, laps int) {
 		})
 		t.Finish()
 		for _, c := range t.Corners() {
-			for binary.LittleEndian.Uint32(t.Peek(c, t.L1.Go+4*slot, 4)) != uint32(last) {
+			for rig.Word(t.Peek(c, t.L1.Go+4*slot, 4)) != uint32(last) {
 				if t.Ctx.Err() != nil {
 					t.Fatalf("lap %d: core %v never gets the last go message", lap, c)
 				}
@@ -338,7 +337,7 @@ func notifyMask(t *rig.T, mask uint16) {
 	read := func() (w [8]uint32) {
 		b := t.Peek(t.DispatchCore(), at, 8*16)
 		for i := range w {
-			w[i] = binary.LittleEndian.Uint32(b[16*i:])
+			w[i] = rig.Word(b[16*i:])
 		}
 		return w
 	}

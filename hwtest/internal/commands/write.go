@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -225,10 +224,10 @@ func manySmall(t *rig.T) {
 	t.Poke(c, rig.Scratch, make([]byte, 64))
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: binary.LittleEndian.AppendUint32(nil, uint32(i))})
+			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.AppendWord(nil, uint32(i))})
 		}
 	})
-	if got := binary.LittleEndian.Uint32(t.Peek(c, rig.Scratch, 4)); got != uint32(n-1) {
+	if got := rig.Word(t.Peek(c, rig.Scratch, 4)); got != uint32(n-1) {
 		t.Errorf("the last of %d writes to one word has left %d", n, got)
 	}
 }

@@ -3,7 +3,6 @@ package control
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -315,7 +314,7 @@ func (c *control) check(what string) {
 	c.f.Check(what)
 	got := c.t.ReadAll(c.counters)
 	for i, want := range c.values {
-		if v := binary.LittleEndian.Uint32(got[64*i:]); v != want {
+		if v := rig.Word(got[64*i:]); v != want {
 			c.t.Errorf("%s: counter %d is %d, want %d", what, i, v, want)
 		}
 	}
@@ -471,7 +470,7 @@ func comparison(t *rig.T, is cq.Compare) {
 	page := make([]byte, 64)
 	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
 		for i := 0; i < len(page); i += 4 {
-			binary.LittleEndian.PutUint32(page[i:], v)
+			rig.PutWord(page[i:], v)
 		}
 		t.Write(c.counters, page)
 		c.values[0] = v
@@ -491,7 +490,7 @@ func wordsAnywhere(t *rig.T) {
 	} {
 		for _, off := range []int{0, 4, 28, 44, b.PageSize() * 3, b.Size() - 4, b.Size() - b.PageSize()} {
 			data := rig.Pattern(uint32(off), b.Size())
-			word := binary.LittleEndian.Uint32(data[off:])
+			word := rig.Word(data[off:])
 			t.Write(b, data)
 			tr, err := t.Record("word", func(r *reprise.Recorder) error {
 				return errors.Join(
@@ -608,7 +607,7 @@ func hostWrites(t *rig.T) {
 		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
 			page := make([]byte, 64)
 			for at := 0; at < len(page); at += 4 {
-				binary.LittleEndian.PutUint32(page[at:], v)
+				rig.PutWord(page[at:], v)
 			}
 			c.values[k] = v
 			t.WriteAt(c.counters, 64*k, page)
@@ -642,7 +641,7 @@ func runsBetween(t *rig.T) {
 func (c *control) aborted(counter int) {
 	c.t.Helper()
 	got := c.t.ReadAll(c.counters)
-	c.values[counter] = binary.LittleEndian.Uint32(got[64*counter:])
+	c.values[counter] = rig.Word(got[64*counter:])
 }
 
 func abortReplay(t *rig.T) {
@@ -816,7 +815,7 @@ func recoverInLoop(t *rig.T) {
 	t.OK(t.Dev.Recover(t.Ctx))
 	data := rig.Pattern(1, word.Size())
 	for i := 0; i < len(data); i += 16 {
-		binary.LittleEndian.PutUint32(data[i:], 0x12345678) // lets it end
+		rig.PutWord(data[i:], 0x12345678) // lets it end
 	}
 	t.Write(word, data)
 	t.Write(c.f.Buffer, make([]byte, c.f.Buffer.Size()))

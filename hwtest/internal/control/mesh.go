@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -212,7 +211,7 @@ func meshOneDecision(t *machines.T) {
 			t.Is("iterations", c, ran, machines.Counting(ran.Size(), turns+3))
 			want := make([]byte, 0, b.Size())
 			for i := range uint32(b.Size() / 4) {
-				want = binary.LittleEndian.AppendUint32(want, turns*each+chips*i)
+				want = rig.AppendWord(want, turns*each+chips*i)
 			}
 			t.Is("sum", c, b, want)
 		}
@@ -242,7 +241,7 @@ func meshLoopedCollectives(t *machines.T) {
 		decides(t, n, func(i uint32) uint32 { return i % 6 })
 		decides(t, ran, func(uint32) uint32 { return 0 })
 		decides(t, b, func(i uint32) uint32 { return i })
-		first := binary.LittleEndian.AppendUint32(nil, t.Ordinal(t.Links.Line()[0]))
+		first := rig.AppendWord(nil, t.Ordinal(t.Links.Line()[0]))
 		t.Replay(tr)
 		are(t, "n", n, func(uint32) uint32 { return 6 })
 		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
@@ -252,7 +251,7 @@ func meshLoopedCollectives(t *machines.T) {
 		}
 		want := make([]byte, 0, b.Size())
 		for i := range uint32(b.Size() / 4) {
-			want = binary.LittleEndian.AppendUint32(want, times*(binary.LittleEndian.Uint32(first)+i))
+			want = rig.AppendWord(want, times*(rig.Word(first)+i))
 		}
 		for _, c := range t.Mesh.Chips() {
 			t.Is("sum", c, b, want)
@@ -460,7 +459,7 @@ func meshAbort(t *machines.T) {
 			t.Is("after the abort", c, ran, machines.Counting(ran.Size(), 40*(round+1)))
 			got := make([]byte, n.On(c).Size())
 			t.OK(t.Queue.On(c).Read(t.Ctx, n.On(c), 0, got))
-			v := binary.LittleEndian.Uint32(got)
+			v := rig.Word(got)
 			if v%2 != 0 {
 				t.Errorf("chip %v: %d programs ran: an iteration was cut in two", c.Coord, v)
 			}

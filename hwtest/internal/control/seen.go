@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -199,7 +198,7 @@ func carriedWords(t *rig.T) {
 		t.Replay(tr)
 		got := t.ReadAll(a)
 		for i := 0; i < len(got); i += 4 {
-			if v := binary.LittleEndian.Uint32(got[i:]); v != 3*2*n {
+			if v := rig.Word(got[i:]); v != 3*2*n {
 				t.Fatalf("word %d is %d, want %d", i/4, v, 3*2*n)
 			}
 		}

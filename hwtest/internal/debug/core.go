@@ -1,7 +1,6 @@
 package debug
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,7 +57,7 @@ func counting(t *rig.T, tile *core.Tile, p chip.Processor) (at uint32) {
 		0x00A5A023, // sw a0, 0(a1)
 		0xFF9FF06F, // j .-8
 	} {
-		code = binary.LittleEndian.AppendUint32(code, w)
+		code = rig.AppendWord(code, w)
 	}
 	xy := tile.XY()
 	startsAt(t, tile, p, at)
@@ -101,7 +100,7 @@ func startsAt(t *rig.T, tile *core.Tile, p chip.Processor, at uint32) {
 	code = append(code, 0x0000006F) // j .
 	var b []byte
 	for _, w := range code {
-		b = binary.LittleEndian.AppendUint32(b, w)
+		b = rig.AppendWord(b, w)
 	}
 	xy := tile.XY()
 	t.OK(t.KMD.Write(xy, uint64(t.Params.ResetPC[chip.BRISC]), b))

@@ -3,7 +3,6 @@ package machines
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -63,7 +62,7 @@ func (t *T) sums(n int) []byte {
 	var p []byte
 	chips := uint32(t.Mesh.Size())
 	for i := range uint32(n / 4) {
-		p = binary.LittleEndian.AppendUint32(p, 1000*chips*(chips+1)/2+chips*i)
+		p = rig.AppendWord(p, 1000*chips*(chips+1)/2+chips*i)
 	}
 	return p
 }
@@ -244,12 +243,12 @@ func (t *T) floats(how mesh.Combine, value func(chip, word int) uint32, sum func
 		for i := 1; i < len(line); i++ {
 			v = sum(v, value(i, w))
 		}
-		want = binary.LittleEndian.AppendUint32(want, v)
+		want = rig.AppendWord(want, v)
 	}
 	for i, c := range line {
 		var p []byte
 		for w := range b.Size() / 4 {
-			p = binary.LittleEndian.AppendUint32(p, value(i, w))
+			p = rig.AppendWord(p, value(i, w))
 		}
 		t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, p))
 	}
@@ -294,7 +293,7 @@ func meshLayer(t *T) {
 		t.Replay(tr)
 		var want []byte
 		for i := range uint32(b.Size() / 4) {
-			want = binary.LittleEndian.AppendUint32(want, chips*(round+i)+chips*(chips-1)/2)
+			want = rig.AppendWord(want, chips*(round+i)+chips*(chips-1)/2)
 		}
 		for _, c := range t.Mesh.Chips() {
 			t.Is("layer", c, b, want)

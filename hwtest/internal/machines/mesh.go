@@ -3,7 +3,6 @@ package machines
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/mesh"
 )
 
@@ -176,7 +174,7 @@ func (t *T) Put(c *mesh.Chip, b *mesh.Buffer, first uint32) {
 func Counting(n int, first uint32) []byte {
 	var p []byte
 	for i := range uint32(n / 4) {
-		p = binary.LittleEndian.AppendUint32(p, first+i)
+		p = rig.AppendWord(p, first+i)
 	}
 	return p
 }
@@ -208,27 +206,8 @@ func (t *T) adder(in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 // AdderAt is adder on one worker of each chip.
 func (t *T) AdderAt(at chip.Core, in, out *mesh.Buffer, add func(*mesh.Chip) uint32) mesh.Part {
 	t.Helper()
-	const from, to = 0, 16
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	image := func(name string) *kernels.Image {
-		im, err := kernels.Prebuilt(t.Mesh.Chips()[0].Device.Arch(), name)
-		t.OK(err)
-		return im
-	}
-	read, sum, write := image(kernels.CopyReader), image(kernels.Add), image(kernels.CopyWriter)
 	return mesh.Part{Program: func(c *mesh.Chip) (*reprise.Program, error) {
-		return &reprise.Program{
-			Name: "add",
-			Kernels: []reprise.Kernel{
-				{Name: "reader", Image: read, Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, meshPages, 64, from)},
-				{Name: "add", Image: sum, Processor: chip.TRISC0, Cores: cores, Args: args(from, to, meshPages, add(c))},
-				{Name: "writer", Image: write, Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, meshPages, 64, to)},
-			},
-			CircularBuffers: []reprise.CircularBuffer{{Index: from, Cores: cores, PageSize: 64, Pages: 2},
-				{Index: to, Cores: cores, PageSize: 64, Pages: 2}},
-			Buffers: []*reprise.Buffer{in.On(c), out.On(c)},
-		}, nil
+		return rig.Adding(c.Device.Arch(), "add", at, in.On(c), out.On(c), add(c))
 	}}
 }
 

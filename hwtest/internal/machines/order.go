@@ -2,7 +2,6 @@ package machines
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -105,7 +104,7 @@ func meshSameBits(t *T) {
 		for i, c := range t.Links.Line() {
 			var p []byte
 			for w := range b.Size() / 4 {
-				p = binary.LittleEndian.AppendUint32(p, math.Float32bits(anyFloat(i, w)))
+				p = rig.AppendWord(p, math.Float32bits(anyFloat(i, w)))
 			}
 			t.OK(t.Queue.On(c).Write(t.Ctx, b.On(c), 0, p))
 		}
@@ -137,7 +136,7 @@ func meshReplayed(t *T) {
 		t.Replay(tr)
 		var want []byte
 		for i := range uint32(b.Size() / 4) {
-			want = binary.LittleEndian.AppendUint32(want, chips*(10*round+chips-1+i))
+			want = rig.AppendWord(want, chips*(10*round+chips-1+i))
 		}
 		t.all("sum of maxima", b, want)
 	}
@@ -155,7 +154,7 @@ func meshBetween(t *T) {
 	t.Wait()
 	want := t.sums(b.Size())
 	for i := 0; i < len(want); i += 4 {
-		binary.LittleEndian.PutUint32(want[i:], binary.LittleEndian.Uint32(want[i:])+7)
+		rig.PutWord(want[i:], rig.Word(want[i:])+7)
 	}
 	t.all("sum and 7", b, want)
 	t.Release(tr)
@@ -182,7 +181,7 @@ func meshLate(t *T) {
 		t.all("sum", b, t.sums(b.Size()))
 		got := make([]byte, 4)
 		t.OK(t.Queue.On(late).Read(t.Ctx, work.On(late), 0, got))
-		if v := binary.LittleEndian.Uint32(got); v != n {
+		if v := rig.Word(got); v != n {
 			t.Errorf("round %d: the late chip did its work %d times, want %d", k, v, n)
 		}
 	}

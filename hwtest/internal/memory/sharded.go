@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -86,7 +85,7 @@ func Numbers(t *rig.T, b *reprise.Buffer) (p *reprise.Program, want []byte) {
 	}
 	for n := range b.Pages() {
 		for i := range page / 4 {
-			want = binary.LittleEndian.AppendUint32(want, numberedWord(n, i))
+			want = rig.AppendWord(want, numberedWord(n, i))
 		}
 	}
 	return &reprise.Program{

@@ -2,7 +2,6 @@ package model
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -231,7 +230,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 	for s := range 8 { // those that workers may report to
 		v, err := t.KMD.Read32(t.Virtual(t.DispatchCore()), uint64(t.Params.Stream.Reg(t.Params.Stream.FirstDispatch+s, chip.SpaceAvailable)))
 		t.OK(err)
-		counters = binary.LittleEndian.AppendUint32(counters, v&cq.CountMask)
+		counters = rig.AppendWord(counters, v&cq.CountMask)
 	}
 	return append(out, leaving{"records", records}, leaving{"counters of completions", counters})
 }

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -28,7 +27,7 @@ func Arguments(t *rig.T, p chip.Processor, unique, common int) {
 	for c := range t.Grid().Cores() {
 		var want []byte
 		for _, v := range append(k.Args(c), k.Common...) {
-			want = binary.LittleEndian.AppendUint32(want, v)
+			want = rig.AppendWord(want, v)
 		}
 		i := t.WorkerIndex(c) * b.PageSize()
 		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])
@@ -72,7 +71,7 @@ func differingArguments(t *rig.T) {
 	for c := range t.Grid().Cores() {
 		want := make([]byte, 0, 256)
 		for _, v := range k.Args(c) {
-			want = binary.LittleEndian.AppendUint32(want, v)
+			want = rig.AppendWord(want, v)
 		}
 		i := t.WorkerIndex(c) * b.PageSize()
 		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])

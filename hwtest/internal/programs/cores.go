@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -155,7 +154,7 @@ func KernelMulticast(t *rig.T, bytes int) {
 		t.RunAndWait(t.Load(prog))
 		var want uint32
 		for i := 0; i < len(data); i += 4 {
-			want += binary.LittleEndian.Uint32(data[i:])
+			want += rig.Word(data[i:])
 		}
 		t.WantWords(fmt.Sprintf("from %v", sender), sum, 0, func(chip.Core) uint32 { return want })
 	}
@@ -248,7 +247,7 @@ func sixteenSemaphores(t *rig.T) {
 			Args: func(c chip.Core) []uint32 { return []uint32{b.Addr(), 4, uint32(id), b.Addr() + 4} }}}
 		all := make([]byte, b.Size())
 		for i := range g.Size() {
-			binary.LittleEndian.PutUint32(all[i*b.PageSize():], uint32(i+id))
+			rig.PutWord(all[i*b.PageSize():], uint32(i+id))
 		}
 		t.Write(b, all)
 		t.RunAndWait(t.Load(prog))

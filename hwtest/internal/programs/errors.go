@@ -67,8 +67,7 @@ func programErrors() []programError {
 }
 
 func refused(t *rig.T, change func(*rig.T, *reprise.Program)) {
-	p := &reprise.Program{Name: "bad", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank), Processor: chip.BRISC,
-		Cores: []chip.Range{t.Grid()}}}}
+	p := t.BlankProgram("bad")
 	change(t, p)
 	wantProgramError(t, p)
 }

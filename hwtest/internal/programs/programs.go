@@ -2,7 +2,6 @@
 package programs
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -195,7 +194,7 @@ func KernelChain(t *rig.T, via []chip.Processor, size, pages, depth int) {
 	}
 	want := make([]byte, 0, len(data))
 	for i := 0; i < len(data); i += 4 {
-		want = binary.LittleEndian.AppendUint32(want, binary.LittleEndian.Uint32(data[i:])+uint32(len(via)))
+		want = rig.AppendWord(want, rig.Word(data[i:])+uint32(len(via)))
 	}
 	t.Same("through the pipeline", want, t.ReadAll(out))
 }
@@ -209,10 +208,7 @@ func CopyBuffer(t *rig.T) {
 	t.Write(in, data)
 	for _, p := range []chip.Processor{chip.BRISC, chip.NCRISC} {
 		t.Write(out, make([]byte, out.Size()))
-		t.RunAndWait(t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-			Name: "copy", Image: t.Kernel(kernels.Copy), Processor: p, Cores: []chip.Range{t.Grid().End.Range()},
-			Args: rig.Args(in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()),
-		}}}))
+		t.RunAndWait(t.Load(t.CopyProgram("copy", p, t.Grid().End, in, out, room)))
 		t.Same(fmt.Sprintf("copied by %v", p), data, t.ReadAll(out))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 func thousandsOfRuns(t *rig.T) {
@@ -64,8 +63,7 @@ func closeOne(t *rig.T) {
 }
 
 func usedAfterClose(t *rig.T) {
-	x, err := t.Dev.Load(t.Ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank),
-		Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
+	x, err := t.Dev.Load(t.Ctx, t.BlankProgram("gone"))
 	t.OK(err)
 	t.Release(x)
 	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/reprise-tt/reprise"
@@ -22,7 +21,7 @@ func LongText(t *rig.T, free int, on []chip.Processor) {
 		im := rig.Padded(t.Own("sum_text"), size-i*64*len(on)%512)
 		sum := uint32(0)
 		for k := 0; k < len(im.Text); k += 4 {
-			sum = sum*31 + binary.LittleEndian.Uint32(im.Text[k:])
+			sum = sum*31 + rig.Word(im.Text[k:])
 		}
 		want = append(want, sum)
 		prog.Kernels = append(prog.Kernels, reprise.Kernel{Name: p.String(), Image: im, Processor: p,

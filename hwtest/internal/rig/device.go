@@ -2,7 +2,6 @@ package rig
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"runtime"
 	"strings"
@@ -151,7 +150,7 @@ func (t *T) Words(b *reprise.Buffer, word int) []uint32 {
 	all := t.ReadAll(b)
 	out := make([]uint32, t.Dev.Grid().Size())
 	for i := range out {
-		out[i] = binary.LittleEndian.Uint32(all[i*b.PageSize()+4*word:])
+		out[i] = Word(all[i*b.PageSize()+4*word:])
 	}
 	return out
 }

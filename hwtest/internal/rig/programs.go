@@ -114,21 +114,51 @@ func (t *T) Spinning(q *reprise.Queue, on chip.Range) (release func(*reprise.Que
 // AddProgram adds a number to every word of a buffer of pages of 64 B into another, on one core.
 func (t *T) AddProgram(name string, at chip.Core, in, out *reprise.Buffer, addend uint32) *reprise.Program {
 	t.Helper()
+	p, err := Adding(t.Dev.Arch(), name, at, in, out, addend)
+	t.OK(err)
+	return p
+}
+
+// Adding is AddProgram for any device, and for parts of buffers: a reader, a compute kernel and a writer.
+func Adding(a chip.Arch, name string, at chip.Core, in, out *reprise.Buffer, addend uint32) (*reprise.Program, error) {
 	const from, to = 0, 16
-	cores := []chip.Range{chip.Single(at.X, at.Y)}
-	n := uint32(in.Size() / in.PageSize())
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	return &reprise.Program{
-		Name: name,
-		Kernels: []reprise.Kernel{
-			{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(in.Addr(), 0, n, 64, from)},
-			{Name: "add", Image: t.Kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(from, to, n, addend)},
-			{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(out.Addr(), 0, n, 64, to)},
-		},
-		CircularBuffers: []reprise.CircularBuffer{
-			{Index: from, Cores: cores, PageSize: 64, Pages: 2},
-			{Index: to, Cores: cores, PageSize: 64, Pages: 2},
-		},
-		Buffers: []*reprise.Buffer{in, out},
+	cores := []chip.Range{at.Range()}
+	n, page := uint32(in.Pages()), uint32(in.PageSize())
+	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{in, out}}
+	for _, i := range []int{from, to} {
+		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: int(page), Pages: 2})
 	}
+	for _, k := range []struct {
+		name, image string
+		on          chip.Processor
+		args        []uint32
+	}{
+		{"reader", kernels.CopyReader, chip.BRISC, []uint32{in.Addr(), uint32(in.FirstPage()), n, page, from}},
+		{"add", kernels.Add, chip.TRISC0, []uint32{from, to, n, addend}},
+		{"writer", kernels.CopyWriter, chip.NCRISC, []uint32{out.Addr(), uint32(out.FirstPage()), n, page, to}},
+	} {
+		im, err := kernels.Prebuilt(a, k.image)
+		if err != nil {
+			return nil, err
+		}
+		p.Kernels = append(p.Kernels, reprise.Kernel{Name: k.name, Image: im, Processor: k.on, Cores: cores, Args: Args(k.args...)})
+	}
+	return p, nil
+}
+
+// CopyProgram copies all pages of an interleaved buffer to another by way of a page of L1, on one core.
+func (t *T) CopyProgram(name string, on chip.Processor, at chip.Core, from, to, room *reprise.Buffer) *reprise.Program {
+	t.Helper()
+	return &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{
+		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: on, Cores: []chip.Range{at.Range()},
+		Args: Args(from.Addr(), to.Addr(), 0, uint32(from.Pages()), from.PageStride(), room.Addr()),
+	}}}
+}
+
+// BlankProgram does nothing on all workers.
+func (t *T) BlankProgram(name string) *reprise.Program {
+	t.Helper()
+	return &reprise.Program{Name: name, Kernels: []reprise.Kernel{{
+		Name: "blank", Image: t.Kernel(kernels.Blank), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()},
+	}}}
 }

@@ -1,10 +1,11 @@
-// Package rig is what the cases of the conformance suite work with: devices, programs, traces and queues of every layer, and what
-// compares their results. It knows no case.
+// Package rig is what the cases of the conformance suite work with: devices, programs, traces and queues of every
+// layer, and what compares their results. It knows no case.
 package rig
 
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -292,6 +293,15 @@ func Pattern(seed uint32, n int) []byte {
 	}
 	return b
 }
+
+// Word reads a word of a device's memory, which is little-endian.
+func Word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+
+// PutWord writes a word.
+func PutWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
+
+// AppendWord appends a word.
+func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
 
 // Virtual is the coordinate by which software names a core.
 func (t *T) Virtual(c chip.Core) chip.XY {

@@ -4,7 +4,6 @@ package streams
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -139,7 +138,7 @@ func script(t *rig.T, in, out *stream.Stream, at chip.Core, steps ...step) (*rep
 		all := t.ReadAll(results)[t.WorkerIndex(at)*results.PageSize():]
 		var got []uint32
 		for i := range steps {
-			got = append(got, binary.LittleEndian.Uint32(all[4*i:]))
+			got = append(got, rig.Word(all[4*i:]))
 		}
 		return got
 	}
@@ -178,7 +177,7 @@ func beside(t *rig.T, fn func() error) (wait func()) {
 func streamWordsOf(words ...uint32) []byte {
 	var p []byte
 	for _, w := range words {
-		p = binary.LittleEndian.AppendUint32(p, w)
+		p = rig.AppendWord(p, w)
 	}
 	return p
 }
@@ -299,8 +298,8 @@ func kernelAhead(t *rig.T) {
 		if i >= 1024/192 {
 			number = i - 1024/192
 		}
-		if got := readStream(t, out); len(got) != 100 || binary.LittleEndian.Uint32(got) != uint32(number) {
-			t.Fatalf("message %d: %d B, number %d, want %d", i, len(got), binary.LittleEndian.Uint32(got), number)
+		if got := readStream(t, out); len(got) != 100 || rig.Word(got) != uint32(number) {
+			t.Fatalf("message %d: %d B, number %d, want %d", i, len(got), rig.Word(got), number)
 		}
 	}
 	if _, err := out.Read(t.Ctx, nil); err != io.EOF {
@@ -345,11 +344,11 @@ func streamWords(t *rig.T) {
 	t.Start(x)
 	p, word := make([]byte, 4), uint32(7)
 	for i := range n {
-		binary.LittleEndian.PutUint32(p, word)
+		rig.PutWord(p, word)
 		t.OK(in.Write(t.Ctx, p))
 		k, err := out.Read(t.Ctx, p)
 		t.OK(err)
-		if got := binary.LittleEndian.Uint32(p); k != 4 || got != word+1000 {
+		if got := rig.Word(p); k != 4 || got != word+1000 {
 			t.Fatalf("word %d: %d of %d B, want %d", i, got, k, word+1000)
 		}
 		word = word*1664525 + 1013904223
@@ -453,7 +452,7 @@ func hostStops(t *rig.T) {
 	x, results := script(t, in, out, chip.Core{Y: 1}, step{what: stepWaitStop, x: 16}, step{what: stepClose})
 	t.Start(x)
 	for i := range 3 {
-		if got := readStream(t, out); binary.LittleEndian.Uint32(got) != uint32(i) {
+		if got := readStream(t, out); rig.Word(got) != uint32(i) {
 			t.Errorf("message %d: % x", i, got)
 		}
 	}

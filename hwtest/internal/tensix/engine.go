@@ -2,7 +2,6 @@ package tensix
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -309,9 +308,9 @@ func (r *engineRun) run() {
 			r.Fatalf("script of %d words: there is room for %d", len(words), scriptBytes/4-1)
 		}
 		at := memory[i*(scriptBytes+logBytes):]
-		binary.LittleEndian.PutUint32(at, uint32(len(words)))
+		rig.PutWord(at, uint32(len(words)))
 		for j, w := range words {
-			binary.LittleEndian.PutUint32(at[4+4*j:], w)
+			rig.PutWord(at[4+4*j:], w)
 		}
 	}
 	r.Write(r.scripts, memory)
@@ -334,7 +333,7 @@ func (r *engineRun) run() {
 		at := memory[i*(scriptBytes+logBytes)+scriptBytes:][:logBytes]
 		r.log[i] = make([]uint32, logBytes/4)
 		for j := range r.log[i] {
-			r.log[i][j] = binary.LittleEndian.Uint32(at[4*j:])
+			r.log[i][j] = rig.Word(at[4*j:])
 		}
 	}
 	r.log[threadUnpack] = r.log[threadUnpack][1:] // what the prologue has loaded

@@ -1,7 +1,6 @@
 package tensix
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 
@@ -329,7 +328,7 @@ func inlined(t *rig.T) {
 		{1, 0, "count", counts}, {1, 1, "register", 0x89ABCDEF}, {1, 2, "configuration", 0x12345678}, {1, 5, "count of MOP and REPLAY", expanded},
 		{2, 0, "count", counts}, {2, 1, "register", 0x89ABCDEF}, {2, 2, "configuration", stride}, {2, 5, "count of MOP and REPLAY", expanded},
 	} {
-		if v := binary.LittleEndian.Uint32(got[32*want.thread+4*want.word:]); v != want.v {
+		if v := rig.Word(got[32*want.thread+4*want.word:]); v != want.v {
 			t.Errorf("thread %d: %s: %#x, want %#x", want.thread, want.what, v, want.v)
 		}
 	}

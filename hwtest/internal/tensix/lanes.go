@@ -1,9 +1,9 @@
 package tensix
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 
+	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/arith"
 	"github.com/reprise-tt/reprise/sim/emu/tensix/isa"
 )
@@ -106,7 +106,7 @@ func tileOf(g *[groups]group) []byte {
 	for i := range g {
 		for r := range g[i] {
 			for lane, v := range g[i][r] {
-				binary.LittleEndian.PutUint32(b[4*laneAt(4*i+r, lane):], v)
+				rig.PutWord(b[4*laneAt(4*i+r, lane):], v)
 			}
 		}
 	}

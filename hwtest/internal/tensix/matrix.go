@@ -63,7 +63,7 @@ func randomTile(rnd *rand.Rand, f arith.Format) []byte {
 	switch f {
 	case arith.FP32, arith.TF32:
 		for i, v := range values {
-			binary.LittleEndian.PutUint32(b[4*i:], v)
+			rig.PutWord(b[4*i:], v)
 		}
 	case arith.BF16:
 		for i, v := range values {
@@ -309,7 +309,7 @@ func maxima(t *rig.T, rnd *rand.Rand, p path) {
 	ones := make([]byte, p.in.TileBytes())
 	for i := range arith.TileData {
 		if p.in == arith.FP32 {
-			binary.LittleEndian.PutUint32(ones[4*i:], fp32One)
+			rig.PutWord(ones[4*i:], fp32One)
 		} else {
 			binary.LittleEndian.PutUint16(ones[2*i:], fp32One>>16)
 		}

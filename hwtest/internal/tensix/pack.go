@@ -46,7 +46,7 @@ func (e *engines) inDst(rnd *rand.Rand, p *arith.Pack) (r *engineRun, dst *arith
 		}
 		if p.Mid == arith.INT8 { // some of them small
 			for i := range arith.TileData / 2 {
-				binary.LittleEndian.PutUint32(data[8*i:], uint32(rnd.IntN(400))|rnd.Uint32()&signBit)
+				rig.PutWord(data[8*i:], uint32(rnd.IntN(400))|rnd.Uint32()&signBit)
 			}
 		}
 		r.set(isa.Fp32Dst, 1)

@@ -103,11 +103,14 @@ func moveLanes() []laneCase {
 	return []laneCase{
 		{name: "SFPLOAD and SFPSTORE move 32 bits as they are", want: one(func(*regs) {})},
 		on("SFPLOADI makes bf16 and fp16 to fp32",
-			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 0, Imm: 0xC049}, isa.SFPLOADI{Lreg: 1, Mod: 1, Imm: 0xBC01}), func(x *regs) { x[0], x[1] = 0xC0490000, 0xBF802000 }),
+			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 0, Imm: 0xC049}, isa.SFPLOADI{Lreg: 1, Mod: 1, Imm: 0xBC01}),
+			func(x *regs) { x[0], x[1] = 0xC0490000, 0xBF802000 }),
 		on("SFPLOADI makes 16 bits to unsigned and signed integers",
-			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 2, Imm: 0x8001}, isa.SFPLOADI{Lreg: 1, Mod: 4, Imm: 0x8001}), func(x *regs) { x[0], x[1] = 0x8001, 0xFFFF8001 }),
+			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 2, Imm: 0x8001}, isa.SFPLOADI{Lreg: 1, Mod: 4, Imm: 0x8001}),
+			func(x *regs) { x[0], x[1] = 0x8001, 0xFFFF8001 }),
 		on("SFPLOADI changes one half of a register",
-			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 8, Imm: 0x1234}, isa.SFPLOADI{Lreg: 1, Mod: 10, Imm: 0x5678}), func(x *regs) { x[0], x[1] = x[0]&0xFFFF|0x12340000, x[1]&^0xFFFF|0x5678 }),
+			sfpu(isa.SFPLOADI{Lreg: 0, Mod: 8, Imm: 0x1234}, isa.SFPLOADI{Lreg: 1, Mod: 10, Imm: 0x5678}),
+			func(x *regs) { x[0], x[1] = x[0]&0xFFFF|0x12340000, x[1]&^0xFFFF|0x5678 }),
 		on("SFPMOV copies, and copies with the sign flipped",
 			sfpu(isa.SFPMOV{Dst: 1, C: 0}, isa.SFPMOV{Dst: 3, C: 2, Mod: 1}), func(x *regs) { x[1], x[3] = x[0], x[2]^signBit }),
 		{
@@ -182,7 +185,8 @@ func integerLanes() []laneCase {
 		on("SFPIADD adds registers", sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 4}), func(x *regs) { x[1] += x[0] }),
 		on("SFPIADD subtracts the destination", sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 6}), func(x *regs) { x[1] = x[0] - x[1] }),
 		on("SFPIADD adds an immediate of 12 bits with its sign",
-			sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 5, Imm: 0xF85}, isa.SFPIADD{Dst: 2, C: 0, Mod: 5, Imm: 0x7FF}), func(x *regs) { x[1], x[2] = x[0]-123, x[0]+0x7FF }),
+			sfpu(isa.SFPIADD{Dst: 1, C: 0, Mod: 5, Imm: 0xF85}, isa.SFPIADD{Dst: 2, C: 0, Mod: 5, Imm: 0x7FF}),
+			func(x *regs) { x[1], x[2] = x[0]-123, x[0]+0x7FF }),
 		on("SFPIADD selects the lanes whose result is negative",
 			sfpu(isa.SFPIADD{Dst: 1, C: 0}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
 				if x[1] += x[0]; x[1]&signBit != 0 {
@@ -241,16 +245,20 @@ func floatLanes() []laneCase {
 			}
 		}),
 		on("SFPSETSGN sets a sign, from the destination or an immediate",
-			sfpu(isa.SFPSETSGN{Dst: 1, C: 0}, isa.SFPSETSGN{Dst: 2, C: 3, Mod: 1, Imm: 1}), func(x *regs) { x[1], x[2] = x[0]&^signBit|x[1]&signBit, x[3]|signBit }),
+			sfpu(isa.SFPSETSGN{Dst: 1, C: 0}, isa.SFPSETSGN{Dst: 2, C: 3, Mod: 1, Imm: 1}),
+			func(x *regs) { x[1], x[2] = x[0]&^signBit|x[1]&signBit, x[3]|signBit }),
 		on("SFPSETEXP sets an exponent from the low bits, an immediate, or the exponent of the destination",
-			sfpu(isa.SFPSETEXP{Dst: 1, C: 0}, isa.SFPSETEXP{Dst: 2, C: 0, Mod: 1, Imm: 130}, isa.SFPSETEXP{Dst: 3, C: 0, Mod: 2}), func(x *regs) {
+			sfpu(isa.SFPSETEXP{Dst: 1, C: 0}, isa.SFPSETEXP{Dst: 2, C: 0, Mod: 1, Imm: 130}, isa.SFPSETEXP{Dst: 3, C: 0, Mod: 2}),
+			func(x *regs) {
 				rest := x[0] & 0x807FFFFF
 				x[1], x[2], x[3] = rest|x[1]&0xFF<<23, rest|130<<23, rest|x[3]&0x7F800000
 			}),
 		on("SFPSETMAN sets a mantissa from the destination, or to zero",
-			sfpu(isa.SFPSETMAN{Dst: 1, C: 0}, isa.SFPSETMAN{Dst: 2, C: 0, Mod: 1}), func(x *regs) { x[1], x[2] = x[0]&0xFF800000|x[1]&0x7FFFFF, x[0]&0xFF800000 }),
+			sfpu(isa.SFPSETMAN{Dst: 1, C: 0}, isa.SFPSETMAN{Dst: 2, C: 0, Mod: 1}),
+			func(x *regs) { x[1], x[2] = x[0]&0xFF800000|x[1]&0x7FFFFF, x[0]&0xFF800000 }),
 		on("SFPEXEXP takes the exponent, with the bias and without",
-			sfpu(isa.SFPEXEXP{Dst: 1, C: 0}, isa.SFPEXEXP{Dst: 2, C: 0, Mod: 1}), func(x *regs) { e := x[0] >> 23 & 0xFF; x[1], x[2] = e-127, e }),
+			sfpu(isa.SFPEXEXP{Dst: 1, C: 0}, isa.SFPEXEXP{Dst: 2, C: 0, Mod: 1}),
+			func(x *regs) { e := x[0] >> 23 & 0xFF; x[1], x[2] = e-127, e }),
 		on("SFPEXEXP selects the lanes with a negative exponent",
 			sfpu(isa.SFPEXEXP{Dst: 1, C: 0, Mod: 2}, isa.SFPMOV{Dst: 2, C: lregOne}, allLanes), func(x *regs) {
 				if x[1] = x[0]>>23&0xFF - 127; x[1]&signBit != 0 {
@@ -258,7 +266,8 @@ func floatLanes() []laneCase {
 				}
 			}),
 		on("SFPEXMAN takes the mantissa, with the hidden one and without",
-			sfpu(isa.SFPEXMAN{Dst: 1, C: 0}, isa.SFPEXMAN{Dst: 2, C: 0, Mod: 1}), func(x *regs) { x[1], x[2] = x[0]&0x7FFFFF|0x800000, x[0]&0x7FFFFF }),
+			sfpu(isa.SFPEXMAN{Dst: 1, C: 0}, isa.SFPEXMAN{Dst: 2, C: 0, Mod: 1}),
+			func(x *regs) { x[1], x[2] = x[0]&0x7FFFFF|0x800000, x[0]&0x7FFFFF }),
 		on("SFPDIVP2 sets an exponent, or adds to it",
 			sfpu(isa.SFPDIVP2{Dst: 1, C: 0, Imm: 100}, isa.SFPDIVP2{Dst: 2, C: 0, Mod: 1, Imm: 0xFFD}), func(x *regs) {
 				x[1] = x[0]&0x807FFFFF | 100<<23
@@ -326,7 +335,8 @@ func bitLanes() []laneCase {
 	return []laneCase{
 		on("SFPSHFT shifts by a register, left or right", sfpu(isa.SFPSHFT{Dst: 1, C: 0}), func(x *regs) { x[1] = shifted(x[1], x[0]) }),
 		on("SFPSHFT shifts by an immediate",
-			sfpu(isa.SFPSHFT{Dst: 1, Mod: 1, Imm: 5}, isa.SFPSHFT{Dst: 2, Mod: 1, Imm: 0xFF9}), func(x *regs) { x[1], x[2] = x[1]<<5, x[2]>>7 }),
+			sfpu(isa.SFPSHFT{Dst: 1, Mod: 1, Imm: 5}, isa.SFPSHFT{Dst: 2, Mod: 1, Imm: 0xFF9}),
+			func(x *regs) { x[1], x[2] = x[1]<<5, x[2]>>7 }),
 		on("SFPSHFT2 shifts one register by another into a third",
 			sfpu(isa.SFPSHFT2{Dst: 2, C: 1, Mod: 5, Imm: 0}), func(x *regs) { x[2] = shifted(x[0], x[1]) }),
 		on("SFPAND, SFPOR, SFPXOR and SFPNOT combine bits",
@@ -436,7 +446,8 @@ func acrossLanes() []laneCase {
 		swap("SFPSWAP orders the first half of the lanes up and the second down", 2, func(i int) bool { return i < 16 }),
 		swap("SFPSWAP orders every second row of lanes up", 3, func(i int) bool { return i/8%2 == 0 }),
 		on("SFPSWAP doesn't change a register of constants",
-			sfpu(isa.SFPSWAP{Dst: 0, C: lregOne, Mod: 1}, isa.SFPMOV{Dst: 1, C: lregOne}), func(x *regs) { x[0], _ = ordered(x[0], fp32One); x[1] = fp32One }),
+			sfpu(isa.SFPSWAP{Dst: 0, C: lregOne, Mod: 1}, isa.SFPMOV{Dst: 1, C: lregOne}),
+			func(x *regs) { x[0], _ = ordered(x[0], fp32One); x[1] = fp32One }),
 		{
 			name:  "SFPSWAP moves an index with each number",
 			first: slices.Concat(constant(0, 4), sfpu(isa.SFPCONFIG{Dst: 15})),
@@ -533,12 +544,14 @@ func blackholeLanes() []laneCase {
 		only(on("SFPARECIP approximates a reciprocal",
 			sfpu(isa.SFPARECIP{Dst: 1, C: 0}), func(x *regs) { x[1] = arith.ApproximateReciprocal(x[0]) })),
 		only(onModel("SFPMAD flips signs of operands",
-			sfpu(isa.SFPMAD{Dst: 3, A: 0, B: 1, C: 2, Mod: 3}), func(e *engines, x *regs) { x[3] = e.model.FMA(x[0]^signBit, x[1], x[2]^signBit) })),
+			sfpu(isa.SFPMAD{Dst: 3, A: 0, B: 1, C: 2, Mod: 3}),
+			func(e *engines, x *regs) { x[3] = e.model.FMA(x[0]^signBit, x[1], x[2]^signBit) })),
 		only(on("SFPSHFT shifts with the sign, and another register than the destination",
 			sfpu(isa.SFPSHFT{Dst: 1, Mod: 3, Imm: 0xFFB}, isa.SFPSHFT{Dst: 2, C: 0, Mod: 5, Imm: 3},
 				isa.SFPSHFT{Dst: 3, C: 0, Mod: 7, Imm: 0xFFE}), func(x *regs) { x[1], x[2], x[3] = uint32(int32(x[1])>>5), x[0]<<3, uint32(int32(x[0])>>2) })),
 		only(on("SFPAND and SFPOR of two registers into a third",
-			sfpu(isa.SFPAND{Dst: 2, C: 0, Mod: 1, Imm: 1}, isa.SFPOR{Dst: 3, C: 0, Mod: 1, Imm: 1}), func(x *regs) { x[2], x[3] = x[0]&x[1], x[0]|x[1] })),
+			sfpu(isa.SFPAND{Dst: 2, C: 0, Mod: 1, Imm: 1}, isa.SFPOR{Dst: 3, C: 0, Mod: 1, Imm: 1}),
+			func(x *regs) { x[2], x[3] = x[0]&x[1], x[0]|x[1] })),
 		only(on("SFPCAST turns sign and magnitude to two's complement", sfpu(isa.SFPCAST{Dst: 1, C: 0, Mod: 3}), func(x *regs) {
 			if x[1] = x[0]; x[0]&signBit != 0 {
 				x[1] = signBit | -x[0]

@@ -389,7 +389,7 @@ func tilized(e *engines, rnd *rand.Rand) {
 		matrix := make([]byte, columns*columns*size)
 		for i, v := range numbers(rnd, columns*columns) {
 			if size == 4 {
-				binary.LittleEndian.PutUint32(matrix[4*i:], v)
+				rig.PutWord(matrix[4*i:], v)
 			} else {
 				binary.LittleEndian.PutUint16(matrix[2*i:], uint16(v>>16))
 			}

@@ -9,7 +9,6 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/kernels"
 )
 
 func captureCases() rig.Table {
@@ -210,10 +209,7 @@ func tracesSharePool(t *rig.T) {
 	pool, err := t.Dev.NewPool(reprise.PoolConfig{Kind: allocator.DRAM, Size: pages * page, Name: "scratch"})
 	t.OK(err)
 	copyProgram := func(name string, from, to *reprise.Buffer) *reprise.Executable {
-		return t.Load(&reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to, room}, Kernels: []reprise.Kernel{{
-			Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
-			Args: rig.Args(from.Addr(), to.Addr(), 0, pages, from.PageStride(), room.Addr()),
-		}}})
+		return t.Load(t.CopyProgram(name, chip.NCRISC, chip.Core{}, from, to, room))
 	}
 	first, second := copyProgram("first", in, out), copyProgram("second", in, out)
 	var traces []*reprise.Trace

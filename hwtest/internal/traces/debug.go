@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
-	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
@@ -193,29 +191,13 @@ func checkTrace(t *rig.T) {
 	t.SameMemory(before)
 }
 
-// addTo is a program on one core that copies a page of 64 B from one DRAM buffer to another and adds to its words.
-func addTo(t *rig.T, name string, from, to *reprise.Buffer, n uint32) *reprise.Program {
-	t.Helper()
-	cores := []chip.Range{{}}
-	args := func(a ...uint32) func(chip.Core) []uint32 { return func(chip.Core) []uint32 { return a } }
-	p := &reprise.Program{Name: name, Buffers: []*reprise.Buffer{from, to}, Kernels: []reprise.Kernel{
-		{Name: "reader", Image: t.Kernel(kernels.CopyReader), Processor: chip.BRISC, Cores: cores, Args: args(from.Addr(), uint32(from.FirstPage()), 1, 64, 0)},
-		{Name: "add", Image: t.Kernel(kernels.Add), Processor: chip.TRISC0, Cores: cores, Args: args(0, 16, 1, n)},
-		{Name: "writer", Image: t.Kernel(kernels.CopyWriter), Processor: chip.NCRISC, Cores: cores, Args: args(to.Addr(), uint32(to.FirstPage()), 1, 64, 16)},
-	}}
-	for _, i := range []int{0, 16} {
-		p.CircularBuffers = append(p.CircularBuffers, reprise.CircularBuffer{Index: i, Cores: cores, PageSize: 64, Pages: 2})
-	}
-	return p
-}
-
 // checkFinds makes a program count in a buffer that it doesn't declare, so that the second of two runs finds something else
 // there than the first.
 func checkFinds(t *rig.T) {
 	hidden, out := t.Buffer(allocator.DRAM, 64, 64), t.Buffer(allocator.DRAM, 64, 64)
 	t.Write(hidden, rig.Pattern(1, 64))
 	t.Write(out, rig.Pattern(2, 64))
-	count, show := addTo(t, "count", hidden, hidden, 1), addTo(t, "show", hidden, out, 0)
+	count, show := t.AddProgram("count", chip.Core{}, hidden, hidden, 1), t.AddProgram("show", chip.Core{}, hidden, out, 0)
 	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
 	f := t.Follow()
 	x, y, z := f.Load("x", t.Grid(), 5), t.Load(count), t.Load(show)
@@ -256,7 +238,7 @@ func bisectHang(t *rig.T) {
 		return func(int) error {
 			words := make([]byte, b.Size())
 			for i := 0; i < len(words); i += 4 {
-				binary.LittleEndian.PutUint32(words[i:], v)
+				rig.PutWord(words[i:], v)
 			}
 			// A device that was reset has lost all memory.
 			return errors.Join(u.Queue.Write(u.Ctx, b, 0, words), u.Queue.Write(u.Ctx, f.Buffer, 0, make([]byte, f.Buffer.Size())))

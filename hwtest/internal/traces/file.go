@@ -8,6 +8,7 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
+	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/memory"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/tracebuf"
@@ -275,7 +276,7 @@ func partsFromFile(t *rig.T) {
 	t.OK(err)
 	out, err := whole.Sub(20*page, page)
 	t.OK(err)
-	x := t.Load(addTo(t, "add", in, out, 5))
+	x := t.Load(t.AddProgram("add", chip.Core{}, in, out, 5))
 	tr := t.Hold(t.Record("parts", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	}))

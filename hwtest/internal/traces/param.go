@@ -118,10 +118,7 @@ func ParamBuffers(t *rig.T) {
 		bufs = append(bufs, t.Buffer(allocator.DRAM, page*pages, page))
 	}
 	room := t.PerWorker(page)
-	x := t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{bufs[0], bufs[1], room}, Kernels: []reprise.Kernel{{
-		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{{}},
-		Args: rig.Args(bufs[0].Addr(), bufs[1].Addr(), 0, pages, bufs[0].PageStride(), room.Addr()),
-	}}})
+	x := t.Load(t.CopyProgram("copy", chip.NCRISC, chip.Core{}, bufs[0], bufs[1], room))
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("from", bufs[0], reprise.Arg{Kernel: "copy"}),
 			r.ParamBuffer("to", bufs[1], reprise.Arg{Kernel: "copy", Index: 1}))

@@ -199,10 +199,7 @@ func longTrace(t *rig.T, play func(*reprise.Trace)) {
 func traceInputs(t *rig.T) {
 	const size, pages = 512, 40
 	in, out, room := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size), t.PerWorker(size)
-	x := t.Load(&reprise.Program{Name: "copy", Buffers: []*reprise.Buffer{in, out, room}, Kernels: []reprise.Kernel{{
-		Name: "copy", Image: t.Kernel(kernels.Copy), Processor: chip.NCRISC, Cores: []chip.Range{t.Grid().End.Range()},
-		Args: rig.Args(in.Addr(), out.Addr(), 0, pages, in.PageStride(), room.Addr()),
-	}}})
+	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
 	tr := t.Capture("copy", x)
 	for i := range 5 {
 		want := rig.Pattern(uint32(i), in.Size())
@@ -312,8 +309,7 @@ func recorderAfterEnd(t *rig.T) {
 }
 
 func captureErrorPlace(t *rig.T) {
-	x, err := t.Dev.Load(t.Ctx, &reprise.Program{Name: "gone", Kernels: []reprise.Kernel{{Name: "blank", Image: t.Kernel(kernels.Blank),
-		Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}}})
+	x, err := t.Dev.Load(t.Ctx, t.BlankProgram("gone"))
 	t.OK(err)
 	t.Release(x)
 	_, err = t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
