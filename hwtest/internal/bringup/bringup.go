@@ -70,9 +70,8 @@ func openCloseOpen(t *rig.T) {
 		t.Sub("round", func(t *rig.T) {
 			t = t.Full(t.Device.Open())
 			b := t.Buffer(allocator.DRAM, 64*t.Dev.DRAMBanks(), 64)
-			want := rig.Pattern(uint32(i), b.Size())
-			t.Write(b, want)
-			t.Same("read back", want, t.ReadAll(b))
+			want := t.Fill(b, uint32(i))
+			t.Holds("read back", b, want)
 		})
 	}
 }
@@ -199,7 +198,6 @@ func closeTwice(t *rig.T) {
 func smallestQueueMemory(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
 	b := t.Buffer(allocator.DRAM, t.Size(4<<20, 1<<20), 2048)
-	want := rig.Pattern(3, b.Size())
-	t.Write(b, want)
-	t.Same("several times the queue's memory", want, t.ReadAll(b))
+	want := t.Fill(b, 3)
+	t.Holds("several times the queue's memory", b, want)
 }

@@ -213,10 +213,9 @@ func largeReads(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithQueueMemory(1<<20))
 	for _, size := range []int{48, 4096, 4100, 130_000} {
 		b := t.Buffer(allocator.DRAM, t.Size(6<<20, 600<<10)/size*size, size)
-		want := rig.Pattern(uint32(size), b.Size())
-		t.Write(b, want)
+		want := t.Fill(b, uint32(size))
 		for range 2 {
-			t.Same(fmt.Sprintf("pages of %d", size), want, t.ReadAll(b))
+			t.Holds(fmt.Sprintf("pages of %d", size), b, want)
 		}
 	}
 }
@@ -228,22 +227,22 @@ func fixedRegion(t *rig.T) {
 		t.Errorf("buffers may lie up to %#x, traces from %#x on", d.High, s.Low)
 	}
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Capture("t", x, x)
 	if e := tr.Parts()[0].Extents[0]; e.Start < s.Low || e.End > s.High {
 		t.Errorf("the trace lies at %#x..%#x, the region at %#x..%#x", e.Start, e.End, s.Low, s.High)
 	}
 	t.Replay(tr)
 	t.Wait()
-	f.Run(5, t.Grid())
-	f.Run(5, t.Grid())
+	f.Run(5)
+	f.Run(5)
 	f.Check("replayed")
 }
 
 func regionTooSmall(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(4096))
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	before := t.Allocated()
 	_, err := t.Record("large", func(r *reprise.Recorder) error {
 		for range 200 {
@@ -262,7 +261,7 @@ func regionTooSmall(t *rig.T) {
 	need := oom.TraceRegion
 	t = reopened(t, reprise.WithTraceRegion(need))
 	f = t.Follow()
-	x = f.Load("x", t.Grid(), 5)
+	x = f.Load("x", 5)
 	var seq []*reprise.Executable
 	for range 200 {
 		seq = append(seq, x)
@@ -282,7 +281,7 @@ func reopened(t *rig.T, opts ...reprise.Option) *rig.T {
 func regionUsedUp(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithTraceRegion(1<<20))
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	var all []*reprise.Trace
 	for {
 		tr, err := t.Queue.Capture(t.Ctx, fmt.Sprint(len(all)), func(_ context.Context, r *reprise.Recorder) error {
@@ -306,7 +305,7 @@ func regionUsedUp(t *rig.T) {
 	again := t.Capture("again", x)
 	t.Replay(again)
 	t.Wait()
-	f.Run(5, t.Grid())
+	f.Run(5)
 	f.Check("replayed")
 	for _, tr := range all[1:] {
 		t.Release(tr)
@@ -316,13 +315,13 @@ func regionUsedUp(t *rig.T) {
 func manyCaptures(t *rig.T) {
 	t = t.Full(t.Device.Open())
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	before := t.Allocated()
 	for i := range t.Size(200, 20) {
 		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
 		t.Replay(tr)
-		f.Run(5, t.Grid())
+		f.Run(5)
 		t.Release(tr)
 	}
 	t.SameMemory(before)

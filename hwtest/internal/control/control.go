@@ -128,7 +128,7 @@ func newControl(t *rig.T) *control {
 		counters: t.Buffer(allocator.DRAM, 64*controlCounters, 64),
 		values:   make([]uint32, controlCounters), mixers: map[[2]uint32]*reprise.Executable{}, adders: map[[2]uint32]*reprise.Executable{},
 	}
-	t.Write(c.counters, make([]byte, c.counters.Size()))
+	t.Clear(c.counters)
 	return c
 }
 
@@ -143,7 +143,7 @@ func (c *control) cond(s *stmt) reprise.Cond {
 func (c *control) mixer(s *stmt) *reprise.Executable {
 	key := [2]uint32{s.n, uint32(s.size)}
 	if c.mixers[key] == nil {
-		c.mixers[key] = c.f.LoadLong(fmt.Sprintf("mix %d", s.n), c.on, s.n, s.size)
+		c.mixers[key] = c.f.LoadLong(fmt.Sprintf("mix %d", s.n), s.n, s.size, c.on)
 	}
 	return c.mixers[key]
 }
@@ -326,7 +326,7 @@ func replays(t *rig.T, n int, ss ...stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
 	for i := range n {
-		t.Write(c.counters, make([]byte, c.counters.Size()))
+		t.Clear(c.counters)
 		clear(c.values)
 		t.Replay(tr)
 		c.run(ss)
@@ -483,7 +483,7 @@ func comparison(t *rig.T, is cq.Compare) {
 func wordsAnywhere(t *rig.T) {
 	f := t.Follow()
 	on := chip.Grid(2, 2)
-	x := f.Load("x", on, 3)
+	x := f.Load("x", 3, on)
 	for _, b := range []*reprise.Buffer{
 		t.Buffer(allocator.DRAM, 32*64, 64), t.Buffer(allocator.DRAM, 5*2048, 2048), t.Buffer(allocator.L1, 12*48, 48),
 		t.Buffer(allocator.DRAM, 40*32, 32),
@@ -541,7 +541,7 @@ func iterationsAsParameter(t *rig.T) {
 
 func parametersInLoops(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return r.Loop(3, func() error {
 			return errors.Join(r.Run(x), r.Param("first", rig.MixNumber), r.Run(x), r.Param("second", rig.MixNumber), r.Run(x), r.Param("first", rig.MixNumber))
@@ -550,9 +550,9 @@ func parametersInLoops(t *rig.T) {
 	for _, v := range [][2]uint32{{5, 5}, {9, 1}, {0, 1 << 31}} {
 		t.OK(errors.Join(tr.Set("first", v[0]), tr.Set("second", v[1]), tr.Replay(t.Ctx)))
 		for range 3 {
-			f.Run(v[0], t.Grid())
-			f.Run(v[1], t.Grid())
-			f.Run(v[0], t.Grid())
+			f.Run(v[0])
+			f.Run(v[1])
+			f.Run(v[0])
 		}
 	}
 	f.Check("after all replays")
@@ -560,7 +560,7 @@ func parametersInLoops(t *rig.T) {
 
 func calleeParameters(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	inner := t.Hold(t.Record("inner", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("n", rig.MixNumber))
 	}))
@@ -570,7 +570,7 @@ func calleeParameters(t *rig.T) {
 	for _, v := range []uint32{5, 6, 7} {
 		t.OK(errors.Join(inner.Set("n", v), outer.Replay(t.Ctx), inner.Replay(t.Ctx)))
 		for _, n := range []uint32{v, v, 5, v} {
-			f.Run(n, t.Grid())
+			f.Run(n)
 		}
 	}
 	f.Check("after all replays")
@@ -588,7 +588,7 @@ func calleeReleased(t *rig.T) {
 		t.Release(x)
 	}
 	taken := t.Buffer(allocator.DRAM, 1<<20, 2048) // what was given back would be overwritten
-	t.Write(taken, make([]byte, taken.Size()))
+	t.Clear(taken)
 	for range 2 {
 		t.Replay(tr)
 		c.run(ss)
@@ -784,7 +784,7 @@ func loopLimit(t *rig.T) {
 	}
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
 	t.OK(t.Dev.Recover(t.Ctx))
-	t.Write(c.f.Buffer, make([]byte, c.f.Buffer.Size()))
+	t.Clear(c.f.Buffer)
 	clear(c.f.Words)
 	t.Replay(tr)
 	c.run(ss)
@@ -818,8 +818,8 @@ func recoverInLoop(t *rig.T) {
 		rig.PutWord(data[i:], 0x12345678) // lets it end
 	}
 	t.Write(word, data)
-	t.Write(c.f.Buffer, make([]byte, c.f.Buffer.Size()))
-	t.Write(c.counters, make([]byte, c.counters.Size()))
+	t.Clear(c.f.Buffer)
+	t.Clear(c.counters)
 	t.Replay(tr)
 	c.run([]stmt{loop(3, one, while(below(0, 1), more))})
 	c.check("after the recovery")

@@ -75,7 +75,7 @@ func (c *control) reloaded(tr *reprise.Trace, inTheWay *reprise.Buffer) *reprise
 	}
 	if !found { // the trace uses none
 		c.counters = t.Buffer(allocator.DRAM, 64*controlCounters, 64)
-		t.Write(c.counters, make([]byte, c.counters.Size()))
+		t.Clear(c.counters)
 	}
 	return loaded
 }
@@ -85,7 +85,7 @@ func savedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.reloaded(c.captured(ss), way)
 	for i := range 2 {
-		t.Write(c.counters, make([]byte, c.counters.Size()))
+		t.Clear(c.counters)
 		clear(c.values)
 		t.Replay(tr)
 		c.run(ss)
@@ -118,7 +118,7 @@ func steppedControl(t *rig.T, ss []stmt) {
 	c := newControl(t)
 	tr := c.captured(ss)
 	reset := func() {
-		t.Write(c.counters, make([]byte, c.counters.Size()))
+		t.Clear(c.counters)
 		clear(c.values)
 	}
 	asked := 0

@@ -126,7 +126,7 @@ func controlTimeline(t *rig.T) {
 		t.OK(err)
 		var want []string
 		for range 2 {
-			t.Write(c.counters, make([]byte, c.counters.Size()))
+			t.Clear(c.counters)
 			clear(c.values)
 			t.Replay(tr)
 			want = append(want, c.outline(ss, 0)...)
@@ -167,7 +167,7 @@ func conditionAcrossQueues(t *rig.T) {
 		return c.adder(&stmt{op: opAdd, counter: counter, n: n})
 	}
 	for i := range t.Size(6, 3) {
-		t.Write(c.counters, make([]byte, c.counters.Size()))
+		t.Clear(c.counters)
 		clear(c.values)
 		before, after := t.Dev.NewEvent("before"), t.Dev.NewEvent("after")
 		x := set(i%2, uint32(i))
@@ -194,7 +194,7 @@ func carriedWords(t *rig.T) {
 		)
 	}))
 	for range 2 {
-		t.Write(a, make([]byte, a.Size()))
+		t.Clear(a)
 		t.Replay(tr)
 		got := t.ReadAll(a)
 		for i := 0; i < len(got); i += 4 {

@@ -102,8 +102,8 @@ func wildKernel(t *rig.T, addr uint32) {
 	if t.Device.One() {
 		t.OK(u.Dev.Recover(u.Ctx)) // others don't open a card that has stopped
 		f := u.Follow()
-		u.RunAndWait(f.Load("recovered", u.Grid(), 4))
-		f.Run(4, u.Grid())
+		u.RunAndWait(f.Load("recovered", 4))
+		f.Run(4)
 		f.Check("after the device was recovered")
 	}
 	_ = u.Dev.Close(t.Context())

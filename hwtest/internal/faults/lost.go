@@ -98,12 +98,12 @@ func doubleRelease(t *rig.T) {
 	u := t.Opened(t.Patience())
 	use := func(number uint32) (*rig.Mix, *reprise.Executable, *reprise.Trace) {
 		f := u.Follow()
-		x := f.Load("twice", u.Grid(), number)
+		x := f.Load("twice", number)
 		return f, x, u.Capture("twice", x)
 	}
 	replay := func(f *rig.Mix, tr *reprise.Trace, number uint32) {
 		t.Replay(tr)
-		f.Run(number, u.Grid())
+		f.Run(number)
 		f.Check("after a replay")
 	}
 	f, x, tr := use(1)

@@ -163,10 +163,10 @@ func hardConfigRing(t *rig.T) {
 	sizes := []int{0, 40_000, 1000, 30_000, 69_000, 5000}
 	for i := range 24 {
 		k := i * 7 % len(sizes)
-		x := f.LoadLong(fmt.Sprint(sizes[k]), t.Grid(), uint32(k+1), sizes[k]&^15)
+		x := f.LoadLong(fmt.Sprint(sizes[k]), uint32(k+1), sizes[k]&^15)
 		for range 2 {
 			t.Start(x)
-			f.Run(uint32(k+1), t.Grid())
+			f.Run(uint32(k + 1))
 		}
 	}
 	t.Wait()

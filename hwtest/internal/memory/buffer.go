@@ -50,9 +50,8 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 		t.Errorf("%d B in pages of %d B", b.Size(), b.PageSize())
 	}
 	for i := range 2 {
-		want := rig.Pattern(uint32(size*pages+i), b.Size())
-		t.Write(b, want)
-		t.Same("read back", want, t.ReadAll(b))
+		want := t.Fill(b, uint32(size*pages+i))
+		t.Holds("read back", b, want)
 	}
 }
 
@@ -60,8 +59,7 @@ func WriteRead(t *rig.T, k allocator.Kind, size, pages int) {
 func Partial(t *rig.T, k allocator.Kind, size int) {
 	const pages = 37
 	b := t.Buffer(k, size*pages, size)
-	want := rig.Pattern(1, b.Size())
-	t.Write(b, want)
+	want := t.Fill(b, 1)
 	for i, r := range [][2]int{{0, 1}, {36, 1}, {1, 35}, {7, 9}, {12, 12}, {11, 25}, {0, 37}} {
 		off, n := r[0]*size, r[1]*size
 		if off+n > len(want) {
@@ -70,7 +68,7 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 		data := rig.Pattern(uint32(i+2), n)
 		t.WriteAt(b, off, data)
 		copy(want[off:], data)
-		t.Same(fmt.Sprintf("all after writing pages %d to %d", r[0], r[0]+r[1]), want, t.ReadAll(b))
+		t.Holds(fmt.Sprintf("all after writing pages %d to %d", r[0], r[0]+r[1]), b, want)
 		got := make([]byte, n)
 		t.OK(t.Queue.Read(t.Ctx, b, off, got))
 		t.Same(fmt.Sprintf("pages %d to %d", r[0], r[0]+r[1]), data, got)
@@ -80,9 +78,8 @@ func Partial(t *rig.T, k allocator.Kind, size int) {
 func severalMiB(t *rig.T) {
 	for _, size := range []int{2048, 4096, 100_000} {
 		b := t.Buffer(allocator.DRAM, t.Size(17<<20, 2<<20)/size*size, size)
-		want := rig.Pattern(uint32(size), b.Size())
-		t.Write(b, want)
-		t.Same(fmt.Sprintf("pages of %d", size), want, t.ReadAll(b))
+		want := t.Fill(b, uint32(size))
+		t.Holds(fmt.Sprintf("pages of %d", size), b, want)
 	}
 }
 
@@ -95,10 +92,10 @@ func neighbours(t *rig.T) {
 		}
 		for round := range 2 {
 			for i, b := range bs {
-				t.Write(b, rig.Pattern(uint32(100*round+i), b.Size()))
+				t.Fill(b, uint32(100*round+i))
 			}
 			for i, b := range bs {
-				t.Same(fmt.Sprintf("%v buffer %d", k, i), rig.Pattern(uint32(100*round+i), b.Size()), t.ReadAll(b))
+				t.Holds(fmt.Sprintf("%v buffer %d", k, i), b, rig.Pattern(uint32(100*round+i), b.Size()))
 			}
 		}
 	}
@@ -107,9 +104,9 @@ func neighbours(t *rig.T) {
 func writeAfterWrite(t *rig.T) {
 	b := t.Buffer(allocator.DRAM, 64*64, 64)
 	for i := range 200 {
-		t.Write(b, rig.Pattern(uint32(i), b.Size()))
+		t.Fill(b, uint32(i))
 	}
-	t.Same("the last write", rig.Pattern(199, b.Size()), t.ReadAll(b))
+	t.Holds("the last write", b, rig.Pattern(199, b.Size()))
 }
 
 func transferErrors(t *rig.T) {
@@ -129,7 +126,7 @@ func transferErrors(t *rig.T) {
 			t.Says(err, "reprise: "+op+` buffer "test"`, fmt.Sprintf("%d B at offset %d", r[1], r[0]), "1000 B: stay inside")
 		}
 	}
-	t.Same("untouched", before, t.ReadAll(b))
+	t.Holds("untouched", b, before)
 }
 
 func emptyTransfers(t *rig.T) {
@@ -205,10 +202,9 @@ func heldByProgram(t *rig.T) {
 	if other.Addr() == b.Addr() {
 		t.Error("memory that a loaded program uses was handed out")
 	}
-	want := rig.Pattern(8, other.Size())
-	t.Write(other, want)
+	want := t.Fill(other, 8)
 	t.RunAndWait(x)
-	t.Same("another buffer after the program ran", want, t.ReadAll(other))
+	t.Holds("another buffer after the program ran", other, want)
 	t.Release(x)
 	if third := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64); third.Addr() != b.Addr() {
 		t.Errorf("after the program was closed a buffer is at %#x, want %#x", third.Addr(), b.Addr())

@@ -119,7 +119,7 @@ func ShardedKernel(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	p, want := Numbers(t, b)
 	cores := p.Kernels[0].Cores
 	t.RunAndWait(t.Load(p))
-	t.Same("what the kernels wrote", want, t.ReadAll(b))
+	t.Holds("what the kernels wrote", b, want)
 
 	// The other way: what the host writes is what a kernel finds there.
 	for i := range want {
@@ -155,20 +155,18 @@ func shardedTransfers(t *rig.T, k allocator.Kind, s allocator.ShardSpec) {
 	for _, page := range []int{16, 100, 2048} {
 		b := t.BufferOf(Sharded(k, s, page))
 		guard := t.Buffer(k, 64*t.Dev.Memory(k).Banks, 64)
-		beside := rig.Pattern(77, guard.Size())
-		t.Write(guard, beside)
-		want := rig.Pattern(uint32(page), b.Size())
-		t.Write(b, want)
-		t.Same(fmt.Sprintf("pages of %d", page), want, t.ReadAll(b))
+		beside := t.Fill(guard, 77)
+		want := t.Fill(b, uint32(page))
+		t.Holds(fmt.Sprintf("pages of %d", page), b, want)
 		first, n := b.Pages()/3, b.Pages()/2
 		part := rig.Pattern(uint32(page+1), n*page)
 		t.WriteAt(b, first*page, part)
 		copy(want[first*page:], part)
-		t.Same(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), want, t.ReadAll(b))
+		t.Holds(fmt.Sprintf("pages of %d after writing %d from %d on", page, n, first), b, want)
 		got := make([]byte, 2*page)
 		t.OK(t.Queue.Read(t.Ctx, b, (first-1)*page, got))
 		t.Same("two pages", want[(first-1)*page:(first+1)*page], got)
-		t.Same("another buffer", beside, t.ReadAll(guard))
+		t.Holds("another buffer", guard, beside)
 		var e *dispatch.TransferError
 		if err := t.Queue.Write(t.Ctx, b, b.Size(), make([]byte, page)); !errors.As(err, &e) || e.Have != b.Size() {
 			t.Errorf("beyond the end: %v", err)
@@ -182,8 +180,7 @@ func shardedDRAM(t *rig.T) {
 	shardedTransfers(t, allocator.DRAM, s)
 	// What was written as shards is found as pages of an interleaved buffer at the same address.
 	b := t.BufferOf(Sharded(allocator.DRAM, s, 64))
-	want := rig.Pattern(5, b.Size())
-	t.Write(b, want)
+	want := t.Fill(b, 5)
 	addr := b.Addr()
 	t.Free(b)
 	flat := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 2 * 64 * t.Dev.DRAMBanks(), PageSize: 64, Name: "flat", Addr: addr})
@@ -221,13 +218,13 @@ func fixedAddress(t *rig.T) {
 		if again.Addr() != b.Addr() {
 			t.Errorf("%v: with the same fingerprint at %#x, then at %#x", k, b.Addr(), again.Addr())
 		}
-		t.Same("what was there before", want, t.ReadAll(again))
+		t.Holds("what was there before", again, want)
 		t.Free(again)
 		fixed := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size, PageSize: 64, Name: "fixed", Addr: b.Addr()})
 		if fixed.Addr() != b.Addr() {
 			t.Errorf("%v: asked for %#x, at %#x", k, b.Addr(), fixed.Addr())
 		}
-		t.Same("at its fixed address", want, t.ReadAll(fixed))
+		t.Holds("at its fixed address", fixed, want)
 	}
 }
 
@@ -239,17 +236,15 @@ func partsOfBuffer(t *rig.T) {
 	for _, c := range cs {
 		b := t.BufferOf(c)
 		page := b.PageSize()
-		want := rig.Pattern(3, b.Size())
-		t.Write(b, want)
+		want := t.Fill(b, 3)
 		part, err := b.Sub(5*page, 12*page)
 		t.OK(err)
-		t.Same(b.Name()+": a part", want[5*page:17*page], t.ReadAll(part))
+		t.Holds(b.Name()+": a part", part, want[5*page:17*page])
 		in, err := part.Sub(3*page, 2*page)
 		t.OK(err)
-		data := rig.Pattern(4, in.Size())
-		t.Write(in, data)
+		data := t.Fill(in, 4)
 		copy(want[8*page:], data)
-		t.Same(b.Name()+": the whole after writing a part of a part", want, t.ReadAll(b))
+		t.Holds(b.Name()+": the whole after writing a part of a part", b, want)
 		whole, _ := b.Page(8)
 		if p, ok := in.Page(0); !ok || p != whole {
 			t.Errorf("page 0 of the part is at %+v, page 8 of the whole at %+v", p, whole)
@@ -263,7 +258,7 @@ func partsOfBuffer(t *rig.T) {
 		if t.Allocated() != taken {
 			t.Error("memory of which a part is in use was given away")
 		}
-		t.Same(b.Name()+": a part after the whole was freed", data, t.ReadAll(in))
+		t.Holds(b.Name()+": a part after the whole was freed", in, data)
 		t.Free(in)
 		if t.Allocated() == taken {
 			t.Error("memory of which no part is in use any more stays allocated")
@@ -333,11 +328,10 @@ func smallBuffers(t *rig.T) {
 	if want := top - 4*64; uint64(b.Addr()) != want {
 		t.Errorf("the first small buffer is at %#x, want %#x", b.Addr(), want)
 	}
-	want := rig.Pattern(1, b.Size())
-	t.Write(b, want)
-	t.Same("a small buffer", want, t.ReadAll(b))
+	want := t.Fill(b, 1)
+	t.Holds("a small buffer", b, want)
 	ShardedKernel(t, allocator.L1Small, c)
-	t.Same("a small buffer beside another", want, t.ReadAll(b))
+	t.Holds("a small buffer beside another", b, want)
 	var oom *allocator.OutOfMemoryError
 	if _, err := t.Dev.NewBuffer(Sharded(allocator.L1Small, c, small)); !errors.As(err, &oom) || oom.Kind != allocator.L1Small ||
 		oom.Total != small {

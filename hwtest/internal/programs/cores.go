@@ -174,7 +174,7 @@ func PingPong(t *rig.T, turns int) {
 					Cores: []chip.Range{c.Range()},
 					Args:  rig.Args(x, y, 7, uint32(turns), uint32(1-i), b.Addr())})
 			}
-			t.Write(b, make([]byte, b.Size()))
+			t.Clear(b)
 			t.RunAndWait(t.Load(prog))
 			t.WantWords("turns", b, 0, func(c chip.Core) uint32 {
 				if c == pair[0] || c == pair[1] {
@@ -219,7 +219,7 @@ func Chain(t *rig.T) {
 			},
 		}}})
 	for round := range t.Size(5, 2) {
-		t.Write(b, make([]byte, b.Size()))
+		t.Clear(b)
 		t.RunAndWait(x)
 		got := t.Words(b, 0)
 		for i, c := range order {

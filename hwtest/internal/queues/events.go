@@ -269,14 +269,14 @@ func idsWrap(t *rig.T) {
 
 func deviceTime(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 1)
+	x := f.Load("x", 1)
 	for i, q := range t.Both() {
 		before, err := q.Clock()
 		t.OK(err)
 		var es []*reprise.Event
 		for range 5 {
 			t.OK(q.Run(t.Ctx, x))
-			f.Run(1, t.Grid())
+			f.Run(1)
 			e := t.Dev.NewEvent("timed", reprise.Timed())
 			t.OK(q.Record(t.Ctx, e))
 			es = append(es, e)

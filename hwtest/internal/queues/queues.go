@@ -49,10 +49,10 @@ func splitCases() rig.Table {
 
 func programsOnQueue1(t *rig.T) {
 	f, q := t.Follow(), t.Both()[1]
-	x := f.Load("x", t.Grid(), 3)
+	x := f.Load("x", 3)
 	for range t.Size(50, 12) {
 		t.OK(q.Run(t.Ctx, x))
-		f.Run(3, t.Grid())
+		f.Run(3)
 	}
 	t.FinishBoth()
 	f.Check("after all runs")
@@ -64,7 +64,7 @@ func programsInTurn(t *rig.T, n int) { InTurn(t, n, t.Size(24, 6)) }
 func InTurn(t *rig.T, n, turns int) {
 	f, e := t.Follow(), t.Dev.NewEvent("turn")
 	on := chip.Grid(4, 4)
-	xs := []*reprise.Executable{f.Load("a", on, 1), f.Load("b", t.Grid(), 2)}
+	xs := []*reprise.Executable{f.Load("a", 1, on), f.Load("b", 2)}
 	ranges := []chip.Range{on, t.Grid()}
 	for turn := range turns {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
@@ -84,7 +84,7 @@ func sizesInTurn(t *rig.T) {
 	on := chip.Grid(3, 3)
 	var xs []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 60_000, 5000} {
-		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), on, uint32(i+1), n&^15))
+		xs = append(xs, f.LoadLong(fmt.Sprintf("size %d", n), uint32(i+1), n&^15, on))
 	}
 	for turn := range t.Size(60, 12) {
 		q, last := t.Both()[turn%2], t.Both()[(turn+1)%2]
@@ -101,10 +101,10 @@ func sizesInTurn(t *rig.T) {
 
 func overlapIsRefused(t *rig.T) {
 	f, q := t.Follow(), t.Both()
-	x := f.Load("x", t.Grid(), 9)
+	x := f.Load("x", 9)
 	tr := t.CaptureOn(q[1], "tr", x)
 	t.OK(q[0].Run(t.Ctx, x))
-	f.Run(9, t.Grid())
+	f.Run(9)
 	for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
 		var o *dispatch.OverlapError
 		if !errors.As(err, &o) || o.Queue != 1 || o.Owner != 0 || o.Last != `run program "x"` {
@@ -112,10 +112,10 @@ func overlapIsRefused(t *rig.T) {
 		}
 	}
 	t.OK(q[0].Run(t.Ctx, x)) // the owner goes on
-	f.Run(9, t.Grid())
+	f.Run(9)
 	t.Follows(q[1], q[0], t.Dev.NewEvent("e"))
 	t.Replay(tr)
-	f.Run(9, t.Grid())
+	f.Run(9)
 	t.FinishBoth()
 	f.Check("after what was taken")
 }
@@ -123,11 +123,11 @@ func overlapIsRefused(t *rig.T) {
 func passedByHost(t *rig.T) {
 	f, q := t.Follow(), t.Both()
 	e := t.Dev.NewEvent("e")
-	x := f.Load("x", t.Grid(), 4)
+	x := f.Load("x", 4)
 	for i := range t.Size(12, 6) {
 		by := q[i%2]
 		t.OK(by.Run(t.Ctx, x))
-		f.Run(4, t.Grid())
+		f.Run(4)
 		switch i % 3 {
 		case 0:
 			t.WaitFor(by)
@@ -145,7 +145,7 @@ func passedByHost(t *rig.T) {
 func traceOnQueue1(t *rig.T, n int) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("e")
 	on := chip.Grid(4, 3)
-	x := f.Load("x", on, 7)
+	x := f.Load("x", 7, on)
 	var xs []*reprise.Executable
 	for range n {
 		xs = append(xs, x)
@@ -170,7 +170,7 @@ func traceOnQueue1(t *rig.T, n int) {
 func tracesInTurn(t *rig.T) {
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	on := chip.Grid(5, 2)
-	x, y := f.Load("x", on, 1), f.LoadLong("y", on, 2, 20_000)
+	x, y := f.Load("x", 1, on), f.LoadLong("y", 2, 20_000, on)
 	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "first", x, y, x), t.CaptureOn(q[1], "second", y, y, x, x, x, y, x, x, y)}
 	what := [2][]uint32{{1, 2, 1}, {2, 2, 1, 1, 1, 2, 1, 1, 2}}
 	for i := range t.Size(40, 8) {
@@ -190,7 +190,7 @@ func tracesInTurn(t *rig.T) {
 func capturesOnBoth(t *rig.T) {
 	f, q := t.Follow(), t.Both()
 	on := chip.Grid(3, 3)
-	x := f.Load("x", on, 5)
+	x := f.Load("x", 5, on)
 	var trs [2]*reprise.Trace
 	errs := make([]error, 2)
 	var wg sync.WaitGroup
@@ -261,7 +261,7 @@ func goroutinesOnBoth(t *rig.T) {
 	// Additions of one number commute; the queues take turns, the goroutines of a queue don't.
 	f, q, e := t.Follow(), t.Both(), t.Dev.NewEvent("turn")
 	on := chip.Grid(3, 3)
-	x := f.Load("x", on, 5)
+	x := f.Load("x", 5, on)
 	trs := [2]*reprise.Trace{t.CaptureOn(q[0], "t0", x), t.CaptureOn(q[1], "t1", x)}
 	bufs := []*reprise.Buffer{t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64), t.Buffer(allocator.DRAM, 64*50, 64),
 		t.Buffer(allocator.DRAM, 64*50, 64)}
@@ -320,7 +320,7 @@ func startedReads(t *rig.T) {
 
 func bothAtOnce(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	x := f.Load("x", on[1], 6)
+	x := f.Load("x", 6, on[1])
 	tr := t.CaptureOn(q[1], "tr", x, x)
 	release := t.Spinning(q[0], on[0])
 	for range t.Size(10, 4) {
@@ -343,7 +343,7 @@ func splitRuns(t *rig.T) {
 	sizes := []int{0, 30_000, 1000, 60_000}
 	for i := range 2 {
 		for k, size := range sizes {
-			xs[i] = append(xs[i], f.LoadLong(fmt.Sprint(k), on[i], uint32(10*i+k), size&^15))
+			xs[i] = append(xs[i], f.LoadLong(fmt.Sprint(k), uint32(10*i+k), size&^15, on[i]))
 		}
 		trs[i] = t.CaptureOn(q[i], fmt.Sprint(i), xs[i][2], xs[i][0], xs[i][1])
 	}
@@ -383,7 +383,7 @@ func splitRefuses(t *rig.T) {
 		t.Errorf("the queues have the workers %v, want %v", got, on)
 	}
 	for _, wrong := range []chip.Range{t.Grid(), on[0], {Start: on[0].End, End: on[1].End}, chip.Single(4, 0)} {
-		x := f.Load("x", wrong, 6)
+		x := f.Load("x", 6, wrong)
 		_, err := q[1].Capture(t.Ctx, "tr", func(_ context.Context, r *reprise.Recorder) error { return r.Run(x) })
 		for what, err := range map[string]error{"run": q[1].Run(t.Ctx, x), "capture": err} {
 			var w *dispatch.WorkersError
@@ -399,7 +399,7 @@ func splitRefuses(t *rig.T) {
 
 func splitIdle(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
-	xs := [2]*reprise.Executable{f.Load("left", on[0], 1), f.Load("right", on[1], 2)}
+	xs := [2]*reprise.Executable{f.Load("left", 1, on[0]), f.Load("right", 2, on[1])}
 	// If the other queue's workers took these for theirs, they would be out of step for what they run next.
 	for i := range t.Size(30, 8) {
 		k := i / 5 % 2

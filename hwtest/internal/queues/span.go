@@ -45,7 +45,7 @@ func newRelay(t *rig.T) *relay {
 	}
 	r := &relay{t: t, a: t.BufferOf(conf("a")), b: t.BufferOf(conf("b")), e: t.Dev.NewEvent("there"), f: t.Dev.NewEvent("back")}
 	r.there, r.back = t.Load(t.AddProgram("there", on[0].End, r.a, r.b, 1)), t.Load(t.AddProgram("back", on[1].Start, r.b, r.a, 2))
-	t.Write(r.a, make([]byte, r.a.Size()))
+	t.Clear(r.a)
 	t.Wait()
 	return r
 }
@@ -104,7 +104,7 @@ func HandOver(t *rig.T, n, replays int) {
 func spanPartsAtOnce(t *rig.T) {
 	// In the middle either part waits for the other: one after the other, neither would end.
 	f, on := t.Follow(), rig.SplitRanges()
-	left, right := f.Load("left", on[0], 1), f.Load("right", on[1], 2)
+	left, right := f.Load("left", 1, on[0]), f.Load("right", 2, on[1])
 	e, g := t.Dev.NewEvent("e"), t.Dev.NewEvent("g")
 	tr := spans(t, "at once", func(rs []*reprise.Recorder) error {
 		return errors.Join(rs[0].Run(left), rs[0].Record(e), rs[1].Run(right), rs[1].Record(g),

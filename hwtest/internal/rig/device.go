@@ -64,6 +64,26 @@ func (t *T) WriteAt(b *reprise.Buffer, off int, data []byte) {
 	t.OK(t.Queue.Write(t.Ctx, b, off, data))
 }
 
+// Fill writes bytes of a seed to a whole buffer and returns them.
+func (t *T) Fill(b *reprise.Buffer, seed uint32) []byte {
+	t.Helper()
+	data := Pattern(seed, b.Size())
+	t.Write(b, data)
+	return data
+}
+
+// Clear writes zeros to a whole buffer.
+func (t *T) Clear(b *reprise.Buffer) {
+	t.Helper()
+	t.Write(b, make([]byte, b.Size()))
+}
+
+// Holds compares what a buffer holds.
+func (t *T) Holds(what string, b *reprise.Buffer, want []byte) {
+	t.Helper()
+	t.Same(what, want, t.ReadAll(b))
+}
+
 // Start runs a program without waiting for its end.
 func (t *T) Start(x *reprise.Executable) {
 	t.Helper()

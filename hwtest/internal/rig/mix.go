@@ -41,21 +41,29 @@ func (t *T) Follow() *Mix {
 	return &Mix{T: t, Buffer: t.PerWorker(16), Words: make([]uint32, t.Grid().Size())}
 }
 
-// Load loads a mix program for the words.
-func (f *Mix) Load(name string, on chip.Range, number uint32) *reprise.Executable {
+// on returns the cores that are named, or all workers.
+func (f *Mix) on(cores []chip.Range) chip.Range {
+	if len(cores) == 0 {
+		return f.T.Grid()
+	}
+	return cores[0]
+}
+
+// Load loads a mix program for the words, on some cores or on all.
+func (f *Mix) Load(name string, number uint32, on ...chip.Range) *reprise.Executable {
 	f.T.Helper()
-	return f.LoadLong(name, on, number, 0)
+	return f.LoadLong(name, number, 0, on...)
 }
 
 // LoadLong is Load with kernels of a given length.
-func (f *Mix) LoadLong(name string, on chip.Range, number uint32, size int) *reprise.Executable {
+func (f *Mix) LoadLong(name string, number uint32, size int, on ...chip.Range) *reprise.Executable {
 	f.T.Helper()
-	return f.T.Load(f.T.MixProgram(name, on, f.Buffer, number, size))
+	return f.T.Load(f.T.MixProgram(name, f.on(on), f.Buffer, number, size))
 }
 
-// Run is what a run of the mix program with a number does.
-func (f *Mix) Run(number uint32, on chip.Range) {
-	for c := range on.Cores() {
+// Run is what a run of the mix program with a number does, on some cores or on all.
+func (f *Mix) Run(number uint32, on ...chip.Range) {
+	for c := range f.on(on).Cores() {
 		i := f.T.WorkerIndex(c)
 		f.Words[i] = Mixed(f.Words[i], number, i)
 	}

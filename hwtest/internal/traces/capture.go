@@ -59,7 +59,7 @@ func forbidden(t *rig.T, ctx context.Context, op string, x *reprise.Executable, 
 
 func insideCapture(t *rig.T, op string) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	other := t.Capture("other", x)
 	e := t.Dev.NewEvent("e")
 	t.OK(t.Queue.Record(t.Ctx, e))
@@ -90,9 +90,9 @@ func insideCapture(t *rig.T, op string) {
 	}
 	t.SameMemory(before)
 	t.RunAndWait(x)
-	f.Run(5, t.Grid())
+	f.Run(5)
 	t.Replay(other)
-	f.Run(5, t.Grid())
+	f.Run(5)
 	f.Check("after the capture")
 }
 
@@ -108,9 +108,9 @@ func allocateInCapture(t *rig.T, x *reprise.Executable) error {
 
 func beginAndEnd(t *rig.T) {
 	f := t.Follow()
-	x, y := f.Load("x", t.Grid(), 5), f.Load("y", t.Grid(), 6)
+	x, y := f.Load("x", 5), f.Load("y", 6)
 	forward := func() { t.OK(errors.Join(t.Queue.Run(t.Ctx, x), t.Queue.Run(t.Ctx, y))) }
-	count := func() { f.Run(5, t.Grid()); f.Run(6, t.Grid()) }
+	count := func() { f.Run(5); f.Run(6) }
 	forward()
 	count()
 	r, err := t.Queue.Begin("t")
@@ -132,7 +132,7 @@ func beginAndEnd(t *rig.T) {
 
 func beginLeavesNothing(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	before := t.Allocated()
 	for _, end := range []func(*reprise.Recorder) error{
 		func(r *reprise.Recorder) error { return r.Discard() },
@@ -153,7 +153,7 @@ func beginLeavesNothing(t *rig.T) {
 		}
 		t.SameMemory(before)
 		t.RunAndWait(x)
-		f.Run(5, t.Grid())
+		f.Run(5)
 		f.Check("after the capture")
 	}
 }
@@ -176,13 +176,13 @@ func freedInCapture(t *rig.T) {
 	}
 	t.Replay(tr)
 	for _, o := range others {
-		t.Same("a buffer that was allocated after the capture", rig.Pattern(o.Addr(), size), t.ReadAll(o))
+		t.Holds("a buffer that was allocated after the capture", o, rig.Pattern(o.Addr(), size))
 	}
 }
 
 func releaseBehindReplays(t *rig.T) {
 	f := t.Follow()
-	x, y := f.Load("x", t.Grid(), 5), f.Load("y", t.Grid(), 6)
+	x, y := f.Load("x", 5), f.Load("y", 6)
 	before := t.Allocated()
 	for i := range t.Size(20, 4) {
 		x, n := x, uint32(5)
@@ -193,8 +193,8 @@ func releaseBehindReplays(t *rig.T) {
 		t.OK(err)
 		for range 3 {
 			t.Replay(tr)
-			f.Run(n, t.Grid())
-			f.Run(n, t.Grid())
+			f.Run(n)
+			f.Run(n)
 		}
 		t.Release(tr)
 	}
@@ -232,9 +232,8 @@ func tracesSharePool(t *rig.T) {
 		t.Errorf("intermediates lie at %#x", places)
 	}
 	for i := range 4 {
-		want := rig.Pattern(uint32(i), in.Size())
-		t.Write(in, want)
+		want := t.Fill(in, uint32(i))
 		t.OK(traces[i%2].Replay(t.Ctx))
-		t.Same(fmt.Sprintf("replay %d", i), want, t.ReadAll(out))
+		t.Holds(fmt.Sprintf("replay %d", i), out, want)
 	}
 }

@@ -33,7 +33,7 @@ func debugCases() rig.Table {
 func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 	var xs []*reprise.Executable
 	for i, size := range []int{0, 30_000, 4000} {
-		xs = append(xs, f.LoadLong(fmt.Sprint(size), t.Grid(), uint32(i+1), size&^15))
+		xs = append(xs, f.LoadLong(fmt.Sprint(size), uint32(i+1), size&^15))
 	}
 	tr = t.Hold(t.Record("sequence", func(r *reprise.Recorder) error {
 		var errs []error
@@ -52,7 +52,7 @@ func sequence(t *rig.T, f *rig.Mix, n int) (tr *reprise.Trace, play func()) {
 			if i == 0 {
 				v = 50
 			}
-			f.Run(v, t.Grid())
+			f.Run(v)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func timesOfPrograms(t *rig.T) {
 func InPieces(t *rig.T, n int) {
 	f := t.Follow()
 	tr, play := sequence(t, f, n)
-	x := f.Load("x", t.Grid(), 9)
+	x := f.Load("x", 9)
 	before := t.Allocated()
 	for _, pieces := range slices.Compact([]int{0, 1, (n + 1) / 2, n}) { // 0 for steps
 		if pieces == 0 {
@@ -98,7 +98,7 @@ func InPieces(t *rig.T, n int) {
 		}
 		play()
 		t.Start(x)
-		f.Run(9, t.Grid())
+		f.Run(9)
 		t.Replay(tr)
 		play()
 	}
@@ -115,15 +115,14 @@ func stepLongCommands(t *rig.T) {
 
 func lookBetween(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Capture("t", x, x, x)
 	side := t.Buffer(allocator.DRAM, 4096, 64)
 	t.OK(tr.Debug().Step(t.Ctx, func(i int) error {
-		f.Run(5, t.Grid())
+		f.Run(5)
 		f.Check(fmt.Sprintf("after step %d", i))
-		want := rig.Pattern(uint32(i), side.Size())
-		t.Write(side, want)
-		t.Same("a buffer beside", want, t.ReadAll(side))
+		want := t.Fill(side, uint32(i))
+		t.Holds("a buffer beside", side, want)
 		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
 			if !errors.Is(err, reprise.ErrReserved) {
 				t.Errorf("%s between steps: %v", op, err)
@@ -134,14 +133,14 @@ func lookBetween(t *rig.T) {
 	mine := errors.New("enough")
 	var at *debug.StepError
 	err := tr.Debug().Step(t.Ctx, func(i int) error {
-		f.Run(5, t.Grid())
+		f.Run(5)
 		return map[bool]error{true: mine}[i == 1]
 	})
 	if !errors.Is(err, mine) || !errors.As(err, &at) || at.First != 1 {
 		t.Errorf("error %v", err)
 	}
 	t.RunAndWait(x)
-	f.Run(5, t.Grid())
+	f.Run(5)
 	f.Check("after a run that was cut short")
 }
 
@@ -200,13 +199,13 @@ func checkFinds(t *rig.T) {
 	count, show := t.AddProgram("count", chip.Core{}, hidden, hidden, 1), t.AddProgram("show", chip.Core{}, hidden, out, 0)
 	count.Buffers, show.Buffers = nil, []*reprise.Buffer{out}
 	f := t.Follow()
-	x, y, z := f.Load("x", t.Grid(), 5), t.Load(count), t.Load(show)
+	x, y, z := f.Load("x", 5), t.Load(count), t.Load(show)
 	tr := t.Capture("t", x, y, x, x, z, x, x)
 	var ce *debug.CheckError
 	if err := tr.Debug().Check(t.Ctx); !errors.As(err, &ce) || ce.Step != 4 || ce.Name != "show" || ce.Differ == 0 {
 		t.Errorf("error %v, want a *CheckError for step 4", err)
 	}
-	t.Same("a buffer after the check", rig.Pattern(2, 64), t.ReadAll(out))
+	t.Holds("a buffer after the check", out, rig.Pattern(2, 64))
 	f.Check("after the check")
 }
 
@@ -232,7 +231,7 @@ func bisectHang(t *rig.T) {
 	u := t.Short()
 	b := u.PerWorker(16)
 	f := u.Follow()
-	x, stuck := f.Load("x", u.Grid(), 5), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
+	x, stuck := f.Load("x", 5), u.Load(u.Spin(b, chip.BRISC, chip.Core{X: 1, Y: 1}))
 	tr := u.Capture("t", x, x, stuck, x)
 	prepare := func(v uint32) func(int) error {
 		return func(int) error {

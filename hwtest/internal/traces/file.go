@@ -94,10 +94,10 @@ func traceFromFile(t *rig.T, n int) {
 			replay(f, n)
 		}
 		f.Check("three replays")
-		x := f.Load("between", t.Grid(), 9)
+		x := f.Load("between", 9)
 		for range 3 {
 			t.Start(x)
-			f.Run(9, t.Grid())
+			f.Run(9)
 			t.Replay(tr)
 			replay(f, n)
 		}
@@ -231,8 +231,7 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 		return errors.Join(r.Run(x), r.ParamBuffer("to", b, reprise.Arg{Kernel: "store"}))
 	})
 	t.OK(err)
-	data := rig.Pattern(5, b.Size())
-	t.Write(b, data)
+	data := t.Fill(b, 5)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
 	t.Release(tr)
@@ -256,12 +255,12 @@ func shardedFromFile(t *rig.T, s allocator.ShardSpec) {
 					t.Errorf("page %d is at %+v, was at %+v", i, is, was)
 				}
 			}
-			t.Same("data from the file", data, t.ReadAll(got))
+			t.Holds("data from the file", got, data)
 			t.OK(tr.Debug().Step(t.Ctx, nil))
-			t.Same("after its step", numbers, t.ReadAll(got))
+			t.Holds("after its step", got, numbers)
 			t.Write(got, data)
 			t.Replay(tr)
-			t.Same("after a replay", numbers, t.ReadAll(got))
+			t.Holds("after a replay", got, numbers)
 			t.OK(tr.Debug().Verify(t.Ctx))
 		})
 	}
@@ -280,8 +279,7 @@ func partsFromFile(t *rig.T) {
 	tr := t.Hold(t.Record("parts", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer("in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	}))
-	was := rig.Pattern(1, whole.Size())
-	t.Write(whole, was)
+	was := t.Fill(whole, 1)
 	t.Replay(tr)
 	after := t.ReadAll(whole)
 	if bytes.Equal(was[20*page:21*page], after[20*page:21*page]) {
@@ -306,6 +304,6 @@ func partsFromFile(t *rig.T) {
 	}
 	t.Replay(loaded)
 	t.OK(loaded.Debug().CheckResults(t.Ctx))
-	t.Same("the whole buffer", after, t.ReadAll(whole))
+	t.Holds("the whole buffer", whole, after)
 	t.OK(errors.Join(in.Release(), out.Release()))
 }

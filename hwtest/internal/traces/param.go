@@ -29,7 +29,7 @@ func paramOf(t *rig.T, n int) { ParamRounds(t, t.Size(n, min(n, 6)), t.Size(50, 
 // ParamRounds replays a trace of n programs so many times, with a parameter that all of them have.
 func ParamRounds(t *rig.T, n, rounds int) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		var errs []error
 		for range n {
@@ -43,11 +43,11 @@ func ParamRounds(t *rig.T, n, rounds int) {
 		t.OK(tr.Set("number", v))
 		t.Replay(tr)
 		for range n {
-			f.Run(v, t.Grid())
+			f.Run(v)
 		}
 		if i%9 == 0 {
 			t.Start(x)
-			f.Run(5, t.Grid())
+			f.Run(5)
 		}
 	}
 	f.Check("all replays")
@@ -138,20 +138,20 @@ func ParamBuffers(t *rig.T) {
 		holds[to] = holds[from]
 	}
 	for i, b := range bufs {
-		t.Same(fmt.Sprintf("buffer %d", i), holds[i], t.ReadAll(b))
+		t.Holds(fmt.Sprintf("buffer %d", i), b, holds[i])
 	}
 }
 
 func paramAllocates(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), r.Param("number", rig.MixNumber))
 	}))
 	v := uint32(5)
 	replay := func() {
 		t.Replay(tr)
-		f.Run(v, t.Grid())
+		f.Run(v)
 	}
 	replay()
 	const rounds = 20
@@ -170,13 +170,13 @@ func paramAllocates(t *rig.T) {
 
 func setArguments(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	tr := t.Capture("t", x)
 	for i := range uint32(6) {
 		t.OK(errors.Join(x.SetArg(rig.MixNumber, 10*i), t.Queue.Run(t.Ctx, x)))
-		f.Run(10*i, t.Grid())
+		f.Run(10 * i)
 		t.Replay(tr)
-		f.Run(5, t.Grid())
+		f.Run(5)
 	}
 	f.Check("runs and replays")
 }

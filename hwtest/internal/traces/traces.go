@@ -62,7 +62,7 @@ func TraceOf(t *rig.T, n, replays int, between bool) {
 	on := chip.Grid(4, 3)
 	var xs []*reprise.Executable
 	for i := range min(n, 5) {
-		xs = append(xs, f.Load(fmt.Sprint(i), on, uint32(i+1)))
+		xs = append(xs, f.Load(fmt.Sprint(i), uint32(i+1), on))
 	}
 	var seq []*reprise.Executable
 	for i := range n {
@@ -90,7 +90,7 @@ func tracesAlive(t *rig.T, n int) {
 	on := t.Grid()
 	var traces []*reprise.Trace
 	for i := range n {
-		x := f.Load(fmt.Sprint(i), on, uint32(100+i))
+		x := f.Load(fmt.Sprint(i), uint32(100+i), on)
 		traces = append(traces, t.Capture(fmt.Sprint(i), x, x))
 	}
 	for k := range 5 * n {
@@ -105,26 +105,26 @@ func tracesAlive(t *rig.T, n int) {
 
 func captureRunsNothing(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 9)
+	x := f.Load("x", 9)
 	t.Start(x)
-	f.Run(9, t.Grid())
+	f.Run(9)
 	tr := t.Capture("t", x, x, x)
 	t.Wait()
 	f.Check("after the capture")
 	t.Start(x)
-	f.Run(9, t.Grid())
+	f.Run(9)
 	t.Wait()
 	f.Check("after a run after the capture")
 	t.Release(tr)
 	t.RunAndWait(x)
-	f.Run(9, t.Grid())
+	f.Run(9)
 	f.Check("after a trace that never ran was released")
 }
 
 func hundredsOfReplays(t *rig.T) {
 	f := t.Follow()
 	on := chip.Grid(2, 2)
-	x := f.Load("x", on, 5)
+	x := f.Load("x", 5, on)
 	tr := t.Capture("t", x, x)
 	n := t.Size(t.More(1000, 50_000), 100)
 	for range n {
@@ -140,7 +140,7 @@ func traceMixedSizes(t *rig.T) {
 	f := t.Follow()
 	var xs, seq []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
-		xs = append(xs, f.LoadLong(fmt.Sprint(n), t.Grid(), uint32(i+1), n&^15))
+		xs = append(xs, f.LoadLong(fmt.Sprint(n), uint32(i+1), n&^15))
 	}
 	var numbers []uint32
 	for i := range t.Size(120, 20) {
@@ -152,10 +152,10 @@ func traceMixedSizes(t *rig.T) {
 	for r := range 3 {
 		t.Replay(tr)
 		for _, n := range numbers {
-			f.Run(n, t.Grid())
+			f.Run(n)
 		}
 		t.Start(xs[r])
-		f.Run(uint32(r+1), t.Grid())
+		f.Run(uint32(r + 1))
 	}
 	t.Wait()
 	f.Check("after three replays")
@@ -202,16 +202,15 @@ func traceInputs(t *rig.T) {
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
 	tr := t.Capture("copy", x)
 	for i := range 5 {
-		want := rig.Pattern(uint32(i), in.Size())
-		t.Write(in, want)
+		want := t.Fill(in, uint32(i))
 		t.Replay(tr)
-		t.Same(fmt.Sprintf("replay %d", i), want, t.ReadAll(out))
+		t.Holds(fmt.Sprintf("replay %d", i), out, want)
 	}
 }
 
 func traceRelease(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	before := t.Allocated()
 	for range 3 {
 		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
@@ -220,7 +219,7 @@ func traceRelease(t *rig.T) {
 			t.Error("a trace takes no memory")
 		}
 		t.Replay(tr)
-		f.Run(5, t.Grid())
+		f.Run(5)
 		t.Release(tr)
 		t.SameMemory(before)
 	}
@@ -229,14 +228,14 @@ func traceRelease(t *rig.T) {
 
 func traceReuse(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	var places []uint64
 	for range 3 {
 		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 		t.OK(err)
 		places = append(places, tr.Parts()[0].Extents[0].Start)
 		t.Replay(tr)
-		f.Run(5, t.Grid())
+		f.Run(5)
 		t.Release(tr)
 	}
 	if places[0] != places[1] || places[1] != places[2] {
@@ -247,7 +246,7 @@ func traceReuse(t *rig.T) {
 
 func replayAfterRelease(t *rig.T) {
 	f := t.Follow()
-	tr := t.Capture("t", f.Load("x", t.Grid(), 5))
+	tr := t.Capture("t", f.Load("x", 5))
 	t.Release(tr)
 	err := tr.Replay(t.Ctx)
 	if !errors.Is(err, reprise.ErrReleased) {
@@ -263,7 +262,7 @@ func replayAfterRelease(t *rig.T) {
 
 func failedCapture(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	before := t.Allocated()
 	mine := errors.New("a reason of the caller's")
 	_, err := t.Record("t", func(r *reprise.Recorder) error {
@@ -277,7 +276,7 @@ func failedCapture(t *rig.T) {
 	}
 	t.SameMemory(before)
 	t.RunAndWait(x)
-	f.Run(5, t.Grid())
+	f.Run(5)
 	f.Check("a run after it")
 }
 
@@ -292,7 +291,7 @@ func emptyTrace(t *rig.T) {
 
 func recorderAfterEnd(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	var kept *reprise.Recorder
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) }))
 	steps := len(tr.Parts()[0].Steps)
@@ -304,7 +303,7 @@ func recorderAfterEnd(t *rig.T) {
 	}
 	t.Replay(tr)
 	t.Wait()
-	f.Run(5, t.Grid())
+	f.Run(5)
 	f.Check("the replay")
 }
 
@@ -332,13 +331,13 @@ func closedInTrace(t *rig.T) {
 	t.Release(x)
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
 	b := t.Buffer(allocator.DRAM, 1<<20, 2048)
-	t.Write(b, rig.Pattern(3, b.Size()))
-	y := f.LoadLong("y", t.Grid(), 6, 8192)
+	t.Fill(b, 3)
+	y := f.LoadLong("y", 6, 8192)
 	for range 3 {
 		t.Replay(tr)
-		f.Run(5, t.Grid())
+		f.Run(5)
 		t.Start(y)
-		f.Run(6, t.Grid())
+		f.Run(6)
 	}
 	t.Wait()
 	f.Check("replays of a closed program")
@@ -365,7 +364,7 @@ func freedInTrace(t *rig.T) {
 	}
 	t.Replay(tr)
 	for _, o := range others {
-		t.Same("another buffer after the replay", rig.Pattern(o.Addr(), n), t.ReadAll(o))
+		t.Holds("another buffer after the replay", o, rig.Pattern(o.Addr(), n))
 	}
 	t.Release(tr)
 	if o := t.Buffer(allocator.L1, n, 64); o.Addr() != b.Addr() {
@@ -394,7 +393,7 @@ func circularInTrace(t *rig.T) {
 
 func traceDescription(t *rig.T) {
 	f := t.Follow()
-	x, y := f.Load("first", t.Grid(), 5), f.Load("second", t.Grid(), 6)
+	x, y := f.Load("first", 5), f.Load("second", 6)
 	if x.Cores() != t.Grid().Size() || x.Commands().Bytes <= 0 {
 		t.Errorf("a program has %d cores and %d B of commands", x.Cores(), x.Commands().Bytes)
 	}
@@ -443,7 +442,7 @@ func concurrentUse(t *rig.T) {
 	// Additions of one number commute, so the result doesn't depend on the order of the goroutines.
 	f := t.Follow()
 	on := chip.Grid(3, 3)
-	x := f.Load("x", on, 5)
+	x := f.Load("x", 5, on)
 	tr := t.Capture("t", x)
 	n := t.Size(40, 10)
 	var wg sync.WaitGroup
@@ -480,7 +479,7 @@ func concurrentUse(t *rig.T) {
 
 func captureBesideUse(t *rig.T) {
 	f := t.Follow()
-	x := f.Load("x", t.Grid(), 5)
+	x := f.Load("x", 5)
 	n := t.Size(30, 6)
 	done := make(chan error, 1)
 	go func() {
@@ -498,7 +497,7 @@ func captureBesideUse(t *rig.T) {
 	t.OK(<-done)
 	t.Wait()
 	for range n {
-		f.Run(5, t.Grid())
+		f.Run(5)
 	}
 	f.Check("runs beside captures")
 }
@@ -506,7 +505,7 @@ func captureBesideUse(t *rig.T) {
 func replayAllocates(t *rig.T) {
 	f := t.Follow()
 	on := t.Grid().Start.Range()
-	x := f.Load("x", on, 5)
+	x := f.Load("x", 5, on)
 	tr := t.Capture("t", x)
 	replay := func() {
 		t.Replay(tr)
