@@ -3,7 +3,6 @@ package bringup
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -127,9 +126,7 @@ func cancelledOpen(t *rig.T) {
 		t.OK(d.Close(ctx))
 		t.Skip("the device opens without waiting for anything")
 	}
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
+	t.Fails("the call", err, context.Canceled)
 	t.Full(t.Device.Open())
 }
 
@@ -177,9 +174,7 @@ func useAfterClose(t *rig.T) {
 			return nil
 		})),
 	} {
-		if !errors.Is(err, reprise.ErrClosed) {
-			t.Errorf("%s: error %v, want ErrClosed", name, err)
-		}
+		t.Fails(name, err, reprise.ErrClosed)
 		t.Says(err, "reprise: "+name, "the device is closed")
 	}
 	// Names and sizes are only memory.

@@ -11,7 +11,6 @@ import (
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
@@ -594,9 +593,7 @@ func calleeReleased(t *rig.T) {
 		c.run(ss)
 	}
 	c.check("after the callees were released")
-	if err := c.callees[0].Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replay of a released callee: %v, want ErrReleased", err)
-	}
+	t.Fails("replay of a released callee", c.callees[0].Replay(t.Ctx), reprise.ErrReleased)
 }
 
 func hostWrites(t *rig.T) {
@@ -778,10 +775,7 @@ func loopLimit(t *rig.T) {
 	t.Write(c.counters, make([]byte, 64))
 	c.values[0] = 0
 	t.Replay(endless)
-	var hang *dispatch.HangError
-	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
-		t.Fatalf("a loop beyond its limit: %v, want a hang", err)
-	}
+	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 1 of the trace", "iteration 4 of at most 4", `the last program was program "mix 5"`)
 	t.OK(t.Dev.Recover(t.Ctx))
 	t.Clear(c.f.Buffer)
@@ -807,10 +801,7 @@ func recoverInLoop(t *rig.T) {
 		})
 	}))
 	t.Replay(tr)
-	var hang *dispatch.HangError
-	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
-		t.Fatalf("a program that spins in a loop: %v, want a hang", err)
-	}
+	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	t.Says(errors.New(hang.Detail()), "loop 0 of the trace", "loop 1 of the trace", "iteration 0 of at most 2", `waiting for program "spin"`)
 	t.OK(t.Dev.Recover(t.Ctx))
 	data := rig.Pattern(1, word.Size())

@@ -172,9 +172,7 @@ func debugInReset(t *rig.T) {
 	tile := tile(t)
 	c, err := tile.Core(chip.TRISC1)
 	t.OK(err)
-	if err := c.Pause(t.Ctx); !errors.Is(err, core.ErrInReset) {
-		t.Errorf("pause: %v", err)
-	}
+	t.Fails("pause", c.Pause(t.Ctx), core.ErrInReset)
 	all, err := live.Take(t.Ctx, t.KMD, []live.Place{{XY: tile.XY(), Processor: chip.TRISC1}, {XY: tile.XY(), Processor: chip.NCRISC}},
 		t.Patience())
 	t.OK(err)
@@ -189,9 +187,7 @@ func debugNCRISC(t *rig.T) {
 	tile := tile(t)
 	c, err := tile.Core(chip.NCRISC)
 	t.OK(err)
-	if err := c.Pause(t.Ctx); !errors.Is(err, core.ErrUnsupported) {
-		t.Errorf("pause: %v", err)
-	}
+	t.Fails("pause", c.Pause(t.Ctx), core.ErrUnsupported)
 	at := counting(t, tile, chip.NCRISC)
 	if pc, err := c.Sample(); pc < at || pc > at+32 || err != nil {
 		t.Errorf("pc is %#x, %v: want one from %#x on", pc, err, at)
@@ -204,10 +200,7 @@ func hung(t *rig.T, p *reprise.Program) *dispatch.HangError {
 	x, err := t.Dev.Load(t.Ctx, p)
 	t.OK(err)
 	t.Start(x)
-	var hang *dispatch.HangError
-	if err := t.Queue.Wait(t.Ctx); !errors.As(err, &hang) {
-		t.Fatalf("error %v, want a *HangError", err)
-	}
+	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	return hang
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
-	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/kernels/print"
 )
@@ -220,10 +219,7 @@ func printsInHang(t *rig.T) {
 	err := t.Dev.Queue(0).Run(t.Ctx, t.Load(printing(t, "print", 4, 1, t.Grid().Start.Range(), chip.NCRISC)))
 	t.OK(err)
 	err = t.Dev.Queue(0).Wait(t.Ctx)
-	var h *dispatch.HangError
-	if !errors.As(err, &h) {
-		t.Fatalf("a kernel that doesn't end: %v", err)
-	}
+	h := t.Hung(err)
 	left := h.Dump.Prints
 	sameLines(t, "report", wantLines(4)[:4], left[max(0, len(left)-4):])
 	t.OK(t.Dev.Recover(t.Ctx))

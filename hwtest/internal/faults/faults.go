@@ -183,10 +183,7 @@ func badCommand(t *rig.T, waypoint string, onDispatch, stall bool, commands func
 	}
 	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) { commands(u, b) }), stall))
 	err := u.CQ.Wait(u.Ctx)
-	var hang *dispatch.HangError
-	if !errors.As(err, &hang) {
-		t.Fatalf("error %v, want a *HangError", err)
-	}
+	hang := t.Hung(err)
 	for _, c := range hang.Cores {
 		if c.Core == pre && c.Processors[chip.BRISC].Waypoint != waypoint {
 			t.Errorf("%v, want BRISC at %s", c, waypoint)
@@ -230,9 +227,7 @@ func deadlineWait(t *rig.T) {
 	release := blocked(t)
 	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := t.CQ.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
-	}
+	t.Fails("the call", t.CQ.Wait(ctx), context.DeadlineExceeded)
 	release()
 	t.Finish()
 }
@@ -310,9 +305,7 @@ func closeInTime(t *rig.T) {
 	}
 	ctx, cancel := context.WithTimeout(u.Ctx, 10*time.Millisecond)
 	defer cancel()
-	if err := u.Dev.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("closed with %v, want %v", err, context.DeadlineExceeded)
-	}
+	t.Fails("close", u.Dev.Close(ctx), context.DeadlineExceeded)
 	t.WorksAgain()
 }
 
@@ -364,9 +357,7 @@ func foreignThings(t *rig.T) {
 			return r.Run(x)
 		})),
 	} {
-		if !errors.Is(err, reprise.ErrWrongDevice) {
-			t.Errorf("%s: error %v, want ErrWrongDevice", name, err)
-		}
+		t.Fails(name, err, reprise.ErrWrongDevice)
 		t.Says(err, name, "it belongs to another device")
 	}
 	b.SameMemory(before)

@@ -79,9 +79,7 @@ func removedCard(t *rig.T) {
 		"write":          u.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, 16)),
 		"finish":         u.Queue.Wait(t.Ctx),
 	} {
-		if !errors.Is(err, reprise.ErrDeviceLost) {
-			t.Errorf("%s: error %v, want ErrDeviceLost", name, err)
-		}
+		t.Fails(name, err, reprise.ErrDeviceLost)
 	}
 	var failed *reprise.RecoverError
 	if err := dev.Recover(t.Ctx); !errors.As(err, &failed) || failed.Step != "reopen" {
@@ -122,9 +120,7 @@ func doubleRelease(t *rig.T) {
 		"run":                u.Queue.Run(t.Ctx, x),
 		"write":              u.Queue.Write(t.Ctx, f.Buffer, 0, make([]byte, 16)),
 	} {
-		if !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("%s again: error %v, want ErrReleased", name, err)
-		}
+		t.Fails(name+" again", err, reprise.ErrReleased)
 		t.Says(err, "reprise: "+name)
 	}
 	if after := u.Allocated(); after != before {

@@ -38,9 +38,7 @@ func meshCaptureRefuses(t *T) {
 			_ = f(ctx)
 			return r.Run(x)
 		})
-		if !errors.Is(err, reprise.ErrInCapture) {
-			t.Errorf("%s inside a capture: %v", what, err)
-		}
+		t.Fails(what+" inside a capture", err, reprise.ErrInCapture)
 	}
 	t.Start(x)
 	t.Wait()
@@ -62,9 +60,7 @@ func meshForeign(t *T) {
 		"run":   sub.Queue(0).Run(t.Ctx, x),
 		"event": sub.Queue(0).Record(t.Ctx, t.Mesh.NewEvent("e")),
 	} {
-		if !errors.Is(err, mesh.ErrWrongMesh) {
-			t.Errorf("%s: %v", what, err)
-		}
+		t.Fails(what, err, mesh.ErrWrongMesh)
 	}
 }
 
@@ -75,9 +71,7 @@ func meshClosed(t *T) {
 	for what, err := range map[string]error{
 		"write": t.Queue.Write(t.Ctx, in, make([]byte, in.Size())), "run": t.Queue.Run(t.Ctx, x), "finish": t.Queue.Wait(t.Ctx),
 	} {
-		if !errors.Is(err, mesh.ErrClosed) {
-			t.Errorf("%s: %v", what, err)
-		}
+		t.Fails(what, err, mesh.ErrClosed)
 	}
 }
 

@@ -197,12 +197,8 @@ func meshSpanning(t *T) {
 		}
 	}
 	t.Release(tr)
-	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("released twice: %v", err)
-	}
-	if err := tr.Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replayed although it is released: %v", err)
-	}
+	t.Fails("released twice", tr.Release(t.Ctx), reprise.ErrReleased)
+	t.Fails("replayed although it is released", tr.Replay(t.Ctx), reprise.ErrReleased)
 	if t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM) != before {
 		t.Error("memory is left")
 	}

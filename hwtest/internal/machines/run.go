@@ -127,9 +127,7 @@ func meshTraceParam(t *T) {
 	for _, c := range t.Mesh.Chips() {
 		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
 	}
-	if err := tr.Set("none", 0); !errors.Is(err, reprise.ErrNoParam) {
-		t.Errorf("no such parameter: %v", err)
-	}
+	t.Fails("no such parameter", tr.Set("none", 0), reprise.ErrNoParam)
 }
 
 func meshTraceRelease(t *T) {

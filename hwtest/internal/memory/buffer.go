@@ -182,9 +182,7 @@ func freedBuffer(t *rig.T) {
 	t.Free(b)
 	p := make([]byte, 64)
 	for op, err := range map[string]error{"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release()} {
-		if !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("%s: error %v, want ErrReleased", op, err)
-		}
+		t.Fails(op, err, reprise.ErrReleased)
 	}
 	again := t.Buffer(allocator.DRAM, 6400, 64)
 	if again.Addr() != b.Addr() {

@@ -1,8 +1,6 @@
 package programs
 
 import (
-	"errors"
-
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
@@ -68,9 +66,7 @@ func usedAfterClose(t *rig.T) {
 	t.Release(x)
 	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {
-		if !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("%s: error %v, want ErrReleased", op, err)
-		}
+		t.Fails(op, err, reprise.ErrReleased)
 		t.Says(err, `"gone"`, "it has been released already")
 	}
 }

@@ -196,9 +196,7 @@ func neverRecorded(t *rig.T) {
 			t.Errorf("wait on queue %d: %v", i, err)
 		}
 	}
-	if err := e.Wait(t.Ctx); !errors.Is(err, dispatch.ErrNotRecorded) {
-		t.Errorf("synchronize: %v", err)
-	}
+	t.Fails("synchronize", e.Wait(t.Ctx), dispatch.ErrNotRecorded)
 	if _, err := e.Query(); !errors.Is(err, dispatch.ErrNotRecorded) {
 		t.Errorf("query: %v", err)
 	}
@@ -232,9 +230,7 @@ func synchronizeLimit(t *rig.T) {
 	t.OK(q[0].Record(t.Ctx, e))
 	ctx, cancel := context.WithTimeout(t.Ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := e.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
-	}
+	t.Fails("the call", e.Wait(ctx), context.DeadlineExceeded)
 	release(q[1])
 	t.WaitFor(e)
 	t.FinishBoth()

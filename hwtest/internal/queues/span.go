@@ -167,9 +167,7 @@ func spanRelease(t *rig.T) {
 		tr := spans(t, "released", func(rs []*reprise.Recorder) error { return r.record(rs, 4) })
 		t.Replay(tr)
 		t.Release(tr) // after the replay
-		if err := tr.Replay(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-			t.Errorf("replay after the release: %v", err)
-		}
+		t.Fails("replay after the release", tr.Replay(t.Ctx), reprise.ErrReleased)
 		t.SameMemory(before)
 	}
 	r.check("after three replays", 12)
@@ -211,9 +209,7 @@ func spanInPieces(t *rig.T) {
 					t.Errorf("step %d is reported as %d", steps-1, i)
 				}
 				for op, err := range map[string]error{"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "check": tr.Debug().Check(t.Ctx)} {
-					if !errors.Is(err, reprise.ErrReserved) {
-						t.Errorf("%s from inside: %v, want ErrReserved", op, err)
-					}
+					t.Fails(op+" from inside", err, reprise.ErrReserved)
 				}
 				return nil
 			}))

@@ -192,6 +192,14 @@ func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.C
 	}
 }
 
+// Fails checks what kind of error a call has.
+func (t *T) Fails(what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: error %v, want %v", what, err, want)
+	}
+}
+
 // Says checks that an error's text has parts, in their order.
 func (t *T) Says(err error, parts ...string) {
 	t.Helper()

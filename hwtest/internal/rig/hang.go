@@ -73,6 +73,16 @@ func (t *T) ShortQueues() *T {
 	return &u
 }
 
+// Hung is the report of a hang, which an error has to be.
+func (t *T) Hung(err error) *dispatch.HangError {
+	t.Helper()
+	var hang *dispatch.HangError
+	if !errors.As(err, &hang) {
+		t.Fatalf("error %v, want a *HangError", err)
+	}
+	return hang
+}
+
 // WorksAgain opens the device anew and uses it.
 func (t *T) WorksAgain() {
 	t.Helper()

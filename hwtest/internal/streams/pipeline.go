@@ -317,9 +317,7 @@ func preallocated(t *rig.T) {
 			for i := range 3 {
 				t.OK(line.Enqueue(t.Ctx, pipeInput(i)))
 			}
-			if err := line.Enqueue(t.Ctx, pipeInput(0)); !errors.Is(err, pipeline.ErrTooManyInputs) {
-				t.Errorf("a fourth input: %v", err)
-			}
+			t.Fails("a fourth input", line.Enqueue(t.Ctx, pipeInput(0)), pipeline.ErrTooManyInputs)
 			outs, err := line.PopAll(t.Ctx)
 			t.OK(err)
 			for i, out := range outs {
@@ -341,9 +339,7 @@ func compileFails(t *rig.T) {
 		return nil, broken
 	})
 	t.OK(err)
-	if err := line.Compile(t.Ctx, pipeInput(0)); !errors.Is(err, broken) {
-		t.Errorf("compile: %v", err)
-	}
+	t.Fails("compile", line.Compile(t.Ctx, pipeInput(0)), broken)
 	if after := t.Allocated(); after != before {
 		t.Errorf("%+v is taken, was %+v", after, before)
 	}

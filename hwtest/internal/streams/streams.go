@@ -442,9 +442,7 @@ func hostFails(t *rig.T) {
 		t.Errorf("error %v, want 4321", err)
 	}
 	t.Wait()
-	if err := out.Fail(t.Ctx, 1); !errors.Is(err, stream.ErrDirection) {
-		t.Errorf("Fail of a stream that the host reads: %v", err)
-	}
+	t.Fails("Fail of a stream that the host reads", out.Fail(t.Ctx, 1), stream.ErrDirection)
 }
 
 func hostStops(t *rig.T) {
@@ -675,9 +673,7 @@ func streamHeld(t *rig.T) {
 	held("program")
 	t.Release(x)
 	held("trace")
-	if err := tr.Save(t.Ctx, io.Discard); !errors.Is(err, tracebuf.ErrHostMemory) {
-		t.Errorf("save: %v, want %v", err, tracebuf.ErrHostMemory)
-	}
+	t.Fails("save", tr.Save(t.Ctx, io.Discard), tracebuf.ErrHostMemory)
 	t.Replay(tr)
 	t.Same("after all that", streamWordsOf(0), readStream(t, out))
 	t.Release(tr)
@@ -685,9 +681,7 @@ func streamHeld(t *rig.T) {
 	if _, err := out.Read(t.Ctx, nil); !errors.Is(err, reprise.ErrReleased) {
 		t.Errorf("after Release: %v", err)
 	}
-	if err := out.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("second Release: %v", err)
-	}
+	t.Fails("second Release", out.Release(t.Ctx), reprise.ErrReleased)
 }
 
 func streamCancelled(t *rig.T) {
@@ -736,9 +730,7 @@ func streamReleased(t *rig.T) {
 	}()
 	time.Sleep(5 * time.Millisecond)
 	t.Release(out)
-	if err := <-wait; !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("error %v, want %v", err, reprise.ErrReleased)
-	}
+	t.Fails("the call", <-wait, reprise.ErrReleased)
 }
 
 func streamRecover(t *rig.T) {
@@ -750,10 +742,7 @@ func streamRecover(t *rig.T) {
 	t.OK(in.Write(u.Ctx, streamWordsOf(1, 2)))
 	t.Same("before it hangs", streamWordsOf(1, 2), readStream(u, out))
 	err := u.Queue.Wait(u.Ctx)
-	var hang *dispatch.HangError
-	if !errors.As(err, &hang) {
-		t.Fatalf("error %v, want a *HangError", err)
-	}
+	hang := t.Hung(err)
 	for _, c := range hang.Cores {
 		if c.Core != at {
 			continue
@@ -772,9 +761,7 @@ func streamRecover(t *rig.T) {
 	if _, err := out.Read(u.Ctx, nil); !errors.Is(err, stream.ErrStale) {
 		t.Errorf("a read after the recovery: %v, want %v", err, stream.ErrStale)
 	}
-	if err := in.Write(u.Ctx, nil); !errors.Is(err, stream.ErrStale) {
-		t.Errorf("a write after the recovery: %v, want %v", err, stream.ErrStale)
-	}
+	t.Fails("a write after the recovery", in.Write(u.Ctx, nil), stream.ErrStale)
 	var moved *stream.MovedError
 	for _, s := range []*stream.Stream{in, out} {
 		if err := s.Reset(u.Ctx); err != nil && !errors.As(err, &moved) {

@@ -124,9 +124,7 @@ func lookBetween(t *rig.T) {
 		want := t.Fill(side, uint32(i))
 		t.Holds("a buffer beside", side, want)
 		for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "replay": tr.Replay(t.Ctx)} {
-			if !errors.Is(err, reprise.ErrReserved) {
-				t.Errorf("%s between steps: %v", op, err)
-			}
+			t.Fails(op+" between steps", err, reprise.ErrReserved)
 		}
 		return nil
 	}))
@@ -154,13 +152,9 @@ func insideOfSteps(t *rig.T) {
 			"replay": tr.Replay(t.Ctx), "release": tr.Release(t.Ctx), "step": tr.Debug().Step(t.Ctx, nil), "split": tr.Debug().Split(t.Ctx, 2, nil),
 			"check": tr.Debug().Check(t.Ctx),
 		} {
-			if !errors.Is(err, reprise.ErrReserved) {
-				t.Errorf("%s from inside: %v, want ErrReserved", op, err)
-			}
+			t.Fails(op+" from inside", err, reprise.ErrReserved)
 		}
-		if err := tr.Debug().CheckResults(t.Ctx); !errors.Is(err, debug.ErrNoResults) {
-			t.Errorf("check results from inside: %v, want ErrNoResults", err)
-		}
+		t.Fails("check results from inside", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
 		return tr.Debug().Verify(t.Ctx)
 	}
 	t.OK(tr.Debug().Step(t.Ctx, func(int) error { return inside() }))

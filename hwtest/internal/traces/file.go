@@ -131,9 +131,7 @@ func traceFileParts(t *rig.T) {
 func traceFileResults(t *rig.T) {
 	file, f := saved(t, 3)
 	tr := fromFile(t, file, f)
-	if err := tr.Debug().CheckResults(t.Ctx); !errors.Is(err, debug.ErrNoResults) {
-		t.Errorf("a file without results: %v", err)
-	}
+	t.Fails("a file without results", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
 	t.Replay(tr)
 	replay(f, 3)
 	var out bytes.Buffer
@@ -175,9 +173,7 @@ func traceFileElsewhere(t *rig.T) {
 		var out bytes.Buffer
 		if err := tracebuf.Encode(&out, d); err != nil {
 			// Commands for other workers are refused even as a file.
-			if !errors.Is(err, reprise.ErrInvalidTrace) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Fails(name, err, reprise.ErrInvalidTrace)
 			continue
 		}
 		if _, err := t.Dev.LoadTrace(t.Ctx, &out); !errors.Is(err, reprise.ErrOtherTarget) {

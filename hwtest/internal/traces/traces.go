@@ -249,13 +249,9 @@ func replayAfterRelease(t *rig.T) {
 	tr := t.Capture("t", f.Load("x", 5))
 	t.Release(tr)
 	err := tr.Replay(t.Ctx)
-	if !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("replay: error %v, want ErrReleased", err)
-	}
+	t.Fails("replay", err, reprise.ErrReleased)
 	t.Says(err, `reprise: replay trace "t": it has been released already`)
-	if err := tr.Release(t.Ctx); !errors.Is(err, reprise.ErrReleased) {
-		t.Errorf("release: error %v, want ErrReleased", err)
-	}
+	t.Fails("release", tr.Release(t.Ctx), reprise.ErrReleased)
 	t.Wait()
 	f.Check("nothing ran")
 }
@@ -295,9 +291,7 @@ func recorderAfterEnd(t *rig.T) {
 	var kept *reprise.Recorder
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error { kept = r; return r.Run(x) }))
 	steps := len(tr.Parts()[0].Steps)
-	if err := kept.Run(x); !errors.Is(err, reprise.ErrCaptureEnded) {
-		t.Errorf("error %v, want ErrCaptureEnded", err)
-	}
+	t.Fails("the call", kept.Run(x), reprise.ErrCaptureEnded)
 	if len(tr.Parts()[0].Steps) != steps {
 		t.Error("the trace has grown")
 	}
