@@ -31,25 +31,31 @@ func KMD() rig.Table {
 	cs.Add("two pins", "two pieces of pinned memory have addresses of their own", twoPins)
 	for _, width := range []int{1, 2, 4, 8} {
 		for _, at := range []string{"start", "middle", "end"} {
-			cs.Add(fmt.Sprintf("access of %d bytes at the %s of L1", width, at), "an access of exactly one width changes exactly its bytes", func(t *rig.T) { exactWidth(t, width, at) })
+			cs.Add(fmt.Sprintf("access of %d bytes at the %s of L1", width, at), "an access of exactly one width changes exactly its bytes",
+				func(t *rig.T) { exactWidth(t, width, at) })
 		}
 	}
 	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 33, 64, 4095, 4096, 65537, 1 << 20} {
-		cs.Add(fmt.Sprintf("copy of %d bytes", n), "copies of any length at any alignment change exactly their bytes", func(t *rig.T) { copies(t, n) })
+		cs.Add(fmt.Sprintf("copy of %d bytes", n), "copies of any length at any alignment change exactly their bytes",
+			func(t *rig.T) { copies(t, n) })
 	}
 	for _, r := range []string{"single", "row", "column", "corner", "inner", "all", "last row", "last column"} {
-		cs.Add("multicast to "+r, "a multicast reaches every tile of its rectangle and none outside", func(t *rig.T) { multicastRect(t, r) })
+		cs.Add("multicast to "+r, "a multicast reaches every tile of its rectangle and none outside",
+			func(t *rig.T) { multicastRect(t, r) })
 	}
 	for _, class := range []int{0, 1, 2} {
 		for _, caching := range []kmd.Caching{kmd.Uncached, kmd.WriteCombined} {
-			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every size and memory type work from their first byte to their last", func(t *rig.T) { windowEnds(t, class, caching) })
+			cs.Add(fmt.Sprintf("window class %d %v", class, caching), "windows of every size and memory type work from their first byte to their last",
+				func(t *rig.T) { windowEnds(t, class, caching) })
 		}
 	}
 	for _, o := range []kmd.Ordering{kmd.Strict, kmd.Relaxed, kmd.Posted} {
-		cs.Add(fmt.Sprintf("ordering %d", o), "a load after a store through the same window sees it, whatever the ordering", func(t *rig.T) { ordering(t, o) })
+		cs.Add(fmt.Sprintf("ordering %d", o), "a load after a store through the same window sees it, whatever the ordering",
+			func(t *rig.T) { ordering(t, o) })
 	}
 	for _, stream := range []int{0, 8, 31, 48, 55} {
-		cs.Add(fmt.Sprintf("stream %d counts", stream), "a stream's counter adds and wraps at 17 bits", func(t *rig.T) { streamCounts(t, stream) })
+		cs.Add(fmt.Sprintf("stream %d counts", stream), "a stream's counter adds and wraps at 17 bits",
+			func(t *rig.T) { streamCounts(t, stream) })
 	}
 	return cs
 }
@@ -87,7 +93,7 @@ func everyL1(t *rig.T) {
 	seed = 0
 	for c := range t.Chip.Workers() {
 		for _, at := range places {
-			t.Same(fmt.Sprintf("core %v at %#x", c, at), rig.Pattern(seed, 16), t.Peek(c, at, 16))
+			t.InL1(fmt.Sprintf("core %v at %#x", c, at), c, at, rig.Pattern(seed, 16))
 			seed++
 		}
 	}
@@ -129,8 +135,8 @@ func bankEnds(t *rig.T) {
 		t.PokeDRAM(i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
 	}
 	for i, b := range banks {
-		t.Same(fmt.Sprintf("first bytes of bank %d", i), rig.Pattern(uint32(i), 64), t.PeekDRAM(i, 0, 64))
-		t.Same(fmt.Sprintf("last bytes of bank %d", i), rig.Pattern(uint32(i)+100, 64), t.PeekDRAM(i, b.Size-64, 64))
+		t.InDRAM(fmt.Sprintf("first bytes of bank %d", i), i, 0, rig.Pattern(uint32(i), 64))
+		t.InDRAM(fmt.Sprintf("last bytes of bank %d", i), i, b.Size-64, rig.Pattern(uint32(i)+100, 64))
 	}
 }
 
@@ -194,7 +200,7 @@ func exactWidth(t *rig.T, width int, at string) {
 		case 8:
 			w.Store64(off, v)
 		}
-		t.Same(fmt.Sprintf("store of %d at %d", width, i), want, t.Peek(c, base, 64))
+		t.InL1(fmt.Sprintf("store of %d at %d", width, i), c, base, want)
 		var got uint64
 		switch width {
 		case 1:
@@ -221,7 +227,7 @@ func copies(t *rig.T, n int) {
 		want := rig.Pattern(shift, n)
 		t.Poke(c, at, want)
 		copy(all[16:], want)
-		t.Same(fmt.Sprintf("%d bytes at shift %d", n, shift), all, t.Peek(c, at-16, n+32))
+		t.InL1(fmt.Sprintf("%d bytes at shift %d", n, shift), c, at-16, all)
 	}
 }
 
@@ -242,7 +248,7 @@ func multicastRect(t *rig.T, name string) {
 		if r.Contains(c) {
 			want = after
 		}
-		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch, 64))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, want)
 	}
 }
 
@@ -323,7 +329,7 @@ func windowEnds(t *rig.T, n int, caching kmd.Caching) {
 		got := make([]byte, 64)
 		w.Read(off, got)
 		t.Same(fmt.Sprintf("offset %#x", off), want, got)
-		t.Same(fmt.Sprintf("offset %#x past the window", off), want, t.PeekDRAM(0, off, 64))
+		t.InDRAM(fmt.Sprintf("offset %#x past the window", off), 0, off, want)
 	}
 }
 
@@ -426,7 +432,7 @@ func hostMemoryIn(t *rig.T) {
 		want := rig.Pattern(uint32(i)+50, 1024)
 		copy(h.Bytes()[at:], want)
 		request(t, c, readRequest, t.Chip.PCIe(chip.NOC0), h.NOCAddr()+uint64(at), t.Virtual(c), rig.Scratch, 1024)
-		t.Same(fmt.Sprintf("L1 from host memory at %#x", at), want, t.Peek(c, rig.Scratch, 1024))
+		t.InL1(fmt.Sprintf("L1 from host memory at %#x", at), c, rig.Scratch, want)
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 func cqOwnCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 3, 20, 60} {
-		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end", func(t *rig.T) { sequenceOf(t, n) })
+		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end",
+			func(t *rig.T) { sequenceOf(t, n) })
 	}
 	cs.Add("SEQUENCE of a page", "a sequence may fill its page to the last byte", sequencePage)
 	cs.Add("SEQUENCE laps", "sequences follow each other around the ring", sequenceLaps)
@@ -21,7 +22,8 @@ func cqOwnCases() rig.Table {
 	cs.Add("SEQUENCE with relayed data", "the last command of a sequence may get its data by a relay, of any length", sequenceRelay)
 	cs.Add("SEQUENCE in a trace", "sequences run out of DRAM as out of the issue queue", sequenceTrace)
 	cs.Add("FORWARD_SUBORDINATE to the workers", "a go signal that the dispatcher forwards to its subordinate reaches every worker once, after what was written before", forwardSubordinateWorkers)
-	cs.Add("FORWARD_SUBORDINATE laps", "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots", func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
+	cs.Add("FORWARD_SUBORDINATE laps", "slots of forwarded go signals are reused: each signal goes out whole, more of them than there are slots",
+		func(t *rig.T) { forwardSubordinateLaps(t, t.Size(40, 8)) })
 	cs.Add("FORWARD_SUBORDINATE beside pages", "go signals from the dispatcher and from the prefetcher go out in the order of the commands", forwardSubordinateBesidePages)
 	return cs
 }
@@ -124,7 +126,7 @@ func sequenceKinds(t *rig.T) {
 		if i == 0 {
 			copy(want[1536:], all)
 		}
-		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch, len(want)))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, want)
 	}
 }
 
@@ -143,7 +145,7 @@ func sequenceRelay(t *rig.T) {
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(n)})
 			b.Sequence(cq.Sequence{Commands: []cq.DispatchCommand{w.write(96, 4), w.write(112, 7)}})
 		})
-		t.Same(fmt.Sprintf("%d bytes relayed", n), want, t.Peek(to, rig.Scratch-32, len(want)))
+		t.InL1(fmt.Sprintf("%d bytes relayed", n), to, rig.Scratch-32, want)
 		w.check("written beside them")
 	}
 }

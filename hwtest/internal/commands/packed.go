@@ -12,13 +12,17 @@ func cqPackedCases() rig.Table {
 	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		for _, size := range []int{4, 16, 20, 96} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, however many there are and wherever the ring's pages end", func(t *rig.T) { WritePacked(t, subs, size, false) })
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d times %d bytes", subs, size), "every destination gets its own slot, however many there are and wherever the ring's pages end",
+				func(t *rig.T) { WritePacked(t, subs, size, false) })
 		}
-		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot", func(t *rig.T) { WritePacked(t, subs, 64, true) })
+		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d times", subs), "without stride all destinations get the same slot",
+			func(t *rig.T) { WritePacked(t, subs, 64, true) })
 	}
 	for _, size := range []int{1364, 2048, page - 16, page} {
-		cs.Add(fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size), "slots may be as long as a page of the ring", func(t *rig.T) { WritePacked(t, 20, size, false) })
-		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two", func(t *rig.T) { WritePacked(t, 70, size, true) })
+		cs.Add(fmt.Sprintf("WRITE_PACKED 20 times %d bytes", size), "slots may be as long as a page of the ring",
+			func(t *rig.T) { WritePacked(t, 20, size, false) })
+		cs.Add(fmt.Sprintf("WRITE_PACKED no stride %d bytes", size), "a shared slot may be as long as a page of the ring and lie across two",
+			func(t *rig.T) { WritePacked(t, 70, size, true) })
 	}
 	for _, rects := range []int{1, 2, 3, 20, 80, 81, 510} {
 		for _, same := range []bool{false, true} {
@@ -26,15 +30,18 @@ func cqPackedCases() rig.Table {
 			if same {
 				stride = "no stride"
 			}
-			cs.Add(fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride), "multicasts in a packed write reach their rectangles", func(t *rig.T) { WritePackedRects(t, rects, same) })
+			cs.Add(fmt.Sprintf("WRITE_PACKED %d rectangles %s", rects, stride), "multicasts in a packed write reach their rectangles",
+				func(t *rig.T) { WritePackedRects(t, rects, same) })
 		}
 	}
 	for _, subs := range []int{1, 2, 5, 17, 34, 35} {
 		for _, size := range []int{1, 16, 100, 5000} {
-			cs.Add(fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size), "pieces go to their rectangles, linked or not", func(t *rig.T) { WriteLarge(t, subs, size) })
+			cs.Add(fmt.Sprintf("WRITE_PACKED_LARGE %d times %d bytes", subs, size), "pieces go to their rectangles, linked or not",
+				func(t *rig.T) { WriteLarge(t, subs, size) })
 		}
 	}
-	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole", func(t *rig.T) { WriteLarge(t, 1, 65536) })
+	cs.Add("WRITE_PACKED_LARGE of 65536 bytes", "the longest run, whose length field is all ones, is written whole",
+		func(t *rig.T) { WriteLarge(t, 1, 65536) })
 	cs.Add("WRITE_PACKED_LARGE linked", "runs up to an unlink share the first one's rectangle", WriteLargeLinked)
 	cs.Add("WRITE_PACKED_LARGE one core", "a rectangle may be a single core", writeLargeSingle)
 	return cs
@@ -78,7 +85,7 @@ func WritePacked(t *rig.T, subs, size int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.Same(fmt.Sprintf("core %v", c), m, t.Peek(c, rig.Scratch-32, len(m)))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch-32, m)
 	}
 }
 
@@ -111,7 +118,7 @@ func WritePackedRects(t *rig.T, rects int, same bool) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePacked(w) })
 	for c, m := range want {
-		t.Same(fmt.Sprintf("core %v", c), m, t.Peek(c, rig.Scratch, size))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, m)
 	}
 }
 
@@ -148,7 +155,7 @@ func WriteLarge(t *rig.T, subs, size int) {
 	}
 	t.Do(func(b *cq.Builder) { b.WritePackedLarge(w) })
 	for c, m := range want {
-		t.Same(fmt.Sprintf("core %v", c), m, t.Peek(c, rig.Scratch, len(m)))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, m)
 	}
 }
 
@@ -168,8 +175,8 @@ func WriteLargeLinked(t *rig.T) {
 				{NOC: other, Addr: rig.Scratch + 32, Length: 32, Dests: uint8(cores), Unlink: true},
 			}})
 	})
-	t.Same("a core of the first rectangle", append(a, b...), t.Peek(inRow, rig.Scratch, 64))
-	t.Same("a core outside of it", make([]byte, 64), t.Peek(outside, rig.Scratch, 64))
+	t.InL1("a core of the first rectangle", inRow, rig.Scratch, append(a, b...))
+	t.InL1("a core outside of it", outside, rig.Scratch, make([]byte, 64))
 }
 
 func writeLargeSingle(t *rig.T) {
@@ -182,6 +189,6 @@ func writeLargeSingle(t *rig.T) {
 					{NOC: noc, Addr: rig.Scratch, Length: 1000, Dests: uint8(cores), Unlink: true},
 				}})
 		})
-		t.Same(fmt.Sprintf("core %v", c), data, t.Peek(c, rig.Scratch, len(data)))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, data)
 	}
 }

@@ -15,12 +15,14 @@ func cqRelayCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000} {
 		for _, from := range []string{"L1", "DRAM", "host memory"} {
-			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from), "data of any length come from any memory to a dispatcher's write", func(t *rig.T) { RelayLinear(t, n, from, 0) })
+			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes from %s", n, from), "data of any length come from any memory to a dispatcher's write",
+				func(t *rig.T) { RelayLinear(t, n, from, 0) })
 		}
 	}
 	for _, skew := range []int{16, 32, 48} {
 		for _, n := range []int{16, Half - 16, Half, Half + 48, 200_000} {
-			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew), "the relay's scratch memory is aligned with its source", func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) })
+			cs.Add(fmt.Sprintf("RELAY_LINEAR %d bytes at address +%d", n, skew), "the relay's scratch memory is aligned with its source",
+				func(t *rig.T) { RelayLinear(t, n, "DRAM", skew) })
 		}
 	}
 	for _, dram := range []bool{true, false} {
@@ -29,22 +31,26 @@ func cqRelayCases() rig.Table {
 			{64, 1, 0, 0}, {64, 200, 3, 0}, {64, 7, 1, 16}, {1024, 33, 5, 1008}, {2048, 64, 0, 0}, {4096, 16, 2, 4000},
 			{4096 + 64, 20, 0, 0}, {Half, 2, 1, 0}, {Half + 64, 3, 0, 0}, {100 << 10, 2, 4, 32752}, {200 << 10, 1, 0, 0},
 		} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the banks from the start page on, without the last ones' adjustment", func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
+			cs.Add(fmt.Sprintf("RELAY_PAGED %s %d pages of %d from %d less %d", kind, g.pages, g.page, g.start, g.adjust), "pages are gathered from the banks from the start page on, without the last ones' adjustment",
+				func(t *rig.T) { RelayPaged(t, dram, g.page, g.pages, g.start, g.adjust) })
 		}
 	}
 	for _, subs := range []int{1, 2, 7, 34, 35} {
 		for _, log := range []int{10, 11, 12, 14} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log), "several interleaved buffers are gathered one after the other", func(t *rig.T) { RelayPagedPacked(t, subs, log) })
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED %d buffers of pages of %d", subs, 1<<log), "several interleaved buffers are gathered one after the other",
+				func(t *rig.T) { RelayPagedPacked(t, subs, log) })
 		}
 	}
 	for _, log := range []int{11, 14} {
 		for _, n := range []int{1 << log, 5<<log + 64, Half - 64, Half, Half + 64} {
-			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not", func(t *rig.T) { relayOnePacked(t, n, log) })
+			cs.Add(fmt.Sprintf("RELAY_PAGED_PACKED one buffer of %d bytes in pages of %d", n, 1<<log), "whole pages and a part of one are gathered, whether half of the scratch memory holds them or not",
+				func(t *rig.T) { relayOnePacked(t, n, log) })
 		}
 	}
 	for _, log := range []int{6, 7, 10, 11, 12, 13, 15} {
 		for _, commands := range []int{1, 40, 1000} {
-			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do, wherever the pages end", func(t *rig.T) { ExecBuf(t, commands, log) })
+			cs.Add(fmt.Sprintf("EXEC_BUF %d commands in pages of %d", commands, 1<<log), "commands in DRAM run as those of the issue queue do, wherever the pages end",
+				func(t *rig.T) { ExecBuf(t, commands, log) })
 		}
 	}
 	cs.Add("RELAY_LINEAR_H", "on the chip with the PCIe link RELAY_LINEAR_H is RELAY_LINEAR", relayLinearH)
@@ -85,7 +91,7 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(n)})
 		b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)})
 	})
-	t.Same("relayed", want, t.Peek(dst, rig.Scratch-32, len(want)))
+	t.InL1("relayed", dst, rig.Scratch-32, want)
 }
 
 func relayLinearH(t *rig.T) {
@@ -96,7 +102,7 @@ func relayLinearH(t *rig.T) {
 		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(data))})
 		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
 	})
-	t.Same("relayed", data, t.Peek(dst, rig.Scratch, len(data)))
+	t.InL1("relayed", dst, rig.Scratch, data)
 }
 
 func relayHigh(t *rig.T) {
@@ -141,7 +147,7 @@ func relayOnePacked(t *rig.T, n, log int) {
 		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
 			Length: uint32(n)}}})
 	})
-	t.Same("relayed", want, t.Peek(dst, rig.Scratch-32, len(want)))
+	t.InL1("relayed", dst, rig.Scratch-32, want)
 }
 
 // RelayPagedPacked relays pages of several buffers by one command.
@@ -163,7 +169,7 @@ func RelayPagedPacked(t *rig.T, subs, log int) {
 		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
 		b.RelayPagedPacked(r)
 	})
-	t.Same("relayed", want, t.Peek(dst, rig.Scratch, len(want)))
+	t.InL1("relayed", dst, rig.Scratch, want)
 }
 
 func ringbufferPieces(t *rig.T) {
@@ -191,7 +197,7 @@ func ringbufferPieces(t *rig.T) {
 			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
 		})
-		t.Same(fmt.Sprintf("%d pieces", k), want, t.Peek(dst, rig.Scratch, len(want)))
+		t.InL1(fmt.Sprintf("%d pieces", k), dst, rig.Scratch, want)
 	}
 }
 
@@ -228,7 +234,7 @@ func RingbufferOffsets(t *rig.T) {
 		use(b, 5)
 	})
 	for i, k := range []int{0, 1, 2, 3, 0, 2} {
-		t.Same(fmt.Sprintf("relay %d", i), all[k], t.Peek(dst, uint32(rig.Scratch+i*n), n))
+		t.InL1(fmt.Sprintf("relay %d", i), dst, uint32(rig.Scratch+i*n), all[k])
 	}
 }
 
@@ -245,7 +251,7 @@ func ringbufferFull(t *rig.T) {
 			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: 65536})
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
 		})
-		t.Same(fmt.Sprintf("64 KiB at %#x of the cache", at), data[at:at+65536], t.Peek(dst, rig.Scratch, 65536))
+		t.InL1(fmt.Sprintf("64 KiB at %#x of the cache", at), dst, rig.Scratch, data[at:at+65536])
 	}
 }
 
@@ -264,7 +270,7 @@ func RingbufferThenRelay(t *rig.T) {
 		})
 	}
 	t.Finish()
-	t.Same("relayed", rig.Pattern(41, 4096), t.Peek(dst, rig.Scratch, 4096))
+	t.InL1("relayed", dst, rig.Scratch, rig.Pattern(41, 4096))
 }
 
 // exec runs a trace and returns when it was submitted.
@@ -285,7 +291,7 @@ func ExecBuf(t *rig.T, commands, log int) {
 	exec(t, x)
 	t.Finish()
 	for i := range commands {
-		t.Same(fmt.Sprintf("command %d", i), rig.Pattern(uint32(i), 16), t.Peek(dst, uint32(rig.Scratch+16*i), 16))
+		t.InL1(fmt.Sprintf("command %d", i), dst, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
 	}
 }
 
@@ -300,7 +306,7 @@ func ExecBufPayload(t *rig.T) {
 				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: data})
 			}))
 			t.Finish()
-			t.Same(fmt.Sprintf("%d bytes in pages of %d", n, 1<<log), want, t.Peek(dst, rig.Scratch-32, len(want)))
+			t.InL1(fmt.Sprintf("%d bytes in pages of %d", n, 1<<log), dst, rig.Scratch-32, want)
 		}
 	}
 }
@@ -329,9 +335,9 @@ func ExecBufRelays(t *rig.T) {
 	})
 	exec(t, x)
 	t.Finish()
-	t.Same("linear", data, t.Peek(dst, rig.Scratch, len(data)))
+	t.InL1("linear", dst, rig.Scratch, data)
 	for i := range 3 {
-		t.Same("packed", want, t.Peek(dst, uint32(0x80000+i*0x12000), len(want)))
+		t.InL1("packed", dst, uint32(0x80000+i*0x12000), want)
 	}
 }
 
@@ -350,9 +356,9 @@ func execBufRepeated(t *rig.T) {
 		exec(t, x)
 	}
 	t.Do(func(b *cq.Builder) { b.SetWriteOffset(cq.SetWriteOffset{Count: 4}) })
-	t.Same("first write", rig.Pattern(70, 64), t.Peek(dst, rig.Scratch, 64))
+	t.InL1("first write", dst, rig.Scratch, rig.Pattern(70, 64))
 	for i := range n {
-		t.Same(fmt.Sprintf("replay %d", i), rig.Pattern(71, 64), t.Peek(dst, uint32(rig.Scratch+64+64*i), 64))
+		t.InL1(fmt.Sprintf("replay %d", i), dst, uint32(rig.Scratch+64+64*i), rig.Pattern(71, 64))
 	}
 }
 
@@ -372,7 +378,7 @@ func ExecBufPadding(t *rig.T) {
 			}
 		})
 		t.Finish()
-		t.Same("written", rig.Pattern(uint32(padding), 64), t.Peek(dst, rig.Scratch, 64))
-		t.Same("written after the trace", after, t.Peek(dst, rig.Scratch+64, len(after)))
+		t.InL1("written", dst, rig.Scratch, rig.Pattern(uint32(padding), 64))
+		t.InL1("written after the trace", dst, rig.Scratch+64, after)
 	}
 }

@@ -19,13 +19,16 @@ import (
 func Rings() rig.Table {
 	var cs rig.Table
 	for _, start := range []uint32{0, 0x1FF00, 0xFFF0, 0x1FFFF, 0xFFFFFF00, 0xFFFFFFFF} {
-		cs.Add(fmt.Sprintf("programs with the completion count from %#x", start), "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing", func(t *rig.T) { countFrom(t, start) })
+		cs.Add(fmt.Sprintf("programs with the completion count from %#x", start), "completion counts wrap at 17 bits on the device and at 32 bits on the host without a program noticing",
+			func(t *rig.T) { countFrom(t, start) })
 	}
 	for _, n := range []int{1, 4096, 65536, 100_000, 126 << 10} {
-		cs.Add(fmt.Sprintf("issue ring wraps with batches of %d", n), "batches that don't fit the issue ring's end begin anew at its base, on both sides", func(t *rig.T) { issueWraps(t, n) })
+		cs.Add(fmt.Sprintf("issue ring wraps with batches of %d", n), "batches that don't fit the issue ring's end begin anew at its base, on both sides",
+			func(t *rig.T) { issueWraps(t, n) })
 	}
 	for _, n := range []int{16, 4080, 4081, 50_000, 120_000} {
-		cs.Add(fmt.Sprintf("completion ring wraps with records of %d", n), "records wrap around the completion ring at any size", func(t *rig.T) { completionWraps(t, n) })
+		cs.Add(fmt.Sprintf("completion ring wraps with records of %d", n), "records wrap around the completion ring at any size",
+			func(t *rig.T) { completionWraps(t, n) })
 	}
 	cs.Add("prefetch queue three laps", "the prefetch queue wraps and never overtakes the prefetcher", prefetchLaps)
 	cs.Add("prefetch queue full", "a full prefetch queue makes the host wait, not overwrite", prefetchFull)
@@ -106,7 +109,7 @@ func issueWraps(t *rig.T, n int) {
 	}
 	t.Finish()
 	for i := max(0, count-slots); i < count; i++ {
-		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), n), t.Peek(c, uint32(rig.Scratch+i%slots*place), n))
+		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+i%slots*place), rig.Pattern(uint32(i), n))
 	}
 }
 
@@ -134,7 +137,7 @@ func prefetchLaps(t *rig.T) {
 	}
 	t.Finish()
 	for i := n - 1000; i < n; i++ {
-		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+i%1000*16), 16))
+		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16))
 	}
 }
 
@@ -163,7 +166,7 @@ func prefetchFull(t *rig.T) {
 	t.OK(<-sent)
 	t.Finish()
 	for i := range n {
-		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+16*i), 16))
+		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
 	}
 }
 
@@ -181,9 +184,8 @@ func dispatchRingSizes(t *rig.T) {
 		})
 		if i%20 == 19 {
 			t.Finish()
-			t.Same(fmt.Sprintf("round %d", i), data, t.Peek(c, rig.Scratch, n))
-			t.Same(fmt.Sprintf("round %d packed", i), rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096],
-				t.Peek(t.Grid().End, 0x80000, 1+n%4096))
+			t.InL1(fmt.Sprintf("round %d", i), c, rig.Scratch, data)
+			t.InL1(fmt.Sprintf("round %d packed", i), t.Grid().End, 0x80000, rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))[:1+n%4096])
 		}
 	}
 	t.Finish()

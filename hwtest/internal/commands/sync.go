@@ -18,7 +18,8 @@ func cqSyncCases() rig.Table {
 	cs.Add("DELAY", "a delay only takes time", delays)
 	cs.Add("SINK and DEBUG", "commands for tests are skipped with their payload", sinkDebug)
 	cs.Add("SET_NUM_WORKER_SEMS", "the command is valid for both dispatchers", numWorkerSems)
-	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before", func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
+	cs.Add("subordinate's ring laps", "the subordinate's ring wraps: every go signal is sent once, from a page that is not overwritten before",
+		func(t *rig.T) { SubordinateLaps(t, t.Size(6, 2)) })
 	cs.Add("events count up", "each event arrives after everything before it", eventsCount)
 	for _, s := range []struct {
 		name  string
@@ -27,7 +28,8 @@ func cqSyncCases() rig.Table {
 	}{
 		{"the dispatcher", false, []uint8{0}}, {"the subordinate", true, []uint8{0}}, {"the subordinate to other slots", true, []uint8{1, 5, 8, 0}},
 	} {
-		cs.Add("SEND_GO_SIGNAL by "+s.name, "a go signal reaches every worker once and is answered once", func(t *rig.T) { GoSignal(t, s.sub, s.slots) })
+		cs.Add("SEND_GO_SIGNAL by "+s.name, "a go signal reaches every worker once and is answered once",
+			func(t *rig.T) { GoSignal(t, s.sub, s.slots) })
 	}
 	for _, n := range []int{1, 2, 60, 64} {
 		for _, sub := range []bool{true, false} {
@@ -41,15 +43,18 @@ func cqSyncCases() rig.Table {
 	for _, g := range []struct{ start, want uint32 }{
 		{0, 1}, {0x1FFF0, 0x1FFFF}, {0x1FFFC, 0x20003}, {0xFFFF, 0x10000}, {0x10000, 0x1FFFF},
 	} {
-		cs.Add(fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want), "the dispatcher compares completion counts modulo 2^17", func(t *rig.T) { waitStream(t, g.start, g.want) })
+		cs.Add(fmt.Sprintf("WAIT stream from %#x to %#x", g.start, g.want), "the dispatcher compares completion counts modulo 2^17",
+			func(t *rig.T) { waitStream(t, g.start, g.want) })
 	}
 	for _, g := range []struct{ start, want uint32 }{
 		{0, 1}, {0xFFFFFFF0, 5}, {0x7FFFFFFF, 0x80000000}, {0x80000000, 0xFFFFFFFF},
 	} {
-		cs.Add(fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want), "the dispatcher compares words of memory modulo 2^32", func(t *rig.T) { waitMemory(t, g.start, g.want) })
+		cs.Add(fmt.Sprintf("WAIT memory from %#x to %#x", g.start, g.want), "the dispatcher compares words of memory modulo 2^32",
+			func(t *rig.T) { waitMemory(t, g.start, g.want) })
 	}
 	for _, mask := range []uint16{1, 2, 0x80, 0xFF} {
-		cs.Add(fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask), "each bit of the mask counts up its sub-device's word", func(t *rig.T) { notifyMask(t, mask) })
+		cs.Add(fmt.Sprintf("NOTIFY_SUBORDINATE mask %#x", mask), "each bit of the mask counts up its sub-device's word",
+			func(t *rig.T) { notifyMask(t, mask) })
 	}
 	return cs
 }
@@ -72,7 +77,7 @@ func waitBarrier(t *rig.T) {
 		}
 	})
 	for i := range 20 {
-		t.Same("written", data, t.Peek(c, uint32(rig.Scratch+4096*i), 4096))
+		t.InL1("written", c, uint32(rig.Scratch+4096*i), data)
 	}
 }
 
@@ -101,7 +106,7 @@ func StallOrders(t *rig.T) {
 			b.WaitStall(cq.Wait{})
 		}
 	})
-	t.Same("the last copy", data, t.Peek(c, uint32(rig.Scratch+0x1400*n), len(data)))
+	t.InL1("the last copy", c, uint32(rig.Scratch+0x1400*n), data)
 }
 
 // streamAt makes the completion stream show a value, which the queue then takes for its count.
@@ -135,7 +140,7 @@ func waitStream(t *rig.T, start, want uint32) {
 	})
 	for left := want - start; left > 0; {
 		t.Waypoint(t.DispatchCore(), chip.BRISC, "WRKR")
-		t.Same("written before the count was reached", make([]byte, 16), t.Peek(c, rig.Scratch, 16))
+		t.InL1("written before the count was reached", c, rig.Scratch, make([]byte, 16))
 		n := (left + 1) / 2
 		t.OK(t.KMD.Write32(t.Virtual(t.DispatchCore()), update, chip.StreamUpdate(int32(n))))
 		left -= n
@@ -144,7 +149,7 @@ func waitStream(t *rig.T, start, want uint32) {
 	st.Expected = cq.Count(want)
 	t.CQ.SetState(st)
 	t.Finish()
-	t.Same("written", rig.Pattern(3, 16), t.Peek(c, rig.Scratch, 16))
+	t.InL1("written", c, rig.Scratch, rig.Pattern(3, 16))
 	streamAt(t, 0)
 }
 
@@ -159,10 +164,10 @@ func waitMemory(t *rig.T, start, want uint32) {
 	})
 	t.Waypoint(d, chip.BRISC, "WMEM")
 	t.Poke(d, rig.Free, word(want-1))
-	t.Same("written before the word was reached", make([]byte, 16), t.Peek(c, rig.Scratch, 16))
+	t.InL1("written before the word was reached", c, rig.Scratch, make([]byte, 16))
 	t.Poke(d, rig.Free, word(want))
 	t.Finish()
-	t.Same("written", rig.Pattern(4, 16), t.Peek(c, rig.Scratch, 16))
+	t.InL1("written", c, rig.Scratch, rig.Pattern(4, 16))
 }
 
 func waitClears(t *rig.T) {
@@ -204,7 +209,7 @@ func sinkDebug(t *rig.T) {
 		b.Sink()
 		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(11, 16)})
 	})
-	t.Same("written after them", rig.Pattern(11, 16), t.Peek(c, rig.Scratch, 16))
+	t.InL1("written after them", c, rig.Scratch, rig.Pattern(11, 16))
 }
 
 func numWorkerSems(t *rig.T) {
@@ -221,7 +226,7 @@ func eventsCount(t *rig.T) {
 			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(i), 16)})
 		})
 		t.Finish()
-		t.Same(fmt.Sprintf("after event %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, rig.Scratch, 16))
+		t.InL1(fmt.Sprintf("after event %d", i), c, rig.Scratch, rig.Pattern(uint32(i), 16))
 	}
 }
 

@@ -16,10 +16,12 @@ func cqWriteCases() rig.Table {
 	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
 	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536,
 		126 << 10} {
-		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n), "an inline write of any length arrives whole and changes nothing around it", func(t *rig.T) { writeLinear(t, n) })
+		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to one core", n), "an inline write of any length arrives whole and changes nothing around it",
+			func(t *rig.T) { writeLinear(t, n) })
 	}
 	for _, n := range []int{4, 64, page - 32, page + 16, 16384, 40000} {
-		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n), "a multicast of any length reaches every core of its rectangle and none outside", func(t *rig.T) { writeLinearRect(t, n) })
+		cs.Add(fmt.Sprintf("WRITE_LINEAR of %d bytes to a rectangle", n), "a multicast of any length reaches every core of its rectangle and none outside",
+			func(t *rig.T) { writeLinearRect(t, n) })
 	}
 	for _, dram := range []bool{true, false} {
 		kind := "L1"
@@ -29,7 +31,8 @@ func cqWriteCases() rig.Table {
 		for _, g := range []struct{ page, pages, start int }{
 			{64, 1, 0}, {64, 1, 5}, {64, 100, 3}, {1024, 17, 6}, {page, 3, 0}, {page - 64, 9, 1}, {page + 64, 5, 0}, {2048, 60, 2}, {65536, 1, 4}, {40960, 3, 7},
 		} {
-			cs.Add(fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start), "pages go round the banks from the start page on, whatever their size", func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) })
+			cs.Add(fmt.Sprintf("WRITE_PAGED %s %d pages of %d from %d", kind, g.pages, g.page, g.start), "pages go round the banks from the start page on, whatever their size",
+				func(t *rig.T) { writePaged(t, dram, g.page, g.pages, g.start) })
 		}
 	}
 	cs.Add("WRITE_LINEAR to the end of L1", "the last byte of L1 can be written and the first", writeLinearEnds)
@@ -59,7 +62,7 @@ func writeLinear(t *rig.T, n int) {
 		data := rig.Pattern(uint32(n+i), n)
 		want := guarded(t, c, rig.Scratch, data)
 		t.Do(func(b *cq.Builder) { b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data}) })
-		t.Same(fmt.Sprintf("core %v", c), want, t.Peek(c, rig.Scratch-32, n+64))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch-32, want)
 	}
 }
 
@@ -79,7 +82,7 @@ func writeLinearRect(t *rig.T, n int) {
 			b.WriteLinear(cq.WriteLinear{McastDests: uint8(cores), NOC: noc, Addr: rig.Scratch, Data: data})
 		})
 		for c, w := range want {
-			t.Same(fmt.Sprintf("%s: core %v", name, c), w, t.Peek(c, rig.Scratch-32, n+64))
+			t.InL1(fmt.Sprintf("%s: core %v", name, c), c, rig.Scratch-32, w)
 		}
 	}
 }
@@ -129,8 +132,8 @@ func writeLinearEnds(t *rig.T) {
 		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.Params.L1Size) - 64, Data: data})
 		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.L1.Unreserved), Data: data})
 	})
-	t.Same("last bytes of L1", data, t.Peek(c, t.Params.L1Size-64, 64))
-	t.Same("first free bytes of L1", data, t.Peek(c, t.L1.Unreserved, 64))
+	t.InL1("last bytes of L1", c, t.Params.L1Size-64, data)
+	t.InL1("first free bytes of L1", c, t.L1.Unreserved, data)
 }
 
 func writeLinearHigh(t *rig.T) {
@@ -140,7 +143,7 @@ func writeLinearHigh(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{NOC: t.Params.Arch.NOCXY(bank.Endpoint[0]), Addr: bank.Offset + at, Data: data})
 	})
-	t.Same("near the end of bank 0", data, t.PeekDRAM(0, at, 256))
+	t.InDRAM("near the end of bank 0", 0, at, data)
 }
 
 func writeLinearH(t *rig.T) {
@@ -149,7 +152,7 @@ func writeLinearH(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		b.WriteLinear(cq.WriteLinear{H: true, NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
 	})
-	t.Same("written", data, t.Peek(c, rig.Scratch, len(data)))
+	t.InL1("written", c, rig.Scratch, data)
 }
 
 func writeLinearEvery(t *rig.T) {
@@ -159,7 +162,7 @@ func writeLinearEvery(t *rig.T) {
 		}
 	})
 	for c := range t.Grid().Cores() {
-		t.Same(fmt.Sprintf("core %v", c), rig.Pattern(uint32(c.X+100*c.Y), 32), t.Peek(c, rig.Scratch, 32))
+		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
 	}
 }
 
@@ -184,7 +187,7 @@ func writeOffsets(t *rig.T) {
 		}
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
 	})
-	t.Same("five rounds", want, t.Peek(c, rig.Scratch, len(want)))
+	t.InL1("five rounds", c, rig.Scratch, want)
 }
 
 func writeOffsetPacked(t *rig.T) {
@@ -196,7 +199,7 @@ func writeOffsetPacked(t *rig.T) {
 			Data: data})
 		b.SetWriteOffset(cq.SetWriteOffset{Count: 4})
 	})
-	t.Same("0x1000 below the address", data, t.Peek(c, rig.Scratch, 16))
+	t.InL1("0x1000 below the address", c, rig.Scratch, data)
 }
 
 func writeHost(t *rig.T) {
@@ -242,6 +245,6 @@ func backToBack(t *rig.T) {
 	}
 	t.Finish()
 	for i := range n {
-		t.Same(fmt.Sprintf("batch %d", i), rig.Pattern(uint32(i), 16), t.Peek(c, uint32(rig.Scratch+16*i), 16))
+		t.InL1(fmt.Sprintf("batch %d", i), c, uint32(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
 	}
 }

@@ -21,7 +21,8 @@ import (
 func Cases() rig.Table {
 	cs := controlForms()
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order", func(t *rig.T) { randomControl(t, seed) })
+		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order",
+			func(t *rig.T) { randomControl(t, seed) })
 	}
 	for c := cq.Equal; c.Valid(); c++ {
 		cs.Add(fmt.Sprintf("comparison %v", c), "a condition compares words as unsigned numbers", func(t *rig.T) { comparison(t, c) })

@@ -32,8 +32,10 @@ func controlFileCases() rig.Table {
 		{"calls", []stmt{mix(1), called(loop(2, called(mix(2)), mix(3))), loop(2, called(mix(4)))}},
 		{"large kernels", []stmt{loop(3, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}), mix(3)}},
 	} {
-		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded", func(t *rig.T) { savedControl(t, f.ss) })
-		cs.Add("stepped through: "+f.name, "program by program, a trace with control flow goes the way that a replay goes", func(t *rig.T) { steppedControl(t, f.ss) })
+		cs.Add("saved and loaded: "+f.name, "a trace with control flow from a file does what it did when it was recorded",
+			func(t *rig.T) { savedControl(t, f.ss) })
+		cs.Add("stepped through: "+f.name, "program by program, a trace with control flow goes the way that a replay goes",
+			func(t *rig.T) { steppedControl(t, f.ss) })
 	}
 	cs.Add("saved and loaded: number of iterations", "a file has the number of iterations that was set, and it can be set again", savedIterations)
 	cs.Add("stepped through: random control flow", "any nest of control flow and computed arguments goes program by program as in a replay", steppedRandomControl)

@@ -17,10 +17,12 @@ import (
 func coreCases() rig.Table {
 	var cs rig.Table
 	for _, p := range []chip.Processor{chip.BRISC, chip.TRISC0, chip.TRISC1, chip.TRISC2} {
-		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on", func(t *rig.T) { debugInterface(t, p) }).Level = rig.LevelKMD
+		cs.Add(fmt.Sprintf("debug interface of %v", p), "a processor pauses, shows and takes registers and memory, steps, stops at a store and goes on",
+			func(t *rig.T) { debugInterface(t, p) }).Level = rig.LevelKMD
 	}
 	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it", func(t *rig.T) { stuckStack(t, p) })
+		cs.AddHang(fmt.Sprintf("stack of a stuck %v", p), "the report of a hang has the function that each stuck processor is in, with what the kernel's file has of it",
+			func(t *rig.T) { stuckStack(t, p) })
 	}
 	cs.Add("debug interface of a core in reset", "a processor in reset is refused as such, and a report says it", debugInReset).Level = rig.LevelKMD
 	cs.Add("no debug interface of NCRISC", "NCRISC is refused, and its pc is known without a pause", debugNCRISC).Level = rig.LevelKMD

@@ -16,7 +16,8 @@ import (
 func printCases() rig.Table {
 	var cs rig.Table
 	for _, p := range rig.Processors() {
-		cs.Add(fmt.Sprintf("prints of %v", p), "what a kernel prints arrives, in order, with where and when", func(t *rig.T) { prints(t, p) })
+		cs.Add(fmt.Sprintf("prints of %v", p), "what a kernel prints arrives, in order, with where and when",
+			func(t *rig.T) { prints(t, p) })
 		cs.Add(fmt.Sprintf("DPRINT of %v", p), "a stream of C++ prints as the macro of C does", func(t *rig.T) { dprints(t, p) })
 	}
 	cs.Add("prints of many cores", "lines of each core are in the order of their device time, and none is missing", printsEverywhere)

@@ -16,7 +16,8 @@ func timeCases() rig.Table {
 	var cs rig.Table
 	cs.Add("times of programs", "the device notes when each program ran, in its order and without overlaps, eagerly and in traces", programTimes)
 	for _, p := range rig.Processors() {
-		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program", func(t *rig.T) { zones(t, p) })
+		cs.Add(fmt.Sprintf("zones of %v", p), "a kernel's zones take what its parts take, and lie in the time of its program",
+			func(t *rig.T) { zones(t, p) })
 	}
 	return cs
 }

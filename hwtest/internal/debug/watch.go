@@ -17,7 +17,8 @@ func watchCases() rig.Table {
 	var cs rig.Table
 	cs.Add("checks that hold", "a kernel with checks that does nothing wrong ends as without them", checksHold)
 	for _, p := range rig.Processors() {
-		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong", func(t *rig.T) { checksFail(t, p) })
+		cs.AddHang(fmt.Sprintf("failed checks of %v", p), "an assertion, misuse of a circular buffer, a bad request and a full stack end the wait with core, kernel and what is wrong",
+			func(t *rig.T) { checksFail(t, p) })
 	}
 	return cs
 }

@@ -18,11 +18,13 @@ func bufferCases() rig.Table {
 				if size*pages > 8<<20 || k == allocator.L1 && pages > 100 && size > 4097 {
 					continue
 				}
-				cs.Add(fmt.Sprintf("%v %d pages of %d", k, pages, size), "what is written to a buffer is read from it, whatever its page", func(t *rig.T) { WriteRead(t, k, size, pages) })
+				cs.Add(fmt.Sprintf("%v %d pages of %d", k, pages, size), "what is written to a buffer is read from it, whatever its page",
+					func(t *rig.T) { WriteRead(t, k, size, pages) })
 			}
 		}
 		for _, size := range []int{16, 100, 2048, 70_000} {
-			cs.Add(fmt.Sprintf("%v part of pages of %d", k, size), "writing or reading a range of pages touches exactly that range", func(t *rig.T) { Partial(t, k, size) })
+			cs.Add(fmt.Sprintf("%v part of pages of %d", k, size), "writing or reading a range of pages touches exactly that range",
+				func(t *rig.T) { Partial(t, k, size) })
 		}
 	}
 	cs.Add("several MiB", "transfers much larger than the queue's rings come through whole", severalMiB)

@@ -34,8 +34,10 @@ func ShardedCases() []shardedCase {
 func memoryCases() rig.Table {
 	var cs rig.Table
 	for _, c := range ShardedCases() {
-		cs.Add("sharded "+c.Name, "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote", func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
-		cs.Add("sharded transfers "+c.Name, "what is written to a sharded buffer is read from it, in whole and in part", func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) })
+		cs.Add("sharded "+c.Name, "a kernel finds the pages of a sharded buffer at the addresses that the buffer states, and the host finds what it wrote",
+			func(t *rig.T) { ShardedKernel(t, allocator.L1, c.Spec) })
+		cs.Add("sharded transfers "+c.Name, "what is written to a sharded buffer is read from it, in whole and in part",
+			func(t *rig.T) { shardedTransfers(t, allocator.L1, c.Spec) })
 	}
 	cs.Add("sharded in DRAM", "shards in DRAM lie in the banks that were named", shardedDRAM)
 	cs.Add("fixed address", "a buffer lies where it was asked to, and comes back to where it was", fixedAddress)

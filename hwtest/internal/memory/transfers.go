@@ -14,7 +14,8 @@ func transferCases() rig.Table {
 	var cs rig.Table
 	for _, page := range []int{16, 32, 100, 2048, 5000} {
 		for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
-			cs.Add(fmt.Sprintf("bytes of pages of %d in %v", page, k), "any range of bytes is read and written, and nothing beside it", func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}) })
+			cs.Add(fmt.Sprintf("bytes of pages of %d in %v", page, k), "any range of bytes is read and written, and nothing beside it",
+				func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: k, Size: 7 * page, PageSize: page}) })
 		}
 	}
 	grid := []chip.Range{chip.Grid(3, 2)}
@@ -24,7 +25,8 @@ func transferCases() rig.Table {
 		{Layout: allocator.BlockSharded, Tensor: []int{4, 6}, Shard: []int{2, 2}, Cores: grid},
 	} {
 		for _, page := range []int{48, 272} {
-			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of a sharded buffer is read and written, and nothing beside it", func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) })
+			cs.Add(fmt.Sprintf("bytes of %v pages of %d", s.Layout, page), "any range of bytes of a sharded buffer is read and written, and nothing beside it",
+				func(t *rig.T) { byteRanges(t, reprise.BufferConfig{Kind: allocator.L1, PageSize: page, Sharding: &s}) })
 		}
 	}
 	cs.Add("started reads of bytes", "started reads of parts complete in order", startedBytes)

@@ -17,7 +17,8 @@ import (
 func Differential() rig.Table {
 	var cs rig.Table
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random commands %d", seed), "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters", func(t *rig.T) { randomCommands(t, seed) })
+		cs.Add(fmt.Sprintf("random commands %d", seed), "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters",
+			func(t *rig.T) { randomCommands(t, seed) })
 	}
 	return append(cs, rig.Case{
 		Name: "hundreds of random streams", Long: true, Hours: 2,

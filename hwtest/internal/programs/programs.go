@@ -19,14 +19,16 @@ func Cases() rig.Table {
 	}
 	for _, a := range []struct{ unique, common int }{{3, 0}, {4, 0}, {5, 1}, {3, 338}, {341, 0}, {340, 1}, {339, 2}, {170, 171}, {64, 64}} {
 		for _, p := range []chip.Processor{chip.BRISC, chip.TRISC1} {
-			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones", func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
+			cs.Add(fmt.Sprintf("%d unique and %d common arguments on %v", a.unique, a.common, p), "every core gets its own unique arguments and all get the common ones",
+				func(t *rig.T) { Arguments(t, p, a.unique, a.common) })
 		}
 	}
 	for _, n := range []int{2, 3, 4, 5, 16, 340, 341} {
 		cs.Add(fmt.Sprintf("%d common arguments alone", n), "a kernel may have common arguments only", func(t *rig.T) { CommonOnly(t, n) })
 	}
 	for _, a := range []struct{ unique, common int }{{342, 0}, {0, 342}, {341, 1}, {1, 341}, {10000, 0}} {
-		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel", func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
+		cs.Add(fmt.Sprintf("%d unique and %d common arguments are refused", a.unique, a.common), "more arguments than fit are a *ProgramError that names the kernel",
+			func(t *rig.T) { tooManyArguments(t, a.unique, a.common) })
 	}
 	for name := range coreSets() {
 		cs.Add("cores: "+name, "a program runs on exactly its cores, whatever shape they make", func(t *rig.T) { irregular(t, name) })
@@ -34,27 +36,33 @@ func Cases() rig.Table {
 	for _, g := range []struct{ page, pages, depth int }{{64, 1, 1}, {64, 40, 2}, {1024, 33, 3}, {4096, 12, 8}, {2048, 100, 16},
 		{16384, 5, 2}} {
 		for _, p := range []chip.Processor{chip.TRISC0, chip.TRISC2} {
-			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth", func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
+			cs.Add(fmt.Sprintf("pipeline over %v, %d pages of %d, %d deep", p, g.pages, g.page, g.depth), "circular buffers hand pages from reader to compute to writer, in order, whatever their depth",
+				func(t *rig.T) { KernelChain(t, []chip.Processor{p}, g.page, g.pages, g.depth) })
 		}
 	}
 	for _, bytes := range []int{16, 1024, 8192, 60000} {
-		cs.Add(fmt.Sprintf("kernel multicast of %d bytes", bytes), "a kernel's multicast reaches all cores of its rectangle before its semaphore does", func(t *rig.T) { KernelMulticast(t, bytes) })
+		cs.Add(fmt.Sprintf("kernel multicast of %d bytes", bytes), "a kernel's multicast reaches all cores of its rectangle before its semaphore does",
+			func(t *rig.T) { KernelMulticast(t, bytes) })
 	}
 	for _, turns := range []int{1, 2, 100} {
-		cs.Add(fmt.Sprintf("ping-pong of %d turns", turns), "semaphores carry turns between the farthest cores", func(t *rig.T) { PingPong(t, turns) })
+		cs.Add(fmt.Sprintf("ping-pong of %d turns", turns), "semaphores carry turns between the farthest cores",
+			func(t *rig.T) { PingPong(t, turns) })
 	}
 	for _, free := range []int{0, 16, 4096, 60 << 10} {
-		cs.Add(fmt.Sprintf("kernel text %d bytes below the limit", free), "kernels up to the whole of the kernel-config memory arrive whole", func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) })
+		cs.Add(fmt.Sprintf("kernel text %d bytes below the limit", free), "kernels up to the whole of the kernel-config memory arrive whole",
+			func(t *rig.T) { LongText(t, free, []chip.Processor{chip.BRISC}) })
 	}
 	for _, e := range programErrors() {
-		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated", func(t *rig.T) { refused(t, e.change) })
+		cs.Add("refused: "+e.name, "a program that can't run is a *ProgramError, and nothing stays allocated",
+			func(t *rig.T) { refused(t, e.change) })
 	}
 	cs.Add("all five processors at once", "five kernels of one tile run beside each other", allFive)
 	cs.Add("who am I", "every kernel finds its own coordinates, its network and fresh static data", whoAmI)
 	cs.Add("second run has fresh data", "static data of a kernel begin anew with every run", FreshData)
 	cs.Add("other network", "a BRISC kernel may take either network", OtherNetwork)
 	cs.Add("argument counts differ by core", "cores may have different numbers of arguments", differingArguments)
-	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory", func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
+	cs.Add("five texts up to the limit", "five long kernels share the kernel-config memory",
+		func(t *rig.T) { LongText(t, 1024, rig.Processors()) })
 	cs.Add("text beyond the limit", "kernels that don't fit are a *ProgramError that says how much room there is", textBeyond)
 	cs.Add("commands longer than a fetch entry", "a program's commands may span several entries", LongCommands)
 	cs.Add("several kernel groups", "rows of cores run different kernels of one program", kernelGroups)

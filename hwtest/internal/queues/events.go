@@ -18,7 +18,8 @@ import (
 func Events() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{10, 50} {
-		cs.Add(fmt.Sprintf("%d buffers read after a wait", n), "what one queue wrote, another reads after a wait, for pages of all sizes", func(t *rig.T) { readsBehindWaits(t, n) })
+		cs.Add(fmt.Sprintf("%d buffers read after a wait", n), "what one queue wrote, another reads after a wait, for pages of all sizes",
+			func(t *rig.T) { readsBehindWaits(t, n) })
 	}
 	cs.Add("ten events", "events of a queue are done in order, and each can be queried", tenEvents)
 	cs.Add("write here, read there", "an event that is recorded again orders a buffer that is written and read again and again", writeHereReadThere)

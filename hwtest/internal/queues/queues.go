@@ -17,10 +17,12 @@ import (
 func Cases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 3, 7, 8, 9} {
-		cs.Add(fmt.Sprintf("%d programs in turn", n), "workers pass from queue to queue at every place in the ring of launch messages", func(t *rig.T) { programsInTurn(t, n) })
+		cs.Add(fmt.Sprintf("%d programs in turn", n), "workers pass from queue to queue at every place in the ring of launch messages",
+			func(t *rig.T) { programsInTurn(t, n) })
 	}
 	for _, n := range []int{1, 8, 40} {
-		cs.Add(fmt.Sprintf("trace of %d programs on queue 1", n), "the second queue replays what was captured on it, between runs of both queues", func(t *rig.T) { traceOnQueue1(t, n) })
+		cs.Add(fmt.Sprintf("trace of %d programs on queue 1", n), "the second queue replays what was captured on it, between runs of both queues",
+			func(t *rig.T) { traceOnQueue1(t, n) })
 	}
 	cs.Add("programs on queue 1", "the second queue runs programs as the first one does", programsOnQueue1)
 	cs.Add("sizes in turn", "programs of all sizes pass with the workers around the kernel-config ring", sizesInTurn)

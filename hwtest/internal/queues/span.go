@@ -16,7 +16,8 @@ import (
 func spanCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 9} {
-		cs.Add(fmt.Sprintf("trace over both queues handing over %d times", n), "edges inside a trace order its parts at every replay", func(t *rig.T) { spanHandsOver(t, n) })
+		cs.Add(fmt.Sprintf("trace over both queues handing over %d times", n), "edges inside a trace order its parts at every replay",
+			func(t *rig.T) { spanHandsOver(t, n) })
 	}
 	cs.Add("parts run at once", "parts of a trace without an edge between them run at the same time", spanPartsAtOnce)
 	cs.Add("traces over one and both queues", "traces over both queues, traces of one, runs and transfers follow each other in any order", spanAmongOthers)

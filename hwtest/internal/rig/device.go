@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strings"
 
 	"github.com/reprise-tt/reprise"
 	"github.com/reprise-tt/reprise/allocator"
@@ -189,32 +188,6 @@ func (t *T) WantWords(what string, b *reprise.Buffer, word int, want func(chip.C
 	}
 	if wrong > 5 {
 		t.Errorf("%s: %d cores are wrong", what, wrong)
-	}
-}
-
-// Fails checks what kind of error a call has.
-func (t *T) Fails(what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: error %v, want %v", what, err, want)
-	}
-}
-
-// Says checks that an error's text has parts, in their order.
-func (t *T) Says(err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Errorf("no error, want one that says %q", parts)
-		return
-	}
-	rest := err.Error()
-	for _, p := range parts {
-		_, after, ok := strings.Cut(rest, p)
-		if !ok {
-			t.Errorf("error %q doesn't say %q", err, p)
-			return
-		}
-		rest = after
 	}
 }
 

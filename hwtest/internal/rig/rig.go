@@ -3,11 +3,8 @@
 package rig
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -17,6 +14,48 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/target"
 	"github.com/reprise-tt/reprise/kmd"
 )
+
+// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
+// of testing.T do.
+type TB interface {
+	Context() context.Context // over just before the cleanups
+	Helper()
+	Log(args ...any)
+	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+	Skip(args ...any)
+	Skipf(format string, args ...any)
+	Failed() bool
+	Skipped() bool
+	Cleanup(func())
+	Parallel()
+	Run(name string, fn func(TB)) bool // a part with a name of its own
+}
+
+// T is what a case works with. Which fields are set depends on its layer.
+type T struct {
+	TB
+	Shared *Shared
+	Config *Settings
+	Device *target.Device
+	Ctx    context.Context
+
+	Chip   *chip.Chip
+	Params *chip.Params
+	L1     *abi.L1Map // of workers
+
+	// Of cases that open the driver, or the command queues below the runtime.
+	KMD      *kmd.Device
+	Dispatch *dispatch.Device
+	CQ       *dispatch.Queue
+
+	// Of cases that open the runtime.
+	Dev   *reprise.Device
+	Queue *reprise.Queue // the first one
+}
 
 // Shared holds the device that the cases of a layer share.
 type Shared struct {
@@ -151,26 +190,6 @@ func openQueues(ctx context.Context, target kmd.Target, o dispatch.Options) (*km
 	return kd, d, nil
 }
 
-// T is what a case works with. Which fields are set depends on its layer.
-type T struct {
-	TB
-	Shared *Shared
-	Config *Settings
-	Device *target.Device
-	Ctx    context.Context
-
-	Chip   *chip.Chip
-	Params *chip.Params
-	L1     *abi.L1Map // of workers
-
-	KMD      *kmd.Device
-	Dispatch *dispatch.Device
-	CQ       *dispatch.Queue
-
-	Dev   *reprise.Device
-	Queue *reprise.Queue
-}
-
 // Patience is how long a device may stand still before it counts as hanging.
 func (t *T) Patience() time.Duration { return Patience(t.Device) }
 
@@ -250,137 +269,6 @@ func (t *T) OK(err error) {
 	t.Fatal(err)
 }
 
-// Same compares bytes and shows the first difference.
-func (t *T) Same(what string, want, got []byte) {
-	t.Helper()
-	if d := Difference(want, got); d != "" {
-		t.Errorf("%s: %s", what, d)
-	}
-}
-
-// Difference describes where two pieces of memory differ; it is empty if they don't.
-func Difference(want, got []byte) string {
-	if bytes.Equal(want, got) {
-		return ""
-	}
-	if len(want) != len(got) {
-		return fmt.Sprintf("%d bytes, want %d", len(got), len(want))
-	}
-	first, last, n := -1, 0, 0
-	for i := range want {
-		if want[i] != got[i] {
-			if first < 0 {
-				first = i
-			}
-			last = i
-			n++
-		}
-	}
-	end := min(first+16, len(want))
-	return fmt.Sprintf("%d of %d bytes differ, from %#x to %#x: first % x, want % x", n, len(want), first, last, got[first:end],
-		want[first:end])
-}
-
-// Pattern returns n bytes that differ from those of another seed, and at any shift.
-func Pattern(seed uint32, n int) []byte {
-	b := make([]byte, n)
-	x := seed*2654435761 + 1
-	for i := range b {
-		x ^= x << 13
-		x ^= x >> 17
-		x ^= x << 5
-		b[i] = byte(x >> 8)
-	}
-	return b
-}
-
-// Word reads a word of a device's memory, which is little-endian.
-func Word(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-
-// PutWord writes a word.
-func PutWord(b []byte, v uint32) { binary.LittleEndian.PutUint32(b, v) }
-
-// AppendWord appends a word.
-func AppendWord(b []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(b, v) }
-
-// Virtual is the coordinate by which software names a core.
-func (t *T) Virtual(c chip.Core) chip.XY {
-	t.Helper()
-	xy, err := t.Chip.Virtual(c)
-	t.OK(err)
-	return xy
-}
-
-// Poke writes a core's L1 past the command queues.
-func (t *T) Poke(c chip.Core, addr uint32, p []byte) {
-	t.Helper()
-	t.OK(t.KMD.Write(t.Virtual(c), uint64(addr), p))
-}
-
-// Peek reads a core's L1 past the command queues.
-func (t *T) Peek(c chip.Core, addr uint32, n int) []byte {
-	t.Helper()
-	p := make([]byte, n)
-	t.OK(t.KMD.Read(t.Virtual(c), uint64(addr), p))
-	return p
-}
-
-// PokeDRAM writes a DRAM bank past the command queues.
-func (t *T) PokeDRAM(bank int, addr uint64, p []byte) {
-	t.Helper()
-	b := t.Chip.DRAMBanks()[bank]
-	t.OK(t.KMD.Write(b.HostEndpoint, b.Offset+addr, p))
-}
-
-// PeekDRAM reads a DRAM bank past the command queues.
-func (t *T) PeekDRAM(bank int, addr uint64, n int) []byte {
-	t.Helper()
-	b := t.Chip.DRAMBanks()[bank]
-	p := make([]byte, n)
-	t.OK(t.KMD.Read(b.HostEndpoint, b.Offset+addr, p))
-	return p
-}
-
-// NOCXY names a tile as commands do.
-func (t *T) NOCXY(c chip.Core) uint32 {
-	t.Helper()
-	return t.Params.Arch.NOCXY(t.Virtual(c))
-}
-
-// NOCRect names a rectangle of tiles as commands do.
-func (t *T) NOCRect(r chip.Range) (noc uint32, cores int) {
-	t.Helper()
-	rects := t.Chip.Rects(r)
-	if len(rects) != 1 {
-		t.Fatalf("%v is %d rectangles", r, len(rects))
-	}
-	start, end := rects[0].Corners(chip.NOC0)
-	return t.Params.Arch.NOCMulticast(start, end), rects[0].Cores
-}
-
-// Corners are the four corners of the grid of workers, the farthest apart that there are.
-func (t *T) Corners() []chip.Core {
-	g := t.Grid()
-	return []chip.Core{g.Start, {X: g.End.X, Y: g.Start.Y}, {X: g.Start.X, Y: g.End.Y}, g.End}
-}
-
-// CircularBuffers is how many circular buffers a core has for kernels of this runtime.
-func (t *T) CircularBuffers() int { return abi.Own(t.Params.Arch).Launch.CircularBuffers }
-
-// Grid is the workers that programs and commands may use.
-func (t *T) Grid() chip.Range {
-	switch {
-	case t.Dispatch != nil:
-		return t.Dispatch.Grid()
-	case t.Dev != nil:
-		return t.Dev.Grid()
-	}
-	return t.Chip.All()
-}
-
-// Scratch is an address in the workers' L1 that nothing else uses.
-const Scratch = 0x40000
-
 // Queues opens the device up to its command queues for the length of a case.
 func (t *T) Queues(o dispatch.Options) *T {
 	t.Helper()
@@ -415,54 +303,6 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	u := *t
 	u.UseDevice(d)
 	return &u
-}
-
-// Error is the error of a call with two results.
-func Error[A any](_ A, err error) error { return err }
-
-// Rectangle names parts of a grid.
-func Rectangle(g chip.Range, name string) chip.Range {
-	x, y := g.End.X, g.End.Y
-	at := func(x0, y0, x1, y1 int) chip.Range {
-		return chip.Range{Start: chip.Core{X: x0, Y: y0}, End: chip.Core{X: x1, Y: y1}}
-	}
-	switch name {
-	case "single":
-		return at(1, 1, 1, 1)
-	case "row":
-		return at(0, 0, x, 0)
-	case "column":
-		return at(0, 0, 0, y)
-	case "corner":
-		return at(x-1, y-1, x, y)
-	case "inner":
-		return at(1, 1, x-1, y-1)
-	case "last row":
-		return at(0, y, x, y)
-	case "last column":
-		return at(x, 0, x, y)
-	}
-	return g
-}
-
-// TB is what a case needs of its runner: a test of go test, or a trial of the package's own runner. The methods do what those
-// of testing.T do.
-type TB interface {
-	Context() context.Context // over just before the cleanups
-	Helper()
-	Log(args ...any)
-	Logf(format string, args ...any)
-	Error(args ...any)
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-	Skip(args ...any)
-	Skipf(format string, args ...any)
-	Failed() bool
-	Skipped() bool
-	Cleanup(func())
-	Parallel()
-	Run(name string, fn func(TB)) bool // a part with a name of its own
 }
 
 // VictimRunning is the line that the process writes that the suite kills, once it replays.

@@ -52,7 +52,8 @@ func ways() []Way {
 func Patterns() rig.Table {
 	var cs rig.Table
 	for _, w := range ways() {
-		cs.Add(w.String(), "transfers overlap with the model, and no buffer is written before its reader is through", func(t *rig.T) { w.check(t) })
+		cs.Add(w.String(), "transfers overlap with the model, and no buffer is written before its reader is through",
+			func(t *rig.T) { w.check(t) })
 	}
 	return cs
 }

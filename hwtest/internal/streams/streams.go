@@ -32,7 +32,8 @@ func Cases() rig.Table {
 		}
 	}
 	for _, noc := range []chip.NOC{chip.NOC0, chip.NOC1} {
-		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it", func(t *rig.T) { streamWrap(t, noc) })
+		cs.Add(fmt.Sprintf("positions that wrap on NoC %d", noc), "a stream's positions wrap after 4 GiB without a trace of it",
+			func(t *rig.T) { streamWrap(t, noc) })
 	}
 	cs.Add("host far ahead", "the host waits for room, and what it has written before a program starts isn't lost", hostAhead)
 	cs.Add("kernel far ahead", "a kernel waits for room until the host has read", kernelAhead)

@@ -20,7 +20,8 @@ func captureCases() rig.Table {
 	cs.Add("traces share a pool", "traces whose intermediates share memory each compute what they should", tracesSharePool)
 	for _, op := range []string{"write", "read", "queue wait", "run", "replay", "capture", "begin", "allocate", "load", "record",
 		"event wait"} {
-		cs.Add(op+" inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on", func(t *rig.T) { insideCapture(t, op) })
+		cs.Add(op+" inside a capture", "what a trace can't hold is a *CaptureError, the capture fails with it, and the queue works on",
+			func(t *rig.T) { insideCapture(t, op) })
 	}
 	return cs
 }

@@ -16,7 +16,8 @@ import (
 func debugCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 5, 8, 17} {
-		cs.Add(fmt.Sprintf("%d programs in steps and pieces", n), "a trace that is stepped through or split does what a replay does, and leaves the queue as one", func(t *rig.T) { InPieces(t, n) })
+		cs.Add(fmt.Sprintf("%d programs in steps and pieces", n), "a trace that is stepped through or split does what a replay does, and leaves the queue as one",
+			func(t *rig.T) { InPieces(t, n) })
 	}
 	cs.Add("times of programs", "each program of a trace has a time on the device, one after the other, and does what it does in a replay", timesOfPrograms)
 	cs.Add("large programs in steps", "commands longer than a fetch entry can be stepped through", stepLongCommands)

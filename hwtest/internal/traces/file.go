@@ -18,10 +18,12 @@ import (
 func traceFileCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 7, 20} {
-		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere", func(t *rig.T) { traceFromFile(t, n) })
+		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
+			func(t *rig.T) { traceFromFile(t, n) })
 	}
 	for _, c := range memory.ShardedCases() {
-		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address", func(t *rig.T) { shardedFromFile(t, c.Spec) })
+		cs.Add("file of a buffer sharded by "+c.Name, "a trace from a file has its shards on the cores where they were, also at another address",
+			func(t *rig.T) { shardedFromFile(t, c.Spec) })
 	}
 	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
 	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", traceFileParts)

@@ -14,7 +14,8 @@ import (
 func paramCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 9, 40} {
-		cs.Add(fmt.Sprintf("parameter of %d programs", n), "a replay has the value that was set before it, in all programs, and replays before it have theirs", func(t *rig.T) { paramOf(t, n) })
+		cs.Add(fmt.Sprintf("parameter of %d programs", n), "a replay has the value that was set before it, in all programs, and replays before it have theirs",
+			func(t *rig.T) { paramOf(t, n) })
 	}
 	cs.Add("parameters of single cores", "an argument of one core changes without those of its neighbours", paramOfCores)
 	cs.Add("last argument of many", "words anywhere in long lists of arguments can be set", paramOfMany)

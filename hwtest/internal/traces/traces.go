@@ -23,12 +23,15 @@ func Cases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 6, 7, 8, 9, 16, 17, 100, 500} {
 		for _, replays := range []int{1, 10} {
-			cs.Add(fmt.Sprintf("%d programs %d times", n, replays), "a replay runs each recorded program once, in order, every time", func(t *rig.T) { TraceOf(t, n, replays, false) })
+			cs.Add(fmt.Sprintf("%d programs %d times", n, replays), "a replay runs each recorded program once, in order, every time",
+				func(t *rig.T) { TraceOf(t, n, replays, false) })
 		}
-		cs.Add(fmt.Sprintf("%d programs with runs between", n), "replays and ordinary runs follow each other in order", func(t *rig.T) { TraceOf(t, n, 4, true) })
+		cs.Add(fmt.Sprintf("%d programs with runs between", n), "replays and ordinary runs follow each other in order",
+			func(t *rig.T) { TraceOf(t, n, 4, true) })
 	}
 	for _, n := range []int{1, 3, 8} {
-		cs.Add(fmt.Sprintf("%d traces alive", n), "several traces replay in any order without touching each other", func(t *rig.T) { tracesAlive(t, n) })
+		cs.Add(fmt.Sprintf("%d traces alive", n), "several traces replay in any order without touching each other",
+			func(t *rig.T) { tracesAlive(t, n) })
 	}
 	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
