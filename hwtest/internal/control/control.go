@@ -92,6 +92,7 @@ const (
 	opCall
 )
 
+func do(ss ...stmt) []stmt                         { return ss }
 func mix(n uint32) stmt                            { return stmt{op: opMix, n: n} }
 func mixGiven(g given, counter int) stmt           { return stmt{op: opMix, given: g, counter: counter} }
 func count(counter int, n uint32) stmt             { return stmt{op: opAdd, counter: counter, n: n} }
@@ -344,9 +345,9 @@ func controlForms() rig.Table {
 		return s
 	}
 	deepWhile := func() []stmt {
-		ss := []stmt{mix(1)}
+		ss := do(mix(1))
 		for i := range controlCounters {
-			ss = []stmt{while(below(i, 2), append(slices.Clone(ss), count(i, 1))...)}
+			ss = do(while(below(i, 2), append(slices.Clone(ss), count(i, 1))...))
 		}
 		return ss
 	}
@@ -354,62 +355,57 @@ func controlForms() rig.Table {
 	for i := range uint32(8) {
 		eight = append(eight, mix(i))
 	}
-	forms := []struct {
-		name, protects string
-		ss             []stmt
-	}{
-		{"loop of one", "a body that runs once is the straight line", []stmt{loop(1, mix(1))}},
-		{"loop of none", "a body that runs never changes nothing, and what is around it runs", []stmt{mix(1), loop(0, mix(2)), mix(3)}},
-		{"only a loop of none", "a trace may come down to nothing", []stmt{loop(0, mix(1))}},
-		{"loop of many", "iterations follow each other", []stmt{loop(100, mix(1))}},
-		{"loops one after another", "each loop begins anew", []stmt{loop(3, mix(1)), loop(4, mix(2)), loop(3, mix(1))}},
-		{"loop at the start and at the end", "a loop may be first and last", []stmt{loop(2, mix(1)), mix(2), loop(2, mix(3))}},
-		{"empty body", "iterations without programs end", []stmt{mix(1), loop(50), mix(2)}},
-		{"eight launches", "an iteration may use all launch messages", []stmt{loop(5, eight...)}},
-		{"nine launches", "an iteration may use launch messages again", []stmt{loop(5, append(slices.Clone(eight), mix(9))...)}},
-		{"seven before", "a loop may begin at any launch message", append(slices.Clone(eight[:7]), loop(4, mix(1), mix(2)), mix(5))},
-		{"nested twice", "an inner loop begins anew in each iteration", []stmt{loop(3, mix(1), loop(4, mix(2)), mix(3))}},
-		{"nested eight deep", "loops nest", []stmt{deep(8, func(s ...stmt) stmt { return loop(2, s...) })}},
-		{"nested as deep as possible", "the stack of loops has room for what is promised", []stmt{deep(cq.MaxLoops, func(s ...stmt) stmt { return loop(1, s...) })}},
-		{"inner loop of none", "an inner loop may run never", []stmt{loop(3, mix(1), loop(0, mix(2)), mix(3))}},
-		{"several inner loops", "inner loops are independent", []stmt{loop(3, loop(2, mix(1)), mix(2), loop(3, mix(3), mix(4)))}},
-		{"while", "a loop ends when its condition is false", []stmt{while(below(0, 5), count(0, 1), mix(1))}},
-		{"while that is false at once", "a condition is tested before the first iteration", []stmt{mix(1), while(below(0, 0), mix(2)), mix(3)}},
-		{"while in a loop", "a condition is tested anew", []stmt{loop(3, while(below(0, 9), count(0, 2), mix(1)), count(0, ^uint32(3)), mix(2))}},
-		{"loop in a while", "an iteration with a condition may have loops", []stmt{while(below(0, 3), loop(2, mix(1)), count(0, 1))}},
-		{"while in whiles", "conditions nest", deepWhile()},
-		{"if true", "what a condition holds for runs", []stmt{when(below(0, 1), []stmt{mix(1)}), mix(2)}},
-		{"if false", "what a condition doesn't hold for doesn't run", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}), mix(2)}},
-		{"otherwise", "the other branch runs", []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(3), mix(4)}), mix(2)}},
-		{"if in if", "branches nest", []stmt{when(below(0, 1), []stmt{count(0, 1), when(below(0, 1), []stmt{mix(1)}, []stmt{mix(2)})}, []stmt{mix(3)}), mix(4)}},
-		{"if in a loop", "each iteration decides", []stmt{loop(6, when(below(0, 3), []stmt{mix(1)}, []stmt{mix(2), mix(3)}), count(0, 1))}},
-		{"loop in if", "a branch may have loops", []stmt{when(below(0, 1), []stmt{loop(3, mix(1))}, []stmt{loop(2, mix(2))}), mix(3)}},
-		{"every fourth iteration", "a condition knows which iteration it is", []stmt{loop(9, when(turn(1, cq.NoneSet, 3), []stmt{mix(1)}), mix(2))}},
-		{"first and last iteration", "an iteration may differ from the others", []stmt{loop(4, when(turn(1, cq.Equal, 0), []stmt{mix(1)}, []stmt{when(turn(1, cq.Equal, 3), []stmt{mix(3), mix(4)})}), mix(2))}},
-		{"iteration of an outer loop", "a condition knows the iterations of all loops around it", []stmt{loop(3, loop(2, loop(2, when(turn(3, cq.Greater, 0), []stmt{mix(1)}, []stmt{mix(2)}), when(turn(2, cq.Equal, 1), []stmt{mix(3)}))))}},
-		{"while by its iteration", "a loop may end by its own number", []stmt{loop(2, while(turn(1, cq.Less, 4), mix(1)), while(turn(2, cq.Equal, 7), mix(2)))}},
-		{"iterations in a callee", "a trace that is called has iterations of its own", []stmt{loop(3, called(loop(2, when(turn(1, cq.Equal, 1), []stmt{mix(1)}, []stmt{mix(2)}))), when(turn(1, cq.Equal, 1), []stmt{mix(3)}))}},
-		{"empty branches", "a branch may have nothing", []stmt{when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, []stmt{mix(2)})}},
-		{"switch", "the branch of the word runs", []stmt{count(0, 2), choose(0, []stmt{mix(1)}, []stmt{mix(2)}, []stmt{mix(3)}), mix(4)}},
-		{"switch without a branch", "no branch runs for other words", []stmt{count(0, 7), choose(0, []stmt{mix(1)}, []stmt{mix(2)}), mix(4)}},
-		{"switch in a loop", "a state machine in memory", []stmt{loop(5, choose(0, []stmt{mix(1), count(0, 2)}, []stmt{mix(2), count(0, ^uint32(0))}, []stmt{mix(3), count(0, ^uint32(0))}))}},
-		{"argument that the device computes", "a program has the word that programs before it wrote", []stmt{count(0, 3), mixGiven(givenNumber, 0), count(0, 2), mixGiven(givenNumber, 0), mix(1)}},
-		{"argument that one core has", "cores have words of their own", []stmt{count(1, 3), mixGiven(givenBoth, 1), mix(1), mixGiven(givenBoth, 2)}},
-		{"computed arguments in a loop", "each iteration has the word of its time", []stmt{loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5))}},
-		{"computed arguments in branches", "a branch has the word that decided on it", []stmt{loop(4, choose(0, []stmt{mixGiven(givenNumber, 0), count(0, 1)}, []stmt{mixGiven(givenBoth, 0), count(0, 1)}, []stmt{mix(2)}))}},
-		{"computed arguments in a callee", "a trace that is called has the words of its time", []stmt{loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0))}},
-		{"computed arguments of large kernels", "kernels that stay on the workers are given words too", []stmt{loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1))}},
-		{"call", "a trace runs another one", []stmt{mix(1), called(mix(2), mix(3)), mix(4)}},
-		{"call in a loop", "a trace is called again and again", []stmt{loop(4, mix(1), called(mix(2), mix(3)))}},
-		{"call of a trace with loops", "what is called may have loops", []stmt{loop(2, called(loop(3, mix(1)), mix(2)), mix(3))}},
-		{"call in a branch", "a branch may call", []stmt{when(below(0, 1), []stmt{called(mix(1))}, []stmt{called(mix(2))}), mix(3)}},
-		{"calls in calls", "calls nest", []stmt{deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append([]stmt{mix(2)}, s...)...) })}},
-		{"large kernels in a loop", "kernels that stay on the workers are the right ones", []stmt{loop(4, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, mix(3))}},
-	}
 	var cs rig.Table
-	for _, f := range forms {
-		cs.Add(f.name, f.protects, func(t *rig.T) { replays(t, 2, f.ss...) })
+	form := func(name, protects string, ss ...stmt) {
+		cs.Add(name, protects, func(t *rig.T) { replays(t, 2, ss...) })
 	}
+	form("loop of one", "a body that runs once is the straight line", loop(1, mix(1)))
+	form("loop of none", "a body that runs never changes nothing, and what is around it runs", mix(1), loop(0, mix(2)), mix(3))
+	form("only a loop of none", "a trace may come down to nothing", loop(0, mix(1)))
+	form("loop of many", "iterations follow each other", loop(100, mix(1)))
+	form("loops one after another", "each loop begins anew", loop(3, mix(1)), loop(4, mix(2)), loop(3, mix(1)))
+	form("loop at the start and at the end", "a loop may be first and last", loop(2, mix(1)), mix(2), loop(2, mix(3)))
+	form("empty body", "iterations without programs end", mix(1), loop(50), mix(2))
+	form("eight launches", "an iteration may use all launch messages", loop(5, eight...))
+	form("nine launches", "an iteration may use launch messages again", loop(5, append(slices.Clone(eight), mix(9))...))
+	form("seven before", "a loop may begin at any launch message", append(slices.Clone(eight[:7]), loop(4, mix(1), mix(2)), mix(5))...)
+	form("nested twice", "an inner loop begins anew in each iteration", loop(3, mix(1), loop(4, mix(2)), mix(3)))
+	form("nested eight deep", "loops nest", deep(8, func(s ...stmt) stmt { return loop(2, s...) }))
+	form("nested as deep as possible", "the stack of loops has room for what is promised", deep(cq.MaxLoops, func(s ...stmt) stmt { return loop(1, s...) }))
+	form("inner loop of none", "an inner loop may run never", loop(3, mix(1), loop(0, mix(2)), mix(3)))
+	form("several inner loops", "inner loops are independent", loop(3, loop(2, mix(1)), mix(2), loop(3, mix(3), mix(4))))
+	form("while", "a loop ends when its condition is false", while(below(0, 5), count(0, 1), mix(1)))
+	form("while that is false at once", "a condition is tested before the first iteration", mix(1), while(below(0, 0), mix(2)), mix(3))
+	form("while in a loop", "a condition is tested anew", loop(3, while(below(0, 9), count(0, 2), mix(1)), count(0, ^uint32(3)), mix(2)))
+	form("loop in a while", "an iteration with a condition may have loops", while(below(0, 3), loop(2, mix(1)), count(0, 1)))
+	form("while in whiles", "conditions nest", deepWhile()...)
+	form("if true", "what a condition holds for runs", when(below(0, 1), do(mix(1))), mix(2))
+	form("if false", "what a condition doesn't hold for doesn't run", count(0, 1), when(below(0, 1), do(mix(1))), mix(2))
+	form("otherwise", "the other branch runs", count(0, 1), when(below(0, 1), do(mix(1)), do(mix(3), mix(4))), mix(2))
+	form("if in if", "branches nest", when(below(0, 1), do(count(0, 1), when(below(0, 1), do(mix(1)), do(mix(2)))), do(mix(3))), mix(4))
+	form("if in a loop", "each iteration decides", loop(6, when(below(0, 3), do(mix(1)), do(mix(2), mix(3))), count(0, 1)))
+	form("loop in if", "a branch may have loops", when(below(0, 1), do(loop(3, mix(1))), do(loop(2, mix(2)))), mix(3))
+	form("every fourth iteration", "a condition knows which iteration it is", loop(9, when(turn(1, cq.NoneSet, 3), do(mix(1))), mix(2)))
+	form("first and last iteration", "an iteration may differ from the others", loop(4, when(turn(1, cq.Equal, 0), do(mix(1)), do(when(turn(1, cq.Equal, 3), do(mix(3), mix(4))))), mix(2)))
+	form("iteration of an outer loop", "a condition knows the iterations of all loops around it", loop(3, loop(2, loop(2, when(turn(3, cq.Greater, 0), do(mix(1)), do(mix(2))), when(turn(2, cq.Equal, 1), do(mix(3)))))))
+	form("while by its iteration", "a loop may end by its own number", loop(2, while(turn(1, cq.Less, 4), mix(1)), while(turn(2, cq.Equal, 7), mix(2))))
+	form("iterations in a callee", "a trace that is called has iterations of its own", loop(3, called(loop(2, when(turn(1, cq.Equal, 1), do(mix(1)), do(mix(2))))), when(turn(1, cq.Equal, 1), do(mix(3)))))
+	form("empty branches", "a branch may have nothing", when(below(0, 1), nil, nil), mix(1), when(below(0, 0), nil, do(mix(2))))
+	form("switch", "the branch of the word runs", count(0, 2), choose(0, do(mix(1)), do(mix(2)), do(mix(3))), mix(4))
+	form("switch without a branch", "no branch runs for other words", count(0, 7), choose(0, do(mix(1)), do(mix(2))), mix(4))
+	form("switch in a loop", "a state machine in memory", loop(5, choose(0, do(mix(1), count(0, 2)), do(mix(2), count(0, ^uint32(0))), do(mix(3), count(0, ^uint32(0))))))
+	form("argument that the device computes", "a program has the word that programs before it wrote", count(0, 3), mixGiven(givenNumber, 0), count(0, 2), mixGiven(givenNumber, 0), mix(1))
+	form("argument that one core has", "cores have words of their own", count(1, 3), mixGiven(givenBoth, 1), mix(1), mixGiven(givenBoth, 2))
+	form("computed arguments in a loop", "each iteration has the word of its time", loop(4, mixGiven(givenBoth, 0), count(0, 1), mixGiven(givenNumber, 0), count(0, 5)))
+	form("computed arguments in branches", "a branch has the word that decided on it", loop(4, choose(0, do(mixGiven(givenNumber, 0), count(0, 1)), do(mixGiven(givenBoth, 0), count(0, 1)), do(mix(2)))))
+	form("computed arguments in a callee", "a trace that is called has the words of its time", loop(3, called(mixGiven(givenBoth, 0), count(0, 7)), mixGiven(givenNumber, 0)))
+	form("computed arguments of large kernels", "kernels that stay on the workers are given words too", loop(3, stmt{op: opMix, given: givenBoth, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, count(0, 1)))
+	form("call", "a trace runs another one", mix(1), called(mix(2), mix(3)), mix(4))
+	form("call in a loop", "a trace is called again and again", loop(4, mix(1), called(mix(2), mix(3))))
+	form("call of a trace with loops", "what is called may have loops", loop(2, called(loop(3, mix(1)), mix(2)), mix(3)))
+	form("call in a branch", "a branch may call", when(below(0, 1), do(called(mix(1))), do(called(mix(2)))), mix(3))
+	form("calls in calls", "calls nest", deep(cq.MaxCalls, func(s ...stmt) stmt { return called(append(do(mix(2)), s...)...) }))
+	form("large kernels in a loop", "kernels that stay on the workers are the right ones", loop(4, stmt{op: opMix, n: 1, size: 9008}, stmt{op: opMix, n: 2, size: 12000}, mix(3)))
 	return cs
 }
 
@@ -465,7 +461,7 @@ func randomStmts(rng *rand.Rand, depth, loops int) []stmt {
 func comparison(t *rig.T, is cq.Compare) {
 	c := newControl(t)
 	const value = 0x80000001
-	ss := []stmt{when(stmt{is: is, n: value}, []stmt{mix(1)}, []stmt{mix(2)})}
+	ss := do(when(stmt{is: is, n: value}, do(mix(1)), do(mix(2))))
 	tr := c.captured(ss)
 	page := make([]byte, 64)
 	for _, v := range []uint32{0, 1, value - 1, value, value + 1, 0x80000000, ^uint32(0), 0x7FFFFFFE} {
@@ -525,7 +521,7 @@ func kernelsWithoutRoom(t *rig.T) {
 
 func iterationsAsParameter(t *rig.T) {
 	c := newControl(t)
-	c.load([]stmt{mix(1), mix(2)})
+	c.load(do(mix(1), mix(2)))
 	one, two := mix(1), mix(2)
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Loop(2, func() error {
@@ -534,7 +530,7 @@ func iterationsAsParameter(t *rig.T) {
 	}))
 	for _, n := range [][2]uint32{{2, 3}, {0, 3}, {1, 0}, {5, 1}, {1, 20}, {2, 3}} {
 		t.OK(errors.Join(tr.Set("outer", n[0]), tr.Set("inner", n[1]), tr.Replay(t.Ctx)))
-		c.run([]stmt{loop(n[0], one, loop(n[1], two))})
+		c.run(do(loop(n[0], one, loop(n[1], two))))
 	}
 	c.check("after all replays")
 }
@@ -578,8 +574,8 @@ func calleeParameters(t *rig.T) {
 
 func calleeReleased(t *rig.T) {
 	c := newControl(t)
-	inner := []stmt{loop(3, mix(1)), mix(2)}
-	ss := []stmt{called(inner...), mix(3), called(inner...)}
+	inner := do(loop(3, mix(1)), mix(2))
+	ss := do(called(inner...), mix(3), called(inner...))
 	tr := c.captured(ss)
 	for _, callee := range c.callees {
 		t.Release(callee)
@@ -599,7 +595,7 @@ func calleeReleased(t *rig.T) {
 
 func hostWrites(t *rig.T) {
 	c := newControl(t)
-	ss := []stmt{while(below(1, 9), count(1, 1), mix(1)), when(below(2, 5), []stmt{mix(2)}, []stmt{mix(3)})}
+	ss := do(while(below(1, 9), count(1, 1), mix(1)), when(below(2, 5), do(mix(2)), do(mix(3))))
 	tr := c.captured(ss)
 	for i := range uint32(6) {
 		for k, v := range []uint32{0, 12 - 2*i, 3 + i} {
@@ -618,19 +614,19 @@ func hostWrites(t *rig.T) {
 
 func runsBetween(t *rig.T) {
 	c := newControl(t)
-	ss := []stmt{loop(3, mix(1), mix(2)), mix(1)}
+	ss := do(loop(3, mix(1), mix(2)), mix(1))
 	tr := c.captured(ss)
-	straight := c.captured([]stmt{mix(2), mix(1)})
+	straight := c.captured(do(mix(2), mix(1)))
 	one := mix(1)
 	for i := range t.Size(12, 4) {
 		t.Replay(tr)
 		c.run(ss)
 		for range i % 4 {
 			t.Start(c.mixer(&one))
-			c.run([]stmt{one})
+			c.run(do(one))
 		}
 		t.Replay(straight)
-		c.run([]stmt{mix(2), mix(1)})
+		c.run(do(mix(2), mix(1)))
 	}
 	c.check("after all replays")
 }
@@ -644,8 +640,8 @@ func (c *control) aborted(counter int) {
 
 func abortReplay(t *rig.T) {
 	c := newControl(t)
-	endless := c.captured([]stmt{count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)})
-	ss := []stmt{mix(1), loop(3, mix(2)), count(1, 5)}
+	endless := c.captured(do(count(1, 1), loop(rig.ManyTimes, count(0, 1), count(0, 1)), count(2, 1)))
+	ss := do(mix(1), loop(3, mix(2)), count(1, 5))
 	after := c.captured(ss)
 	for i := range uint32(3) {
 		t.Replay(endless)
@@ -664,8 +660,8 @@ func abortReplay(t *rig.T) {
 
 func abortSeveral(t *rig.T) {
 	c := newControl(t)
-	endless := c.captured([]stmt{loop(rig.ManyTimes, loop(2, count(0, 1)))})
-	ss := []stmt{loop(40, mix(1))}
+	endless := c.captured(do(loop(rig.ManyTimes, loop(2, count(0, 1)))))
+	ss := do(loop(40, mix(1)))
 	after := c.captured(ss)
 	t.OK(errors.Join(endless.Replay(t.Ctx), endless.Replay(t.Ctx), endless.Replay(t.Ctx)))
 	t.Ended(3)
@@ -677,7 +673,7 @@ func abortSeveral(t *rig.T) {
 
 func abortCallee(t *rig.T) {
 	c := newControl(t)
-	endless := c.captured([]stmt{count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))})
+	endless := c.captured(do(count(1, 1), loop(2, called(loop(rig.ManyTimes, count(0, 1)), count(2, 1)), count(2, 1))))
 	for range 2 {
 		t.Replay(endless)
 		t.Ended(1)
@@ -689,7 +685,7 @@ func abortCallee(t *rig.T) {
 
 func abortStraight(t *rig.T) {
 	c := newControl(t)
-	ss := []stmt{mix(1), mix(2), when(below(0, 1), []stmt{mix(3)})}
+	ss := do(mix(1), mix(2), when(below(0, 1), do(mix(3))))
 	tr := c.captured(ss)
 	t.OK(errors.Join(tr.Replay(t.Ctx), tr.Replay(t.Ctx)))
 	t.Ended(0)
@@ -701,7 +697,7 @@ func abortStraight(t *rig.T) {
 func controlMemory(t *rig.T) {
 	before := t.Allocated()
 	c := newControl(t)
-	ss := []stmt{loop(3, mix(1), called(mix(2), while(below(0, 4), count(0, 1)))), mix(3)}
+	ss := do(loop(3, mix(1), called(mix(2), while(below(0, 4), count(0, 1)))), mix(3))
 	c.load(ss)
 	held := t.Allocated()
 	for range 3 {
@@ -765,14 +761,14 @@ func controlRefusals(t *rig.T) {
 func loopLimit(t *rig.T) {
 	t = t.Short()
 	c := newControl(t)
-	ss := []stmt{loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: []stmt{count(0, 1)}})}
+	ss := do(loop(2, mix(1), stmt{op: opWhile, is: cq.Less, n: 4, limit: 4, body: do(count(0, 1))}))
 	tr := c.captured(ss)
 	t.Replay(tr)
 	c.run(ss)
 	c.check("within the limit")
 	zero := ss[0].body[1]
-	zero.body = []stmt{mix(5)} // which never makes the condition false
-	endless := c.captured([]stmt{loop(3, zero)})
+	zero.body = do(mix(5)) // which never makes the condition false
+	endless := c.captured(do(loop(3, zero)))
 	t.Write(c.counters, make([]byte, 64))
 	c.values[0] = 0
 	t.Replay(endless)
@@ -793,7 +789,7 @@ func recoverInLoop(t *rig.T) {
 	spin := t.Load(t.Spin(word, chip.BRISC, chip.Core{X: 1, Y: 1}))
 	one, more := mix(1), count(0, 1)
 	x := c.mixer(&one)
-	c.load([]stmt{more})
+	c.load(do(more))
 	tr := t.Hold(t.Record("spins", func(r *reprise.Recorder) error {
 		// The prefetcher stays in a loop with a condition as long as the loop's programs run.
 		once := reprise.Cond{Buffer: c.counters, Is: cq.Less, Value: 1}
@@ -813,19 +809,19 @@ func recoverInLoop(t *rig.T) {
 	t.Clear(c.f.Buffer)
 	t.Clear(c.counters)
 	t.Replay(tr)
-	c.run([]stmt{loop(3, one, while(below(0, 1), more))})
+	c.run(do(loop(3, one, while(below(0, 1), more))))
 	c.check("after the recovery")
 }
 
 func stockControl(t *rig.T) {
 	t = t.Full(t.Device.Open(), reprise.WithStockWireFormat())
-	replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), []stmt{mix(4)}, []stmt{mix(5)})),
+	replays(t, 2, mix(1), loop(3, mix(2), while(below(0, 3), count(0, 1)), when(below(0, 4), do(mix(4)), do(mix(5)))),
 		called(loop(2, mix(6))))
 }
 
 func controlAllocates(t *rig.T) {
 	c := newControl(t)
-	tr := c.captured([]stmt{loop(2, mix(1), called(mix(2)))})
+	tr := c.captured(do(loop(2, mix(1), called(mix(2)))))
 	t.OK(errors.Join(tr.Replay(t.Ctx), t.Queue.Wait(t.Ctx)))
 	n := t.Allocations(20, func() { t.Replay(tr) })
 	// A simulator's connection and the checks of a strict emulator allocate.

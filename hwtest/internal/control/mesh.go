@@ -20,17 +20,18 @@ import (
 // controlMeshCases test control flow in traces over several chips.
 func controlMeshCases() rig.Table {
 	var cs rig.Table
-	cs.Add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", machines.OnMesh(meshIterations))
-	cs.Add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", machines.OnMesh(meshIterationsParam))
-	cs.Add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", machines.OnMesh(meshBranches))
-	cs.Add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", machines.OnMesh(meshOneDecision))
-	cs.Add("mesh: collectives in loops", "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", machines.OnMesh(meshLoopedCollectives))
-	cs.Add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", machines.OnMesh(meshRandomControl))
-	cs.Add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", machines.OnMesh(meshCalls))
-	cs.Add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", machines.OnMesh(meshComputedArgs))
-	cs.Add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", machines.OnMesh(meshSavedControl))
-	cs.Add("mesh: replays on some chips", "a trace with control flow is replayed on some chips of a mesh", machines.OnMesh(meshControlPart))
-	cs.Add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", machines.OnMesh(meshAbort))
+	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
+	add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", meshIterations)
+	add("mesh: iterations as a parameter", "a parameter may be the number of iterations of all chips, or of one", meshIterationsParam)
+	add("mesh: branches by each chip's word", "chips of a mesh take different branches of one If and one Switch", meshBranches)
+	add("mesh: one decision for all", "a word that a collective of the body writes on all chips ends the loop on all of them", meshOneDecision)
+	add("mesh: collectives in loops", "collectives in nested loops keep their numbers, and chips' own loops between them change nothing", meshLoopedCollectives)
+	add("mesh: random control flow on each chip", "one trace may have other control flow on each chip", meshRandomControl)
+	add("mesh: calls", "each chip runs its own part of the trace that is called, which may be released first", meshCalls)
+	add("mesh: computed arguments", "each chip computes the arguments of its own programs, in each iteration", meshComputedArgs)
+	add("mesh: saved and loaded", "a file of a mesh's trace has the control flow of all chips", meshSavedControl)
+	add("mesh: replays on some chips", "a trace with control flow is replayed on some chips of a mesh", meshControlPart)
+	add("mesh: abort on one chip", "an abort on one chip ends its replays, and the other chips go on", meshAbort)
 	cs.Add("mesh: limit on one chip", "a loop that doesn't end on one chip stops it alone, with a report that names chip, loop and program", machines.OnOwnMesh(meshLimit)).Needs = rig.NeedSimulator
 	for i := range cs {
 		cs[i].Level = rig.LevelMesh
@@ -43,6 +44,14 @@ func decides(t *machines.T, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
 	for _, c := range t.Mesh.Chips() {
 		t.Put(c, b, first(t.Ordinal(c)))
+	}
+}
+
+// zero makes words of buffers count up from 0 on all chips.
+func zero(t *machines.T, bs ...*mesh.Buffer) {
+	t.Helper()
+	for _, b := range bs {
+		decides(t, b, func(uint32) uint32 { return 0 })
 	}
 }
 
@@ -85,6 +94,13 @@ func counts(t *machines.T) (n, ran *mesh.Buffer) {
 	return t.Pages("n"), t.Pages("ran")
 }
 
+// counters are counts with programs that add 1 to the first and 10 to the second.
+func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
+	t.Helper()
+	n, ran = counts(t)
+	return n, ran, adds(t, n, 0, 1), adds(t, ran, 1, 10)
+}
+
 // are checks what buffers have on each chip: words that count up from a number.
 func are(t *machines.T, what string, b *mesh.Buffer, first func(i uint32) uint32) {
 	t.Helper()
@@ -94,8 +110,7 @@ func are(t *machines.T, what string, b *mesh.Buffer, first func(i uint32) uint32
 }
 
 func meshIterations(t *machines.T) {
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	last := n.Size() - 4
 	const end = 12
 	tr := captured(t, func(r *mesh.Recorder) error {
@@ -108,7 +123,7 @@ func meshIterations(t *machines.T) {
 		func(i uint32) uint32 { return i }, func(i uint32) uint32 { return 5 * i % 14 }, func(i uint32) uint32 { return 12 - min(i, 12) },
 	} {
 		decides(t, n, from)
-		decides(t, ran, func(uint32) uint32 { return 0 })
+		zero(t, ran)
 		for range 3 { // the second and the third have no iterations of the first loop
 			t.Replay(tr)
 		}
@@ -129,7 +144,7 @@ func meshIterationsParam(t *machines.T) {
 		}
 		return errors.Join(errs...)
 	})
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, ran)
 	var total, more uint32
 	for _, all := range []uint32{2, 0, 7} {
 		t.OK(tr.Set("all", all))
@@ -164,7 +179,7 @@ func meshBranches(t *machines.T) {
 	}
 	for _, from := range []func(i uint32) uint32{func(i uint32) uint32 { return i % 5 }, func(i uint32) uint32 { return (i + 1) % 2 }} {
 		decides(t, n, from)
-		decides(t, ran, func(uint32) uint32 { return 0 })
+		zero(t, ran)
 		const replays = 4
 		for range replays {
 			t.Replay(tr)
@@ -200,9 +215,7 @@ func meshOneDecision(t *machines.T) {
 		})
 	})
 	for range 2 {
-		decides(t, own, func(uint32) uint32 { return 0 })
-		decides(t, ran, func(uint32) uint32 { return 0 })
-		decides(t, b, func(uint32) uint32 { return 0 })
+		zero(t, own, ran, b)
 		t.Replay(tr)
 		t.Replay(tr)    // has no iterations
 		const turns = 6 // the sixth sum is the first that is enough
@@ -239,7 +252,7 @@ func meshLoopedCollectives(t *machines.T) {
 	})
 	for range 2 {
 		decides(t, n, func(i uint32) uint32 { return i % 6 })
-		decides(t, ran, func(uint32) uint32 { return 0 })
+		zero(t, ran)
 		decides(t, b, func(i uint32) uint32 { return i })
 		first := rig.AppendWord(nil, t.Ordinal(t.Links.Line()[0]))
 		t.Replay(tr)
@@ -321,7 +334,7 @@ func meshComputedArgs(t *machines.T) {
 	from := func(i uint32) uint32 { return 3 * i % 10 }
 	for range 2 {
 		decides(t, n, from)
-		decides(t, ran, func(uint32) uint32 { return 0 })
+		zero(t, ran)
 		t.Replay(tr)
 		are(t, "sum of what was given", ran, func(i uint32) (sum uint32) {
 			for v := from(i); v < 9; v++ {
@@ -333,8 +346,7 @@ func meshComputedArgs(t *machines.T) {
 }
 
 func meshCalls(t *machines.T) {
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	capture := func(record func(r *mesh.Recorder) error) (*reprise.Trace, error) {
 		return t.Queue.Capture(t.Ctx, "calls", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
 	}
@@ -357,7 +369,7 @@ func meshCalls(t *machines.T) {
 	from := func(i uint32) uint32 { return 2 * i % 8 }
 	for range 2 {
 		decides(t, n, from)
-		decides(t, ran, func(uint32) uint32 { return 0 })
+		zero(t, ran)
 		t.Replay(tr)
 		are(t, "n", n, func(i uint32) uint32 { return 7 })
 		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
@@ -365,8 +377,7 @@ func meshCalls(t *machines.T) {
 }
 
 func meshSavedControl(t *machines.T) {
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	tr := captured(t, func(r *mesh.Recorder) error {
 		return errors.Join(
 			r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)),
@@ -376,7 +387,7 @@ func meshSavedControl(t *machines.T) {
 	})
 	from := func(i uint32) uint32 { return 2 * i % 7 }
 	decides(t, n, from)
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, ran)
 	var file bytes.Buffer
 	t.OK(tr.Save(t.Ctx, &file, reprise.WithData()))
 	before := tr.Buffers()
@@ -411,13 +422,11 @@ func meshSavedControl(t *machines.T) {
 func nothing() error { return nil }
 
 func meshControlPart(t *machines.T) {
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	tr := captured(t, func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 5), 20, running(r, one, ten))
 	})
-	decides(t, n, func(uint32) uint32 { return 0 })
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, n, ran)
 	chips := t.Mesh.Chips()
 	for k := range chips {
 		last := chips[len(chips)-1-k]
@@ -434,14 +443,12 @@ func meshControlPart(t *machines.T) {
 }
 
 func meshAbort(t *machines.T) {
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	endless := captured(t, func(r *mesh.Recorder) error {
 		return errors.Join(r.Loop(rig.ManyTimes, running(r, one, one)), r.Run(one))
 	})
 	after := captured(t, func(r *mesh.Recorder) error { return r.Loop(4, running(r, ten)) })
-	decides(t, n, func(uint32) uint32 { return 0 })
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, n, ran)
 	ended := func(c *mesh.Chip, want int) {
 		t.Helper()
 		got, err := t.Queue.On(c).Abort(t.Ctx)
@@ -470,8 +477,7 @@ func meshAbort(t *machines.T) {
 
 func meshLimit(t *machines.T) {
 	m := t.GivesUp(2*time.Second, 10*time.Second)
-	n, ran := counts(t)
-	one, ten := adds(t, n, 0, 1), adds(t, ran, 1, 10)
+	n, ran, one, ten := counters(t)
 	tr := captured(t, func(r *mesh.Recorder) error {
 		return r.While(word(n, 0, cq.Less, 8), 8, running(r, one, ten))
 	})
@@ -484,8 +490,7 @@ func meshLimit(t *machines.T) {
 			return reprise.Cond{Buffer: n.On(c), Is: cq.Less, Value: 3}
 		}, 5, running(r, one, ten))
 	})
-	decides(t, n, func(uint32) uint32 { return 0 })
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, n, ran)
 	t.Replay(stop)
 	err := t.Queue.Wait(t.Ctx)
 	var e *mesh.Error
@@ -499,7 +504,7 @@ func meshLimit(t *machines.T) {
 	}
 	t.OK(stuck.Device.Recover(t.Ctx))
 	decides(t, n, func(i uint32) uint32 { return i % 8 })
-	decides(t, ran, func(uint32) uint32 { return 0 })
+	zero(t, ran)
 	t.Replay(tr)
 	are(t, "n after the recovery", n, func(uint32) uint32 { return 8 })
 	are(t, "runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
