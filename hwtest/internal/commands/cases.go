@@ -10,5 +10,5 @@ import (
 
 // Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
 func Cases() rig.Table {
-	return slices.Concat(cqWriteCases(), cqPackedCases(), cqRelayCases(), cqSyncCases(), cqOwnCases())
+	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
 }

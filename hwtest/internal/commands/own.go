@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// cqOwnCases are about the commands that this runtime has beside those of the pinned revision.
-func cqOwnCases() rig.Table {
+// ownCases are about the commands that this runtime has beside those of the pinned revision.
+func ownCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 2, 3, 20, 60} {
 		cs.Add(fmt.Sprintf("SEQUENCE of %d commands", n), "commands that share a page run in order, each with its own bytes, wherever they end",

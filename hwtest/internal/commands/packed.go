@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-func cqPackedCases() rig.Table {
+func packedCases() rig.Table {
 	var cs rig.Table
 	for _, subs := range []int{1, 2, 3, 4, 5, 40, 110, 161, 255, 500, 1020} {
 		for _, size := range []int{4, 16, 20, 96} {

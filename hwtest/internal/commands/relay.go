@@ -11,7 +11,7 @@ import (
 // Half is half of the prefetcher's scratch memory, what one step of a relay moves.
 const Half = 64 << 10
 
-func cqRelayCases() rig.Table {
+func relayCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{16, 64, 4064, 4096, 8192, Half - 64, Half, Half + 64, 2 * Half, 3*Half + 16, 700_000} {
 		for _, from := range []string{"L1", "DRAM", "host memory"} {

@@ -320,8 +320,7 @@ func manyCaptures(t *rig.T) {
 	x := f.Load("x", 5)
 	before := t.Allocated()
 	for i := range t.Size(200, 20) {
-		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
-		t.OK(err)
+		tr := t.Capture(fmt.Sprint(i), x)
 		t.Replay(tr)
 		f.Run(5)
 		t.Release(tr)

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-func cqSyncCases() rig.Table {
+func syncCases() rig.Table {
 	var cs rig.Table
 	cs.Add("WAIT without flags", "a WAIT that waits for nothing goes on", waitNothing)
 	cs.Add("WAIT barrier", "after a barrier everything written has landed", waitBarrier)

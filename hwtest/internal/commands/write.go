@@ -11,7 +11,7 @@ import (
 // page is a page of the dispatcher's ring.
 const page = 4096
 
-func cqWriteCases() rig.Table {
+func writeCases() rig.Table {
 	var cs rig.Table
 	// Around the NoC's word, the packet limits of both chips, the ring's pages and blocks.
 	for _, n := range []int{1, 2, 4, 16, 31, 64, 100, page - 33, page - 32, page - 31, page, page + 1, 8191, 8192, 8193, 16384, 16385, 65536,

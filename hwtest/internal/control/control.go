@@ -19,7 +19,7 @@ import (
 // host, carried out: words of L1 tell which programs ran and in which order, and counters in DRAM are what conditions
 // read.
 func Cases() rig.Table {
-	cs := controlForms()
+	cs := forms()
 	for seed := range uint64(12) {
 		cs.Add(fmt.Sprintf("random control flow, seed %d", seed), "any nest of loops, conditions, branches and calls runs what it says, in order",
 			func(t *rig.T) { randomControl(t, seed) })
@@ -27,7 +27,7 @@ func Cases() rig.Table {
 	for c := cq.Equal; c.Valid(); c++ {
 		cs.Add(fmt.Sprintf("comparison %v", c), "a condition compares words as unsigned numbers", func(t *rig.T) { comparison(t, c) })
 	}
-	cs = append(cs, controlFileCases()...)
+	cs = append(cs, fileCases()...)
 	cs.Add("words anywhere", "a condition may read any word of a buffer in DRAM or L1", wordsAnywhere)
 	cs.Add("long bodies", "bodies that are longer than what the prefetcher holds are read again in each iteration", longBodies)
 	cs.Add("kernels without room", "bodies whose kernels can't all stay on the workers bring them again", kernelsWithoutRoom)
@@ -51,7 +51,7 @@ func Cases() rig.Table {
 	cs.Add("words that the next iteration reads", "an iteration finds what the programs of the one before wrote", carriedWords)
 	cs.Add("stock wire format", "control flow works without shared pages", stockControl).Level = rig.LevelOwn
 	cs.Add("replays allocate nothing", "a replay with control flow allocates nothing", controlAllocates).Alone = true
-	return slices.Concat(cs, controlSpanCases(), controlMeshCases())
+	return slices.Concat(cs, spanCases(), meshCases())
 }
 
 // stmt is a part of a trace.
@@ -335,8 +335,8 @@ func replays(t *rig.T, n int, ss ...stmt) {
 	}
 }
 
-// controlForms are statements that are replayed twice.
-func controlForms() rig.Table {
+// forms are statements that are replayed twice.
+func forms() rig.Table {
 	deep := func(n int, wrap func(...stmt) stmt) stmt {
 		s := mix(7)
 		for range n {

@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-// controlFileCases test files of traces with control flow, and stepping through such traces.
-func controlFileCases() rig.Table {
+// fileCases test files of traces with control flow, and stepping through such traces.
+func fileCases() rig.Table {
 	var cs rig.Table
 	for _, f := range []struct {
 		name string

@@ -17,8 +17,8 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-// controlMeshCases test control flow in traces over several chips.
-func controlMeshCases() rig.Table {
+// meshCases test control flow in traces over several chips.
+func meshCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*machines.T)) { cs.Add(name, protects, machines.OnMesh(fn)) }
 	add("mesh: iterations by each chip's word", "each chip of a mesh has its own number of iterations", meshIterations)

@@ -81,8 +81,8 @@ func runsAny(ss []stmt) bool {
 	})
 }
 
-// controlLines returns the outline of a timeline, and checks its times.
-func controlLines(t *rig.T, line *observe.Timeline) []string {
+// lines returns the outline of a timeline, and checks its times.
+func lines(t *rig.T, line *observe.Timeline) []string {
 	t.Helper()
 	replays := map[uint64]observe.Span{}
 	for _, s := range line.Spans() {
@@ -132,7 +132,7 @@ func controlTimeline(t *rig.T) {
 			want = append(want, c.outline(ss, 0)...)
 		}
 		t.OK(line.Stop(t.Ctx))
-		if got := controlLines(t, line); !slices.Equal(got, want) {
+		if got := lines(t, line); !slices.Equal(got, want) {
 			t.Errorf("round %d: the timeline has\n%s\nwant\n%s", round, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		c.check(fmt.Sprintf("round %d", round))

@@ -11,13 +11,13 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
-// controlSpanCases test traces over two queues of a device, each of which decides for itself.
-func controlSpanCases() rig.Table {
+// spanCases test traces over two queues of a device, each of which decides for itself.
+func spanCases() rig.Table {
 	var cs rig.Table
 	cs.Add("trace over two queues", "parts of a trace on two queues have each their own number of iterations", controlSpan)
 	cs.Add("trace over two queues: random control flow", "each queue of a trace runs what its part says, whatever the other one does", randomControlSpan)
 	cs.Add("trace over two queues: saved and loaded", "a file of a trace over two queues has the control flow of both", savedControlSpan)
-	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", controlSpanParam)
+	cs.Add("trace over two queues: iterations as a parameter", "a parameter may be the number of iterations on both queues", spanParam)
 	cs.Add("trace over two queues: one part aborted", "an abort ends the part of one queue, and the other's goes on", abortSpan)
 	for i := range cs {
 		cs[i].Level = rig.LevelSplit
@@ -144,7 +144,7 @@ func savedControlSpan(t *rig.T) {
 	t.OK(loaded.Debug().Verify(t.Ctx))
 }
 
-func controlSpanParam(t *rig.T) {
+func spanParam(t *rig.T) {
 	s := spanning(t, []stmt{mix(1)}, []stmt{mix(2)})
 	tr := t.Hold(t.Record("spanning", func(r *reprise.Recorder) error {
 		var errs []error

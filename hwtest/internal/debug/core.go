@@ -199,8 +199,7 @@ func debugNCRISC(t *rig.T) {
 // hung runs a program that doesn't end, and returns the report of the hang.
 func hung(t *rig.T, p *reprise.Program) *dispatch.HangError {
 	t.Helper()
-	x, err := t.Dev.Load(t.Ctx, p)
-	t.OK(err)
+	x := t.Load(p)
 	t.Start(x)
 	hang := t.Hung(t.Queue.Wait(t.Ctx))
 	return hang

@@ -28,9 +28,9 @@ type hardMode struct {
 	strict bool
 }
 
-// hardModes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
+// modes are the ways in which the emulator makes life hard. Each is tried with several seeds, which choose the order of
 // the processors and the delays of the networks.
-func hardModes() []hardMode {
+func modes() []hardMode {
 	return []hardMode{
 		{name: "as it comes", few: 1, many: 100},
 		{name: "synchronous", few: 1, many: 50, opts: []sim.Option{sim.Synchronous()}},
@@ -60,37 +60,38 @@ func few(a chip.Arch, wide bool) chip.Harvesting {
 // Cases are the cases of layer hard.
 func Cases() rig.Table {
 	var cs rig.Table
-	for _, m := range hardModes() {
-		for _, k := range hardKeys() {
-			cs = append(cs, rig.Case{
-				Name: fmt.Sprintf("%s, %s", k.name, m.name), Needs: rig.NeedEmulator, Hours: 1 + m.many/100,
-				Protects: "nothing depends on how fast the networks are, which processor runs first, or what memory holds at power-on",
-				Run: func(t *rig.T) {
+	for _, m := range modes() {
+		for _, k := range keys() {
+			c := cs.Add(fmt.Sprintf("%s, %s", k.name, m.name),
+				"nothing depends on how fast the networks are, which processor runs first, or what memory holds at power-on",
+				func(t *rig.T) {
 					for seed := range t.More(m.few, m.many) {
-						t.Sub(fmt.Sprintf("seed %d", seed), func(t *rig.T) {
-							opts := append([]sim.Option{sim.Seed(uint64(seed) + 1)}, m.opts...)
-							if m.strict {
-								opts = append(opts, sim.Strict(uint64(seed)+1), sim.Harvesting(few(t.Device.Arch, k.wide)))
-							}
-							dev := t.Device.Emulated("", opts...)
-							u := *t
-							u.Device = dev
-							if k.queues {
-								k.fn(u.Queues(dispatch.Options{}))
-							} else {
-								k.fn(u.Full(dev.Open(), k.opts...))
-							}
-						})
+						t.Sub(fmt.Sprintf("seed %d", seed), func(t *rig.T) { k.run(t, m, uint64(seed)+1) })
 					}
-				},
-			})
+				})
+			c.Needs, c.Hours = rig.NeedEmulator, 1+m.many/100
 		}
 	}
 	return cs
 }
 
-// hardKey is a case that synchronizes much.
-type hardKey struct {
+// run runs the case on an emulator of its own.
+func (k *key) run(t *rig.T, m hardMode, seed uint64) {
+	opts := append([]sim.Option{sim.Seed(seed)}, m.opts...)
+	if m.strict {
+		opts = append(opts, sim.Strict(seed), sim.Harvesting(few(t.Device.Arch, k.wide)))
+	}
+	u := *t
+	u.Device = t.Device.Emulated("", opts...)
+	if k.queues {
+		k.fn(u.Queues(dispatch.Options{}))
+	} else {
+		k.fn(u.Full(u.Device.Open(), k.opts...))
+	}
+}
+
+// key is a case that synchronizes much.
+type key struct {
 	name   string
 	queues bool
 	wide   bool // of the grid
@@ -98,8 +99,8 @@ type hardKey struct {
 	opts   []reprise.Option
 }
 
-func hardKeys() []hardKey {
-	return []hardKey{
+func keys() []key {
+	return []key{
 		{name: "pipeline", fn: func(t *rig.T) { programs.KernelChain(t, rig.Processors()[2:], 1024, 12, 2) }},
 		{name: "chain and ping-pong", fn: func(t *rig.T) { programs.Chain(t); programs.PingPong(t, 20) }},
 		{name: "queues in turn", wide: true, opts: rig.QueueOptions(false), fn: func(t *rig.T) { queues.InTurn(t, 3, 8); queues.FourEvents(t, 4); queues.WaitHolds(t) }},

@@ -9,6 +9,6 @@ import (
 
 // Cases are the cases of several chips as one.
 func Cases() rig.Table {
-	return slices.Concat(meshCases(), meshRunCases(), meshQueueCases(), meshCollectiveCases(),
-		meshOrderCases(), meshFaultCases(), meshHangCases())
+	return slices.Concat(meshCases(), runCases(), queueCases(), collectiveCases(),
+		orderCases(), faultCases(), hangCases())
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshCollectiveCases() rig.Table {
+func collectiveCases() rig.Table {
 	var cs rig.Table
 	cs.Add("barrier", "a barrier ends on every chip, again and again", OnMesh(meshBarrier))
 	cs.Add("broadcast", "a broadcast from each chip reaches all others", OnMesh(meshBroadcast))
 	cs.Add("point to point", "a chip's buffer reaches another chip and none in between", OnMesh(meshSend))
-	cs.Add("all pairs", "a buffer reaches each chip from each other one", OnMesh(meshAllPairs))
-	cs.Add("all_gather", "after an all_gather every chip has every slice", OnMesh(meshAllGather))
-	cs.Add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", OnMesh(meshReduceScatter))
-	cs.Add("all_reduce", "after an all_reduce every chip has the sum", OnMesh(meshAllReduce))
-	cs.Add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", OnMesh(meshAllReduceMax))
-	cs.Add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", OnMesh(meshPageSizes))
+	cs.Add("all pairs", "a buffer reaches each chip from each other one", OnMesh(allPairs))
+	cs.Add("all_gather", "after an all_gather every chip has every slice", OnMesh(allGather))
+	cs.Add("reduce_scatter", "after a reduce_scatter each chip has its slice's sum", OnMesh(reduceScatter))
+	cs.Add("all_reduce", "after an all_reduce every chip has the sum", OnMesh(allReduce))
+	cs.Add("all_reduce maximum", "after an all_reduce of maxima every chip has the largest of each", OnMesh(allReduceMax))
+	cs.Add("pages of every size", "collectives carry pages from 4 B to 4 KiB, whatever their alignment", OnMesh(pageSizes))
 	cs.Add("uneven slices", "slices of unequal size are gathered and scattered too", OnMesh(meshUneven))
 	cs.Add("collectives in a row", "collectives that follow one another in a queue keep their numbers", OnMesh(meshRow))
-	cs.Add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", OnMesh(meshScatterGather))
-	cs.Add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", OnMesh(meshFloatSum))
-	cs.Add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", OnMesh(meshBFloatSum))
+	cs.Add("scatter and gather", "a reduce_scatter and an all_gather after it are an all_reduce", OnMesh(scatterGather))
+	cs.Add("float32 sum", "sums of float32 have the bits that IEEE 754 gives in the documented order", OnMesh(floatSum))
+	cs.Add("bfloat16 sum", "sums of bfloat16 are rounded to nearest, ties to even, at each step", OnMesh(bFloatSum))
 	cs.Add("layer with all_reduce", "partial results and their sum over the chips replay as one trace", OnMesh(meshLayer))
 	cs.Add("links prepared anew", "links that are prepared again start from nothing", OnMesh(meshAnew))
 	return cs
@@ -110,7 +110,7 @@ func meshSend(t *T) {
 	}
 }
 
-func meshAllPairs(t *T) {
+func allPairs(t *T) {
 	b := t.Linked()
 	line := t.Links.Line()
 	for i, from := range line {
@@ -135,7 +135,7 @@ func meshAllPairs(t *T) {
 	}
 }
 
-func meshAllGather(t *T) {
+func allGather(t *T) {
 	b := t.Linked()
 	t.carryOut(t.Links.AllGather(t.Ctx, b))
 	want := make([]byte, b.Size())
@@ -157,7 +157,7 @@ func (t *T) hasSlice(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	}
 }
 
-func meshReduceScatter(t *T) {
+func reduceScatter(t *T) {
 	b := t.Linked()
 	t.carryOut(t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32))
 	want := t.sums(b.Size())
@@ -166,19 +166,19 @@ func meshReduceScatter(t *T) {
 	}
 }
 
-func meshAllReduce(t *T) {
+func allReduce(t *T) {
 	b := t.Linked()
 	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
 	t.all("all_reduce", b, t.sums(b.Size()))
 }
 
-func meshAllReduceMax(t *T) {
+func allReduceMax(t *T) {
 	b := t.Linked()
 	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32))
 	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
-func meshPageSizes(t *T) {
+func pageSizes(t *T) {
 	t.Linked()
 	for _, page := range []int{4, 12, 16, 100, 1024, 4096} {
 		b := t.ofPages(2, page)
@@ -218,7 +218,7 @@ func meshRow(t *T) {
 	t.all("maximum", b, Counting(b.Size(), 1000*uint32(t.Mesh.Size())))
 }
 
-func meshScatterGather(t *T) {
+func scatterGather(t *T) {
 	b := t.Linked()
 	scatter, err := t.Links.ReduceScatter(t.Ctx, b, mesh.SumInt32)
 	t.OK(err)
@@ -262,13 +262,13 @@ func anyFloat(chip, word int) float32 {
 	return float32(x * math.Pow(2, float64((word+3*chip)%40-20)))
 }
 
-func meshFloatSum(t *T) {
+func floatSum(t *T) {
 	t.floats(mesh.SumFloat32, func(c, w int) uint32 { return math.Float32bits(anyFloat(c, w)) }, func(a, b uint32) uint32 {
 		return math.Float32bits(math.Float32frombits(a) + math.Float32frombits(b))
 	})
 }
 
-func meshBFloatSum(t *T) {
+func bFloatSum(t *T) {
 	narrow := func(f float32) uint32 {
 		v := math.Float32bits(f)
 		return (v + 0x7FFF + v>>16&1) >> 16

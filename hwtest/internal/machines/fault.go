@@ -14,20 +14,20 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func meshFaultCases() rig.Table {
+func faultCases() rig.Table {
 	var cs rig.Table
-	cs.Add("capture refuses", "a mesh refuses in a capture what a chip refuses", OnMesh(meshCaptureRefuses))
-	cs.Add("empty trace", "a trace in which nothing was recorded on any chip is refused", OnMesh(meshEmptyTrace))
+	cs.Add("capture refuses", "a mesh refuses in a capture what a chip refuses", OnMesh(captureRefuses))
+	cs.Add("empty trace", "a trace in which nothing was recorded on any chip is refused", OnMesh(emptyTrace))
 	cs.Add("foreign objects", "objects of one mesh are refused by another, also by its submesh", OnMesh(meshForeign))
 	cs.Add("closed", "a mesh that is closed refuses everything, and closing it again does nothing", OnOwnMesh(meshClosed))
-	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(meshLostPackets)).Needs = rig.NeedEmulator
-	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(meshBadLinks)).Needs = rig.NeedEmulator
-	cs.Add("link down", "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", OnOwnMesh(meshLinkDown)).Needs = rig.NeedEmulator
-	cs.Add("card lost", "when a card is lost the error lists every chip of the mesh, and the others still replay", OnOwnMesh(meshCardLost)).Needs = rig.NeedEmulator
+	cs.Add("lost packets", "packets that a link loses, and that are therefore sent again, change no result", OnOwnMesh(lostPackets)).Needs = rig.NeedEmulator
+	cs.Add("late and double packets", "packets that a link delays or repeats change no result", OnOwnMesh(badLinks)).Needs = rig.NeedEmulator
+	cs.Add("link down", "a collective over a link that is down hangs with the state of all chips, and goes on once they are recovered", OnOwnMesh(linkDown)).Needs = rig.NeedEmulator
+	cs.Add("card lost", "when a card is lost the error lists every chip of the mesh, and the others still replay", OnOwnMesh(cardLost)).Needs = rig.NeedEmulator
 	return cs
 }
 
-func meshCaptureRefuses(t *T) {
+func captureRefuses(t *T) {
 	in, _, x := t.setUp()
 	for what, f := range map[string]func(context.Context) error{
 		"write":  func(ctx context.Context) error { return t.Queue.Write(ctx, in, make([]byte, in.Size())) },
@@ -44,7 +44,7 @@ func meshCaptureRefuses(t *T) {
 	t.Wait()
 }
 
-func meshEmptyTrace(t *T) {
+func emptyTrace(t *T) {
 	if _, err := t.Queue.Capture(t.Ctx, "nothing",
 		func(context.Context, *mesh.Recorder) error { return nil }); !errors.Is(err, reprise.ErrEmptyTrace) {
 		t.Errorf("nothing was recorded: %v", err)
@@ -112,13 +112,13 @@ func (t *T) collectives(b *mesh.Buffer) {
 	t.all("broadcast", b, Counting(b.Size(), 77))
 }
 
-func meshLostPackets(t *T) {
+func lostPackets(t *T) {
 	b := t.Linked()
 	t.disturb("link-drop=%s/3")
 	t.collectives(b)
 }
 
-func meshBadLinks(t *T) {
+func badLinks(t *T) {
 	b := t.Linked()
 	t.disturb("link-delay=%s/3")
 	t.collectives(b)
@@ -179,7 +179,7 @@ func (t *T) GivesUp(soon, slow time.Duration) *mesh.Mesh {
 	return m
 }
 
-func meshLinkDown(t *T) {
+func linkDown(t *T) {
 	t.ownInterfaces()
 	m := t.GivesUp(2*time.Second, 5*time.Second)
 	b := t.Linked()
@@ -203,7 +203,7 @@ func meshLinkDown(t *T) {
 	t.all("sum", b, t.sums(b.Size()))
 }
 
-func meshCardLost(t *T) {
+func cardLost(t *T) {
 	lost, unplug, left := t.takeAway()
 	_, out, x := t.setUp()
 	tr := t.recorded(x)

@@ -17,16 +17,16 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-func meshHangCases() rig.Table {
+func hangCases() rig.Table {
 	var cs rig.Table
-	cs.Add("link down in the middle", "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", OnOwnMesh(meshDownInTheMiddle)).Needs = rig.NeedEmulator
-	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(meshLostInTheMiddle)).Needs = rig.NeedEmulator
-	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(meshSlowChip)).Needs = rig.NeedEmulator
-	cs.Add("one chip hangs", "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", OnOwnMesh(meshOneHangs)).Needs = rig.NeedSimulator
+	cs.Add("link down in the middle", "a link that goes down during collectives never makes a wrong result, and collectives continue when it comes back", OnOwnMesh(downInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("card lost in the middle", "a card that is lost during replays ends them with the state of every chip", OnOwnMesh(lostInTheMiddle)).Needs = rig.NeedEmulator
+	cs.Add("slow links", "one chip whose packets all come late delays the others and changes nothing", OnOwnMesh(slowChip)).Needs = rig.NeedEmulator
+	cs.Add("one chip hangs", "the error of a hang says which chip it is, the others work on, and so does that one after it is recovered", OnOwnMesh(oneHangs)).Needs = rig.NeedSimulator
 	return cs
 }
 
-func meshDownInTheMiddle(t *T) {
+func downInTheMiddle(t *T) {
 	t.ownInterfaces()
 	b := t.Linked()
 	x, err := t.Links.AllReduce(t.Ctx, b, mesh.MaxInt32)
@@ -68,7 +68,7 @@ func meshDownInTheMiddle(t *T) {
 	t.all("sum of maxima", b, all)
 }
 
-func meshLostInTheMiddle(t *T) {
+func lostInTheMiddle(t *T) {
 	lost, unplug, left := t.takeAway()
 	b := t.Pages("sum")
 	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
@@ -102,7 +102,7 @@ func meshLostInTheMiddle(t *T) {
 	t.Is("another chip", first, b, Counting(b.Size(), 1))
 }
 
-func meshSlowChip(t *T) {
+func slowChip(t *T) {
 	b := t.Linked()
 	slow := 0
 	m := t.machine.Emulated
@@ -122,7 +122,7 @@ func meshSlowChip(t *T) {
 	t.collectives(b)
 }
 
-func meshOneHangs(t *T) {
+func oneHangs(t *T) {
 	m := t.GivesUp(2*time.Second, 10*time.Second)
 	_, out, x := t.setUp()
 	stuck := m.Chips()[m.Size()-1]

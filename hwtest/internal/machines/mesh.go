@@ -32,17 +32,17 @@ func OnOwnMesh(fn func(*T), opts ...reprise.Option) func(*rig.T) {
 func meshCases() rig.Table {
 	var cs rig.Table
 	cs.Add("neighbours are linked", "places of a mesh next to each other are chips that a link joins", OnMesh(meshNeighbours))
-	cs.Add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", OnMesh(meshOneAddress))
-	cs.Add("submeshes share memory", "a submesh and its parent are never given the same memory", OnMesh(meshSubmeshMemory))
+	cs.Add("one address", "what is allocated on a mesh has one address on all chips, which stay in step", OnMesh(oneAddress))
+	cs.Add("submeshes share memory", "a submesh and its parent are never given the same memory", OnMesh(submeshMemory))
 	cs.Add("replicated buffer", "a write of a replicated buffer reaches every chip", OnMesh(meshReplicated))
 	cs.Add("sharded tensor", "a tensor that is spread over the chips comes back as it was, and each chip has its part", OnMesh(meshTensor))
-	cs.Add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", OnMesh(meshL1))
+	cs.Add("L1 buffer", "a buffer in L1 has one address on all chips and holds what is written", OnMesh(inL1))
 	cs.Add("reshaped", "the same chips in another shape are the same memory and queues", OnMesh(meshReshaped))
 	cs.Add("names", "every chip of a mesh has a name of its own, which errors use", OnMesh(meshNames))
-	cs.Add("out of memory", "what doesn't fit is refused on all chips, which stay in step", OnMesh(meshOutOfMemory))
-	cs.Add("memory again", "what is freed on a mesh is allocated again at the same address", OnMesh(meshMemoryAgain))
+	cs.Add("out of memory", "what doesn't fit is refused on all chips, which stay in step", OnMesh(outOfMemory))
+	cs.Add("memory again", "what is freed on a mesh is allocated again at the same address", OnMesh(memoryAgain))
 	cs.Add("replicated along an axis", "chips along an axis that a tensor isn't cut along have the same part of it", OnMesh(meshAxis))
-	cs.Add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", OnMesh(meshSubmeshTensor))
+	cs.Add("tensor on a submesh", "a tensor that is spread over a submesh leaves the other chips alone", OnMesh(submeshTensor))
 	cs.Add("shapes that can't be", "parts and shapes that a mesh doesn't have are refused with what is possible", OnMesh(meshShapes))
 	return cs
 }
@@ -272,7 +272,7 @@ func meshNeighbours(t *T) {
 	}
 }
 
-func meshOneAddress(t *T) {
+func oneAddress(t *T) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		for i := range 5 {
 			b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 64 << i, PageSize: 64, Name: "b"}})
@@ -287,7 +287,7 @@ func meshOneAddress(t *T) {
 	}
 }
 
-func meshSubmeshMemory(t *T) {
+func submeshMemory(t *T) {
 	sub, err := t.Mesh.Submesh(mesh.Range{Start: t.Mesh.Shape().Coord(0), End: t.Mesh.Shape().Coord(0)})
 	t.OK(err)
 	c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.DRAM, Size: 64, PageSize: 64, Name: "sub"}}
@@ -332,7 +332,7 @@ func meshTensor(t *T) {
 	}
 }
 
-func meshL1(t *T) {
+func inL1(t *T) {
 	b, err := t.Mesh.NewBuffer(mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: allocator.L1, Size: 1024, PageSize: 32, Name: "l1"}})
 	t.OK(err)
 	for i, c := range t.Mesh.Chips() {

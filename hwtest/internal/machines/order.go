@@ -9,22 +9,22 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshOrderCases() rig.Table {
+func orderCases() rig.Table {
 	var cs rig.Table
-	cs.Add("float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", OnMesh(meshFloatMax))
-	cs.Add("bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", OnMesh(meshBFloatMax))
+	cs.Add("float32 maximum", "the maximum of float32 is right: -0 is less than 0, and a NaN gives the quiet one", OnMesh(floatMax))
+	cs.Add("bfloat16 maximum", "the largest bfloat16 comes out of each half of a word", OnMesh(bFloatMax))
 	cs.Add("int32 wraps", "sums of int32 wrap around", OnMesh(meshWraps))
-	cs.Add("many pages", "a buffer of more pages than links have room for is added up", OnMesh(meshManyPages))
+	cs.Add("many pages", "a buffer of more pages than links have room for is added up", OnMesh(manyPages))
 	cs.Add("rows at once", "submeshes that are apart carry out collectives at the same time", OnMesh(meshRows))
-	cs.Add("same bits again", "a sum of floats has the same bits every time, on every chip", OnMesh(meshSameBits))
+	cs.Add("same bits again", "a sum of floats has the same bits every time, on every chip", OnMesh(sameBits))
 	cs.Add("collectives replayed", "collectives in a trace begin anew at each replay", OnMesh(meshReplayed))
 	cs.Add("work between collectives", "a program between a reduce_scatter and an all_gather works on the slice of its chip", OnMesh(meshBetween))
 	cs.Add("late chip", "chips that are ready wait for a late one, and the result is the same", OnMesh(meshLate))
-	cs.Add("links of another core", "any worker can drive the links", OnMesh(meshOtherCore))
+	cs.Add("links of another core", "any worker can drive the links", OnMesh(otherCore))
 	return cs
 }
 
-func meshFloatMax(t *T) {
+func floatMax(t *T) {
 	const nan = 0x7FC00000
 	odd := []uint32{0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7F800001}
 	value := func(c, w int) uint32 {
@@ -42,7 +42,7 @@ func meshFloatMax(t *T) {
 	})
 }
 
-func meshBFloatMax(t *T) {
+func bFloatMax(t *T) {
 	high := func(f float32) uint32 { return math.Float32bits(f) &^ 0xFFFF }
 	largest := func(a, b uint32) uint32 { return high(max(math.Float32frombits(a), math.Float32frombits(b))) }
 	t.floats(mesh.MaxBFloat16, func(c, w int) uint32 { return high(anyFloat(c, 2*w))>>16 | high(anyFloat(c, 2*w+1)) },
@@ -55,7 +55,7 @@ func meshWraps(t *T) {
 	t.floats(mesh.SumInt32, func(c, w int) uint32 { return math.MaxInt32 - uint32(c*w) }, func(a, b uint32) uint32 { return a + b })
 }
 
-func meshManyPages(t *T) {
+func manyPages(t *T) {
 	t.Linked()
 	b := t.ofPages(t.Size(24, 8)+1, 512)
 	t.carryOut(t.Links.AllReduce(t.Ctx, b, mesh.SumInt32))
@@ -94,7 +94,7 @@ func meshRows(t *T) {
 	}
 }
 
-func meshSameBits(t *T) {
+func sameBits(t *T) {
 	t.Linked()
 	b := t.ofPages(t.Mesh.Size(), 64) // so that a ring is used where there is one
 	x, err := t.Links.AllReduce(t.Ctx, b, mesh.SumFloat32)
@@ -187,7 +187,7 @@ func meshLate(t *T) {
 	}
 }
 
-func meshOtherCore(t *T) {
+func otherCore(t *T) {
 	for _, core := range []chip.Core{{}, {X: 5, Y: 3}} {
 		var err error
 		t.Links, err = t.Mesh.NewLinks(t.Ctx, core)

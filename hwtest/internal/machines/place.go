@@ -28,7 +28,7 @@ func meshNames(t *T) {
 	}
 }
 
-func meshOutOfMemory(t *T) {
+func outOfMemory(t *T) {
 	before := t.Pages("before")
 	t.Free(before)
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
@@ -45,7 +45,7 @@ func meshOutOfMemory(t *T) {
 	t.Free(after)
 }
 
-func meshMemoryAgain(t *T) {
+func memoryAgain(t *T) {
 	for _, k := range []allocator.Kind{allocator.DRAM, allocator.L1} {
 		c := mesh.BufferConfig{BufferConfig: reprise.BufferConfig{Kind: k, Size: 4096, PageSize: 64, Name: "again"}}
 		first, err := t.Mesh.NewBuffer(c)
@@ -84,7 +84,7 @@ func meshAxis(t *T) {
 	t.Free(b)
 }
 
-func meshSubmeshTensor(t *T) {
+func submeshTensor(t *T) {
 	whole := t.Pages("whole")
 	t.OK(t.Queue.Write(t.Ctx, whole, Counting(whole.Size(), 9)))
 	s := t.Mesh.Shape()

@@ -14,15 +14,15 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshQueueCases() rig.Table {
+func queueCases() rig.Table {
 	var cs rig.Table
 	cs.Add("replays in a row", "no replay of a trace is lost on any chip, however many are in flight", OnMesh(meshReplays))
-	cs.Add("buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", OnMesh(meshBufferParam))
+	cs.Add("buffer parameter", "a buffer parameter of a mesh's trace changes on every chip", OnMesh(bufferParam))
 	cs.Add("several callers", "goroutines that use a mesh at the same time don't disturb each other", OnMesh(meshCallers))
-	cs.Add("parts in turn", "parts of a trace are replayed chip by chip, in any order", OnMesh(meshPartsInTurn))
-	cs.Add("events between queues", "a queue of a mesh waits for another's event on every chip", OnOwnMesh(meshTwoQueues, rig.QueueOptions(false)...))
-	cs.Add("traces on two queues", "traces of different queues run on every chip at the same time", OnOwnMesh(meshTwoTraces, rig.QueueOptions(true)...))
-	cs.Add("trace over two queues", "one trace over two queues of each chip keeps its order between them", OnOwnMesh(meshSpanning, rig.QueueOptions(true)...))
+	cs.Add("parts in turn", "parts of a trace are replayed chip by chip, in any order", OnMesh(partsInTurn))
+	cs.Add("events between queues", "a queue of a mesh waits for another's event on every chip", OnOwnMesh(twoQueues, rig.QueueOptions(false)...))
+	cs.Add("traces on two queues", "traces of different queues run on every chip at the same time", OnOwnMesh(twoTraces, rig.QueueOptions(true)...))
+	cs.Add("trace over two queues", "one trace over two queues of each chip keeps its order between them", OnOwnMesh(spanning, rig.QueueOptions(true)...))
 	return cs
 }
 
@@ -43,7 +43,7 @@ func meshReplays(t *T) {
 	t.Release(tr)
 }
 
-func meshBufferParam(t *T) {
+func bufferParam(t *T) {
 	in, out, x := t.setUp()
 	other := t.Pages("other")
 	t.OK(t.Queue.Write(t.Ctx, other, Counting(other.Size(), 5000)))
@@ -95,7 +95,7 @@ func meshCallers(t *T) {
 	t.OK(errors.Join(errs...))
 }
 
-func meshPartsInTurn(t *T) {
+func partsInTurn(t *T) {
 	b := t.Pages("sum")
 	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
@@ -116,7 +116,7 @@ func meshPartsInTurn(t *T) {
 	t.Release(tr)
 }
 
-func meshTwoQueues(t *T) {
+func twoQueues(t *T) {
 	in, mid, out := t.Pages("in"), t.Pages("mid"), t.Pages("out")
 	first, second := t.Loaded(t.adder(in, mid, Add(10))), t.Loaded(t.adder(mid, out, Add(100)))
 	q := [2]*mesh.Queue{t.Mesh.Queue(0), t.Mesh.Queue(1)}
@@ -147,7 +147,7 @@ func (t *T) corner(q int) chip.Core {
 	return t.Mesh.Queue(q).On(t.Mesh.Chips()[0]).Workers().Start
 }
 
-func meshTwoTraces(t *T) {
+func twoTraces(t *T) {
 	var bufs [2]*mesh.Buffer
 	var traces [2]*reprise.Trace
 	for i := range bufs {
@@ -172,7 +172,7 @@ func meshTwoTraces(t *T) {
 	}
 }
 
-func meshSpanning(t *T) {
+func spanning(t *T) {
 	in, mid, out := t.Pages("in"), t.Pages("mid"), t.Pages("out")
 	qs := []*mesh.Queue{t.Mesh.Queue(0), t.Mesh.Queue(1)}
 	capture := func(name string, record func(rs []*mesh.Recorder) error) (*reprise.Trace, error) {

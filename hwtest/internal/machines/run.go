@@ -12,18 +12,18 @@ import (
 	"github.com/reprise-tt/reprise/mesh"
 )
 
-func meshRunCases() rig.Table {
+func runCases() rig.Table {
 	var cs rig.Table
 	cs.Add("one program everywhere", "a program that is loaded on a mesh runs on every chip", OnMesh(meshProgram))
 	cs.Add("programs by range", "chips run the program of their range, and those outside of all ranges none", OnMesh(meshRanges))
-	cs.Add("submesh runs alone", "work in a submesh's queue runs on its chips only", OnMesh(meshSubmeshRuns))
+	cs.Add("submesh runs alone", "work in a submesh's queue runs on its chips only", OnMesh(submeshRuns))
 	cs.Add("events", "an event of a mesh is done when it is done on every chip", OnMesh(meshEvents))
 	cs.Add("trace", "one trace runs on all chips, which share one stream of commands", OnMesh(meshTrace))
-	cs.Add("trace on a part", "a trace of a mesh can be replayed on some of its chips", OnMesh(meshTracePart))
-	cs.Add("trace parameters", "a parameter of a mesh's trace changes on every chip", OnMesh(meshTraceParam))
-	cs.Add("trace release", "releasing a mesh's trace frees its memory on all chips", OnMesh(meshTraceRelease))
-	cs.Add("submeshes at once", "submeshes that are apart run different traces at the same time", OnMesh(meshSubmeshTraces))
-	cs.Add("traces in any order", "traces of a mesh are replayed and released in any order", OnMesh(meshManyTraces))
+	cs.Add("trace on a part", "a trace of a mesh can be replayed on some of its chips", OnMesh(tracePart))
+	cs.Add("trace parameters", "a parameter of a mesh's trace changes on every chip", OnMesh(traceParam))
+	cs.Add("trace release", "releasing a mesh's trace frees its memory on all chips", OnMesh(traceRelease))
+	cs.Add("submeshes at once", "submeshes that are apart run different traces at the same time", OnMesh(submeshTraces))
+	cs.Add("traces in any order", "traces of a mesh are replayed and released in any order", OnMesh(manyTraces))
 	cs.Add("skew", "chips report by their own clocks how far apart they were", OnMesh(meshSkew))
 	return cs
 }
@@ -51,7 +51,7 @@ func meshRanges(t *T) {
 	}
 }
 
-func meshSubmeshRuns(t *T) {
+func submeshRuns(t *T) {
 	in, out, _ := t.setUp()
 	first := t.Mesh.Shape().Coord(0)
 	sub, err := t.Mesh.Submesh(mesh.Range{Start: first, End: first})
@@ -99,7 +99,7 @@ func meshTrace(t *T) {
 	}
 }
 
-func meshTracePart(t *T) {
+func tracePart(t *T) {
 	_, out, x := t.setUp()
 	tr := t.recorded(x)
 	first := t.Mesh.Shape().Coord(0)
@@ -115,7 +115,7 @@ func meshTracePart(t *T) {
 	}
 }
 
-func meshTraceParam(t *T) {
+func traceParam(t *T) {
 	_, out, x := t.setUp()
 	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
@@ -130,7 +130,7 @@ func meshTraceParam(t *T) {
 	t.Fails("no such parameter", tr.Set("none", 0), reprise.ErrNoParam)
 }
 
-func meshTraceRelease(t *T) {
+func traceRelease(t *T) {
 	_, _, x := t.setUp()
 	var before []uint64
 	for _, c := range t.Mesh.Chips() {
@@ -146,7 +146,7 @@ func meshTraceRelease(t *T) {
 	}
 }
 
-func meshSubmeshTraces(t *T) {
+func submeshTraces(t *T) {
 	in, out, _ := t.setUp()
 	one := make(mesh.Shape, len(t.Mesh.Shape()))
 	for i := range one {
@@ -175,7 +175,7 @@ func meshSubmeshTraces(t *T) {
 	}
 }
 
-func meshManyTraces(t *T) {
+func manyTraces(t *T) {
 	in, out, _ := t.setUp()
 	before := t.Mesh.Chips()[0].Device.MemoryFingerprint(allocator.DRAM)
 	var traces []*reprise.Trace

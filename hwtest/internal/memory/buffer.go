@@ -179,8 +179,7 @@ func impossibleBuffers(t *rig.T) {
 }
 
 func freedBuffer(t *rig.T) {
-	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
-	t.OK(err)
+	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.DRAM, Size: 6400, PageSize: 64, Name: "freed"})
 	t.Free(b)
 	p := make([]byte, 64)
 	for op, err := range map[string]error{"write": t.Queue.Write(t.Ctx, b, 0, p), "read": t.Queue.Read(t.Ctx, b, 0, p), "free": b.Release()} {
@@ -193,10 +192,8 @@ func freedBuffer(t *rig.T) {
 }
 
 func heldByProgram(t *rig.T) {
-	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * t.Grid().Size(), PageSize: 64, Name: "held"})
-	t.OK(err)
-	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("holder", t.Grid(), b, 1))
-	t.OK(err)
+	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: 64 * t.Grid().Size(), PageSize: 64, Name: "held"})
+	x := t.Load(t.StoreProgram("holder", t.Grid(), b, 1))
 	t.Free(b)
 	other := t.Buffer(allocator.L1, 64*t.Grid().Size(), 64)
 	if other.Addr() == b.Addr() {
@@ -241,8 +238,7 @@ func manyAllocations(t *rig.T) {
 	for i := range 600 {
 		size := 32 * (1 + i*i%100)
 		k := []allocator.Kind{allocator.DRAM, allocator.L1}[i%2]
-		b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: k, Size: size * (1 + i%5), PageSize: size, Name: "many"})
-		t.OK(err)
+		b := t.BufferOf(reprise.BufferConfig{Kind: k, Size: size * (1 + i%5), PageSize: size, Name: "many"})
 		live = append(live, b)
 		if i%3 == 2 {
 			k := i * 7 % len(live)

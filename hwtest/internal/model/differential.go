@@ -15,20 +15,18 @@ import (
 
 // Differential are the cases of layer differential.
 func Differential() rig.Table {
+	const same = "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters"
 	var cs rig.Table
 	for seed := range uint64(12) {
-		cs.Add(fmt.Sprintf("random commands %d", seed), "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters",
-			func(t *rig.T) { randomCommands(t, seed) })
+		cs.Add(fmt.Sprintf("random commands %d", seed), same, func(t *rig.T) { randomCommands(t, seed) })
 	}
-	return append(cs, rig.Case{
-		Name: "hundreds of random streams", Long: true, Hours: 2,
-		Protects: "two devices of one architecture do the same with the same commands, to the last byte of memory, records and counters",
-		Run: func(t *rig.T) {
-			for seed := range uint64(t.Size(300, 40)) {
-				t.Sub(fmt.Sprint(seed), func(t *rig.T) { randomCommands(t, 1000+seed) })
-			}
-		},
+	long := cs.Add("hundreds of random streams", same, func(t *rig.T) {
+		for seed := range uint64(t.Size(300, 40)) {
+			t.Sub(fmt.Sprint(seed), func(t *rig.T) { randomCommands(t, 1000+seed) })
+		}
 	})
+	long.Long, long.Hours = true, 2
+	return cs
 }
 
 // other returns the device to compare with: the one that was asked for; otherwise, for an emulator, the emulator with slow

@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-func opsAttentionCases() []opsCase {
+func attentionCases() []opsCase {
 	cs := []opsCase{
 		{"split heads", func(t *opsRun) { splitHeads(t, ops.BFloat16, 4, 2, 64) }},
 		{"split heads uint32", func(t *opsRun) { splitHeads(t, ops.UInt32, 3, 3, 32) }},

@@ -10,16 +10,16 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// opsBinary is an operation on two tensors.
-type opsBinary struct {
+// binary is an operation on two tensors.
+type binary struct {
 	name   string
 	device func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
 	floats func(x, y float64) float64
 	ints   func(x, y int64) int64
 }
 
-func opsBinaries() []opsBinary {
-	return []opsBinary{
+func binaries() []binary {
+	return []binary{
 		{"add", func(d *ops.Device, ctx context.Context, a, b *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error) {
 			return d.Add(ctx, a, b, opts...)
 		}, func(x, y float64) float64 { return x + y }, func(x, y int64) int64 { return x + y }},
@@ -45,9 +45,9 @@ func wrapped(dt ops.DataType, v int64) float64 {
 	return float64(int32(v))
 }
 
-func opsElementCases() []opsCase {
+func elementCases() []opsCase {
 	var cs []opsCase
-	for _, op := range opsBinaries() {
+	for _, op := range binaries() {
 		for _, c := range []struct {
 			dt   ops.DataType
 			l    ops.Layout
@@ -67,7 +67,7 @@ func opsElementCases() []opsCase {
 			elementwise(t, op, ops.BFloat16, ops.Tile, shards, index{1, 1, 64, 64}, index{1, 1, 64, 64})
 		}})
 	}
-	for _, f := range opsFunctions() {
+	for _, f := range functions() {
 		for _, dt := range []ops.DataType{ops.BFloat16, ops.Float32} {
 			cs = append(cs, opsCase{f.name + " " + typeName(dt), func(t *opsRun) { unary(t, f, dt) }})
 		}
@@ -75,7 +75,7 @@ func opsElementCases() []opsCase {
 	return cs
 }
 
-func elementwise(t *opsRun, op opsBinary, dt ops.DataType, l ops.Layout, m ops.MemoryConfig, a, b index) {
+func elementwise(t *opsRun, op binary, dt ops.DataType, l ops.Layout, m ops.MemoryConfig, a, b index) {
 	x, y := t.numbers(a, dt), t.numbers(b, dt)
 	var dims index
 	for i := range dims {
@@ -106,7 +106,7 @@ type opsFunction struct {
 	positive bool // of positive numbers
 }
 
-func opsFunctions() []opsFunction {
+func functions() []opsFunction {
 	return []opsFunction{
 		{"abs", (*ops.Device).Abs, math.Abs, false},
 		{"exp", (*ops.Device).Exp, math.Exp, false},

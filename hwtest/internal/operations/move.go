@@ -9,8 +9,8 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// opsMove is an operation that moves elements of a tensor.
-type opsMove struct {
+// move is an operation that moves elements of a tensor.
+type move struct {
 	name   string
 	dims   index // of the tensor
 	device func(d *ops.Device, ctx context.Context, a *ops.Tensor, opts ...ops.OpOption) (*ops.Tensor, error)
@@ -18,13 +18,13 @@ type opsMove struct {
 	from   func(i index) index // where an element of the result comes from
 }
 
-func opsMoves() []opsMove {
+func opsMoves() []move {
 	type (
 		D = *ops.Device
 		T = *ops.Tensor
 		C = context.Context
 	)
-	return []opsMove{
+	return []move{
 		{"slice", index{2, 2, 40, 70}, func(d D, ctx C, a T, opts ...ops.OpOption) (T, error) {
 			return d.Slice(ctx, a, []int{1, 0, 3, 5}, []int{2, 2, 39, 60}, opts...)
 		}, index{1, 2, 36, 55}, func(i index) index { return index{i[0] + 1, i[1], i[2] + 3, i[3] + 5} }},
@@ -52,7 +52,7 @@ func opsMoves() []opsMove {
 	}
 }
 
-func opsMoveCases() []opsCase {
+func moveCases() []opsCase {
 	var cs []opsCase
 	for _, m := range opsMoves() {
 		for _, c := range []struct {

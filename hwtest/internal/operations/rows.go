@@ -8,7 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-func opsRowCases() []opsCase {
+func rowCases() []opsCase {
 	var cs []opsCase
 	for _, c := range []struct {
 		from, to ops.DataType
@@ -103,7 +103,7 @@ func linear(t *opsRun, activation ops.Activation) {
 	sums, sizes := exactProduct(x, y)
 	want := makeArray(sums.dims, func(i index) float64 {
 		v := sums.at(i) + bias.at(i)
-		for _, f := range opsFunctions() {
+		for _, f := range functions() {
 			if f.name == string(activation) {
 				return f.exact(v)
 			}

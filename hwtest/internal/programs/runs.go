@@ -48,8 +48,7 @@ func closeOne(t *rig.T) {
 	b := t.PerWorker(16)
 	a := t.Load(t.MixProgram("a", t.Grid(), b, 1, 0))
 	before := t.Allocated()
-	x, err := t.Dev.Load(t.Ctx, t.MixProgram("b", t.Grid(), b, 2, 10_000))
-	t.OK(err)
+	x := t.Load(t.MixProgram("b", t.Grid(), b, 2, 10_000))
 	t.Start(x)
 	t.Release(x)
 	t.SameMemory(before)
@@ -61,8 +60,7 @@ func closeOne(t *rig.T) {
 }
 
 func usedAfterClose(t *rig.T) {
-	x, err := t.Dev.Load(t.Ctx, t.BlankProgram("gone"))
-	t.OK(err)
+	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
 	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {

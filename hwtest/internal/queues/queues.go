@@ -42,10 +42,10 @@ func splitCases() rig.Table {
 	var cs rig.Table
 	cs.Add("both at once", "a program of one queue runs while one of the other does, on other workers", bothAtOnce)
 	cs.Add("runs and replays at once", "each queue has its own launch messages, kernel-config memory and completion counts", splitRuns)
-	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", splitRefuses)
+	cs.Add("the other's workers", "a program on another queue's workers is refused, and in a capture as well", refuses)
 	cs.Add("other workers stay idle", "a queue's go signals reach its own workers only", splitIdle)
 	cs.Add("data across", "data pass through DRAM from one queue's workers to the other's, ordered by events", splitAcross)
-	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", splitFinish)
+	cs.Add("equal counts", "events and finishes of one queue don't wait for the other's workers", finish)
 	return cs
 }
 
@@ -379,7 +379,7 @@ func splitRuns(t *rig.T) {
 	f.Check("after both")
 }
 
-func splitRefuses(t *rig.T) {
+func refuses(t *rig.T) {
 	f, q, on := t.Follow(), t.Both(), rig.SplitRanges()
 	if got := [2]chip.Range{q[0].Workers(), q[1].Workers()}; got != on {
 		t.Errorf("the queues have the workers %v, want %v", got, on)
@@ -439,7 +439,7 @@ func splitAcross(t *rig.T) {
 	t.FinishBoth()
 }
 
-func splitFinish(t *rig.T) {
+func finish(t *rig.T) {
 	q, on := t.Both(), rig.SplitRanges()
 	release := t.Spinning(q[0], on[0])
 	e, held := t.Dev.NewEvent("e"), t.Dev.NewEvent("held")

@@ -22,8 +22,12 @@ const (
 // Soak are the cases of layer soak.
 func Soak() rig.Table {
 	var cs rig.Table
-	cs = append(cs, rig.Case{Name: "200 inputs", Needs: rig.NeedEmulator, Alone: true, Protects: "queues, events and traces hold out with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakShort) }})
-	cs = append(cs, rig.Case{Name: "100,000 inputs", Needs: rig.NeedEmulator, Alone: true, Long: true, Hours: 6, Protects: "queues, events and traces hold out for long with random delays, and memory doesn't grow", Run: func(t *rig.T) { soak(t, soakLong) }})
+	short := cs.Add("200 inputs", "queues, events and traces hold out with random delays, and memory doesn't grow",
+		func(t *rig.T) { soak(t, soakShort) })
+	short.Needs, short.Alone = rig.NeedEmulator, true
+	long := cs.Add("100,000 inputs", "queues, events and traces hold out for long with random delays, and memory doesn't grow",
+		func(t *rig.T) { soak(t, soakLong) })
+	long.Needs, long.Alone, long.Long, long.Hours = rig.NeedEmulator, true, true, 6
 	return cs
 }
 

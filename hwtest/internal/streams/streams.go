@@ -45,17 +45,17 @@ func Cases() rig.Table {
 	cs.Add("closed by the host", "a kernel that waits for a message learns that there are no more", hostCloses)
 	cs.Add("failed by the host", "a kernel gets an error of the host's after its messages, with its code", hostFails)
 	cs.Add("stopped by the host", "a kernel that waits for room learns that nobody reads", hostStops)
-	cs.Add("too long", "a message that doesn't fit is refused and loses nothing", streamTooLong)
+	cs.Add("too long", "a message that doesn't fit is refused and loses nothing", tooLong)
 	cs.Add("many in one host buffer", "streams beside each other don't touch each other", streamsShareMemory)
-	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", streamTwoCores)
+	cs.Add("two cores at once", "streams of two cores run at the same time, over the host", twoCores)
 	cs.Add("from core to core", "a stream goes on where the last kernel has left it, on another core", streamMoves)
-	cs.Add("two queues", "programs of two queues have streams of their own", streamTwoQueues)
-	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", streamInTrace)
-	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", streamInLoop)
-	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", streamInAbortedLoop)
+	cs.Add("two queues", "programs of two queues have streams of their own", twoQueues)
+	cs.Add("in a trace", "a replayed program takes its inputs from a stream and gives its outputs to one", inTrace)
+	cs.Add("in a loop of a trace", "a loop takes inputs and gives outputs while it runs, and the end of its input ends it", inLoop)
+	cs.Add("in a loop that is aborted", "a loop whose stream nobody reads any more can be aborted, and runs again", inAbortedLoop)
 	cs.Add("between the steps of a trace", "programs of one trace use a stream one after the other", streamSteps)
 	cs.Add("held by a trace", "memory that a trace uses isn't released, and no file has a trace with memory of this process", streamHeld)
-	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", streamCancelled)
+	cs.Add("context ends a read", "a wait for a message ends with its context, and the stream goes on", cancelled)
 	cs.Add("released while a read waits", "Release ends a wait for a message", streamReleased)
 	cs.AddHang("recover in the middle", "a kernel that waits for the host is named by a hang report; after a recovery streams say that they are stale, and work when they are reset", streamRecover)
 	return cs
@@ -175,7 +175,7 @@ func beside(t *rig.T, fn func() error) (wait func()) {
 }
 
 // words makes a message of 32-bit words.
-func streamWordsOf(words ...uint32) []byte {
+func wordsOf(words ...uint32) []byte {
 	var p []byte
 	for _, w := range words {
 		p = rig.AppendWord(p, w)
@@ -400,7 +400,7 @@ func kernelStops(t *rig.T) {
 	t.Start(x)
 	var err error
 	for range 10 { // the ring has room for two
-		if err = in.Write(t.Ctx, streamWordsOf(1)); err != nil {
+		if err = in.Write(t.Ctx, wordsOf(1)); err != nil {
 			break
 		}
 	}
@@ -414,7 +414,7 @@ func kernelStops(t *rig.T) {
 		t.Errorf("close: %v", err)
 	}
 	t.OK(in.Reset(t.Ctx))
-	t.OK(in.Write(t.Ctx, streamWordsOf(1, 2)))
+	t.OK(in.Write(t.Ctx, wordsOf(1, 2)))
 	t.RunAndWait(x)
 	wantSteps(t, results(), 8<<4, 0)
 }
@@ -423,9 +423,9 @@ func hostCloses(t *rig.T) {
 	in, out := pair(t, 512)
 	x, results := script(t, in, out, chip.Core{X: 3, Y: 3}, step{stepPop, 64, 0}, step{stepPop, 64, 0}, step{stepPop, 64, 0})
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, streamWordsOf(1, 2, 3)))
+	t.OK(in.Write(t.Ctx, wordsOf(1, 2, 3)))
 	t.OK(in.Close(t.Ctx))
-	t.OK(in.Write(t.Ctx, streamWordsOf(4)))
+	t.OK(in.Write(t.Ctx, wordsOf(4)))
 	t.Wait()
 	wantSteps(t, results(), 12<<4, streamEnd, 4<<4)
 }
@@ -434,9 +434,9 @@ func hostFails(t *rig.T) {
 	in, out := pair(t, 512)
 	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 3, Y: 1}.Range()}})
 	t.Start(x)
-	t.OK(in.Write(t.Ctx, streamWordsOf(5)))
+	t.OK(in.Write(t.Ctx, wordsOf(5)))
 	t.OK(in.Fail(t.Ctx, 4321))
-	t.Same("the message before", streamWordsOf(5), readStream(t, out))
+	t.Same("the message before", wordsOf(5), readStream(t, out))
 	_, err := out.Read(t.Ctx, nil)
 	var failed *stream.KernelError // echo hands the code on
 	if !errors.As(err, &failed) || failed.Code != 4321 {
@@ -464,7 +464,7 @@ func hostStops(t *rig.T) {
 	}
 }
 
-func streamTooLong(t *rig.T) {
+func tooLong(t *rig.T) {
 	in, out := pair(t, 1<<10)
 	x, results := script(t, in, out, chip.Core{X: 1}, step{stepPush, 1024 - 60, 1}, step{stepPush, 1024 - 64, 1},
 		step{stepPop, 96, 0}, step{stepPop, 100, 0}, step{stepPop, 100, 0})
@@ -507,7 +507,7 @@ func streamsShareMemory(t *rig.T) {
 	}
 }
 
-func streamTwoCores(t *rig.T) {
+func twoCores(t *rig.T) {
 	in, middle := pair(t, 1<<10)
 	second, out := pair(t, 1<<10)
 	room := streamRoom(t, 1024)
@@ -546,7 +546,7 @@ func streamMoves(t *rig.T) {
 	t.Wait()
 }
 
-func streamTwoQueues(t *rig.T) {
+func twoQueues(t *rig.T) {
 	var waits []func()
 	for i, q := range t.Both() {
 		in := newStream(t, stream.Config{Name: "in", Direction: stream.ToDevice, Size: 1 << 10, Queue: q})
@@ -583,7 +583,7 @@ func streamTwoQueues(t *rig.T) {
 	t.FinishBoth()
 }
 
-func streamInTrace(t *rig.T) {
+func inTrace(t *rig.T) {
 	in, out := pair(t, 512)
 	tr := t.Capture("stream", echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 2}.Range()}}))
 	n := t.Size(8, 3)
@@ -596,7 +596,7 @@ func streamInTrace(t *rig.T) {
 	t.Wait()
 }
 
-func streamInLoop(t *rig.T) {
+func inLoop(t *rig.T) {
 	in, out := pair(t, 256)
 	at := chip.Core{X: 1, Y: 2}
 	x, results := scriptWith(t, in, out, at, step{stepPop, 8, 0}, step{stepPush, 8, 1}) // hands the second word on
@@ -609,8 +609,8 @@ func streamInLoop(t *rig.T) {
 	for _, n := range []uint32{3, 0, 5} {
 		t.Replay(tr)
 		for i := range n {
-			t.OK(in.Write(t.Ctx, streamWordsOf(1, 10*n+i)))
-			t.Same(fmt.Sprintf("message %d of %d", i, n), streamWordsOf(0, 10*n+i), readStream(t, out))
+			t.OK(in.Write(t.Ctx, wordsOf(1, 10*n+i)))
+			t.Same(fmt.Sprintf("message %d of %d", i, n), wordsOf(0, 10*n+i), readStream(t, out))
 		}
 		t.OK(in.Close(t.Ctx))
 		readStream(t, out) // after the end
@@ -618,7 +618,7 @@ func streamInLoop(t *rig.T) {
 	}
 }
 
-func streamInAbortedLoop(t *rig.T) {
+func inAbortedLoop(t *rig.T) {
 	in, out := pair(t, 256)
 	x, _ := script(t, in, out, chip.Core{X: 2, Y: 1}, step{stepPush, 8, 1})
 	tr := t.Hold(t.Record("endless", func(r *reprise.Recorder) error {
@@ -651,9 +651,9 @@ func streamSteps(t *rig.T) {
 		t.Replay(tr)
 		word := uint32(100 * replay)
 		for i := range steps {
-			t.OK(in.Write(t.Ctx, streamWordsOf(word)))
+			t.OK(in.Write(t.Ctx, wordsOf(word)))
 			word += uint32(i)
-			t.Same(fmt.Sprintf("step %d", i), streamWordsOf(word), readStream(t, out))
+			t.Same(fmt.Sprintf("step %d", i), wordsOf(word), readStream(t, out))
 		}
 	}
 	t.Wait()
@@ -676,7 +676,7 @@ func streamHeld(t *rig.T) {
 	held("trace")
 	t.Fails("save", tr.Save(t.Ctx, io.Discard), tracebuf.ErrHostMemory)
 	t.Replay(tr)
-	t.Same("after all that", streamWordsOf(0), readStream(t, out))
+	t.Same("after all that", wordsOf(0), readStream(t, out))
 	t.Release(tr)
 	t.Release(out)
 	if _, err := out.Read(t.Ctx, nil); !errors.Is(err, reprise.ErrReleased) {
@@ -685,7 +685,7 @@ func streamHeld(t *rig.T) {
 	t.Fails("second Release", out.Release(t.Ctx), reprise.ErrReleased)
 }
 
-func streamCancelled(t *rig.T) {
+func cancelled(t *rig.T) {
 	in, out := pair(t, 128)
 	x := echo(t, in, out, reprise.Kernel{Cores: []chip.Range{chip.Core{X: 1, Y: 1}.Range()}})
 	t.Start(x)
@@ -699,7 +699,7 @@ func streamCancelled(t *rig.T) {
 				if read {
 					_, err = out.Read(ctx, make([]byte, 64))
 				} else {
-					err = in.Write(ctx, streamWordsOf(1)) // the rings and the kernel hold five
+					err = in.Write(ctx, wordsOf(1)) // the rings and the kernel hold five
 				}
 				if err != nil {
 					wait <- err
@@ -716,7 +716,7 @@ func streamCancelled(t *rig.T) {
 	closed := beside(t, func() error { return in.Close(t.Ctx) })
 	for m, err := range out.Messages(t.Ctx) {
 		t.OK(err)
-		t.Same("a message from before", streamWordsOf(1), m)
+		t.Same("a message from before", wordsOf(1), m)
 	}
 	closed()
 	t.Wait()
@@ -740,8 +740,8 @@ func streamRecover(t *rig.T) {
 	at := chip.Core{X: 2, Y: 2}
 	x := echo(u, in, out, reprise.Kernel{Cores: []chip.Range{at.Range()}})
 	t.OK(u.Queue.Run(u.Ctx, x))
-	t.OK(in.Write(u.Ctx, streamWordsOf(1, 2)))
-	t.Same("before it hangs", streamWordsOf(1, 2), readStream(u, out))
+	t.OK(in.Write(u.Ctx, wordsOf(1, 2)))
+	t.Same("before it hangs", wordsOf(1, 2), readStream(u, out))
 	err := u.Queue.Wait(u.Ctx)
 	hang := t.Hung(err)
 	for _, c := range hang.Cores {

@@ -9,6 +9,6 @@ import (
 
 // Cases are the cases of the engines of a tile, instruction by instruction.
 func Cases() rig.Table {
-	return slices.Concat(tensixFrontCases(), tensixSyncCases(), tensixUnpackCases(), tensixMoveCases(),
-		tensixMatrixCases(), tensixLaneCases(), tensixPackCases())
+	return slices.Concat(frontCases(), syncCases(), unpackCases(), moveCases(),
+		matrixCases(), laneCases(), packCases())
 }

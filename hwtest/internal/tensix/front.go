@@ -187,7 +187,7 @@ func (m mopMask) push(th *engineThread) (list []int) {
 	return list
 }
 
-func tensixFrontCases() rig.Table {
+func frontCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })

@@ -161,7 +161,7 @@ func fidelities() []arith.Fidelity {
 
 var fidelityNames = map[arith.Fidelity]string{arith.LoFi: "LoFi", arith.HiFi2: "HiFi2", arith.HiFi3: "HiFi3", arith.HiFi4: "HiFi4"}
 
-func tensixMatrixCases() rig.Table {
+func matrixCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*rig.T, *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(t, rig.Random(name)) })

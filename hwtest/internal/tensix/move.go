@@ -56,7 +56,7 @@ func (th *engineThread) settle() {
 // movePaths are those of moves: bf16, fp16, and tf32 in a Dst of 32 bits.
 func movePaths() []path { return []path{paths()[0], paths()[4], paths()[3]} }
 
-func tensixMoveCases() rig.Table {
+func moveCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })

@@ -120,7 +120,7 @@ func width(wide bool) string {
 	return "16-bit"
 }
 
-func tensixPackCases() rig.Table {
+func packCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })

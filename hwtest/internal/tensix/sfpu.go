@@ -85,7 +85,7 @@ func constant(r, v uint32) []isa.Instruction {
 	return sfpu(isa.SFPLOADI{Lreg: r, Mod: 10, Imm: v & 0xFFFF}, isa.SFPLOADI{Lreg: r, Mod: 8, Imm: v >> 16})
 }
 
-func tensixLaneCases() rig.Table {
+func laneCases() rig.Table {
 	var cs rig.Table
 	for _, c := range slices.Concat(moveLanes(), integerLanes(), floatLanes(), bitLanes(), conditionLanes(), acrossLanes(), blackholeLanes()) {
 		cs.Add(c.name, "an instruction of the vector unit leaves the bits that are specified, in the lanes that execute", func(t *rig.T) {

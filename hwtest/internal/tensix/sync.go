@@ -51,7 +51,7 @@ func (th *engineThread) writeConfig(word uint32) {
 	th.do(isa.WRCFG{Word: word, Gpr: 9}, isa.NOP{}, isa.DMANOP{})
 }
 
-func tensixSyncCases() rig.Table {
+func syncCases() rig.Table {
 	var cs rig.Table
 	// Each case builds scripts with what their cores have to see.
 	add := func(name, protects string, fn func(r *engineRun, rnd *rand.Rand)) {

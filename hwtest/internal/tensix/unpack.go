@@ -172,7 +172,7 @@ func (r *engineRun) show(unit isa.Config) {
 	m.freeSources(1 << unit)
 }
 
-func tensixUnpackCases() rig.Table {
+func unpackCases() rig.Table {
 	var cs rig.Table
 	add := func(name, protects string, fn func(*engines, *rand.Rand)) {
 		cs.Add(name, protects, func(t *rig.T) { fn(newEngines(t), rig.Random(name)) })

@@ -162,10 +162,8 @@ func beginLeavesNothing(t *rig.T) {
 func freedInCapture(t *rig.T) {
 	const n = 64
 	size := n * t.Grid().Size()
-	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: n, Name: "intermediate"})
-	t.OK(err)
-	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
-	t.OK(err)
+	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: size, PageSize: n, Name: "intermediate"})
+	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
 	tr := t.Hold(t.Record("t", func(r *reprise.Recorder) error {
 		return errors.Join(r.Run(x), x.Release(t.Ctx), b.Release())
 	}))

@@ -15,7 +15,7 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/debug"
 )
 
-func traceFileCases() rig.Table {
+func fileCases() rig.Table {
 	var cs rig.Table
 	for _, n := range []int{1, 7, 20} {
 		cs.Add(fmt.Sprintf("file of %d programs", n), "a trace from a file does what it did when it was recorded, with kernels that lie elsewhere",
@@ -26,10 +26,10 @@ func traceFileCases() rig.Table {
 			func(t *rig.T) { shardedFromFile(t, c.Spec) })
 	}
 	cs.Add("file of parts of a buffer", "parameters and results of a trace from a file stand for the parts of buffers that they stood for", partsFromFile)
-	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", traceFileParts)
-	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", traceFileResults)
-	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", traceFileElsewhere)
-	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", traceFileDamaged)
+	cs.Add("file in parts", "a trace from a file does the same program by program, in pieces and whole", fileParts)
+	cs.Add("file with results", "results that are saved with a trace are those of a replay of the file, and other results are a *VerifyError", fileResults)
+	cs.Add("file of another device", "a trace for other firmware or other workers is refused, and nothing is written", fileElsewhere)
+	cs.Add("damaged file", "a file with any change is refused, nothing is left behind, and the queue works on", fileDamaged)
 	return cs
 }
 
@@ -41,8 +41,7 @@ func saved(t *rig.T, n int, opts ...reprise.SaveOption) ([]byte, *rig.Mix) {
 	sizes := []int{0, 40_000, 1000, 30_000, 64, 20_000}
 	var xs []*reprise.Executable
 	for i := range min(n, len(sizes)) {
-		x, err := t.Dev.Load(t.Ctx, t.MixProgram(fmt.Sprintf("mix %d", i), t.Grid(), f.Buffer, uint32(i+1), sizes[i]&^15))
-		t.OK(err)
+		x := t.Load(t.MixProgram(fmt.Sprintf("mix %d", i), t.Grid(), f.Buffer, uint32(i+1), sizes[i]&^15))
 		xs = append(xs, x)
 	}
 	tr, err := t.Record("file", func(r *reprise.Recorder) error {
@@ -111,7 +110,7 @@ func traceFromFile(t *rig.T, n int) {
 	}
 }
 
-func traceFileParts(t *rig.T) {
+func fileParts(t *rig.T) {
 	const n = 9
 	file, f := saved(t, n)
 	tr := fromFile(t, file, f)
@@ -130,7 +129,7 @@ func traceFileParts(t *rig.T) {
 	f.Check("a replay")
 }
 
-func traceFileResults(t *rig.T) {
+func fileResults(t *rig.T) {
 	file, f := saved(t, 3)
 	tr := fromFile(t, file, f)
 	t.Fails("a file without results", tr.Debug().CheckResults(t.Ctx), debug.ErrNoResults)
@@ -162,7 +161,7 @@ func traceFileResults(t *rig.T) {
 	}
 }
 
-func traceFileElsewhere(t *rig.T) {
+func fileElsewhere(t *rig.T) {
 	file, f := saved(t, 2)
 	before := t.Allocated()
 	for name, change := range map[string]func(*tracebuf.Target){
@@ -191,7 +190,7 @@ func traceFileElsewhere(t *rig.T) {
 	f.Check("the file as it was")
 }
 
-func traceFileDamaged(t *rig.T) {
+func fileDamaged(t *rig.T) {
 	file, f := saved(t, 3)
 	before := t.Allocated()
 	refused := func(what string, b []byte) {

@@ -33,14 +33,14 @@ func Cases() rig.Table {
 		cs.Add(fmt.Sprintf("%d traces alive", n), "several traces replay in any order without touching each other",
 			func(t *rig.T) { tracesAlive(t, n) })
 	}
-	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), traceFileCases())
+	cs = slices.Concat(cs, captureCases(), paramCases(), debugCases(), fileCases())
 	cs.Add("capture runs nothing", "what is recorded doesn't run, and the queue goes on as before", captureRunsNothing)
 	cs.Add("hundreds of replays", "replays follow each other without waits, hundreds of times", hundredsOfReplays)
-	cs.Add("different programs", "programs of all sizes follow each other around the kernel-config ring in a replay", traceMixedSizes)
-	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", traceLongCommands)
-	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", traceInputs)
+	cs.Add("different programs", "programs of all sizes follow each other around the kernel-config ring in a replay", mixedSizes)
+	cs.Add("long commands", "a program whose commands span fetch entries can be recorded", longCommands)
+	cs.Add("input of a replay", "a replay reads what its buffers hold now, not what they held at the capture", inputs)
 	cs.Add("release gives memory back", "after a release everything is allocated as before the capture", traceRelease)
-	cs.Add("released memory is used again", "a new trace lies where a released one lay", traceReuse)
+	cs.Add("released memory is used again", "a new trace lies where a released one lay", reuse)
 	cs.Add("replay after release", "a released trace isn't replayed, and not released again", replayAfterRelease)
 	cs.Add("failed capture", "a capture that fails leaves nothing behind", failedCapture)
 	cs.Add("nothing recorded", "an empty capture is ErrEmptyTrace", emptyTrace)
@@ -139,7 +139,7 @@ func hundredsOfReplays(t *rig.T) {
 	f.Check("after all replays")
 }
 
-func traceMixedSizes(t *rig.T) {
+func mixedSizes(t *rig.T) {
 	f := t.Follow()
 	var xs, seq []*reprise.Executable
 	for i, n := range []int{0, 40_000, 1000, 30_000, 69_000, 5000, 20_000} {
@@ -164,7 +164,7 @@ func traceMixedSizes(t *rig.T) {
 	f.Check("after three replays")
 }
 
-func traceLongCommands(t *rig.T) {
+func longCommands(t *rig.T) {
 	longTrace(t, func(tr *reprise.Trace) {
 		t.Replay(tr)
 		t.Wait()
@@ -199,7 +199,7 @@ func longTrace(t *rig.T, play func(*reprise.Trace)) {
 	}
 }
 
-func traceInputs(t *rig.T) {
+func inputs(t *rig.T) {
 	const size, pages = 512, 40
 	in, out, room := t.Buffer(allocator.DRAM, pages*size, size), t.Buffer(allocator.DRAM, pages*size, size), t.PerWorker(size)
 	x := t.Load(t.CopyProgram("copy", chip.NCRISC, t.Grid().End, in, out, room))
@@ -216,8 +216,7 @@ func traceRelease(t *rig.T) {
 	x := f.Load("x", 5)
 	before := t.Allocated()
 	for range 3 {
-		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
-		t.OK(err)
+		tr := t.Capture("t", x)
 		if t.Allocated().Trace <= before.Trace {
 			t.Error("a trace takes no memory")
 		}
@@ -229,13 +228,12 @@ func traceRelease(t *rig.T) {
 	f.Check("after the releases")
 }
 
-func traceReuse(t *rig.T) {
+func reuse(t *rig.T) {
 	f := t.Follow()
 	x := f.Load("x", 5)
 	var places []uint64
 	for range 3 {
-		tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
-		t.OK(err)
+		tr := t.Capture("t", x)
 		places = append(places, tr.Parts()[0].Extents[0].Start)
 		t.Replay(tr)
 		f.Run(5)
@@ -305,10 +303,9 @@ func recorderAfterEnd(t *rig.T) {
 }
 
 func captureErrorPlace(t *rig.T) {
-	x, err := t.Dev.Load(t.Ctx, t.BlankProgram("gone"))
-	t.OK(err)
+	x := t.Load(t.BlankProgram("gone"))
 	t.Release(x)
-	_, err = t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
+	_, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
 	var c *reprise.CaptureError
 	if !errors.As(err, &c) || !strings.HasSuffix(c.File, "traces/traces.go") || c.Line == 0 || !strings.Contains(c.Op, "gone") {
 		t.Errorf("error %#v: %v", c, err)
@@ -322,8 +319,7 @@ func captureErrorPlace(t *rig.T) {
 
 func closedInTrace(t *rig.T) {
 	f := t.Follow()
-	x, err := t.Dev.Load(t.Ctx, t.MixProgram("x", t.Grid(), f.Buffer, 5, 8192))
-	t.OK(err)
+	x := t.Load(t.MixProgram("x", t.Grid(), f.Buffer, 5, 8192))
 	tr := t.Capture("t", x)
 	t.Release(x)
 	// Whatever is allocated and loaded now must not lie where the closed program's kernels are.
@@ -342,12 +338,9 @@ func closedInTrace(t *rig.T) {
 
 func freedInTrace(t *rig.T) {
 	n := 64 * t.Grid().Size()
-	b, err := t.Dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: n, PageSize: 64, Name: "freed"})
-	t.OK(err)
-	x, err := t.Dev.Load(t.Ctx, t.StoreProgram("x", t.Grid(), b, 1))
-	t.OK(err)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
-	t.OK(err)
+	b := t.BufferOf(reprise.BufferConfig{Kind: allocator.L1, Size: n, PageSize: 64, Name: "freed"})
+	x := t.Load(t.StoreProgram("x", t.Grid(), b, 1))
+	tr := t.Capture("t", x)
 	t.Release(x)
 	t.Free(b)
 	var others []*reprise.Buffer
@@ -374,10 +367,8 @@ func circularInTrace(t *rig.T) {
 	free := t.Dev.Memory(allocator.L1).LargestHole
 	prog := t.StoreProgram("cb", t.Grid(), b, 1)
 	rig.AddCircularBuffer(t, prog, 3, 65536, 2)
-	x, err := t.Dev.Load(t.Ctx, prog)
-	t.OK(err)
-	tr, err := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
-	t.OK(err)
+	x := t.Load(prog)
+	tr := t.Capture("t", x)
 	t.Release(x)
 	if hole := t.Dev.Memory(allocator.L1).LargestHole; hole > free-2*65536 {
 		t.Errorf("%d B of L1 are free beside a trace with 128 KiB of circular buffers, %d B before", hole, free)
@@ -487,8 +478,7 @@ func captureBesideUse(t *rig.T) {
 		done <- err
 	}()
 	for i := range n {
-		tr, err := t.Record(fmt.Sprint(i), func(r *reprise.Recorder) error { return r.Run(x) })
-		t.OK(err)
+		tr := t.Capture(fmt.Sprint(i), x)
 		t.Release(tr)
 	}
 	t.OK(<-done)
