@@ -245,7 +245,7 @@ func cancelledSend(t *rig.T) {
 	var err error
 	for ; err == nil && sent < 3*rig.PrefetchEntries; sent++ {
 		err = t.CQ.Send(ctx, t.Commands(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(sent), 2000)})
+			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(sent), 2000))
 		}), false)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {

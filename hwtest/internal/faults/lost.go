@@ -29,7 +29,7 @@ func stoppedDispatcher(t *rig.T) {
 	t.OK(err)
 	t.OK(u.KMD.Write32(xy, reg, reset|chip.BRISC.ResetBit()))
 	t.OK(u.CQ.Send(u.Ctx, u.Commands(func(b *cq.Builder) {
-		b.WriteLinear(cq.WriteLinear{NOC: u.NOCXY(u.Grid().Start), Addr: rig.Scratch, Data: rig.Pattern(1, 64)})
+		u.WriteTile(b, u.Grid().Start, rig.Scratch, rig.Pattern(1, 64))
 	}), false))
 	err = u.CQ.Wait(u.Ctx)
 	var hang *dispatch.HangError

@@ -71,7 +71,7 @@ func downInTheMiddle(t *T) {
 func lostInTheMiddle(t *T) {
 	lost, unplug, left := t.takeAway()
 	b := t.Pages("sum")
-	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
+	t.Write(b, Counting(b.Size(), 0))
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
 	t.Wait()
 	gone := make(chan error, 1)

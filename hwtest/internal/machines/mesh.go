@@ -137,6 +137,17 @@ func (t *T) Start(x *mesh.Executable) {
 	t.OK(t.Queue.Run(t.Ctx, x))
 }
 
+// Write writes to a buffer of all chips.
+func (t *T) Write(b *mesh.Buffer, data []byte) {
+	t.Helper()
+	t.OK(t.Queue.Write(t.Ctx, b, data))
+}
+
+// Record records what a function does, without releasing the trace.
+func (t *T) Record(name string, record func(*mesh.Recorder) error) (*reprise.Trace, error) {
+	return t.Queue.Capture(t.Ctx, name, func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+}
+
 // Wait waits for the queues of all chips.
 func (t *T) Wait() {
 	t.Helper()
@@ -189,6 +200,14 @@ func (t *T) Is(what string, c *mesh.Chip, b *mesh.Buffer, want []byte) {
 	}
 }
 
+// Are checks what buffers have on each chip: words that count up from a number that depends on the chip's.
+func (t *T) Are(what string, b *mesh.Buffer, first func(i uint32) uint32) {
+	t.Helper()
+	for _, c := range t.Mesh.Chips() {
+		t.Is(what, c, b, Counting(b.Size(), first(t.Ordinal(c))))
+	}
+}
+
 // all checks the contents of the buffers of all chips that are linked.
 func (t *T) all(what string, b *mesh.Buffer, want []byte) {
 	t.Helper()
@@ -230,14 +249,14 @@ func (t *T) Loaded(parts ...mesh.Part) *mesh.Executable {
 func (t *T) setUp() (in, out *mesh.Buffer, x *mesh.Executable) {
 	t.Helper()
 	in, out = t.Pages("in"), t.Pages("out")
-	t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), 1)))
-	t.OK(t.Queue.Write(t.Ctx, out, make([]byte, out.Size())))
+	t.Write(in, Counting(in.Size(), 1))
+	t.Write(out, make([]byte, out.Size()))
 	return in, out, t.Loaded(t.adder(in, out, func(c *mesh.Chip) uint32 { return 100 * (1 + t.Ordinal(c)) }))
 }
 
 func (t *T) recorded(xs ...*mesh.Executable) *reprise.Trace {
 	t.Helper()
-	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+	tr, err := t.Record("trace", func(r *mesh.Recorder) error {
 		for _, x := range xs {
 			if err := r.Run(x); err != nil {
 				return err
@@ -307,10 +326,8 @@ func submeshMemory(t *T) {
 
 func meshReplicated(t *T) {
 	b := t.Pages("b")
-	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 7)))
-	for _, c := range t.Mesh.Chips() {
-		t.Is("replicated", c, b, Counting(b.Size(), 7))
-	}
+	t.Write(b, Counting(b.Size(), 7))
+	t.Are("replicated", b, func(uint32) uint32 { return 7 })
 }
 
 func meshTensor(t *T) {
@@ -319,7 +336,7 @@ func meshTensor(t *T) {
 		Tensor: []int{2 * s[0], 16 * s[1]}, Unit: 4})
 	t.OK(err)
 	data := Counting(b.Size(), 0)
-	t.OK(t.Queue.Write(t.Ctx, b, data))
+	t.Write(b, data)
 	got := make([]byte, b.Size())
 	t.OK(t.Queue.Read(t.Ctx, b, got))
 	if !bytes.Equal(got, data) {

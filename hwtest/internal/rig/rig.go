@@ -291,7 +291,7 @@ func (t *T) Queues(o dispatch.Options) *T {
 func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	if t.Dev != nil {
-		t.Fatalf("the case shares a device with others, and opens another one: a case that does has levelOwn")
+		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
 	d, err := t.Open(t.Ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
 	t.OK(err)
