@@ -2,30 +2,7 @@ package rig
 
 import (
 	"github.com/reprise-tt/reprise"
-	"github.com/reprise-tt/reprise/chip"
 )
-
-// FirstEvent is the number after which the events of devices with two queues begin: they wrap in the course of the cases.
-const FirstEvent = 0xFFFFFFC0
-
-// QueueOptions are the options of a device with two queues, which share all workers or have some of their own.
-func QueueOptions(split bool) []reprise.Option {
-	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(FirstEvent)}
-	for id, r := range SplitRanges() {
-		if split {
-			opts = append(opts, reprise.WithQueueWorkers(id, r))
-		}
-	}
-	return opts
-}
-
-// SplitRanges are the workers of the queues in the split layer: inside the grid of every chip.
-func SplitRanges() [2]chip.Range {
-	return [2]chip.Range{
-		{End: chip.Core{X: 3, Y: 5}},
-		{Start: chip.Core{X: 4, Y: 1}, End: chip.Core{X: 7, Y: 5}},
-	}
-}
 
 // Both are the two queues of a device.
 func (t *T) Both() [2]*reprise.Queue { return [2]*reprise.Queue{t.Dev.Queue(0), t.Dev.Queue(1)} }
