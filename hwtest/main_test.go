@@ -57,7 +57,7 @@ type testT struct {
 	beside *sync.RWMutex // that the case holds for reading while others may run beside it
 }
 
-func (t testT) Run(name string, fn func(rig.TB)) bool {
+func (t testT) Run(name string, fn func(tb)) bool {
 	t.Helper()
 	return t.T.Run(name, func(part *testing.T) { fn(testT{part, t.beside}) })
 }

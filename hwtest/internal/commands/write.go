@@ -1,12 +1,20 @@
+// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each
+// command, and how their rings wrap.
 package commands
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
+
+// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
+func Cases() rig.Table {
+	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
+}
 
 // page is a page of the dispatcher's ring.
 const page = 4096
