@@ -36,10 +36,10 @@ examples/internal/*        -> nothing  # what examples share
 internal/ttnn              -> chip internal/debug/stack kernels/metal kmd sim/emu sim/libttsim  # the vendor's Python package, started on emulated machines
 internal/bench             -> reprise ops allocator internal/bench/probe chip kernels mesh observe stream sim/emu/tensix/arith dispatch dispatch/cq kmd internal/images  # costs of operations beside baselines
 internal/bench/probe       -> nothing  # what the kernel sees of a process
-hwtest                     -> reprise allocator chip kernels kmd hwtest/internal/* hwtest/target  # what every device must do: lists the cases and runs them
+hwtest                     -> reprise allocator chip kernels kmd hwtest/internal/* hwtest/target  # what every device must do: lists and runs cases
 hwtest/internal/rig        -> reprise allocator chip dispatch dispatch/abi dispatch/cq kernels kernels/metal kmd hwtest/target internal/images  # what cases work with; knows none
 hwtest/internal/tensix     -> reprise allocator chip hwtest/internal/rig sim/emu/tensix/arith sim/emu/tensix/isa  # cases of the engines
-hwtest/internal/*          -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug hwtest/internal/* hwtest/target  # cases of the other layers
+hwtest/internal/*          -> reprise allocator chip dispatch* internal/debug/* kernels* kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug hwtest/internal/* hwtest/target  # cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does
