@@ -21,92 +21,57 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/traces"
 )
 
-// layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
-func layers() []layer {
-	return []layer{
-		{"kmd", rig.LevelKMD},
-		{"bringup", rig.LevelNone},
-		{"cq", rig.LevelQueues},
-		{"rings", rig.LevelNone},
-		{"programs", rig.LevelDevice},
-		{"tensix", rig.LevelDevice},
-		{"buffers", rig.LevelDevice},
-		{"memory", rig.LevelNone},
-		{"traces", rig.LevelDevice},
-		{"control", rig.LevelDevice},
-		{"debug", rig.LevelDevice},
-		{"ops", rig.LevelDevice},
-		{"queues", rig.LevelTwo},
-		{"events", rig.LevelTwo},
-		{"streams", rig.LevelTwo},
-		{"patterns", rig.LevelTwo},
-		{"pipeline", rig.LevelTwo},
-		{"soak", rig.LevelNone},
-		{"split", rig.LevelSplit},
-		{"model", rig.LevelNone},
-		{"mesh", rig.LevelMesh},
-		{"faults", rig.LevelNone},
-		{"hard", rig.LevelNone},
-		{"differential", rig.LevelNone},
-	}
-}
-
+// layer is cases that are run one after the other, and what they share.
 type layer struct {
 	name  string
 	level rig.Level
+	cases rig.Table
 }
 
-func levelOf(layer string) rig.Level {
-	for _, l := range layers() {
-		if l.name == layer {
-			return l.level
-		}
+// layers in the order in which they run: from the bottom up, so that the first failure is the deepest one.
+func layers() []layer {
+	return []layer{
+		{"kmd", rig.LevelKMD, bringup.KMD()},
+		{"bringup", rig.LevelNone, bringup.Cases()},
+		{"cq", rig.LevelQueues, commands.Cases()},
+		{"rings", rig.LevelNone, commands.Rings()},
+		{"programs", rig.LevelDevice, programs.Cases()},
+		{"tensix", rig.LevelDevice, tensix.Cases()},
+		{"buffers", rig.LevelDevice, memory.Cases()},
+		{"memory", rig.LevelNone, memory.Opened()},
+		{"traces", rig.LevelDevice, traces.Cases()},
+		{"control", rig.LevelDevice, control.Cases()},
+		{"debug", rig.LevelDevice, debug.Cases()},
+		{"ops", rig.LevelDevice, operations.Cases()},
+		{"queues", rig.LevelTwo, queues.Cases()},
+		{"events", rig.LevelTwo, slices.Concat(queues.Events(), memory.PinnedBetweenQueues())},
+		{"streams", rig.LevelTwo, streams.Cases()},
+		{"patterns", rig.LevelTwo, streams.Patterns()},
+		{"pipeline", rig.LevelTwo, streams.Pipelines()},
+		{"soak", rig.LevelNone, streams.Soak()},
+		{"split", rig.LevelSplit, queues.Split()},
+		{"model", rig.LevelNone, model.Cases()},
+		{"mesh", rig.LevelMesh, machines.Cases()},
+		{"faults", rig.LevelNone, faults.Cases()},
+		{"hard", rig.LevelNone, hard.Cases()},
+		{"differential", rig.LevelNone, model.Differential()},
 	}
-	return rig.LevelNone
 }
 
-// cases is the registry.
+// cases are those of all layers, each with its layer and what it shares with others.
 func cases() []rig.Case {
-	return slices.Concat(
-		in("kmd", bringup.KMD()),
-		in("bringup", bringup.Cases()),
-		in("cq", commands.Cases()),
-		in("rings", commands.Rings()),
-		in("programs", programs.Cases()),
-		in("tensix", tensix.Cases()),
-		in("buffers", memory.Cases()),
-		in("memory", memory.Opened()),
-		in("traces", traces.Cases()),
-		in("control", control.Cases()),
-		in("debug", debug.Cases()),
-		in("ops", operations.Cases()),
-		in("queues", queues.Cases()),
-		in("events", queues.Events()),
-		in("events", memory.PinnedBetweenQueues()),
-		in("streams", streams.Cases()),
-		in("patterns", streams.Patterns()),
-		in("pipeline", streams.Pipelines()),
-		in("soak", streams.Soak()),
-		in("split", queues.Split()),
-		in("model", model.Cases()),
-		in("mesh", machines.Cases()),
-		in("faults", faults.Cases()),
-		in("hard", hard.Cases()),
-		in("differential", model.Differential()),
-	)
-}
-
-// in puts cases into a layer, and says what each shares with others.
-func in(layer string, cs []rig.Case) []rig.Case {
-	for i := range cs {
-		c := &cs[i]
-		c.Layer = layer
-		switch c.Level {
-		case rig.LevelNone:
-			c.Level = levelOf(layer)
-		case rig.LevelOwn:
-			c.Level = rig.LevelNone
+	var all []rig.Case
+	for _, l := range layers() {
+		for _, c := range l.cases {
+			c.Layer = l.name
+			switch c.Level {
+			case rig.LevelNone:
+				c.Level = l.level
+			case rig.LevelOwn:
+				c.Level = rig.LevelNone
+			}
+			all = append(all, c)
 		}
 	}
-	return cs
+	return all
 }

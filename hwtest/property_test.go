@@ -19,7 +19,6 @@ func rapidProperty(t *rig.T, n int, prop func(rig.Draw)) {
 	rapid.Check(t.TB.(testT).T, func(r *rapid.T) { prop(rapidDraw{r}) })
 }
 
-// rapidDraw draws from rapid.
 type rapidDraw struct{ r *rapid.T }
 
 func (d rapidDraw) IntRange(from, to int, label string) int {

@@ -14,6 +14,9 @@ import (
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
 
+// tb is what a case needs of its runner.
+type tb = rig.TB
+
 // trial is one run of a case, or of a part of one.
 type trial struct {
 	ctx    context.Context
@@ -36,7 +39,7 @@ func newTrial(ctx context.Context) *trial {
 }
 
 // start runs a function as the trial's, and then its cleanups. The channel is closed when all of them have returned.
-func (t *trial) start(fn func(rig.TB)) <-chan struct{} {
+func (t *trial) start(fn func(tb)) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -204,7 +207,7 @@ func (t *trial) Cleanup(fn func()) {
 // Parallel does nothing: cases run one after the other, in the order of the report.
 func (t *trial) Parallel() {}
 
-func (t *trial) Run(name string, fn func(rig.TB)) bool {
+func (t *trial) Run(name string, fn func(tb)) bool {
 	s := newTrial(t.ctx)
 	s.whole = t.whole // in a cleanup t.ctx is over
 	<-s.start(fn)

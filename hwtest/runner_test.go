@@ -14,19 +14,25 @@ import (
 
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 	"github.com/reprise-tt/reprise/hwtest/target"
-	"github.com/reprise-tt/reprise/sim/ttsim"
 )
 
 func emulatorOf(t *testing.T) *target.Device {
 	t.Helper()
-	d, err := target.Parse("emu:blackhole", ttsim.Server("false"))
+	return parseDevice(t, "emu:blackhole")
+}
+
+func pattern(t *testing.T, s string) *Pattern {
+	t.Helper()
+	p, err := ParsePattern(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return p
 }
 
-func complain(t rig.TB) {
+var stop = errors.New("somebody has had enough")
+
+func complain(t tb) {
 	t.Helper()
 	t.Error("complaint of a helper")
 }
@@ -34,24 +40,24 @@ func complain(t rig.TB) {
 // The package's own runner ends a case, counts it and tells of it as go test does.
 func TestRunnerOutcomes(t *testing.T) {
 	for name, tt := range map[string]struct {
-		fn   func(rig.TB)
+		fn   func(tb)
 		want Outcome
 		log  []string // parts of the lines, in order
 	}{
-		"pass":          {fn: func(t rig.TB) { t.Log("a", 1) }, want: Pass},
-		"error goes on": {fn: func(t rig.TB) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
-		"fatal ends":    {fn: func(t rig.TB) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
-		"skip":          {fn: func(t rig.TB) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
-		"panic":         {fn: func(rig.TB) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
-		"helper":        {fn: func(t rig.TB) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
-		"part fails":    {fn: func(t rig.TB) { t.Run("part", func(t rig.TB) { t.Fatal("of it") }) }, want: Fail, log: []string{"part: "}},
-		"part is skipped": {fn: func(t rig.TB) {
-			if !t.Run("part", func(t rig.TB) { t.Skip("it") }) || t.Skipped() {
+		"pass":          {fn: func(t tb) { t.Log("a", 1) }, want: Pass},
+		"error goes on": {fn: func(t tb) { t.Errorf("first %d", 1); t.Error("second") }, want: Fail, log: []string{"runner_test.go", "second"}},
+		"fatal ends":    {fn: func(t tb) { t.Fatalf("the %s", "end"); t.Error("it went on") }, want: Fail, log: []string{"the end"}},
+		"skip":          {fn: func(t tb) { t.Skipf("not %s", "today"); t.Error("it went on") }, want: Skip},
+		"panic":         {fn: func(tb) { panic("something broke") }, want: Fail, log: []string{"panic: something broke"}},
+		"helper":        {fn: func(t tb) { complain(t) }, want: Fail, log: []string{"runner_test.go"}},
+		"part fails":    {fn: func(t tb) { t.Run("part", func(t tb) { t.Fatal("of it") }) }, want: Fail, log: []string{"part: "}},
+		"part is skipped": {fn: func(t tb) {
+			if !t.Run("part", func(t tb) { t.Skip("it") }) || t.Skipped() {
 				t.Error("a part that is skipped is neither a failure nor the whole case")
 			}
 		}, want: Pass},
-		"cleanup fails":  {fn: func(t rig.TB) { t.Cleanup(func() { t.Error("late") }) }, want: Fail, log: []string{"late"}},
-		"cleanup panics": {fn: func(t rig.TB) { t.Cleanup(func() { panic("late") }) }, want: Fail, log: []string{"panic: late"}},
+		"cleanup fails":  {fn: func(t tb) { t.Cleanup(func() { t.Error("late") }) }, want: Fail, log: []string{"late"}},
+		"cleanup panics": {fn: func(t tb) { t.Cleanup(func() { panic("late") }) }, want: Fail, log: []string{"panic: late"}},
 	} {
 		c := &rig.Case{Layer: "kmd", Name: name, Protects: "x"}
 		res, ended := trying(t.Context(), emulatorOf(t), c, time.Minute, time.Minute, tt.fn)
@@ -73,14 +79,14 @@ func TestRunnerOutcomes(t *testing.T) {
 // A line has the place of the helper's caller, as people look for what went wrong there.
 func TestRunnerHelpers(t *testing.T) {
 	var direct, helped string
-	place := func(fn func(rig.TB)) string {
+	place := func(fn func(tb)) string {
 		tr := newTrial(t.Context())
 		<-tr.start(fn)
 		file, _, _ := strings.Cut(tr.log[0], ": ")
 		return file
 	}
-	both := func(fn func(rig.TB)) func(rig.TB) { return func(t rig.TB) { fn(t) } }
-	direct, helped = place(both(func(t rig.TB) { t.Error("direct") })), place(both(func(t rig.TB) { complain(t) }))
+	both := func(fn func(tb)) func(tb) { return func(t tb) { fn(t) } }
+	direct, helped = place(both(func(t tb) { t.Error("direct") })), place(both(func(t tb) { complain(t) }))
 	if direct != helped {
 		t.Errorf("a helper's line is at %s, its caller at %s", helped, direct)
 	}
@@ -98,7 +104,7 @@ func TestRunnerHelperAllocatesNothing(t *testing.T) {
 func TestRunnerCleanups(t *testing.T) {
 	var got []string
 	tr := newTrial(t.Context())
-	<-tr.start(func(t rig.TB) {
+	<-tr.start(func(t tb) {
 		t.Cleanup(func() { got = append(got, "first") })
 		t.Cleanup(func() { got = append(got, "second"); t.Fatal("no") })
 		t.Cleanup(func() {
@@ -129,7 +135,7 @@ func TestRunnerGivesUp(t *testing.T) {
 		if name == "context" {
 			limit, grace = time.Hour, time.Millisecond
 		}
-		res, ended := trying(ctx, emulatorOf(t), c, limit, grace, func(rig.TB) { <-release })
+		res, ended := trying(ctx, emulatorOf(t), c, limit, grace, func(tb) { <-release })
 		close(release)
 		if ended || res.Outcome != Fail || !strings.Contains(res.Log[0], "TestRunnerGivesUp") {
 			t.Errorf("%s: ended %t, %+v", name, ended, res)
@@ -139,29 +145,28 @@ func TestRunnerGivesUp(t *testing.T) {
 
 // A case that fails because the run is over has found nothing, and is skipped. What it found before stays a failure.
 func TestRunnerInterrupted(t *testing.T) {
-	stop := errors.New("somebody has had enough")
 	for name, tt := range map[string]struct {
-		fn   func(t rig.TB, end func())
+		fn   func(t tb, end func())
 		want Outcome
 		log  int // lines
 	}{
-		"fatal":           {fn: func(t rig.TB, end func()) { end(); t.Fatal(t.Context().Err()) }, want: Skip},
-		"error":           {fn: func(t rig.TB, end func()) { t.Log("so far so good"); end(); t.Error("no") }, want: Skip},
-		"panic":           {fn: func(_ rig.TB, end func()) { end(); panic("no device") }, want: Skip},
-		"part":            {fn: func(t rig.TB, end func()) { t.Run("part", func(t rig.TB) { end(); t.Error("no") }) }, want: Skip},
-		"cleanup":         {fn: func(t rig.TB, end func()) { t.Cleanup(func() { t.Error("no") }); end() }, want: Skip},
-		"failed before":   {fn: func(t rig.TB, end func()) { t.Error("wrong"); end(); t.Error("no") }, want: Fail, log: 2},
-		"panicked before": {fn: func(t rig.TB, end func()) { t.Cleanup(end); panic("wrong") }, want: Fail, log: 1},
-		"part before":     {fn: func(t rig.TB, end func()) { t.Run("part", func(t rig.TB) { t.Error("wrong"); end() }) }, want: Fail, log: 1},
-		"cleanup of part": {fn: func(t rig.TB, _ func()) {
-			t.Cleanup(func() { t.Run("part", func(t rig.TB) { t.Error("wrong") }) })
+		"fatal":           {fn: func(t tb, end func()) { end(); t.Fatal(t.Context().Err()) }, want: Skip},
+		"error":           {fn: func(t tb, end func()) { t.Log("so far so good"); end(); t.Error("no") }, want: Skip},
+		"panic":           {fn: func(_ tb, end func()) { end(); panic("no device") }, want: Skip},
+		"part":            {fn: func(t tb, end func()) { t.Run("part", func(t tb) { end(); t.Error("no") }) }, want: Skip},
+		"cleanup":         {fn: func(t tb, end func()) { t.Cleanup(func() { t.Error("no") }); end() }, want: Skip},
+		"failed before":   {fn: func(t tb, end func()) { t.Error("wrong"); end(); t.Error("no") }, want: Fail, log: 2},
+		"panicked before": {fn: func(t tb, end func()) { t.Cleanup(end); panic("wrong") }, want: Fail, log: 1},
+		"part before":     {fn: func(t tb, end func()) { t.Run("part", func(t tb) { t.Error("wrong"); end() }) }, want: Fail, log: 1},
+		"cleanup of part": {fn: func(t tb, _ func()) {
+			t.Cleanup(func() { t.Run("part", func(t tb) { t.Error("wrong") }) })
 		}, want: Fail, log: 1},
-		"passes": {fn: func(_ rig.TB, end func()) { end() }, want: Pass},
-		"skips":  {fn: func(t rig.TB, end func()) { end(); t.Skip("not today") }, want: Skip},
+		"passes": {fn: func(_ tb, end func()) { end() }, want: Pass},
+		"skips":  {fn: func(t tb, end func()) { end(); t.Skip("not today") }, want: Skip},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		res, ended := trying(ctx, emulatorOf(t), &rig.Case{Layer: "kmd", Name: name}, time.Minute, time.Minute,
-			func(t rig.TB) { tt.fn(t, func() { cancel(stop) }) })
+			func(t tb) { tt.fn(t, func() { cancel(stop) }) })
 		if !ended || res.Outcome != tt.want || len(res.Log) != tt.log {
 			t.Errorf("%s: %+v, ended %t, want %s with %d lines", name, res, ended, tt.want, tt.log)
 		}
@@ -175,10 +180,9 @@ func TestRunnerInterrupted(t *testing.T) {
 // A run that is interrupted is an error and says in its report and in both kinds of files that it was cut short, also in the
 // last case; and what it had found before stays.
 func TestInterruptedRun(t *testing.T) {
-	stop := errors.New("somebody has had enough")
 	for name, after := range map[string]int{"in the last case": 0, "with more after it": 2} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		list := []rig.Case{
+		list := rig.Table{
 			{Layer: "soak", Name: "good", Run: func(*rig.T) {}},
 			{Layer: "soak", Name: "bad", Run: func(f *rig.T) { f.Error("wrong") }},
 			{Layer: "soak", Name: "long", Run: func(f *rig.T) { cancel(stop); f.Fatal(f.Context().Err()) }},
@@ -245,10 +249,7 @@ func TestPattern(t *testing.T) {
 // The public API runs what was selected, in order, and reports it; so does a device that can't be opened or a context
 // that is over, as an error.
 func TestRun(t *testing.T) {
-	p, err := ParsePattern("kmd|model/identity|reset register|buffers against")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := pattern(t, "kmd|model/identity|reset register|buffers against")
 	var seen []string
 	d := emulatorOf(t)
 	cfg := Config{Devices: []*target.Device{d}, Select: p, Short: true, Done: func(r Result) { seen = append(seen, r.Name) }}
@@ -261,21 +262,14 @@ func TestRun(t *testing.T) {
 	}
 
 	for _, name := range []string{"/no/such/node", "emu:blackhole,fault=all-ones"} { // the second one can be opened, and no more
-		bad, err := target.Parse(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		bad := parseDevice(t, name)
 		var open *OpenError
 		rep, err := Run(t.Context(), Config{Devices: []*target.Device{bad}, Select: p})
 		if !errors.As(err, &open) || open.Device != name || len(rep.Results) != 0 {
 			t.Errorf("%s: %v after %d cases", name, err, len(rep.Results))
 		}
 	}
-	none, err := ParsePattern("nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(t.Context(), Config{Devices: []*target.Device{d}, Select: none}); !errors.Is(err, ErrNoCases) {
+	if _, err := Run(t.Context(), Config{Devices: []*target.Device{d}, Select: pattern(t, "nothing")}); !errors.Is(err, ErrNoCases) {
 		t.Errorf("no cases: %v", err)
 	}
 	// Interrupted in the first case.
@@ -306,10 +300,7 @@ func TestUnsafeCases(t *testing.T) {
 		"ttsim:lib.so":       {false, true},
 		"emu:blackhole":      {false, true},
 	} {
-		d, err := target.Parse(name, ttsim.Server("false"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := parseDevice(t, name)
 		n := 0
 		for _, c := range cases() {
 			if c.Needs != rig.NeedSimulator && c.Unsafe == "" {

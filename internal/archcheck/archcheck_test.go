@@ -49,7 +49,7 @@ internal/bench/report      -> internal/bench/probe observe  # figures as tables,
 hwtest                     -> reprise allocator chip kernels kmd hwtest/internal/* hwtest/target  # what every device must do: lists the cases and runs them
 hwtest/internal/rig        -> reprise allocator chip dispatch dispatch/abi dispatch/cq kernels kernels/metal kmd hwtest/target internal/images  # what cases work with; knows none
 hwtest/internal/tensix     -> reprise allocator chip hwtest/internal/rig sim/emu/tensix/arith sim/emu/tensix/isa  # cases of the engines
-hwtest/internal/*          -> reprise allocator chip kernels/print kernels/watch internal/debug/core internal/debug/live dispatch dispatch/* kernels kernels/metal kmd mesh observe ops pipeline stream sim tracebuf tracebuf/debug tracebuf/flow hwtest/internal/* hwtest/target  # cases of the other layers
+hwtest/internal/*          -> reprise allocator chip dispatch* internal/debug/* kernels* kmd mesh observe ops pipeline stream sim tracebuf* hwtest/internal/* hwtest/target  # cases
 hwtest/target              -> chip kernels kernels/metal kmd kmd/remote kmd/session sim sim/emu sim/serve/cards sim/ttsim sim/waivers mesh/topology internal/seam  # devices by name, for the command and the suite
 hwtest/vm                  -> hwtest/vm/inside  # boots a virtual machine with cards
 hwtest/vm/inside           -> nothing  # what the first program of that machine does

@@ -88,7 +88,7 @@ func RelayLinear(t *rig.T, n int, from string, skew int) {
 	}
 	want := guarded(t, dst, rig.Scratch, data)
 	t.Do(func(b *cq.Builder) {
-		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(n)})
+		t.WriteTileHeader(b, dst, rig.Scratch, n)
 		b.RelayLinear(cq.RelayLinear{NOC: noc, Addr: addr, Length: uint64(n)})
 	})
 	t.InL1("relayed", dst, rig.Scratch-32, want)
@@ -99,7 +99,7 @@ func relayLinearH(t *rig.T) {
 	data := rig.Pattern(4, 10_000)
 	t.Poke(src, rig.Scratch, data)
 	t.Do(func(b *cq.Builder) {
-		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(data))})
+		t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 		b.RelayLinearH(cq.RelayLinearH{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint32(len(data))})
 	})
 	t.InL1("relayed", dst, rig.Scratch, data)
@@ -143,7 +143,7 @@ func relayOnePacked(t *rig.T, n, log int) {
 	dst := t.Grid().End
 	want := guarded(t, dst, rig.Scratch, data[:n])
 	t.Do(func(b *cq.Builder) {
-		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(n)})
+		t.WriteTileHeader(b, dst, rig.Scratch, n)
 		b.RelayPagedPacked(cq.RelayPagedPacked{Subs: []cq.PagedSub{{StartPage: uint16(start), LogPageSize: uint16(log), Base: base,
 			Length: uint32(n)}}})
 	})
@@ -166,7 +166,7 @@ func RelayPagedPacked(t *rig.T, subs, log int) {
 	}
 	dst := t.Grid().Start
 	t.Do(func(b *cq.Builder) {
-		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
+		t.WriteTileHeader(b, dst, rig.Scratch, len(want))
 		b.RelayPagedPacked(r)
 	})
 	t.InL1("relayed", dst, rig.Scratch, want)
@@ -194,7 +194,7 @@ func ringbufferPieces(t *rig.T) {
 				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, StartPage: 2, Advance: uint32(n0), Base: 4 << 20,
 					Length: uint32(n0)})
 			}
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(want))})
+			t.WriteTileHeader(b, dst, rig.Scratch, len(want))
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: subs[:k]})
 		})
 		t.InL1(fmt.Sprintf("%d pieces", k), dst, rig.Scratch, want)
@@ -215,7 +215,7 @@ func RingbufferOffsets(t *rig.T) {
 			Length: n})
 	}
 	use := func(b *cq.Builder, i int) {
-		b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + i*n), Length: n})
+		t.WriteTileHeader(b, dst, uint64(rig.Scratch+i*n), n)
 		b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Length: n}}})
 	}
 	t.Do(func(b *cq.Builder) {
@@ -248,7 +248,7 @@ func ringbufferFull(t *rig.T) {
 			if at == 0 {
 				b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: log, Advance: n, Base: 6 << 20, Length: n})
 			}
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: 65536})
+			t.WriteTileHeader(b, dst, rig.Scratch, 65536)
 			b.RelayRingbuffer(cq.RelayRingbuffer{Subs: []cq.RingSub{{Start: at, Length: 65536}}})
 		})
 		t.InL1(fmt.Sprintf("64 KiB at %#x of the cache", at), dst, rig.Scratch, data[at:at+65536])
@@ -265,7 +265,7 @@ func RingbufferThenRelay(t *rig.T) {
 		t.Send(func(b *cq.Builder) {
 			// The cache lies where the scratch memory is, so this relay overwrites its beginning.
 			b.PagedToRingbuffer(cq.PagedToRingbuffer{Reset: true, LogPageSize: 12, Advance: Half, Base: 8 << 20, Length: Half})
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: 4096})
+			t.WriteTileHeader(b, dst, rig.Scratch, 4096)
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: 4096})
 		})
 	}
@@ -285,7 +285,7 @@ func ExecBuf(t *rig.T, commands, log int) {
 	t.Poke(dst, rig.Scratch, make([]byte, 16*commands+64))
 	x := t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
 		for i := range commands {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+			t.WriteTile(b, dst, uint64(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
 		}
 	})
 	exec(t, x)
@@ -303,7 +303,7 @@ func ExecBufPayload(t *rig.T) {
 			data := rig.Pattern(uint32(n+log), n)
 			want := guarded(t, dst, rig.Scratch, data)
 			exec(t, t.CommandTrace(9<<20, log, 0, func(b *cq.Builder) {
-				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: data})
+				t.WriteTile(b, dst, rig.Scratch, data)
 			}))
 			t.Finish()
 			t.InL1(fmt.Sprintf("%d bytes in pages of %d", n, 1<<log), dst, rig.Scratch-32, want)
@@ -326,9 +326,9 @@ func ExecBufRelays(t *rig.T) {
 	}
 	x := t.CommandTrace(10<<20, 10, 0, func(b *cq.Builder) {
 		for i := range 3 {
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Length: uint64(len(data))})
+			t.WriteTileHeader(b, dst, rig.Scratch, len(data))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(src), Addr: rig.Scratch, Length: uint64(len(data))})
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(0x80000 + i*0x12000), Length: uint64(len(want))})
+			t.WriteTileHeader(b, dst, uint64(0x80000+i*0x12000), len(want))
 			b.RelayPagedPacked(cq.RelayPagedPacked{Subs: subs})
 			b.WaitStall(cq.Wait{})
 		}
@@ -344,14 +344,14 @@ func ExecBufRelays(t *rig.T) {
 func execBufRepeated(t *rig.T) {
 	dst := t.Grid().Start
 	x := t.CommandTrace(11<<20, 12, 0, func(b *cq.Builder) {
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(70, 64)})
+		t.WriteTile(b, dst, rig.Scratch, rig.Pattern(70, 64))
 		b.WriteLinear(cq.WriteLinear{OffsetIndex: 1, NOC: t.NOCXY(dst), Addr: rig.Scratch + 64, Data: rig.Pattern(71, 64)})
 	})
 	n := t.Size(300, 60)
 	for i := range n {
 		t.Send(func(b *cq.Builder) {
 			b.SetWriteOffset(cq.SetWriteOffset{Count: 2, Offsets: [4]uint32{0, uint32(64 * i)}})
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(72, 64)})
+			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(72, 64))
 		})
 		exec(t, x)
 	}
@@ -368,13 +368,13 @@ func ExecBufPadding(t *rig.T) {
 	dst := t.Grid().Start
 	for _, padding := range []int{1, 5, 100} {
 		x := t.CommandTrace(11<<20, 10, padding, func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: rig.Scratch, Data: rig.Pattern(uint32(padding), 64)})
+			t.WriteTile(b, dst, rig.Scratch, rig.Pattern(uint32(padding), 64))
 		})
 		after := rig.Pattern(uint32(padding+1), 40_000)
 		exec(t, x)
 		t.Send(func(b *cq.Builder) {
 			for i := 0; i < len(after); i += 10_000 {
-				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(dst), Addr: uint64(rig.Scratch + 64 + i), Data: after[i:][:10_000]})
+				t.WriteTile(b, dst, uint64(rig.Scratch+64+i), after[i:][:10_000])
 			}
 		})
 		t.Finish()

@@ -104,7 +104,7 @@ func issueWraps(t *rig.T, n int) {
 	count := 0
 	for sent := 0; sent < total; sent += max(n, 64) {
 		t.Send(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + count%slots*place), Data: rig.Pattern(uint32(count), n)})
+			t.WriteTile(b, c, uint64(rig.Scratch+count%slots*place), rig.Pattern(uint32(count), n))
 		})
 		count++
 	}
@@ -133,7 +133,7 @@ func prefetchLaps(t *rig.T) {
 	n := 3*rig.PrefetchEntries + 100
 	for i := range n {
 		t.Send(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + i%1000*16), Data: rig.Pattern(uint32(i), 16)})
+			t.WriteTile(b, c, uint64(rig.Scratch+i%1000*16), rig.Pattern(uint32(i), 16))
 		})
 	}
 	t.Finish()
@@ -179,7 +179,7 @@ func dispatchRingSizes(t *rig.T) {
 		n := 1 + i*i*37%90_000
 		data := rig.Pattern(uint32(i), n)
 		t.Send(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data})
+			t.WriteTile(b, c, rig.Scratch, data)
 			b.WritePacked(cq.WritePacked{Type: cq.PackedRuntimeArgs, NoStride: true, Size: uint16(1 + n%4096), Addr: 0x80000,
 				Cores: []uint32{t.NOCXY(c), t.NOCXY(t.Grid().End)}, Data: rig.Pattern(uint32(i), cq.SlotStride(1+n%4096))})
 		})

@@ -72,7 +72,7 @@ func waitBarrier(t *rig.T) {
 	data := rig.Pattern(1, 4096)
 	t.Do(func(b *cq.Builder) {
 		for i := range 20 {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 4096*i), Data: data})
+			t.WriteTile(b, c, uint64(rig.Scratch+4096*i), data)
 			b.Wait(cq.Master, cq.Wait{Flags: cq.WaitBarrier})
 		}
 	})
@@ -101,7 +101,7 @@ func StallOrders(t *rig.T) {
 	t.Poke(c, rig.Scratch, data)
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
-			b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*(i+1)), Length: uint64(len(data))})
+			t.WriteTileHeader(b, c, uint64(rig.Scratch+0x1400*(i+1)), len(data))
 			b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 0x1400*i), Length: uint64(len(data))})
 			b.WaitStall(cq.Wait{})
 		}
@@ -136,7 +136,7 @@ func waitStream(t *rig.T, start, want uint32) {
 	t.Poke(c, rig.Scratch, make([]byte, 16))
 	t.Send(func(b *cq.Builder) {
 		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitStream, Stream: uint16(s), Count: want})
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(3, 16)})
+		t.WriteTile(b, c, rig.Scratch, rig.Pattern(3, 16))
 	})
 	for left := want - start; left > 0; {
 		t.Waypoint(t.DispatchCore(), chip.BRISC, "WRKR")
@@ -160,7 +160,7 @@ func waitMemory(t *rig.T, start, want uint32) {
 	t.Poke(c, rig.Scratch, make([]byte, 16))
 	t.Send(func(b *cq.Builder) {
 		b.Wait(cq.Master, cq.Wait{Flags: cq.WaitMemory, Addr: rig.Free, Count: want})
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(4, 16)})
+		t.WriteTile(b, c, rig.Scratch, rig.Pattern(4, 16))
 	})
 	t.Waypoint(d, chip.BRISC, "WMEM")
 	t.Poke(d, rig.Free, word(want-1))
@@ -207,7 +207,7 @@ func sinkDebug(t *rig.T) {
 			b.DebugDispatch(cq.DebugDispatch{Key: 8, Stride: uint32(16 + n), Data: rig.Pattern(10, n)})
 		}
 		b.Sink()
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(11, 16)})
+		t.WriteTile(b, c, rig.Scratch, rig.Pattern(11, 16))
 	})
 	t.InL1("written after them", c, rig.Scratch, rig.Pattern(11, 16))
 }
@@ -223,7 +223,7 @@ func eventsCount(t *rig.T) {
 	c := t.Grid().End
 	for i := range t.Size(300, 60) {
 		t.Send(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(i), 16)})
+			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(i), 16))
 		})
 		t.Finish()
 		t.InL1(fmt.Sprintf("after event %d", i), c, rig.Scratch, rig.Pattern(uint32(i), 16))

@@ -1,12 +1,20 @@
+// Package commands has the cases of the command queues: what the prefetcher and the dispatchers do with each
+// command, and how their rings wrap.
 package commands
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/dispatch/cq"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
+
+// Cases are the cases of commands of the prefetcher and the dispatcher at the edges of their arguments.
+func Cases() rig.Table {
+	return slices.Concat(writeCases(), packedCases(), relayCases(), syncCases(), ownCases())
+}
 
 // page is a page of the dispatcher's ring.
 const page = 4096
@@ -61,7 +69,7 @@ func writeLinear(t *rig.T, n int) {
 	for i, c := range []chip.Core{{X: 0, Y: 0}, t.Grid().End} {
 		data := rig.Pattern(uint32(n+i), n)
 		want := guarded(t, c, rig.Scratch, data)
-		t.Do(func(b *cq.Builder) { b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: data}) })
+		t.Do(func(b *cq.Builder) { t.WriteTile(b, c, rig.Scratch, data) })
 		t.InL1(fmt.Sprintf("core %v", c), c, rig.Scratch-32, want)
 	}
 }
@@ -129,8 +137,8 @@ func writeLinearEnds(t *rig.T) {
 	c := t.Grid().End
 	data := rig.Pattern(5, 64)
 	t.Do(func(b *cq.Builder) {
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.Params.L1Size) - 64, Data: data})
-		b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(t.L1.Unreserved), Data: data})
+		t.WriteTile(b, c, uint64(t.Params.L1Size)-64, data)
+		t.WriteTile(b, c, uint64(t.L1.Unreserved), data)
 	})
 	t.InL1("last bytes of L1", c, t.Params.L1Size-64, data)
 	t.InL1("first free bytes of L1", c, t.L1.Unreserved, data)
@@ -158,7 +166,7 @@ func writeLinearH(t *rig.T) {
 func writeLinearEvery(t *rig.T) {
 	t.Do(func(b *cq.Builder) {
 		for c := range t.Grid().Cores() {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.Pattern(uint32(c.X+100*c.Y), 32)})
+			t.WriteTile(b, c, rig.Scratch, rig.Pattern(uint32(c.X+100*c.Y), 32))
 		}
 	})
 	for c := range t.Grid().Cores() {
@@ -227,7 +235,7 @@ func manySmall(t *rig.T) {
 	t.Poke(c, rig.Scratch, make([]byte, 64))
 	t.Do(func(b *cq.Builder) {
 		for i := range n {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: rig.Scratch, Data: rig.AppendWord(nil, uint32(i))})
+			t.WriteTile(b, c, rig.Scratch, rig.AppendWord(nil, uint32(i)))
 		}
 	})
 	if got := rig.Word(t.Peek(c, rig.Scratch, 4)); got != uint32(n-1) {
@@ -240,7 +248,7 @@ func backToBack(t *rig.T) {
 	n := t.Size(1000, 200)
 	for i := range n {
 		t.Send(func(b *cq.Builder) {
-			b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(rig.Scratch + 16*i), Data: rig.Pattern(uint32(i), 16)})
+			t.WriteTile(b, c, uint64(rig.Scratch+16*i), rig.Pattern(uint32(i), 16))
 		})
 	}
 	t.Finish()

@@ -76,7 +76,7 @@ func running(r *mesh.Recorder, xs ...*mesh.Executable) func() error {
 
 func captured(t *machines.T, record func(r *mesh.Recorder) error) *reprise.Trace {
 	t.Helper()
-	tr, err := t.Queue.Capture(t.Ctx, "control", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+	tr, err := t.Record("control", func(r *mesh.Recorder) error { return record(r) })
 	t.OK(err)
 	t.Later(tr.Release)
 	return tr
@@ -101,14 +101,6 @@ func counters(t *machines.T) (n, ran *mesh.Buffer, one, ten *mesh.Executable) {
 	return n, ran, adds(t, n, 0, 1), adds(t, ran, 1, 10)
 }
 
-// are checks what buffers have on each chip: words that count up from a number.
-func are(t *machines.T, what string, b *mesh.Buffer, first func(i uint32) uint32) {
-	t.Helper()
-	for _, c := range t.Mesh.Chips() {
-		t.Is(what, c, b, machines.Counting(b.Size(), first(t.Ordinal(c))))
-	}
-}
-
 func meshIterations(t *machines.T) {
 	n, ran, one, ten := counters(t)
 	last := n.Size() - 4
@@ -127,8 +119,8 @@ func meshIterations(t *machines.T) {
 		for range 3 { // the second and the third have no iterations of the first loop
 			t.Replay(tr)
 		}
-		are(t, "n", n, func(i uint32) uint32 { return max(from(i), end) })
-		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
+		t.Are("n", n, func(i uint32) uint32 { return max(from(i), end) })
+		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (max(from(i), end) - from(i) + 9) })
 	}
 }
 
@@ -151,14 +143,14 @@ func meshIterationsParam(t *machines.T) {
 		t.Replay(tr)
 		total += all
 	}
-	are(t, "as recorded", ran, func(i uint32) uint32 { return total + 3*i })
+	t.Are("as recorded", ran, func(i uint32) uint32 { return total + 3*i })
 	for _, c := range t.Mesh.Chips() {
 		i := t.Ordinal(c)
 		t.OK(tr.Set(own(i), 3*i+1))
 	}
 	t.Replay(tr)
 	more = 7
-	are(t, "as set", ran, func(i uint32) uint32 { return total + more + 6*i + 1 })
+	t.Are("as set", ran, func(i uint32) uint32 { return total + more + 6*i + 1 })
 }
 
 func meshBranches(t *machines.T) {
@@ -184,7 +176,7 @@ func meshBranches(t *machines.T) {
 		for range replays {
 			t.Replay(tr)
 		}
-		are(t, "branches", ran, func(i uint32) (sum uint32) {
+		t.Are("branches", ran, func(i uint32) (sum uint32) {
 			for k := range uint32(replays) {
 				sum += does(from(i) + k)
 			}
@@ -256,8 +248,8 @@ func meshLoopedCollectives(t *machines.T) {
 		decides(t, b, func(i uint32) uint32 { return i })
 		first := rig.AppendWord(nil, t.Ordinal(t.Links.Line()[0]))
 		t.Replay(tr)
-		are(t, "n", n, func(uint32) uint32 { return 6 })
-		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
+		t.Are("n", n, func(uint32) uint32 { return 6 })
+		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (6 - i%6) })
 		times := uint32(1)
 		for range 6 {
 			times *= uint32(t.Mesh.Size())
@@ -336,7 +328,7 @@ func meshComputedArgs(t *machines.T) {
 		decides(t, n, from)
 		zero(t, ran)
 		t.Replay(tr)
-		are(t, "sum of what was given", ran, func(i uint32) (sum uint32) {
+		t.Are("sum of what was given", ran, func(i uint32) (sum uint32) {
 			for v := from(i); v < 9; v++ {
 				sum += v + 1 + off/4
 			}
@@ -348,7 +340,7 @@ func meshComputedArgs(t *machines.T) {
 func meshCalls(t *machines.T) {
 	n, ran, one, ten := counters(t)
 	capture := func(record func(r *mesh.Recorder) error) (*reprise.Trace, error) {
-		return t.Queue.Capture(t.Ctx, "calls", func(_ context.Context, r *mesh.Recorder) error { return record(r) })
+		return t.Record("calls", func(r *mesh.Recorder) error { return record(r) })
 	}
 	called, err := capture(func(r *mesh.Recorder) error {
 		return errors.Join(r.While(word(n, 0, cq.Less, 7), 20, running(r, one, ten)), r.Run(ten))
@@ -371,8 +363,8 @@ func meshCalls(t *machines.T) {
 		decides(t, n, from)
 		zero(t, ran)
 		t.Replay(tr)
-		are(t, "n", n, func(i uint32) uint32 { return 7 })
-		are(t, "runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
+		t.Are("n", n, func(i uint32) uint32 { return 7 })
+		t.Are("runs", ran, func(i uint32) uint32 { return 10 * (1 + 7 - from(i) + 3) })
 	}
 }
 
@@ -506,6 +498,6 @@ func meshLimit(t *machines.T) {
 	decides(t, n, func(i uint32) uint32 { return i % 8 })
 	zero(t, ran)
 	t.Replay(tr)
-	are(t, "n after the recovery", n, func(uint32) uint32 { return 8 })
-	are(t, "runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
+	t.Are("n after the recovery", n, func(uint32) uint32 { return 8 })
+	t.Are("runs after the recovery", ran, func(i uint32) uint32 { return 10 * (8 - i%8) })
 }

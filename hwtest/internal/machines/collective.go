@@ -289,7 +289,7 @@ func meshLayer(t *T) {
 	tr := t.recorded(partial, sum)
 	chips := uint32(t.Mesh.Size())
 	for round := range uint32(3) {
-		t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), round)))
+		t.Write(in, Counting(in.Size(), round))
 		t.Replay(tr)
 		var want []byte
 		for i := range uint32(b.Size() / 4) {

@@ -170,7 +170,7 @@ func meshLate(t *T) {
 		part := t.adder(work, work, Add(1))
 		part.Range = mesh.Range{Start: late.Coord, End: late.Coord}
 		slow := t.Loaded(part)
-		t.OK(t.Queue.Write(t.Ctx, work, make([]byte, work.Size())))
+		t.Write(work, make([]byte, work.Size()))
 		for i, c := range t.Links.Line() {
 			t.Put(c, b, 1000*uint32(i+1))
 		}

@@ -31,23 +31,21 @@ func Add(n uint32) func(*mesh.Chip) uint32 { return func(*mesh.Chip) uint32 { re
 
 func meshReplays(t *T) {
 	b := t.Pages("sum")
-	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
+	t.Write(b, Counting(b.Size(), 0))
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
 	n := t.Size(50, 20)
 	for range n {
 		t.Replay(tr)
 	}
-	for _, c := range t.Mesh.Chips() {
-		t.Is("sum", c, b, Counting(b.Size(), uint32(n)))
-	}
+	t.Are("sum", b, func(uint32) uint32 { return uint32(n) })
 	t.Release(tr)
 }
 
 func bufferParam(t *T) {
 	in, out, x := t.setUp()
 	other := t.Pages("other")
-	t.OK(t.Queue.Write(t.Ctx, other, Counting(other.Size(), 5000)))
-	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+	t.Write(other, Counting(other.Size(), 5000))
+	tr, err := t.Record("trace", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.ParamBuffer(x, "in", in, reprise.Arg{Kernel: "reader", Index: 0}))
 	})
 	t.OK(err)
@@ -57,9 +55,7 @@ func bufferParam(t *T) {
 	}{{other, 5000}, {in, 1}, {other, 5000}} {
 		t.OK(tr.SetBuffer("in", from.b.All()...))
 		t.Replay(tr)
-		for _, c := range t.Mesh.Chips() {
-			t.Is(from.b.Name(), c, out, Counting(out.Size(), from.first+100*(1+t.Ordinal(c))))
-		}
+		t.Are(from.b.Name(), out, func(i uint32) uint32 { return from.first + 100*(1+i) })
 	}
 	t.Release(tr)
 }
@@ -97,7 +93,7 @@ func meshCallers(t *T) {
 
 func partsInTurn(t *T) {
 	b := t.Pages("sum")
-	t.OK(t.Queue.Write(t.Ctx, b, Counting(b.Size(), 0)))
+	t.Write(b, Counting(b.Size(), 0))
 	tr := t.recorded(t.Loaded(t.adder(b, b, Add(1))))
 	chips := t.Mesh.Chips()
 	for round := range 3 {
@@ -192,9 +188,7 @@ func spanning(t *T) {
 		t.OK(qs[0].Write(t.Ctx, in, Counting(in.Size(), 50*round)))
 		t.Replay(tr)
 		t.WaitFor(qs[1])
-		for _, c := range t.Mesh.Chips() {
-			t.Is("out", c, out, Counting(out.Size(), 50*round+10+t.Ordinal(c)))
-		}
+		t.Are("out", out, func(i uint32) uint32 { return 50*round + 10 + i })
 	}
 	t.Release(tr)
 	t.Fails("released twice", tr.Release(t.Ctx), reprise.ErrReleased)

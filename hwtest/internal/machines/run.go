@@ -31,9 +31,7 @@ func runCases() rig.Table {
 func meshProgram(t *T) {
 	_, out, x := t.setUp()
 	t.Start(x)
-	for _, c := range t.Mesh.Chips() {
-		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
-	}
+	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
 }
 
 func meshRanges(t *T) {
@@ -79,9 +77,7 @@ func meshEvents(t *T) {
 	if done, err := e.Query(); err != nil || !done {
 		t.Errorf("done %t, %v", done, err)
 	}
-	for _, c := range t.Mesh.Chips() {
-		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
-	}
+	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
 }
 
 func meshTrace(t *T) {
@@ -91,12 +87,10 @@ func meshTrace(t *T) {
 		t.Errorf("%d streams of commands", n)
 	}
 	for i := range uint32(4) {
-		t.OK(t.Queue.Write(t.Ctx, in, Counting(in.Size(), i)))
+		t.Write(in, Counting(in.Size(), i))
 		t.Replay(tr)
 	}
-	for _, c := range t.Mesh.Chips() {
-		t.Is("out", c, out, Counting(out.Size(), 23))
-	}
+	t.Are("out", out, func(uint32) uint32 { return 23 })
 }
 
 func tracePart(t *T) {
@@ -117,16 +111,14 @@ func tracePart(t *T) {
 
 func traceParam(t *T) {
 	_, out, x := t.setUp()
-	tr, err := t.Queue.Capture(t.Ctx, "trace", func(_ context.Context, r *mesh.Recorder) error {
+	tr, err := t.Record("trace", func(r *mesh.Recorder) error {
 		return errors.Join(r.Run(x), r.Param(x, "pages", reprise.Arg{Kernel: "reader", Index: 1}))
 	})
 	t.OK(err)
 	t.OK(tr.Set("pages", 0))
 	t.Replay(tr)
 	t.Wait()
-	for _, c := range t.Mesh.Chips() {
-		t.Is("out", c, out, Counting(out.Size(), 101+100*t.Ordinal(c)))
-	}
+	t.Are("out", out, func(i uint32) uint32 { return 101 + 100*i })
 	t.Fails("no such parameter", tr.Set("none", 0), reprise.ErrNoParam)
 }
 

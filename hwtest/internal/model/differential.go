@@ -118,7 +118,7 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 			switch rng.IntN(13) {
 			case 0, 1:
 				d := data(length())
-				b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(len(d), 16)), Data: d})
+				t.WriteTile(b, anyCore(), uint64(rig.Scratch+addr(len(d), 16)), d)
 			case 2:
 				d := data(length())
 				noc, n := anyRect()
@@ -165,11 +165,11 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 				b.WritePackedLarge(w)
 			case 7:
 				n := 16 * (1 + rng.IntN(4000))
-				b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
+				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n, 16)), n)
 				b.RelayLinear(cq.RelayLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n, 16)), Length: uint64(n)})
 			case 8:
 				size, n := align*(1+rng.IntN(30)), 1+rng.IntN(20)
-				b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(anyCore()), Addr: uint64(rig.Scratch + addr(n*size, 16)), Length: uint64(n * size)})
+				t.WriteTileHeader(b, anyCore(), uint64(rig.Scratch+addr(n*size, 16)), n*size)
 				b.RelayPaged(cq.RelayPaged{StartPage: uint8(rng.IntN(7)), DRAM: true, Base: areaDRAM + addr(8*size, align), PageSize: uint32(size),
 					Pages: uint32(n)})
 			case 9:
@@ -177,8 +177,8 @@ func randomRun(t *rig.T, rng *rand.Rand) []leaving {
 				d := data(length())
 				c, at := anyCore(), rig.Scratch+addr(len(d), 16)
 				x := t.CommandTrace(32<<20, log, rng.IntN(3), func(b *cq.Builder) {
-					b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: uint64(at), Data: d})
-					b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(watched[0]), Addr: uint64(at), Data: d})
+					t.WriteTile(b, c, uint64(at), d)
+					t.WriteTile(b, watched[0], uint64(at), d)
 				})
 				b.ExecBuf(x)
 				stall = true

@@ -14,9 +14,6 @@ import (
 	"github.com/reprise-tt/reprise/ops"
 )
 
-// Cases of layer ops compare an operation on tensors with the same one in float64, on every device alike. Integers and copies
-// must be equal, and floats as near as the operation's documentation says.
-
 // Cases are the cases of layer ops.
 func Cases() rig.Table {
 	var cs rig.Table
@@ -34,6 +31,9 @@ func Cases() rig.Table {
 	}
 	return cs
 }
+
+// Cases of layer ops compare an operation on tensors with the same one in float64, on every device alike. Integers and copies
+// must be equal, and floats as near as the operation's documentation says.
 
 // opsCase is an operation on some tensors.
 type opsCase struct {

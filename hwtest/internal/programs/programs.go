@@ -218,3 +218,136 @@ func CopyBuffer(t *rig.T) {
 		t.Holds(fmt.Sprintf("copied by %v", p), out, data)
 	}
 }
+
+func thousandsOfRuns(t *rig.T) {
+	b := t.PerWorker(16)
+	one := chip.Grid(2, 2)
+	x := t.Load(t.MixProgram("again", one, b, 3, 0))
+	n := t.Size(t.More(2000, 100_000), 300)
+	want := make([]uint32, t.Grid().Size())
+	for range n {
+		t.Start(x)
+		for c := range one.Cores() {
+			i := t.WorkerIndex(c)
+			want[i] = rig.Mixed(want[i], 3, i)
+		}
+	}
+	t.Wait()
+	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
+}
+
+func alternate(t *rig.T) {
+	b := t.PerWorker(16)
+	xs := []*reprise.Executable{t.Load(t.MixProgram("a", t.Grid(), b, 1000, 0)),
+		t.Load(t.MixProgram("b", rig.Rectangle(t.Grid(), "inner"), b, 77, 0))}
+	want := make([]uint32, t.Grid().Size())
+	for i := range 30 {
+		k := i % 2
+		t.Start(xs[k])
+		on := t.Grid()
+		if k == 1 {
+			on = rig.Rectangle(t.Grid(), "inner")
+		}
+		for c := range on.Cores() {
+			j := t.WorkerIndex(c)
+			want[j] = rig.Mixed(want[j], []uint32{1000, 77}[k], j)
+		}
+	}
+	t.Wait()
+	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 { return want[t.WorkerIndex(c)] })
+}
+
+func closeOne(t *rig.T) {
+	b := t.PerWorker(16)
+	a := t.Load(t.MixProgram("a", t.Grid(), b, 1, 0))
+	before := t.Allocated()
+	x := t.Load(t.MixProgram("b", t.Grid(), b, 2, 10_000))
+	t.Start(x)
+	t.Release(x)
+	t.SameMemory(before)
+	t.RunAndWait(a)
+	t.WantWords("mixed", b, 0, func(c chip.Core) uint32 {
+		i := t.WorkerIndex(c)
+		return rig.Mixed(rig.Mixed(0, 2, i), 1, i)
+	})
+}
+
+func usedAfterClose(t *rig.T) {
+	x := t.Load(t.BlankProgram("gone"))
+	t.Release(x)
+	_, captured := t.Record("t", func(r *reprise.Recorder) error { return r.Run(x) })
+	for op, err := range map[string]error{"run": t.Queue.Run(t.Ctx, x), "close": x.Release(t.Ctx), "capture": captured} {
+		t.Fails(op, err, reprise.ErrReleased)
+		t.Says(err, `"gone"`, "it has been released already")
+	}
+}
+
+// Arguments gives a kernel so many unique and common arguments.
+func Arguments(t *rig.T, p chip.Processor, unique, common int) {
+	b := t.PerWorker(4 * (unique + common))
+	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: p, Cores: []chip.Range{t.Grid()}}
+	for i := range common {
+		k.Common = append(k.Common, 0xC0000000+uint32(i))
+	}
+	k.Args = func(c chip.Core) []uint32 {
+		a := []uint32{b.Addr(), uint32(unique), uint32(common)}
+		for len(a) < unique {
+			a = append(a, uint32(t.WorkerIndex(c))<<16+uint32(len(a)))
+		}
+		return a
+	}
+	t.RunAndWait(t.Load(&reprise.Program{Name: "args", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
+	all := t.ReadAll(b)
+	for c := range t.Grid().Cores() {
+		var want []byte
+		for _, v := range append(k.Args(c), k.Common...) {
+			want = rig.AppendWord(want, v)
+		}
+		i := t.WorkerIndex(c) * b.PageSize()
+		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])
+	}
+}
+
+// CommonOnly gives a kernel common arguments alone.
+func CommonOnly(t *rig.T, n int) {
+	b := t.PerWorker(4 * n)
+	k := reprise.Kernel{Name: "common", Image: t.Own("common"), Processor: chip.NCRISC, Cores: []chip.Range{t.Grid()},
+		Common: []uint32{b.Addr(), uint32(n)}}
+	for len(k.Common) < n {
+		k.Common = append(k.Common, 0xAB0000+uint32(len(k.Common)))
+	}
+	t.RunAndWait(t.Load(&reprise.Program{Name: "common", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
+	for _, i := range []int{0, 1, n / 2, n - 1} {
+		t.WantWords(fmt.Sprintf("argument %d", i), b, i, func(chip.Core) uint32 { return k.Common[i] })
+	}
+}
+
+func tooManyArguments(t *rig.T, unique, common int) {
+	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()},
+		Common: make([]uint32, common)}
+	k.Args = func(chip.Core) []uint32 { return make([]uint32, unique) }
+	wantProgramError(t, &reprise.Program{Name: "too many", Kernels: []reprise.Kernel{k}})
+}
+
+func differingArguments(t *rig.T) {
+	b := t.PerWorker(4 * 64)
+	k := reprise.Kernel{Name: "args", Image: t.Own("args"), Processor: chip.BRISC, Cores: []chip.Range{t.Grid()}}
+	k.Args = func(c chip.Core) []uint32 {
+		n := 3 + (t.WorkerIndex(c)*7)%50
+		a := []uint32{b.Addr(), uint32(n), 0}
+		for len(a) < n {
+			a = append(a, uint32(t.WorkerIndex(c)*100+len(a)))
+		}
+		return a
+	}
+	t.RunAndWait(t.Load(&reprise.Program{Name: "differ", Kernels: []reprise.Kernel{k}, Buffers: []*reprise.Buffer{b}}))
+	all := t.ReadAll(b)
+	for c := range t.Grid().Cores() {
+		want := make([]byte, 0, 256)
+		for _, v := range k.Args(c) {
+			want = rig.AppendWord(want, v)
+		}
+		i := t.WorkerIndex(c) * b.PageSize()
+		t.Same(fmt.Sprintf("core %v", c), want, all[i:i+len(want)])
+	}
+}

@@ -1,9 +1,11 @@
+// Package queues has the cases of two command queues: order, events, workers of their own.
 package queues
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/reprise-tt/reprise"
@@ -12,6 +14,11 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 	"github.com/reprise-tt/reprise/hwtest/internal/rig"
 )
+
+// Split are the cases of queues that have workers of their own.
+func Split() rig.Table {
+	return slices.Concat(splitCases(), spanCases())
+}
 
 // Cases are the cases of layer queues.
 func Cases() rig.Table {

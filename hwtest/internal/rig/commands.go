@@ -41,6 +41,18 @@ func (t *T) Do(add func(*cq.Builder)) {
 	t.Finish()
 }
 
+// WriteTile appends a command that writes to a tile.
+func (t *T) WriteTile(b *cq.Builder, c chip.Core, addr uint64, data []byte) {
+	t.Helper()
+	b.WriteLinear(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Data: data})
+}
+
+// WriteTileHeader is WriteTile for n bytes that the next command relays.
+func (t *T) WriteTileHeader(b *cq.Builder, c chip.Core, addr uint64, n int) {
+	t.Helper()
+	b.WriteLinearHeader(cq.WriteLinear{NOC: t.NOCXY(c), Addr: addr, Length: uint64(n)})
+}
+
 // PokePages writes the pages of an interleaved buffer past the command queues.
 func (t *T) PokePages(dram bool, base uint64, size, start int, data []byte) {
 	t.Helper()

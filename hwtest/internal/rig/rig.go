@@ -291,7 +291,7 @@ func (t *T) Queues(o dispatch.Options) *T {
 func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 	t.Helper()
 	if t.Dev != nil {
-		t.Fatalf("the case shares a device with others, and opens another one: a case that does has levelOwn")
+		t.Fatalf("the case shares a device with others, and opens another one: a case that does has LevelOwn")
 	}
 	d, err := t.Open(t.Ctx, target, append([]reprise.Option{reprise.WithHangTimeout(t.Patience())}, opts...)...)
 	t.OK(err)
@@ -307,3 +307,25 @@ func (t *T) Full(target kmd.Target, opts ...reprise.Option) *T {
 
 // VictimRunning is the line that the process writes that the suite kills, once it replays.
 const VictimRunning = "replaying"
+
+// FirstEvent is the number after which the events of devices with two queues begin: they wrap in the course of the cases.
+const FirstEvent = 0xFFFFFFC0
+
+// QueueOptions are the options of a device with two queues, which share all workers or have some of their own.
+func QueueOptions(split bool) []reprise.Option {
+	opts := []reprise.Option{reprise.WithQueues(2), reprise.WithFirstEvent(FirstEvent)}
+	for id, r := range SplitRanges() {
+		if split {
+			opts = append(opts, reprise.WithQueueWorkers(id, r))
+		}
+	}
+	return opts
+}
+
+// SplitRanges are the workers of the queues in the split layer: inside the grid of every chip.
+func SplitRanges() [2]chip.Range {
+	return [2]chip.Range{
+		{End: chip.Core{X: 3, Y: 5}},
+		{Start: chip.Core{X: 4, Y: 1}, End: chip.Core{X: 7, Y: 5}},
+	}
+}
