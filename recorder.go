@@ -179,25 +179,29 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 // that are given other buffers for each run, by [Executable.SetCommonArgs] or [Executable.SetArgs]. An error ends the
 // capture.
 func (r *Recorder) Keep(bs ...*Buffer) error {
-	if err := r.keep(bs); err != nil {
-		return r.refused("keep buffers", err)
-	}
-	return nil
+	return r.locked("keep buffers", func() error {
+		for _, b := range bs {
+			if err := b.checkDevice(r.d); err != nil {
+				return err
+			}
+			if err := r.part.hold(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (r *Recorder) keep(bs []*Buffer) error {
+// locked calls f with the capture's lock, unless the capture has ended. The capture fails with an error.
+func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if r.c.ended.Load() {
-		return ErrCaptureEnded
+	err := ErrCaptureEnded
+	if !r.c.ended.Load() {
+		err = f()
 	}
-	for _, b := range bs {
-		if err := b.checkDevice(r.d); err != nil {
-			return err
-		}
-		if err := r.part.hold(b); err != nil {
-			return err
-		}
+	if err != nil {
+		return r.refusedLocked(op, err)
 	}
 	return nil
 }
@@ -216,19 +220,13 @@ func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 }
 
 func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	if err := r.nameParam(&argParam{name: name, kind: kind, buf: b}, args); err != nil {
-		return r.refused(fmt.Sprintf("name parameter %q", name), err)
-	}
-	return nil
+	return r.locked(fmt.Sprintf("name parameter %q", name), func() error {
+		return r.paramLocked(&argParam{name: name, kind: kind, buf: b}, args)
+	})
 }
 
-func (r *Recorder) nameParam(p *argParam, args []Arg) error {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
+func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 	r.rec.Own() // the commands change
-	if r.c.ended.Load() {
-		return ErrCaptureEnded
-	}
 	if p.kind == tracebuf.BufferAddr {
 		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
@@ -387,8 +385,6 @@ type argRead struct {
 	buf     *Buffer
 	offset  int
 	word    condWord
-	noc     uint32
-	addr    uint32
 	targets []cq.ArgTarget
 }
 
@@ -408,11 +404,11 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 		}
 		at := slices.IndexFunc(out, func(o argRead) bool { return o.buf == a.From && o.offset == a.Offset })
 		if at < 0 {
-			noc, addr, word, err := r.wordLocked(a.From, a.Offset)
+			word, err := r.wordLocked(a.From, a.Offset)
 			if err != nil {
 				return nil, err
 			}
-			at, out = len(out), append(out, argRead{buf: a.From, offset: a.Offset, word: word, noc: noc, addr: addr})
+			at, out = len(out), append(out, argRead{buf: a.From, offset: a.Offset, word: word})
 		}
 		var err error
 		if to := &out[at].targets; a.Common {
@@ -441,7 +437,7 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 func (a *argRead) commands() []cq.ReadArg {
 	var out []cq.ReadArg
 	for some := range slices.Chunk(a.targets, cq.MaxArgTargets) {
-		out = append(out, cq.ReadArg{OffsetIndex: dispatch.ArgOffset, NOC: a.noc, Addr: a.addr, Targets: some})
+		out = append(out, cq.ReadArg{OffsetIndex: dispatch.ArgOffset, NOC: a.word.noc, Addr: a.word.addr, Targets: some})
 	}
 	return out
 }
@@ -522,34 +518,25 @@ func (r *Recorder) WaitEvent(e *Event) error {
 	})
 }
 
-// addEvent checks what can be checked of a Record or a Wait, and turns its error into the capture's.
+// addEvent checks what can be checked of a Record or a Wait.
 func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 	what := op.what()
 	if e != nil {
 		what = fmt.Sprintf("%s %q", what, e.Name())
 	}
-	if err := r.checkEvent(e, add); err != nil {
-		return r.refused(what, err)
-	}
-	return nil
-}
-
-func (r *Recorder) checkEvent(e *Event, add func() error) error {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	switch {
-	case e == nil:
-		return errors.New("no event: it is nil")
-	case e.d != r.d:
-		return ErrWrongDevice
-	case r.edges == nil:
-		return errOneQueue
-	case r.c.ended.Load():
-		return ErrCaptureEnded
-	case r.control.used || len(r.control.open) > 0:
-		return errFlowEdges
-	}
-	return add()
+	return r.locked(what, func() error {
+		switch {
+		case e == nil:
+			return errors.New("no event: it is nil")
+		case e.d != r.d:
+			return ErrWrongDevice
+		case r.edges == nil:
+			return errOneQueue
+		case r.control.used || len(r.control.open) > 0:
+			return errFlowEdges
+		}
+		return add()
+	})
 }
 
 // addEdge records an edge.

@@ -58,11 +58,12 @@ type controlFlow struct {
 	words []condWord // that conditions read, by flow.Cond.Word
 }
 
-// condWord is a word of a buffer that a condition reads.
+// condWord is a word of a buffer that a condition or a run reads.
 type condWord struct {
-	at  int // offset of the BRANCH in the commands
-	buf *Buffer
-	off int // in the whole buffer, in bytes
+	at        int // offset of the BRANCH or READ_ARG in the commands
+	buf       *Buffer
+	off       int    // in the whole buffer, in bytes
+	noc, addr uint32 // where it lies
 }
 
 // Loop records a loop of n iterations of what body records; body is called once. Of a parameter that [Recorder.Param] names
@@ -212,9 +213,12 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 		err = record(&n)
 		end()
 	}
+	if c := (*CaptureError)(nil); errors.As(err, &c) {
+		return err // of what is inside
+	}
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
 	if err == nil {
-		r.c.mu.Lock()
-		defer r.c.mu.Unlock()
 		if r.c.err != nil {
 			return r.c.err
 		}
@@ -223,9 +227,6 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 		}
 	}
 	if err != nil {
-		if c := (*CaptureError)(nil); errors.As(err, &c) {
-			return err // of what is inside
-		}
 		return r.refusedLocked(op, err)
 	}
 	return nil
@@ -288,27 +289,27 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 		}
 		return &flow.Cond{Level: c.Iteration, Is: c.Is, Value: c.Value}, nil
 	}
-	noc, addr, word, err := r.wordLocked(c.Buffer, c.Offset)
+	w, err := r.wordLocked(c.Buffer, c.Offset)
 	if err != nil {
 		return nil, err
 	}
-	r.control.words = append(r.control.words, word)
-	return &flow.Cond{NOC: noc, Addr: addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
+	r.control.words = append(r.control.words, w)
+	return &flow.Cond{NOC: w.noc, Addr: w.addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
 // wordLocked finds where a word of a buffer lies, and makes the part hold the buffer.
-func (r *Recorder) wordLocked(b *Buffer, offset int) (noc, addr uint32, word condWord, err error) {
+func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	if err := b.checkDevice(r.d); err != nil {
-		return 0, 0, word, err
+		return w, err
 	}
 	if offset < 0 || offset%4 != 0 || offset+4 > b.Size() {
-		return 0, 0, word, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset,
-			b.name, b.Size())
+		return w, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
 	}
-	if noc, addr, err = b.word(offset); err != nil {
-		return 0, 0, word, err
+	w = condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}
+	if w.noc, w.addr, err = b.word(offset); err != nil {
+		return w, err
 	}
-	return noc, addr, condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}, r.part.hold(b)
+	return w, r.part.hold(b)
 }
 
 // word returns where a prefetcher or dispatcher reads the word at an offset of the buffer.
