@@ -273,56 +273,35 @@ func (c *capture) close(cause error) error {
 
 // finish makes a trace of what was recorded.
 func (c *capture) finish(ctx context.Context) (*Trace, error) {
-	c.lockDevices()
-	defer c.unlockDevices()
-	defer c.returnScratch()
+	one := [1]*Device{c.queues[0].d}
+	ds := one[:]
+	if len(c.queues) > 1 {
+		ds = lockOrder(devicesOf(c.queues))
+	}
+	for _, d := range ds { // they aren't recovered while the trace is placed
+		d.work.RLock()
+	}
+	defer func() {
+		for _, r := range c.rs {
+			r.returnScratch()
+		}
+		for _, d := range ds {
+			d.work.RUnlock()
+		}
+	}()
 	t, err := c.trace(ctx)
 	if err == nil {
 		return t, nil
 	}
 	where := ""
-	if devices := len(c.lockOrder()); devices > 1 {
-		where = fmt.Sprintf(" on %d devices", devices)
+	if len(ds) > 1 {
+		where = fmt.Sprintf(" on %d devices", len(ds))
 	}
 	errs := []error{fmt.Errorf("reprise: capture %q%s: %w", c.name, where, err)}
 	for _, r := range c.rs {
 		errs = append(errs, r.part.discard(ctx))
 	}
 	return nil, errors.Join(errs...)
-}
-
-// lockDevices keeps the devices of the capture from being recovered while its trace is placed.
-func (c *capture) lockDevices() {
-	for _, r := range c.lockOrder() {
-		r.d.work.RLock()
-	}
-}
-
-func (c *capture) unlockDevices() {
-	for _, r := range c.lockOrder() {
-		r.d.work.RUnlock()
-	}
-}
-
-func (c *capture) returnScratch() {
-	for _, r := range c.rs {
-		r.returnScratch()
-	}
-}
-
-// lockOrder returns a Recorder of each device, in the order in which the devices' locks are taken.
-func (c *capture) lockOrder() []*Recorder {
-	if len(c.rs) == 1 {
-		return c.rs
-	}
-	var out []*Recorder
-	for _, r := range c.rs {
-		if !slices.ContainsFunc(out, func(o *Recorder) bool { return o.d == r.d }) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Recorder) int { return compareDevices(a.d, b.d) })
-	return out
 }
 
 func (c *capture) trace(ctx context.Context) (*Trace, error) {

@@ -57,33 +57,37 @@ func (s *MemorySnapshot) Without(b *Buffer) error {
 // returns the address in every bank, a function that says where a page would be, as [Buffer.Page] does for a buffer, and one that
 // frees the memory in the snapshot. The device's memory stays as it is.
 func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Place, bool), free func() error, err error) {
-	b, r, err := s.d.plan(&c)
+	b, err := s.take(&c)
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 	}
-	e, err := place(s.mem, &c, r)
+	return b.Addr(), b.Page, func() error { return s.mem.Free(b.ext) }, nil
+}
+
+func (s *MemorySnapshot) take(c *BufferConfig) (*Buffer, error) {
+	b, r, err := s.d.plan(c)
 	if err != nil {
-		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
+		return nil, err
+	}
+	e, err := place(s.mem, c, r)
+	if err != nil {
+		return nil, err
 	}
 	b.setExtent(e)
-	return uint32(e.Addr), b.Page, func() error { return s.mem.Free(e) }, nil
+	return b, nil
 }
 
 // WouldFit returns the addresses that buffers would get if they were allocated one after the other in the snapshot, which
 // stays as it is.
 func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
-	mem := s.mem.Clone()
+	with := &MemorySnapshot{d: s.d, mem: s.mem.Clone()}
 	out := make([]uint32, 0, len(cs))
 	for i := range cs {
-		_, r, err := s.d.plan(&cs[i])
-		if err == nil {
-			var e allocator.Extent
-			e, err = place(mem, &cs[i], r)
-			out = append(out, uint32(e.Addr))
-		}
+		b, err := with.take(&cs[i])
 		if err != nil {
 			return nil, fmt.Errorf("reprise: buffer %q would not fit: %w", cs[i].Name, err)
 		}
+		out = append(out, b.Addr())
 	}
 	return out, nil
 }

@@ -110,8 +110,7 @@ func (x *Executable) prepare(p *Program) error {
 	addr := d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
-				Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
+			return circularError(p.Name, c.Index, "%d pages of %d B: both must be positive", c.Pages, c.PageSize)
 		}
 		if c.Addr != 0 {
 			b, err := x.placedCircular(p.Name, &c)
@@ -123,8 +122,7 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		// Divided instead of multiplied, so that nothing overflows.
 		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
-				Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
+			return circularError(p.Name, c.Index, "%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
@@ -327,15 +325,7 @@ type Arg struct {
 }
 
 func (a *Arg) on(c chip.Core) bool {
-	if a.Cores == nil {
-		return true
-	}
-	for _, r := range a.Cores {
-		if r.Contains(c) {
-			return true
-		}
-	}
-	return false
+	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
 }
 
 // words returns where arguments lie in the commands of one run.
@@ -433,10 +423,8 @@ func (x *Executable) setAll(set func() error) error {
 
 // hold keeps a buffer as long as the executable lives.
 func (x *Executable) hold(b *Buffer) error {
-	for _, have := range x.bufs {
-		if have == b {
-			return nil
-		}
+	if slices.Contains(x.bufs, b) {
+		return nil
 	}
 	if err := x.d.mem.Hold(b.owned()); err != nil {
 		return err
@@ -477,8 +465,8 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	err := x.checkDeviceLocked(x.d)
 	at := x.given[index]
 	if err == nil && at == nil {
-		err = &dispatch.ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index),
-			Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
+		err = circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
+			"and each of its cores needs a kernel with common arguments")
 	}
 	if err == nil {
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
@@ -498,8 +486,7 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
 	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
 	if c.PageSize > math.MaxUint32/c.Pages {
-		return out, &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index),
-			Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
+		return out, circularError(program, c.Index, "%d pages of %d B are more than any core has", c.Pages, c.PageSize)
 	}
 	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
 	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
@@ -511,8 +498,12 @@ func (x *Executable) checkInL1(program string, index int, addr uint32, size uint
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
 		return nil
 	}
-	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index),
-		Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
+	return circularError(program, index, "%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr,
+		l1.Unreserved, l1.Size)
+}
+
+func circularError(program string, index int, format string, args ...any) error {
+	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf(format, args...)}
 }
 
 // findGiven finds where the commands have the addresses that the caller may change.

@@ -350,9 +350,7 @@ func (r *Recorder) place(ctx context.Context) error {
 }
 
 // empty reports whether nothing was recorded.
-func (r *Recorder) empty() bool {
-	return r.rec.Len() == 0
-}
+func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 
 // scratchSize is enough for traces of some programs; others are recorded in memory of their own.
 const scratchSize = 64 << 10

@@ -275,7 +275,7 @@ func (l *loading) loadBuffers() error {
 		var err error
 		if ok {
 			err = l.take(i, b)
-		} else if b, err = l.allocate(i); err != nil {
+		} else if b, err = l.allocate(l.config(i)); err != nil {
 			if why := l.movable(i); why != nil {
 				return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w (%w)", want.Name, err, why)
 			}
@@ -296,11 +296,10 @@ func (l *loading) loadBuffers() error {
 	for _, i := range moves {
 		c := l.config(i)
 		c.Addr = 0
-		b, err := l.d.newBuffer(c)
+		b, err := l.allocate(c)
 		if err != nil {
 			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		l.parts[0].kept = append(l.parts[0].kept, b)
 		l.f.MoveBuffer(i, b.Addr())
 		if err := l.use(i, b); err != nil {
 			return err
@@ -340,9 +339,9 @@ func (l *loading) config(i int) *BufferConfig {
 	return c
 }
 
-// allocate takes memory for a buffer where it lay.
-func (l *loading) allocate(i int) (*Buffer, error) {
-	b, err := l.d.newBuffer(l.config(i))
+// allocate takes memory for a buffer.
+func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {
+	b, err := l.d.newBuffer(c)
 	if err == nil {
 		l.parts[0].kept = append(l.parts[0].kept, b)
 	}
