@@ -15,17 +15,18 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Program is what the workers run between two go signals. It is a description; [Device.Load] makes it runnable.
+// Program is what the workers run between two go signals. It is a description; [Device.Load] makes
+// it runnable.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
 	CircularBuffers []CircularBuffer
 	Semaphores      []Semaphore
-	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the program is loaded or
-	// part of a trace.
-	Buffers []*Buffer
-	// HostBuffers is pinned host memory that the kernels read or write (package stream). It can't be released as long as the
+	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the
 	// program is loaded or part of a trace.
+	Buffers []*Buffer
+	// HostBuffers is pinned host memory that the kernels read or write (package stream). It can't
+	// be released as long as the program is loaded or part of a trace.
 	HostBuffers []*HostBuffer
 }
 
@@ -40,16 +41,19 @@ type Kernel struct {
 	NOC       chip.NOC                 // network of a BRISC kernel; NCRISC takes the other one
 }
 
-// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other.
+// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each
+// other.
 type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []chip.Range
 	PageSize int // bytes, a multiple of 16
 	Pages    int // up to dispatch.MaxCircularPages
-	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime chooses, and the
-	// circular buffers of all programs share the memory. Otherwise the memory is the caller's, such as that of a Buffer with
-	// a shard on each of the cores, which is listed in Program.Buffers unless something else keeps it allocated. TT-Metal
-	// calls such a circular buffer globally allocated. Several may lie in the same memory. See [Executable.SetCircularAddr].
+	// Addr is its address in the L1 of each of its cores, a multiple of 16. If it is 0, the runtime
+	// chooses, and the circular buffers of all programs share the memory. Otherwise the memory is
+	// the caller's, such as that of a Buffer with a shard on each of the cores, which is listed in
+	// Program.Buffers unless something else keeps it allocated. TT-Metal calls such a circular
+	// buffer globally allocated. Several may lie in the same memory. See
+	// [Executable.SetCircularAddr].
 	Addr uint32
 }
 
@@ -78,9 +82,10 @@ type Executable struct {
 	released bool
 }
 
-// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
-// the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
-// their memory is free again after the next successful wait for queue 0 ([Queue.Wait]).
+// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards
+// without effect on the Executable. A *dispatch.ProgramError says what is wrong with a program. If
+// ctx ends while the kernels are being written, their memory is free again after the next
+// successful wait for queue 0 ([Queue.Wait]).
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	xs, err := LoadAll(ctx, []*Device{d}, []*Program{p})
 	if err != nil {
@@ -219,8 +224,8 @@ func (x *Executable) Cores() int { return x.image.Cores() }
 // Commands returns the size of the commands of one run.
 func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands() }
 
-// Release releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
-// kernels that they run.
+// Release releases the kernels' memory and the program's buffers. It waits for the device's queues
+// first; traces keep the kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
 	if x.d.watched() {
 		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
@@ -247,8 +252,9 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// retire marks the executable as released. A run holds x.mu for reading while it waits for room in its queue, so retire tries
-// the lock until ctx ends. TryLock does not queue for the lock, so a later run is not blocked by retire.
+// retire marks the executable as released. A run holds x.mu for reading while it waits for room in
+// its queue, so retire tries the lock until ctx ends. TryLock does not queue for the lock, so a
+// later run is not blocked by retire.
 func (x *Executable) retire(ctx context.Context) error {
 	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
@@ -266,7 +272,8 @@ func (x *Executable) retire(ctx context.Context) error {
 	return nil
 }
 
-// discard is drop for an executable that Load doesn't return: it waits until the kernels are no longer being written.
+// discard is drop for an executable that Load doesn't return: it waits until the kernels are no
+// longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
 		return x.d.freeAfter(ctx, x.drop, x.d.queues[0])
@@ -311,15 +318,16 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or get_common_arg_val.
+// Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
+// get_common_arg_val.
 type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
 	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
 
-	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of a buffer, in bytes, a
-	// multiple of 4, which the device reads before it starts the program.
+	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
+	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.
 	From   *Buffer
 	Offset int
 }
@@ -352,12 +360,13 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 	return at, nil
 }
 
-// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a queue or a trace
-// already keeps the value that it has; see [Recorder.Param] for arguments of traces. It writes nothing to the device.
+// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a
+// queue or a trace already keeps the value that it has; see [Recorder.Param] for arguments of
+// traces. It writes nothing to the device.
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
-// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on. The buffer is held
-// until the executable is released.
+// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on.
+// The buffer is held until the executable is released.
 func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 	if x != nil {
 		if err := b.checkDevice(x.d); err != nil {
@@ -389,10 +398,11 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	return nil
 }
 
-// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now on: set is called with
-// each core that has some, row by row, and with the arguments that it has, which it changes in place. It must not keep the
-// slice, nor use the executable. What is in a queue or a trace already keeps the values that it has. SetArgs writes nothing
-// to the device and costs little more than going through the arguments.
+// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now
+// on: set is called with each core that has some, row by row, and with the arguments that it has,
+// which it changes in place. It must not keep the slice, nor use the executable. What is in a queue
+// or a trace already keeps the values that it has. SetArgs writes nothing to the device and costs
+// little more than going through the arguments.
 func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
 		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
@@ -400,7 +410,8 @@ func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)
 	return x.setAll(func() error { return x.image.SetArgs(kernel, set) })
 }
 
-// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as it was loaded with.
+// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as
+// it was loaded with.
 func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
 	return x.setAll(func() error { return x.image.SetCommonArgs(kernel, args) })
 }
@@ -442,7 +453,8 @@ type CircularPlace struct {
 	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
 }
 
-// CircularBuffers returns where the program's circular buffers lie, in the order in which the program names them.
+// CircularBuffers returns where the program's circular buffers lie, in the order in which the
+// program names them.
 func (x *Executable) CircularBuffers() []CircularPlace {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -453,9 +465,10 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
-// SetCircularAddr moves a circular buffer that the program was loaded with an address for to another address, for later
-// runs and captures. What is in a queue or a trace already keeps its address. Each core with the buffer needs a kernel with
-// common arguments. It writes nothing to the device.
+// SetCircularAddr moves a circular buffer that the program was loaded with an address for to
+// another address, for later runs and captures. What is in a queue or a trace already keeps its
+// address. Each core with the buffer needs a kernel with common arguments. It writes nothing to the
+// device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	if x == nil {
 		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))

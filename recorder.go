@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Recorder records programs into the part of a trace that is on one queue. It has no method to write, read, allocate or
-// load, because a replay can't do those. What it records must come from one goroutine at a time to have an order.
+// Recorder records programs into the part of a trace that is on one queue. It has no method to
+// write, read, allocate or load, because a replay can't do those. What it records must come from
+// one goroutine at a time to have an order.
 type Recorder struct {
 	c *capture
 	d *Device
@@ -45,8 +46,8 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	r.state = d.disp.ReplayState()
 }
 
-// On returns the Recorder of another queue of the capture. For a queue that the capture doesn't have, that Recorder
-// records nothing and the capture fails with an ErrOtherQueue.
+// On returns the Recorder of another queue of the capture. For a queue that the capture doesn't
+// have, that Recorder records nothing and the capture fails with an ErrOtherQueue.
 func (r *Recorder) On(q *Queue) *Recorder {
 	for _, o := range r.c.rs {
 		if o.q == q {
@@ -64,14 +65,17 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	return &none.one
 }
 
-// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever becomes of the
-// executable and its buffers, the trace keeps the kernels and the memory from here on.
+// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever
+// becomes of the executable and its buffers, the trace keeps the kernels and the memory from here
+// on.
 //
-// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a buffer in DRAM or L1. In each
-// replay, and in each iteration of a loop, the device reads the word when all programs recorded before are done and their
-// results are in memory, and the program has it in place of the value that the argument has otherwise. For programs of other
-// queues it waits only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with firmware of
-// tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't have.
+// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a
+// buffer in DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word
+// when all programs recorded before are done and their results are in memory, and the program has
+// it in place of the value that the argument has otherwise. For programs of other queues it waits
+// only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with
+// firmware of tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't
+// have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
@@ -175,9 +179,9 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 	return i, nil
 }
 
-// Keep makes the trace hold buffers until it is released, as it holds those that a program names as its own: for programs
-// that are given other buffers for each run, by [Executable.SetCommonArgs] or [Executable.SetArgs]. An error ends the
-// capture.
+// Keep makes the trace hold buffers until it is released, as it holds those that a program names as
+// its own: for programs that are given other buffers for each run, by [Executable.SetCommonArgs] or
+// [Executable.SetArgs]. An error ends the capture.
 func (r *Recorder) Keep(bs ...*Buffer) error {
 	return r.locked("keep buffers", func() error {
 		for _, b := range bs {
@@ -192,7 +196,8 @@ func (r *Recorder) Keep(bs ...*Buffer) error {
 	})
 }
 
-// locked calls f with the capture's lock, unless the capture has ended. The capture fails with an error.
+// locked calls f with the capture's lock, unless the capture has ended. The capture fails with an
+// error.
 func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -206,15 +211,16 @@ func (r *Recorder) locked(op string, f func() error) error {
 	return nil
 }
 
-// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A name that was given
-// before gets the arguments added, in this run or another: all of them change together, so all must have the same value
-// when they are recorded. Without arguments, right after a [Recorder.Loop], it names the loop's number of iterations. An error
-// ends the capture.
+// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A
+// name that was given before gets the arguments added, in this run or another: all of them change
+// together, so all must have the same value when they are recorded. Without arguments, right after
+// a [Recorder.Loop], it names the loop's number of iterations. An error ends the capture.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can change.
+// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can
+// change.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
 }
@@ -355,8 +361,8 @@ func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 // scratchSize is enough for traces of some programs; others are recorded in memory of their own.
 const scratchSize = 64 << 10
 
-// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues Recorders compare what they
-// record, so each has memory of its own there.
+// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues
+// Recorders compare what they record, so each has memory of its own there.
 func (r *Recorder) borrowScratch() {
 	if len(r.c.rs) > 1 {
 		return
@@ -386,7 +392,8 @@ type argRead struct {
 	targets []cq.ArgTarget
 }
 
-// readsLocked returns what the device reads for arguments of a run, each word once, and makes the part hold the buffers.
+// readsLocked returns what the device reads for arguments of a run, each word once, and makes the
+// part hold the buffers.
 func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -440,8 +447,8 @@ func (a *argRead) commands() []cq.ReadArg {
 	return out
 }
 
-// snapshot keeps a run as the program is now: with its present arguments, and with places for those that the device reads. inline
-// has all arguments among the run's commands.
+// snapshot keeps a run as the program is now: with its present arguments, and with places for those
+// that the device reads. inline has all arguments among the run's commands.
 func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
 	if inline {
@@ -457,8 +464,8 @@ func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	return x.image.ReadArgs(run.commands, run.variant)
 }
 
-// edges are the events inside a capture on several queues of a device: what was recorded after a Wait runs, at every
-// replay, after what was recorded before the Record of the same event.
+// edges are the events inside a capture on several queues of a device: what was recorded after a
+// Wait runs, at every replay, after what was recorded before the Record of the same event.
 type edges struct {
 	rs       []*Recorder // of the device
 	recorded []uint32    // recordings so far, by queue
@@ -475,7 +482,8 @@ func newEdges(r *Recorder) *edges {
 	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
 }
 
-// any reports whether an event was recorded. Then every queue has to have a part, which clears what others count there.
+// any reports whether an event was recorded. Then every queue has to have a part, which clears what
+// others count there.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
@@ -487,9 +495,9 @@ var (
 		"wait on the queues before the replay: %w", ErrInCapture)
 )
 
-// Record records an event into a capture over several queues of a device: a place that a WaitEvent in another queue's
-// part can refer to, by the newest recording at that moment. The event's recordings outside of the capture are untouched. An
-// error also ends the capture.
+// Record records an event into a capture over several queues of a device: a place that a WaitEvent
+// in another queue's part can refer to, by the newest recording at that moment. The event's
+// recordings outside of the capture are untouched. An error also ends the capture.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
 		s := r.edges
@@ -500,9 +508,10 @@ func (r *Recorder) Record(e *Event) error {
 	})
 }
 
-// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the place of the event's newest
-// recording in this capture is reached: everything before it has run and all its results are in memory. An event that
-// wasn't recorded in this capture can't be waited for. An error also ends the capture.
+// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the
+// place of the event's newest recording in this capture is reached: everything before it has run
+// and all its results are in memory. An event that wasn't recorded in this capture can't be waited
+// for. An error also ends the capture.
 func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]

@@ -13,14 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer, or the
-// number of an iteration, compared with a constant as unsigned numbers. The word is read once all programs recorded before
-// are done and their results are in memory. The number of an iteration is known without waiting for them.
+// Cond is a condition that the device finds true or false while a trace runs: a 32-bit
+// little-endian word of a buffer, or the number of an iteration, compared with a constant as
+// unsigned numbers. The word is read once all programs recorded before are done and their results
+// are in memory. The number of an iteration is known without waiting for them.
 type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
-	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the innermost, 2 the one around it. In the
-	// condition of a While, 1 is that loop itself. Compared is the number of the loop's present iteration, from 0.
+	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the
+	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself. Compared
+	// is the number of the loop's present iteration, from 0.
 	Iteration int
 	Is        cq.Compare
 	Value     uint32
@@ -47,8 +49,9 @@ type argParam struct {
 	at   []int // from the start of the run's main commands; of a loop from its first command
 }
 
-// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a loop or a branch is kept until the
-// outermost one ends: only then it is known which kernels can stay on the workers.
+// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a
+// loop or a branch is kept until the outermost one ends: only then it is known which kernels can
+// stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // loops of them
@@ -66,19 +69,21 @@ type condWord struct {
 	noc, addr uint32 // where it lies
 }
 
-// Loop records a loop of n iterations of what body records; body is called once. Of a parameter that [Recorder.Param] names
-// after it, without arguments, n is the value. 0 iterations run nothing.
+// Loop records a loop of n iterations of what body records; body is called once. Of a parameter
+// that [Recorder.Param] names after it, without arguments, n is the value. 0 iterations run
+// nothing.
 //
-// Every iteration begins when all programs before are done. Kernels of the body are sent once, before the loop, if all of
-// them have room in the workers' kernel-config memory. Loops nest up to cq.MaxLoops deep. An error of body, or any other,
-// ends the capture.
+// Every iteration begins when all programs before are done. Kernels of the body are sent once,
+// before the loop, if all of them have room in the workers' kernel-config memory. Loops nest up to
+// cq.MaxLoops deep. An error of body, or any other, ends the capture.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
 	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// While records a loop that goes on as long as a condition holds, which is tested before each iteration, and of at most limit
-// iterations: one more stops the queue with a [*dispatch.HangError] that names the loop.
+// While records a loop that goes on as long as a condition holds, which is tested before each
+// iteration, and of at most limit iterations: one more stops the queue with a [*dispatch.HangError]
+// that names the loop.
 func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	n := node{Name: "while " + c.text(), Kind: flow.Loop, Count: limit}
 	if limit == 0 {
@@ -87,13 +92,14 @@ func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	return r.recordControl("while", n, []Cond{c}, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// If records what then records, to be run if a condition holds, and what otherwise records, to be run if not. otherwise may be
-// nil.
+// If records what then records, to be run if a condition holds, and what otherwise records, to be
+// run if not. otherwise may be nil.
 func (r *Recorder) If(c Cond, then, otherwise func() error) error {
 	return r.branch("if", "if "+c.text(), []Cond{c}, []func() error{then}, otherwise)
 }
 
-// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any other word.
+// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any
+// other word.
 func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	conds := make([]Cond, len(bodies))
 	for i := range conds {
@@ -132,9 +138,10 @@ func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error 
 	return r.bodyOf(&n.Cases[i].Body, body)
 }
 
-// Call records that another trace runs here, as it is on this queue, with the parameters that it has at each replay. It must be
-// captured on one queue of the device, this one. The trace that is being recorded keeps what the other one has; both may be
-// released in any order. Calls nest up to cq.MaxCalls deep.
+// Call records that another trace runs here, as it is on this queue, with the parameters that it
+// has at each replay. It must be captured on one queue of the device, this one. The trace that is
+// being recorded keeps what the other one has; both may be released in any order. Calls nest up to
+// cq.MaxCalls deep.
 func (r *Recorder) Call(t *Trace) error {
 	if err := r.call(t); err != nil {
 		op := "call"
@@ -275,7 +282,8 @@ func (r *Recorder) beginControl(n *node, conds []Cond) error {
 	return nil
 }
 
-// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are around the condition.
+// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are
+// around the condition.
 func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	if !c.Is.Valid() || c.Is == cq.Never {
 		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
@@ -340,7 +348,8 @@ func (r *Recorder) loopOf(n *node, body func() error) error {
 	return err
 }
 
-// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the prefetcher has room for.
+// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the
+// prefetcher has room for.
 func (r *Recorder) deepLocked(more int) error {
 	n := r.control.deep + more
 	if n > cq.MaxLoops {
@@ -433,7 +442,8 @@ func (e encoder) Leaf(n *node) error {
 	return e.runLocked(n, x)
 }
 
-// runLocked appends a run with the arguments that it was recorded with, and before it what the device reads for others.
+// runLocked appends a run with the arguments that it was recorded with, and before it what the
+// device reads for others.
 func (e encoder) runLocked(n *node, x *Executable) error {
 	if err := e.reads(n.Rec.reads); err != nil {
 		return err
@@ -526,7 +536,8 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 	return e.rec.AddControl(name, c, cmds), nil
 }
 
-// Kernels implements flow.Target. Kernels that don't all have room are brought again in every iteration.
+// Kernels implements flow.Target. Kernels that don't all have room are brought again in every
+// iteration.
 func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false

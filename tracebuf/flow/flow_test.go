@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// steps takes what is encoded as the commands of a trace, with a WAIT for each run. Its state is the number of programs that are
-// counted.
+// steps takes what is encoded as the commands of a trace, with a WAIT for each run. Its state is
+// the number of programs that are counted.
 type steps struct {
 	t        *rapid.T
 	controls []flow.Control
@@ -113,8 +113,8 @@ func tree(t *rapid.T, depth int, loops *int) []node {
 	return out
 }
 
-// What is encoded is read as it was built: each run lies as deep in loops and branches as in the tree, loops and branches end where
-// they go to, and the commands say the same as the steps.
+// What is encoded is read as it was built: each run lies as deep in loops and branches as in the
+// tree, loops and branches end where they go to, and the commands say the same as the steps.
 func TestEncodedIsReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, loops := &steps{t: t}, 0
