@@ -2,7 +2,6 @@ package reprise_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -39,39 +38,6 @@ func runs(r *reprise.Recorder, xs ...*reprise.Executable) func() error {
 	}
 }
 
-// A loop runs its body as often as it says, at every replay, inside others too, and what is around it once.
-func TestLoop(t *testing.T) {
-	onAll(t, func(b *bench) {
-		n, m := b.pages("n", 2), b.pages("m", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
-		ten := b.load(b.adder("ten", chip.Core{X: 0, Y: 1}, n, n, 10))
-		other := b.load(b.adder("other", chip.Core{X: 2, Y: 0}, m, m, 1))
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(ten),
-				r.Loop(5, runs(r, one)),
-				r.Loop(0, runs(r, ten)),
-				r.Run(other),
-				r.Loop(3, func() error {
-					return errors.Join(r.Run(other), r.Loop(4, runs(r, one, other)), r.Run(ten))
-				}),
-				r.Run(one),
-			)
-		})
-		b.write(n, 0)
-		b.write(m, 0)
-		for i := range uint32(3) {
-			b.must(trace.Replay(b.ctx))
-			if i == 1 {
-				b.must(b.queue.Run(b.ctx, ten)) // queues work on after a loop
-			}
-		}
-		b.holds(n, 3*(10+5+3*(4+10)+1)+10)
-		b.holds(m, 3*(1+3*5))
-		b.must(trace.Release(b.ctx))
-	})
-}
-
 // A loop with a condition ends when the device finds it false, and takes the words that are there then.
 func TestWhile(t *testing.T) {
 	onAll(t, func(b *bench) {
@@ -85,39 +51,6 @@ func TestWhile(t *testing.T) {
 			b.must(trace.Replay(b.ctx))
 			want := max(first, 4)
 			b.holds(n, want)
-		}
-		b.must(trace.Release(b.ctx))
-	})
-}
-
-// The device takes the branch that its memory says.
-func TestIfAndSwitch(t *testing.T) {
-	onAll(t, func(b *bench) {
-		sel, n := b.pages("sel", 1), b.pages("n", 2)
-		add := func(k uint32) *reprise.Executable {
-			return b.load(b.adder("add", chip.Core{X: int(k) % 3, Y: 1}, n, n, k))
-		}
-		one, ten, hundred, thousand := add(1), add(10), add(100), add(1000)
-		trace := b.captureFlow(func(r *reprise.Recorder) error {
-			return errors.Join(
-				r.Run(one),
-				r.If(reprise.Cond{Buffer: sel, Is: cq.NotEqual, Value: 1}, runs(r, ten), runs(r, hundred, hundred)),
-				r.If(reprise.Cond{Buffer: sel, Offset: 4, Is: cq.AnySet, Value: 2}, runs(r, one, one), nil),
-				r.Switch(sel, 0, runs(r), runs(r, thousand), runs(r, thousand, thousand)),
-				r.Run(one),
-			)
-		})
-		for _, tc := range []struct{ first, want uint32 }{
-			{0, 1 + 10 + 1},             // the second word is 1
-			{1, 1 + 200 + 2 + 1000 + 1}, // 2
-			{2, 1 + 10 + 2 + 2000 + 1},  // 3
-			{3, 1 + 10 + 1},             // 4
-			{0xFFFFFFFF, 1 + 10 + 1},    // 0
-		} {
-			b.write(sel, tc.first)
-			b.write(n, 0)
-			b.must(trace.Replay(b.ctx))
-			b.holds(n, tc.want)
 		}
 		b.must(trace.Release(b.ctx))
 	})
@@ -248,42 +181,6 @@ func TestWhileLimit(t *testing.T) {
 		b.holds(m, 3)
 		b.must(trace.Release(b.ctx))
 	}, reprise.WithHangTimeout(300*time.Millisecond))
-}
-
-// Abort ends what the queue was given where an iteration ends, and nothing later.
-func TestAbort(t *testing.T) {
-	onAll(t, func(b *bench) {
-		n, m := b.pages("n", 2), b.pages("m", 2)
-		one := b.load(b.adder("one", chip.Core{X: 1, Y: 2}, n, n, 1))
-		other := b.load(b.adder("other", chip.Core{X: 2, Y: 2}, m, m, 1))
-		inner := b.captureFlow(func(r *reprise.Recorder) error { return r.Loop(1<<30, runs(r, one, one)) })
-		endless := b.captureFlow(func(r *reprise.Recorder) error {
-			return r.Loop(2, func() error { return errors.Join(r.Run(other), r.Call(inner)) })
-		})
-		short := b.captureFlow(func(r *reprise.Recorder) error { return errors.Join(r.Run(one), r.Loop(4, runs(r, other))) })
-		b.write(n, 0)
-		b.write(m, 0)
-		b.must(errors.Join(endless.Replay(b.ctx), endless.Replay(b.ctx), inner.Replay(b.ctx)))
-		ended, err := b.queue.Abort(b.ctx)
-		b.must(err)
-		if ended != 3 {
-			b.Errorf("Abort has ended %d replays, want 3", ended)
-		}
-		got := make([]byte, 8)
-		b.must(b.queue.Read(b.ctx, n, 0, got))
-		if v := binary.LittleEndian.Uint32(got); v%2 != 0 {
-			b.Errorf("%d programs ran: an iteration was cut in the middle", v)
-		}
-		b.holds(m, 2)
-		b.write(n, 0)
-		b.must(short.Replay(b.ctx))
-		b.holds(n, 1)
-		b.holds(m, 6)
-		if ended, err := b.queue.Abort(b.ctx); ended != 0 || err != nil {
-			b.Errorf("Abort of an idle queue has ended %d replays: %v", ended, err)
-		}
-		b.must(errors.Join(inner.Release(b.ctx), endless.Release(b.ctx), short.Release(b.ctx)))
-	})
 }
 
 // What can't be recorded is refused with the place and the reason, and the capture fails with it.
