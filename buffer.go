@@ -16,20 +16,22 @@ import (
 // BufferConfig says what to allocate.
 type BufferConfig struct {
 	Kind allocator.Kind // DRAM, L1 or L1Small
-	// Size is in bytes, a multiple of PageSize. Of a sharded buffer it may be 0: its shape says how large it is.
+	// Size is in bytes, a multiple of PageSize. Of a sharded buffer it may be 0: its shape says how
+	// large it is.
 	Size     int
 	PageSize int    // bytes that stay together in one bank; 0 means Size
 	Name     string // for statistics and errors
-	// Sharding deals the pages to chosen cores; nil interleaves them over all banks. L1Small is for sharded buffers only.
+	// Sharding deals the pages to chosen cores; nil interleaves them over all banks. L1Small is for
+	// sharded buffers only.
 	Sharding *allocator.ShardSpec
-	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM alignment. Otherwise the
-	// runtime chooses.
+	// Addr, if it isn't 0, is where the buffer must lie in every bank: a multiple of the DRAM
+	// alignment. Otherwise the runtime chooses.
 	Addr uint32
 }
 
-// Buffer is device memory in pages. Those of an interleaved buffer go round the banks of its kind: page p lies in bank
-// p mod banks, at Addr + p/banks*PageStride. Of a sharded buffer, each core has some shards; [Buffer.Page] says which
-// page is where.
+// Buffer is device memory in pages. Those of an interleaved buffer go round the banks of its kind:
+// page p lies in bank p mod banks, at Addr + p/banks*PageStride. Of a sharded buffer, each core has
+// some shards; [Buffer.Page] says which page is where.
 type Buffer struct {
 	d     *Device
 	name  string
@@ -42,8 +44,9 @@ type Buffer struct {
 	freed atomic.Bool
 }
 
-// NewBuffer allocates a buffer. Its content is undefined. The error is a *allocator.OutOfMemoryError when there is no room and
-// an *allocator.OccupiedError when something is in the way of a fixed address.
+// NewBuffer allocates a buffer. Its content is undefined. The error is a
+// *allocator.OutOfMemoryError when there is no room and an *allocator.OccupiedError when something
+// is in the way of a fixed address.
 func (d *Device) NewBuffer(c BufferConfig) (b *Buffer, err error) {
 	if ctx := context.Background(); d.watched() {
 		call := d.begin(ctx, &Call{Kind: CallAllocate, Name: c.Name, Bytes: c.Size})
@@ -151,8 +154,8 @@ func interleaved(e allocator.Extent) dispatch.Interleaved {
 // setExtent sets the buffer's memory.
 func (b *Buffer) setExtent(e allocator.Extent) { b.ext, b.mem.Whole = e, interleaved(e) }
 
-// Addr returns the buffer's address, the same in every bank. It is what kernels take as an argument. Of a part of a
-// buffer it is that of the whole.
+// Addr returns the buffer's address, the same in every bank. It is what kernels take as an
+// argument. Of a part of a buffer it is that of the whole.
 func (b *Buffer) Addr() uint32 { return b.mem.Whole.Addr }
 
 // Kind returns the memory that the buffer is in.
@@ -167,8 +170,8 @@ func (b *Buffer) Pages() int { return b.mem.Pages }
 // PageSize returns the bytes of a page.
 func (b *Buffer) PageSize() int { return int(b.mem.Whole.HostPage) }
 
-// PageStride returns the bytes from one page to the next in a bank: PageSize, aligned for the memory. Kernels that
-// address pages take it as an argument.
+// PageStride returns the bytes from one page to the next in a bank: PageSize, aligned for the
+// memory. Kernels that address pages take it as an argument.
 func (b *Buffer) PageStride() uint32 { return b.mem.Whole.PageSize }
 
 // Device returns the buffer's device.
@@ -185,8 +188,9 @@ func (b *Buffer) Layout() allocator.Layout {
 	return b.dist.Layout()
 }
 
-// Release releases the buffer. Its memory can be allocated again at once, or when the last executable and trace that use it
-// and the last part of it have been released. The error of a second Release matches ErrReleased.
+// Release releases the buffer. Its memory can be allocated again at once, or when the last
+// executable and trace that use it and the last part of it have been released. The error of a
+// second Release matches ErrReleased.
 func (b *Buffer) Release() (err error) {
 	if ctx := context.Background(); b.d.watched() {
 		defer b.d.begin(ctx, &Call{Kind: CallReleaseBuffer, Name: b.name, Object: b, Bytes: b.Size()}).end(ctx, &err)
@@ -221,9 +225,9 @@ func cloneSharding(s *allocator.ShardSpec) *allocator.ShardSpec {
 	return &c
 }
 
-// Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page. It shares the memory,
-// which stays allocated until the buffer and all parts of it are released. Pages of the part are numbered from 0, and lie
-// where they lie in the whole.
+// Sub returns a part of the buffer: pages from byte off on, size bytes, both multiples of the page.
+// It shares the memory, which stays allocated until the buffer and all parts of it are released.
+// Pages of the part are numbered from 0, and lie where they lie in the whole.
 func (b *Buffer) Sub(off, size int) (*Buffer, error) {
 	if err := b.checkDevice(b.d); err != nil {
 		return nil, fmt.Errorf("reprise: part of a buffer: %w", err)
@@ -260,8 +264,8 @@ func (b *Buffer) whole() *Buffer {
 	return b
 }
 
-// FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part. Kernels that address
-// the pages of an interleaved buffer add it to the page numbers of a part.
+// FirstPage returns which page of the whole buffer is the first of this one: 0 unless it is a part.
+// Kernels that address the pages of an interleaved buffer add it to the page numbers of a part.
 func (b *Buffer) FirstPage() int { return b.mem.First }
 
 // Place is where a page lies.
@@ -280,8 +284,8 @@ func (b *Buffer) Page(i int) (Place, bool) {
 	return Place{bank, b.d.coreOf(b.ext.Kind, bank), addr}, true
 }
 
-// PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the offset in it in bytes. It is false
-// where no page of the buffer lies. It ignores p.Core.
+// PageAt is the inverse of [Buffer.Page]: the page at an address of a bank, and the offset in it in
+// bytes. It is false where no page of the buffer lies. It ignores p.Core.
 func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	if b.dist == nil {
 		at, o, ok := b.ext.PageAt(p.Bank, uint64(p.Addr))
@@ -301,7 +305,8 @@ func (b *Buffer) PageAt(p Place) (page, off int, ok bool) {
 	return 0, 0, false
 }
 
-// Cores returns the cores that hold shards, in the order in which shards are dealt; nil if the buffer is interleaved.
+// Cores returns the cores that hold shards, in the order in which shards are dealt; nil if the
+// buffer is interleaved.
 func (b *Buffer) Cores() []chip.Core {
 	if b.dist == nil {
 		return nil
@@ -336,16 +341,18 @@ func (d *Device) banksOf(k allocator.Kind, dist *allocator.Distribution) ([]int,
 	return out, nil
 }
 
-// Pool is device memory that buffers are taken from: scratch for programs, shared by traces that never overlap in time,
-// which are all traces of one queue.
+// Pool is device memory that buffers are taken from: scratch for programs, shared by traces that
+// never overlap in time, which are all traces of one queue.
 //
-// A trace holds the memory of every buffer that it uses until it is released, so each trace costs its intermediate
-// buffers. Of a buffer that comes from a pool it holds the pool instead. What is released can be taken from the pool again,
-// by programs of the next trace; so a replay may change any buffer of the pool, also one that its trace doesn't use.
-// Keep in a pool only what a trace computes for itself. Copy results to buffers outside of it, or read them before the next
-// replay of another trace.
+// A trace holds the memory of every buffer that it uses until it is released, so each trace costs
+// its intermediate buffers. Of a buffer that comes from a pool it holds the pool instead. What is
+// released can be taken from the pool again, by programs of the next trace; so a replay may change
+// any buffer of the pool, also one that its trace doesn't use. Keep in a pool only what a trace
+// computes for itself. Copy results to buffers outside of it, or read them before the next replay
+// of another trace.
 //
-// Taking a buffer from a pool is possible during a capture. Its methods may be called from any goroutine.
+// Taking a buffer from a pool is possible during a capture. Its methods may be called from any
+// goroutine.
 type Pool struct {
 	d     *Device
 	name  string
@@ -358,13 +365,15 @@ type Pool struct {
 // PoolConfig says what memory a pool takes.
 type PoolConfig struct {
 	Kind allocator.Kind // DRAM or L1
-	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment of DRAM. A buffer whose
-	// pages don't fill their last row over the banks takes that row whole: leave room for it.
+	// Size is in bytes over all banks. Each bank gives an equal share, rounded up to the alignment
+	// of DRAM. A buffer whose pages don't fill their last row over the banks takes that row whole:
+	// leave room for it.
 	Size int
 	Name string // for statistics and errors
 }
 
-// NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError when there is no room.
+// NewPool takes memory for a pool. The error is a *allocator.OutOfMemoryError when there is no
+// room.
 func (d *Device) NewPool(c PoolConfig) (*Pool, error) {
 	if err := d.usable("new pool"); err != nil {
 		return nil, err
@@ -416,8 +425,8 @@ func (d *Device) newPool(c PoolConfig) (*Pool, error) {
 	return p, nil
 }
 
-// NewBuffer takes a buffer from the pool, whose kind it has. Its content is undefined. The error is a *allocator.OutOfMemoryError
-// when the pool has no room.
+// NewBuffer takes a buffer from the pool, whose kind it has. Its content is undefined. The error is
+// a *allocator.OutOfMemoryError when the pool has no room.
 func (p *Pool) NewBuffer(c BufferConfig) (*Buffer, error) {
 	if err := p.d.usable("new buffer"); err != nil {
 		return nil, err
@@ -458,8 +467,8 @@ func (p *Pool) Memory() allocator.Stats { return p.mem.Stats(p.kind) }
 // Name returns the pool's name.
 func (p *Pool) Name() string { return p.name }
 
-// Release releases the pool. Its memory can be allocated again when its buffers are released and the traces and executables that
-// use them are released.
+// Release releases the pool. Its memory can be allocated again when its buffers are released and
+// the traces and executables that use them are released.
 func (p *Pool) Release() error {
 	err := ErrReleased
 	if !p.freed.Swap(true) {

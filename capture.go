@@ -34,21 +34,24 @@ func (x *captureContext) Value(key any) any {
 	return x.Context.Value(key)
 }
 
-// Capture records what record puts into the Recorder as a trace of that name and writes the trace to DRAM. Nothing
-// runs, and the queue is as before; other goroutines may go on using it.
+// Capture records what record puts into the Recorder as a trace of that name and writes the trace
+// to DRAM. Nothing runs, and the queue is as before; other goroutines may go on using it.
 //
-// A trace may have parts on other queues too, of this device or of others. They are given after record, and
-// [Recorder.On] returns the Recorder of each. At every replay all parts start together, and nothing orders those of one
-// device but the edges that [Recorder.Record] and [Recorder.WaitEvent] make; the queues of one device must have workers of
-// their own then ([WithQueueWorkers]). Parts on several devices lie at the same address everywhere, and commands that
-// are equal on several devices are kept once on the host: record the same programs ([LoadAll]) in the same order, first
-// into the first Recorder. A queue for which nothing is recorded has no part in the trace.
+// A trace may have parts on other queues too, of this device or of others. They are given after
+// record, and [Recorder.On] returns the Recorder of each. At every replay all parts start together,
+// and nothing orders those of one device but the edges that [Recorder.Record] and
+// [Recorder.WaitEvent] make; the queues of one device must have workers of their own then
+// ([WithQueueWorkers]). Parts on several devices lie at the same address everywhere, and commands
+// that are equal on several devices are kept once on the host: record the same programs ([LoadAll])
+// in the same order, first into the first Recorder. A queue for which nothing is recorded has no
+// part in the trace.
 //
-// record is handed a context for everything that it calls. A transfer, a load, a wait, a run, a replay or a capture with
-// this context, on a device of the capture, is a *CaptureError that names the place, and the capture fails with it even
-// if record drops the error. With another context such calls are what other goroutines do: they happen, and the trace
-// has nothing of them. Nor is it noticed if record allocates, which does no harm. Buffers and executables may be
-// released: the trace keeps them.
+// record is handed a context for everything that it calls. A transfer, a load, a wait, a run, a
+// replay or a capture with this context, on a device of the capture, is a *CaptureError that names
+// the place, and the capture fails with it even if record drops the error. With another context
+// such calls are what other goroutines do: they happen, and the trace has nothing of them. Nor is
+// it noticed if record allocates, which does no harm. Buffers and executables may be released: the
+// trace keeps them.
 //
 // If record or anything else fails, nothing is left allocated or queued.
 func (q *Queue) Capture(ctx context.Context, name string, record func(ctx context.Context, r *Recorder) error,
@@ -121,7 +124,8 @@ func captureOn(ctx context.Context, queues []*Queue, name string, site uintptr,
 	return c.finish(ctx)
 }
 
-// siteOf returns the call site that a return address in the stack works for. Captures in a loop have the same one.
+// siteOf returns the call site that a return address in the stack works for. Captures in a loop
+// have the same one.
 func (d *Device) siteOf(pc uintptr) uintptr {
 	if pc != d.lastSite.Load() {
 		pc = userPC()
@@ -150,7 +154,8 @@ func newCapture(name string, queues []*Queue) *capture {
 	return c
 }
 
-// link has the Recorders of different devices share commands, and gives those of one device their edges.
+// link has the Recorders of different devices share commands, and gives those of one device their
+// edges.
 func (c *capture) link() {
 	if len(c.rs) == 1 {
 		return
@@ -191,11 +196,12 @@ func (c *capture) call(ctx context.Context, record func(context.Context, *Record
 
 var errPanicked = errors.New("the function that records panicked")
 
-// Begin starts a capture without a function, for programs that are ported from interfaces where it is so. Until
-// [Recorder.End] or [Recorder.Discard] whatever [Queue.Run] is given on this queue, by any goroutine, is recorded
-// instead of run. Transfers, waits and replays on this queue fail meanwhile with a *CaptureError, and so do
-// allocating and loading on the device; if it is the queue that refuses, End fails too, since the trace would lack what
-// was refused. The error is an ErrNestedCapture while another capture of the queue is under way.
+// Begin starts a capture without a function, for programs that are ported from interfaces where it
+// is so. Until [Recorder.End] or [Recorder.Discard] whatever [Queue.Run] is given on this queue, by
+// any goroutine, is recorded instead of run. Transfers, waits and replays on this queue fail
+// meanwhile with a *CaptureError, and so do allocating and loading on the device; if it is the
+// queue that refuses, End fails too, since the trace would lack what was refused. The error is an
+// ErrNestedCapture while another capture of the queue is under way.
 func (q *Queue) Begin(name string) (*Recorder, error) {
 	if err := q.d.usable("capture"); err != nil {
 		return nil, err
@@ -213,8 +219,8 @@ func (q *Queue) Begin(name string) (*Recorder, error) {
 	return c.rs[0], nil
 }
 
-// End ends a capture that [Queue.Begin] started and writes the trace to DRAM. From then on the queue runs what it is
-// given, also if End fails; then nothing is left allocated or queued.
+// End ends a capture that [Queue.Begin] started and writes the trace to DRAM. From then on the
+// queue runs what it is given, also if End fails; then nothing is left allocated or queued.
 func (r *Recorder) End(ctx context.Context) (*Trace, error) {
 	if err := r.end("end"); err != nil {
 		return nil, err
@@ -225,7 +231,8 @@ func (r *Recorder) End(ctx context.Context) (*Trace, error) {
 	return r.c.finish(ctx)
 }
 
-// Discard ends a capture that [Queue.Begin] started, without a trace, whether it could have become one or not.
+// Discard ends a capture that [Queue.Begin] started, without a trace, whether it could have become
+// one or not.
 func (r *Recorder) Discard() error {
 	if err := r.end("discard"); err != nil {
 		return err
@@ -247,8 +254,8 @@ func (r *Recorder) end(op string) error {
 	return nil
 }
 
-// close ends the recording. If that failed, or the caller has a reason not to go on, it releases what was held and
-// returns the reason.
+// close ends the recording. If that failed, or the caller has a reason not to go on, it releases
+// what was held and returns the reason.
 func (c *capture) close(cause error) error {
 	for _, r := range c.rs {
 		r.d.capturing.Add(-1)
@@ -273,56 +280,35 @@ func (c *capture) close(cause error) error {
 
 // finish makes a trace of what was recorded.
 func (c *capture) finish(ctx context.Context) (*Trace, error) {
-	c.lockDevices()
-	defer c.unlockDevices()
-	defer c.returnScratch()
+	one := [1]*Device{c.queues[0].d}
+	ds := one[:]
+	if len(c.queues) > 1 {
+		ds = lockOrder(devicesOf(c.queues))
+	}
+	for _, d := range ds { // they aren't recovered while the trace is placed
+		d.work.RLock()
+	}
+	defer func() {
+		for _, r := range c.rs {
+			r.returnScratch()
+		}
+		for _, d := range ds {
+			d.work.RUnlock()
+		}
+	}()
 	t, err := c.trace(ctx)
 	if err == nil {
 		return t, nil
 	}
 	where := ""
-	if devices := len(c.lockOrder()); devices > 1 {
-		where = fmt.Sprintf(" on %d devices", devices)
+	if len(ds) > 1 {
+		where = fmt.Sprintf(" on %d devices", len(ds))
 	}
 	errs := []error{fmt.Errorf("reprise: capture %q%s: %w", c.name, where, err)}
 	for _, r := range c.rs {
 		errs = append(errs, r.part.discard(ctx))
 	}
 	return nil, errors.Join(errs...)
-}
-
-// lockDevices keeps the devices of the capture from being recovered while its trace is placed.
-func (c *capture) lockDevices() {
-	for _, r := range c.lockOrder() {
-		r.d.work.RLock()
-	}
-}
-
-func (c *capture) unlockDevices() {
-	for _, r := range c.lockOrder() {
-		r.d.work.RUnlock()
-	}
-}
-
-func (c *capture) returnScratch() {
-	for _, r := range c.rs {
-		r.returnScratch()
-	}
-}
-
-// lockOrder returns a Recorder of each device, in the order in which the devices' locks are taken.
-func (c *capture) lockOrder() []*Recorder {
-	if len(c.rs) == 1 {
-		return c.rs
-	}
-	var out []*Recorder
-	for _, r := range c.rs {
-		if !slices.ContainsFunc(out, func(o *Recorder) bool { return o.d == r.d }) {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Recorder) int { return compareDevices(a.d, b.d) })
-	return out
 }
 
 func (c *capture) trace(ctx context.Context) (*Trace, error) {
@@ -368,8 +354,8 @@ func (c *capture) trace(ctx context.Context) (*Trace, error) {
 	return newTrace(c.name, parts, devicesOf(c.queues))
 }
 
-// allocateParts takes the memory of a new trace: at one address for the parts on queues of the same number, so that
-// devices that were alike stay so.
+// allocateParts takes the memory of a new trace: at one address for the parts on queues of the same
+// number, so that devices that were alike stay so.
 func allocateParts(parts []*part) error {
 	for i, p := range parts {
 		if !p.ext.IsZero() {

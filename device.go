@@ -48,8 +48,8 @@ type Device struct {
 }
 
 // Open opens a device, brings up its firmware and its command queues. The target is kmd.Path for a
-// device node of the kernel driver, sim.Blackhole() or sim.Wormhole() for the embedded emulator, or ttsim.Library for the
-// vendor's simulator.
+// device node of the kernel driver, sim.Blackhole() or sim.Wormhole() for the embedded emulator, or
+// ttsim.Library for the vendor's simulator.
 func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	o := options{usageLog: usage.Dir}
 	for _, opt := range opts {
@@ -97,10 +97,11 @@ func Open(ctx context.Context, t kmd.Target, opts ...Option) (*Device, error) {
 	return d, nil
 }
 
-// Close releases everything of the device and closes it. It waits for work that is still in the queues as long as it makes
-// progress and ctx lasts, and a second longer, so that an idle device closes under a context that has ended. Errors of that
-// work are lost; use [Queue.Wait] first. Work that is cut off is an error that wraps the context's cause; the device is
-// closed all the same. Closing it again does nothing.
+// Close releases everything of the device and closes it. It waits for work that is still in the
+// queues as long as it makes progress and ctx lasts, and a second longer, so that an idle device
+// closes under a context that has ended. Errors of that work are lost; use [Queue.Wait] first. Work
+// that is cut off is an error that wraps the context's cause; the device is closed all the same.
+// Closing it again does nothing.
 func (d *Device) Close(ctx context.Context) error {
 	d.mu.Lock()
 	if d.closed {
@@ -127,13 +128,13 @@ func (d *Device) Arch() chip.Arch { return d.disp.Chip().Arch() }
 // Grid returns the workers that programs may use.
 func (d *Device) Grid() chip.Range { return d.disp.Grid() }
 
-// Virtual returns the coordinate by which kernels name a worker in NoC addresses, the same on both NoCs. The error is a
-// *chip.CoordinateError for a core outside of the chip.
+// Virtual returns the coordinate by which kernels name a worker in NoC addresses, the same on both
+// NoCs. The error is a *chip.CoordinateError for a core outside of the chip.
 func (d *Device) Virtual(c chip.Core) (chip.XY, error) { return d.disp.Chip().Virtual(c) }
 
-// Multicast returns the rectangle of coordinates that a multicast to a range of workers takes, and how many workers that
-// are. Routers leave out columns and rows without workers, so one rectangle is enough on harvested chips too. Its Corners
-// are those of a NoC. The error is a
+// Multicast returns the rectangle of coordinates that a multicast to a range of workers takes, and
+// how many workers that are. Routers leave out columns and rows without workers, so one rectangle
+// is enough on harvested chips too. Its Corners are those of a NoC. The error is a
 // *chip.CoordinateError for a range that reaches beyond the chip.
 func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	rects := d.disp.Chip().Rects(r)
@@ -148,7 +149,8 @@ func (d *Device) Multicast(r chip.Range) (chip.VirtualRect, error) {
 	return chip.VirtualRect{}, fmt.Errorf("reprise: multicast: the range %v has no workers", r)
 }
 
-// Debug returns what lies beside the queues: the workers' memory, what their engines wait for, what their kernels print.
+// Debug returns what lies beside the queues: the workers' memory, what their engines wait for, what
+// their kernels print.
 func (d *Device) Debug() *dispatch.Debug { return d.disp.Debug() }
 
 // DRAMBanks returns the number of DRAM banks.
@@ -157,9 +159,9 @@ func (d *Device) DRAMBanks() int { return d.banks }
 // DRAMBankSize returns the bytes of each DRAM bank.
 func (d *Device) DRAMBankSize() uint64 { return d.disp.Chip().DRAMBanks()[0].Size }
 
-// AIClock reads the clock of the chip's tiles, in MHz. The runtime holds the driver's request for the full clock while the
-// device is open, but the card's firmware lowers the clock when it has to. Where the firmware doesn't tell, the error wraps
-// [dispatch.ErrNoClock].
+// AIClock reads the clock of the chip's tiles, in MHz. The runtime holds the driver's request for
+// the full clock while the device is open, but the card's firmware lowers the clock when it has to.
+// Where the firmware doesn't tell, the error wraps [dispatch.ErrNoClock].
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	if err := d.usable("read the AI clock"); err != nil {
 		return 0, err
@@ -180,7 +182,8 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // Memory returns the state of one kind of memory. TRACE memory is counted with allocator.Trace.
 func (d *Device) Memory(k allocator.Kind) allocator.Stats { return d.mem.Stats(k) }
 
-// opError is the error of an operation: ErrClosed if the device was closed meanwhile, whatever broke.
+// opError is the error of an operation: ErrClosed if the device was closed meanwhile, whatever
+// broke.
 func (d *Device) opError(op string, err error) error {
 	if closed := d.usable(op); closed != nil {
 		return closed
@@ -198,8 +201,8 @@ func (d *Device) usable(op string) error {
 	return nil
 }
 
-// openFirmware reads the folders of tt-metal's firmware that the options name, and returns the base firmware of the workers; nil
-// for this runtime's own.
+// openFirmware reads the folders of tt-metal's firmware that the options name, and returns the base
+// firmware of the workers; nil for this runtime's own.
 func (o *options) openFirmware(ctx context.Context) (base *metal.Firmware, err error) {
 	if o.firmware != "" {
 		if base, err = metal.OpenFirmware(o.firmware); err != nil {
@@ -254,7 +257,8 @@ func strippedKernels(all []metal.QueueKernel) []dispatch.StrippedKernel {
 	return out
 }
 
-// checkFirmware returns an error unless the workers' base firmware is that which the kernel was built for.
+// checkFirmware returns an error unless the workers' base firmware is that which the kernel was
+// built for.
 func (d *Device) checkFirmware(k *Kernel) error {
 	if d.firmware != nil {
 		return d.firmware.CheckProcessor(k.Image, k.Processor)

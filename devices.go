@@ -11,12 +11,14 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 )
 
-// Package mesh is made of what several devices do together here; use that, unless the devices aren't one mesh.
+// Package mesh is made of what several devices do together here; use that, unless the devices
+// aren't one mesh.
 
-// NewBuffers allocates a buffer of the same configuration on each of several devices, all at one address. Devices with equal
-// fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards; on others it is an address that is free everywhere.
-// Either all devices have their buffer or none. Errors are as those of NewBuffer, or an *allocator.NoCommonAddressError where each
-// device has room and no address is free in all.
+// NewBuffers allocates a buffer of the same configuration on each of several devices, all at one
+// address. Devices with equal fingerprints ([Device.MemoryFingerprint]) have equal ones afterwards;
+// on others it is an address that is free everywhere. Either all devices have their buffer or none.
+// Errors are as those of NewBuffer, or an *allocator.NoCommonAddressError where each device has
+// room and no address is free in all.
 func NewBuffers(ds []*Device, c BufferConfig) (bufs []*Buffer, err error) {
 	if err := distinct(ds); err != nil {
 		return nil, fmt.Errorf("reprise: new buffer %q: %w", c.Name, err)
@@ -72,9 +74,9 @@ func newBuffers(ds []*Device, bufs []*Buffer, c *BufferConfig) error {
 	return nil
 }
 
-// LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all programs at one address: so
-// programs that are equal have equal commands on all devices. Each takes as much memory as the largest of them. Either all
-// programs are loaded or none.
+// LoadAll loads program ps[i] on device ds[i], as [Device.Load] does, with the kernels of all
+// programs at one address: so programs that are equal have equal commands on all devices. Each
+// takes as much memory as the largest of them. Either all programs are loaded or none.
 func LoadAll(ctx context.Context, ds []*Device, ps []*Program) (xs []*Executable, err error) {
 	if len(ds) != len(ps) {
 		return nil, fmt.Errorf("reprise: load: %d programs for %d devices", len(ps), len(ds))
@@ -146,8 +148,8 @@ func loadError(program string, on []*Device, n int, err error) error {
 	return fmt.Errorf("reprise: load program %q%s: %w", program, where, nameOnce(program, err))
 }
 
-// placeAll takes memory for kernels and circular buffers: of all programs as much as for the largest, so that devices stay
-// in step.
+// placeAll takes memory for kernels and circular buffers: of all programs as much as for the
+// largest, so that devices stay in step.
 func placeAll(ds []*Device, xs []*Executable) error {
 	rs, site := make([]allocator.Request, len(xs)), userPC()
 	most, end := uint64(0), uint64(0)

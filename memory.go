@@ -13,12 +13,13 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// MemoryFingerprint returns a number that stands for everything that decides the addresses of later buffers of a kind. As long
-// as it is the same, the same buffers get the same addresses: note and compare it to learn whether a buffer that is
-// allocated again gets the address that it had.
+// MemoryFingerprint returns a number that stands for everything that decides the addresses of later
+// buffers of a kind. As long as it is the same, the same buffers get the same addresses: note and
+// compare it to learn whether a buffer that is allocated again gets the address that it had.
 func (d *Device) MemoryFingerprint(k allocator.Kind) uint64 { return d.mem.Fingerprint(k) }
 
-// MemorySnapshot is what was allocated at a moment. It says what would fit, also without some of the buffers.
+// MemorySnapshot is what was allocated at a moment. It says what would fit, also without some of
+// the buffers.
 type MemorySnapshot struct {
 	d   *Device
 	mem *allocator.Allocator
@@ -53,37 +54,42 @@ func (s *MemorySnapshot) Without(b *Buffer) error {
 	return nil
 }
 
-// Take allocates in the snapshot as NewBuffer would on the device; WouldFit and later Takes see the memory as taken. It
-// returns the address in every bank, a function that says where a page would be, as [Buffer.Page] does for a buffer, and one that
-// frees the memory in the snapshot. The device's memory stays as it is.
+// Take allocates in the snapshot as NewBuffer would on the device; WouldFit and later Takes see the
+// memory as taken. It returns the address in every bank, a function that says where a page would
+// be, as [Buffer.Page] does for a buffer, and one that frees the memory in the snapshot. The
+// device's memory stays as it is.
 func (s *MemorySnapshot) Take(c BufferConfig) (addr uint32, page func(i int) (Place, bool), free func() error, err error) {
-	b, r, err := s.d.plan(&c)
+	b, err := s.take(&c)
 	if err != nil {
 		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
 	}
-	e, err := place(s.mem, &c, r)
-	if err != nil {
-		return 0, nil, nil, fmt.Errorf("reprise: take buffer %q of a snapshot: %w", c.Name, err)
-	}
-	b.setExtent(e)
-	return uint32(e.Addr), b.Page, func() error { return s.mem.Free(e) }, nil
+	return b.Addr(), b.Page, func() error { return s.mem.Free(b.ext) }, nil
 }
 
-// WouldFit returns the addresses that buffers would get if they were allocated one after the other in the snapshot, which
-// stays as it is.
+func (s *MemorySnapshot) take(c *BufferConfig) (*Buffer, error) {
+	b, r, err := s.d.plan(c)
+	if err != nil {
+		return nil, err
+	}
+	e, err := place(s.mem, c, r)
+	if err != nil {
+		return nil, err
+	}
+	b.setExtent(e)
+	return b, nil
+}
+
+// WouldFit returns the addresses that buffers would get if they were allocated one after the other
+// in the snapshot, which stays as it is.
 func (s *MemorySnapshot) WouldFit(cs ...BufferConfig) ([]uint32, error) {
-	mem := s.mem.Clone()
+	with := &MemorySnapshot{d: s.d, mem: s.mem.Clone()}
 	out := make([]uint32, 0, len(cs))
 	for i := range cs {
-		_, r, err := s.d.plan(&cs[i])
-		if err == nil {
-			var e allocator.Extent
-			e, err = place(mem, &cs[i], r)
-			out = append(out, uint32(e.Addr))
-		}
+		b, err := with.take(&cs[i])
 		if err != nil {
 			return nil, fmt.Errorf("reprise: buffer %q would not fit: %w", cs[i].Name, err)
 		}
+		out = append(out, b.Addr())
 	}
 	return out, nil
 }
@@ -96,7 +102,8 @@ func (g gauge) Set(k allocator.Kind, u allocator.Usage) {
 	g.log.Set(usage.Kind(k), usage.Value{Capacity: u.Capacity, Allocated: u.Allocated, Peak: u.Peak, Extents: uint64(u.Extents)})
 }
 
-// openLog makes the device's log unless dir is empty. The device works without it, so an error is only kept for UsageLog.
+// openLog makes the device's log unless dir is empty. The device works without it, so an error is
+// only kept for UsageLog.
 func (d *Device) openLog(dir string) allocator.Gauge {
 	if dir == "" {
 		return nil
@@ -119,8 +126,8 @@ func (d *Device) closeLog() error {
 	return d.log.Close()
 }
 
-// UsageLog returns the file in which other processes see how much memory of the device is in use. It is "" without one;
-// the error says why if the file could not be made.
+// UsageLog returns the file in which other processes see how much memory of the device is in use.
+// It is "" without one; the error says why if the file could not be made.
 func (d *Device) UsageLog() (string, error) {
 	if d.log == nil {
 		return "", d.logErr
@@ -128,8 +135,9 @@ func (d *Device) UsageLog() (string, error) {
 	return d.log.Path(), nil
 }
 
-// deferredFrees is memory of calls that failed, mostly because their context ended, while queues may still write to it or
-// run what lies there. It is freed once the host has waited for those queues.
+// deferredFrees is memory of calls that failed, mostly because their context ended, while queues
+// may still write to it or run what lies there. It is freed once the host has waited for those
+// queues.
 type deferredFrees struct {
 	some atomic.Bool // list isn't empty
 	mu   sync.Mutex
@@ -147,8 +155,8 @@ type waitFor struct {
 	n uint64
 }
 
-// freeAfter calls free after the queues have finished what is in them now: at once if that wait ends without an error,
-// otherwise after a later wait for them.
+// freeAfter calls free after the queues have finished what is in them now: at once if that wait
+// ends without an error, otherwise after a later wait for them.
 func (d *Device) freeAfter(ctx context.Context, free func() error, qs ...*Queue) error {
 	for _, q := range qs {
 		if q.await(ctx) != nil { // mostly for the reason for which the call failed
@@ -171,7 +179,8 @@ func (d *Device) deferFree(free func() error, qs []*Queue) {
 	d.left.some.Store(true)
 }
 
-// freeDeferred frees the memory that no queue uses any more, or all of it if the queues have lost what was in them.
+// freeDeferred frees the memory that no queue uses any more, or all of it if the queues have lost
+// what was in them.
 func (d *Device) freeDeferred(all bool) error {
 	if !d.left.some.Load() {
 		return nil

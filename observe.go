@@ -9,22 +9,24 @@ import (
 	"time"
 )
 
-// Observer is told of the calls that use a device: timelines, graphs, metrics and logs are Observers. [Device.Observe]
-// attaches one; without any, a call tests one pointer.
+// Observer is told of the calls that use a device: timelines, graphs, metrics and logs are
+// Observers. [Device.Observe] attaches one; without any, a call tests one pointer.
 //
-// Begin is called before a call does anything, End with its result; both with the call's own context, on its goroutine,
-// and with the same *Call, which the Observer may read until End returns. For calls that put something into a queue, nothing
-// else gets into that queue between Begin and End, so an Observer is told of them in the queue's order. An Observer must
-// return quickly, and must not use the queue except by [Call.Stamp].
+// Begin is called before a call does anything, End with its result; both with the call's own
+// context, on its goroutine, and with the same *Call, which the Observer may read until End
+// returns. For calls that put something into a queue, nothing else gets into that queue between
+// Begin and End, so an Observer is told of them in the queue's order. An Observer must return
+// quickly, and must not use the queue except by [Call.Stamp].
 //
 // An Observer that has a method
 //
 //	RecordControl(name string) (end func())
 //
-// is also told when a [Recorder] of the device records control flow. It is called before what is inside is recorded, and end
-// after that, on the same goroutine: for a loop with a name such as "loop of 5" or "while state[0] < 4, at most 100", for a
-// branch with one such as "if state[0] == 1" or "switch of state" and inside of it with "then", "otherwise" or "body 2", and for
-// a call with one such as "call layer".
+// is also told when a [Recorder] of the device records control flow. It is called before what is
+// inside is recorded, and end after that, on the same goroutine: for a loop with a name such as
+// "loop of 5" or "while state[0] < 4, at most 100", for a branch with one such as "if state[0] ==
+// 1" or "switch of state" and inside of it with "then", "otherwise" or "body 2", and for a call
+// with one such as "call layer".
 type Observer interface {
 	Begin(ctx context.Context, c *Call)
 	End(ctx context.Context, c *Call)
@@ -33,7 +35,8 @@ type Observer interface {
 // CallKind is what a call does.
 type CallKind uint8
 
-// The kinds of calls. Those up to CallWaitEvent put something into queues and return while the device may still work on it.
+// The kinds of calls. Those up to CallWaitEvent put something into queues and return while the
+// device may still work on it.
 const (
 	CallWrite             CallKind = iota // Queue.Write; Object is the *Buffer
 	CallRead                              // Queue.StartRead and the first half of Queue.Read; Object is the *Buffer
@@ -85,9 +88,10 @@ type Call struct {
 	ending    bool        // their End is being called
 }
 
-// Stamp records a timed event on one of the call's queues, directly after what the call has put there, and returns it:
-// its [Event.DeviceTime] says when the device had carried that out. Observers are not told of the event. Only an
-// Observer's End may call Stamp, and only for a call whose kind is [CallKind.Queued].
+// Stamp records a timed event on one of the call's queues, directly after what the call has put
+// there, and returns it: its [Event.DeviceTime] says when the device had carried that out.
+// Observers are not told of the event. Only an Observer's End may call Stamp, and only for a call
+// whose kind is [CallKind.Queued].
 func (c *Call) Stamp(ctx context.Context, q *Queue) (*Event, error) {
 	if !c.ending || !c.Kind.Queued() || !slices.Contains(c.Queues, q) {
 		return nil, fmt.Errorf("reprise: stamp %v %q: not in an Observer's End, or the call put nothing into this queue", c.Kind, c.Name)
@@ -104,7 +108,8 @@ type controlObserver interface {
 	RecordControl(name string) (end func())
 }
 
-// recordControl tells Observers that control flow of this name is recorded. The caller calls end after what is inside.
+// recordControl tells Observers that control flow of this name is recorded. The caller calls end
+// after what is inside.
 func (d *Device) recordControl(name string) (end func()) {
 	var ends []func()
 	for _, o := range d.watch.all() {
@@ -119,8 +124,8 @@ func (d *Device) recordControl(name string) (end func()) {
 	}
 }
 
-// Observe attaches an Observer to the device. The returned function detaches it; it is still told of the end of calls
-// that have begun. A nil Observer attaches nothing.
+// Observe attaches an Observer to the device. The returned function detaches it; it is still told
+// of the end of calls that have begun. A nil Observer attaches nothing.
 func (d *Device) Observe(o Observer) (stop func()) {
 	if o == nil {
 		return func() {}
@@ -244,7 +249,8 @@ func beginAll(ctx context.Context, on []deviceCall, call func(i int) *Call) []*C
 	return begun
 }
 
-// endAll ends what beginAll began. done completes the Call of device i if there was no error; nil if nothing is missing.
+// endAll ends what beginAll began. done completes the Call of device i if there was no error; nil
+// if nothing is missing.
 func endAll(ctx context.Context, begun []*Call, done func(i int, c *Call), err *error) {
 	for i, c := range slices.Backward(begun) {
 		if c == nil {

@@ -16,17 +16,18 @@ import (
 	"github.com/reprise-tt/reprise/kernels"
 )
 
-// Program is what the workers run between two go signals. It is a description; [Device.Load] makes it runnable.
+// Program is what the workers run between two go signals. It is a description; [Device.Load] makes
+// it runnable.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
 	CircularBuffers []CircularBuffer
 	Semaphores      []Semaphore
-	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the program is loaded or
-	// part of a trace.
-	Buffers []*Buffer
-	// HostBuffers is pinned host memory that the kernels read or write (package stream). It can't be released as long as the
+	// Buffers are the buffers that the kernels read or write. They stay allocated as long as the
 	// program is loaded or part of a trace.
+	Buffers []*Buffer
+	// HostBuffers is pinned host memory that the kernels read or write (package stream). It can't
+	// be released as long as the program is loaded or part of a trace.
 	HostBuffers []*HostBuffer
 }
 
@@ -41,7 +42,8 @@ type Kernel struct {
 	NOC       chip.NOC                 // network of a BRISC kernel; NCRISC takes the other one
 }
 
-// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each other.
+// CircularBuffer is a ring of pages in L1 through which the kernels of a core hand data to each
+// other.
 type CircularBuffer struct {
 	Index    int // 0..31, by which kernels name it
 	Cores    []chip.Range
@@ -79,9 +81,10 @@ type Executable struct {
 	released bool
 }
 
-// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards without effect on
-// the Executable. A *dispatch.ProgramError says what is wrong with a program. If ctx ends while the kernels are being written,
-// their memory is free again after the next successful wait for queue 0 ([Queue.Wait]).
+// Load compiles a program and writes its kernels to DRAM. The program may be changed afterwards
+// without effect on the Executable. A *dispatch.ProgramError says what is wrong with a program. If
+// ctx ends while the kernels are being written, their memory is free again after the next
+// successful wait for queue 0 ([Queue.Wait]).
 func (d *Device) Load(ctx context.Context, p *Program) (*Executable, error) {
 	xs, err := LoadAll(ctx, []*Device{d}, []*Program{p})
 	if err != nil {
@@ -111,8 +114,7 @@ func (x *Executable) prepare(p *Program) error {
 	addr := d.cbs.Base()
 	for _, c := range p.CircularBuffers {
 		if c.PageSize <= 0 || c.Pages <= 0 {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
-				Why: fmt.Sprintf("%d pages of %d B: both must be positive", c.Pages, c.PageSize)}
+			return circularError(p.Name, c.Index, "%d pages of %d B: both must be positive", c.Pages, c.PageSize)
 		}
 		if c.Addr != 0 {
 			b, err := x.placedCircular(p.Name, &c)
@@ -124,8 +126,7 @@ func (x *Executable) prepare(p *Program) error {
 		}
 		// Divided instead of multiplied, so that nothing overflows.
 		if l1 := uint64(d.disp.WorkerLayout().L1.Size); uint64(c.Pages) > (l1-min(l1, addr))/uint64(c.PageSize) {
-			return &dispatch.ProgramError{Program: p.Name, Part: fmt.Sprintf("circular buffer %d", c.Index),
-				Why: fmt.Sprintf("%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)}
+			return circularError(p.Name, c.Index, "%d pages of %d B from %#x on are beyond the end of L1 at %#x", c.Pages, c.PageSize, addr, l1)
 		}
 		spec.CircularBuffers = append(spec.CircularBuffers, dispatch.CircularBuffer{
 			Index: c.Index, Cores: c.Cores, Addr: uint32(addr), PageSize: uint32(c.PageSize), Pages: uint32(c.Pages),
@@ -222,8 +223,8 @@ func (x *Executable) Cores() int { return x.image.Cores() }
 // Commands returns the size of the commands of one run.
 func (x *Executable) Commands() dispatch.CommandSize { return x.image.Commands() }
 
-// Release releases the kernels' memory and the program's buffers. It waits for the device's queues first; traces keep the
-// kernels that they run.
+// Release releases the kernels' memory and the program's buffers. It waits for the device's queues
+// first; traces keep the kernels that they run.
 func (x *Executable) Release(ctx context.Context) (err error) {
 	if x.d.watched() {
 		defer x.d.begin(ctx, &Call{Kind: CallReleaseExecutable, Name: x.Name(), Object: x}).end(ctx, &err)
@@ -250,8 +251,9 @@ func (x *Executable) Release(ctx context.Context) (err error) {
 	return nil
 }
 
-// retire marks the executable as released. A run holds x.mu for reading while it waits for room in its queue, so retire tries
-// the lock until ctx ends. TryLock does not queue for the lock, so a later run is not blocked by retire.
+// retire marks the executable as released. A run holds x.mu for reading while it waits for room in
+// its queue, so retire tries the lock until ctx ends. TryLock does not queue for the lock, so a
+// later run is not blocked by retire.
 func (x *Executable) retire(ctx context.Context) error {
 	const pause = 100 * time.Microsecond
 	for !x.mu.TryLock() {
@@ -269,7 +271,8 @@ func (x *Executable) retire(ctx context.Context) error {
 	return nil
 }
 
-// discard is drop for an executable that Load doesn't return: it waits until the kernels are no longer being written.
+// discard is drop for an executable that Load doesn't return: it waits until the kernels are no
+// longer being written.
 func (x *Executable) discard(ctx context.Context) error {
 	if x.written {
 		return x.d.freeAfter(ctx, x.drop, x.d.queues[0])
@@ -314,29 +317,22 @@ func (x *Executable) checkDeviceLocked(d *Device) error {
 
 func roundUp(n, to uint64) uint64 { return (n + to - 1) / to * to }
 
-// Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or get_common_arg_val.
+// Arg names a runtime argument of a program: a word that a kernel reads with get_arg_val or
+// get_common_arg_val.
 type Arg struct {
 	Kernel string       // name of the kernel in its Program, where no other kernel may have it
 	Index  int          // from 0
 	Common bool         // a common argument; otherwise a unique one
 	Cores  []chip.Range // whose unique argument; nil for those of all cores that have some
 
-	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of a buffer, in bytes, a
-	// multiple of 4, which the device reads before it starts the program.
+	// From and Offset are for [Recorder.Run] only: the argument is the 32-bit word at an offset of
+	// a buffer, in bytes, a multiple of 4, which the device reads before it starts the program.
 	From   *Buffer
 	Offset int
 }
 
 func (a *Arg) on(c chip.Core) bool {
-	if a.Cores == nil {
-		return true
-	}
-	for _, r := range a.Cores {
-		if r.Contains(c) {
-			return true
-		}
-	}
-	return false
+	return a.Cores == nil || slices.ContainsFunc(a.Cores, func(r chip.Range) bool { return r.Contains(c) })
 }
 
 // words returns where arguments lie in the commands of one run.
@@ -363,12 +359,13 @@ func (x *Executable) words(args []Arg) ([]int, error) {
 	return at, nil
 }
 
-// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a queue or a trace
-// already keeps the value that it has; see [Recorder.Param] for arguments of traces. It writes nothing to the device.
+// SetArg gives a runtime argument another value for the runs and captures from now on. What is in a
+// queue or a trace already keeps the value that it has; see [Recorder.Param] for arguments of
+// traces. It writes nothing to the device.
 func (x *Executable) SetArg(a Arg, v uint32) error { return x.setWords([]Arg{a}, v, nil) }
 
-// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on. The buffer is held
-// until the executable is released.
+// SetBuffer makes arguments the address of another buffer, for the runs and captures from now on.
+// The buffer is held until the executable is released.
 func (x *Executable) SetBuffer(b *Buffer, args ...Arg) error {
 	if x != nil {
 		if err := b.checkDevice(x.d); err != nil {
@@ -400,10 +397,11 @@ func (x *Executable) setWords(args []Arg, v uint32, b *Buffer) error {
 	return nil
 }
 
-// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now on: set is called with
-// each core that has some, row by row, and with the arguments that it has, which it changes in place. It must not keep the
-// slice, nor use the executable. What is in a queue or a trace already keeps the values that it has. SetArgs writes nothing
-// to the device and costs little more than going through the arguments.
+// SetArgs gives all unique arguments of a kernel other values, for the runs and captures from now
+// on: set is called with each core that has some, row by row, and with the arguments that it has,
+// which it changes in place. It must not keep the slice, nor use the executable. What is in a queue
+// or a trace already keeps the values that it has. SetArgs writes nothing to the device and costs
+// little more than going through the arguments.
 func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	if set == nil {
 		return fmt.Errorf("reprise: set arguments: no function that sets them: it is nil")
@@ -411,7 +409,8 @@ func (x *Executable) SetArgs(kernel string, set func(c chip.Core, args []uint32)
 	return x.setAll(func() error { return x.image.SetArgs(kernel, set) })
 }
 
-// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as it was loaded with.
+// SetCommonArgs is SetArgs for all common arguments of a kernel, of which there must be as many as
+// it was loaded with.
 func (x *Executable) SetCommonArgs(kernel string, args []uint32) error {
 	return x.setAll(func() error { return x.image.SetCommonArgs(kernel, args) })
 }
@@ -434,10 +433,8 @@ func (x *Executable) setAll(set func() error) error {
 
 // hold keeps a buffer as long as the executable lives.
 func (x *Executable) hold(b *Buffer) error {
-	for _, have := range x.bufs {
-		if have == b {
-			return nil
-		}
+	if slices.Contains(x.bufs, b) {
+		return nil
 	}
 	if err := x.d.mem.Hold(b.owned()); err != nil {
 		return err
@@ -455,7 +452,8 @@ type CircularPlace struct {
 	Given bool   // CircularBuffer.Addr said where it lies, so the runtime allocated nothing for it
 }
 
-// CircularBuffers returns where the program's circular buffers lie, in the order in which the program names them.
+// CircularBuffers returns where the program's circular buffers lie, in the order in which the
+// program names them.
 func (x *Executable) CircularBuffers() []CircularPlace {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -466,9 +464,10 @@ func (x *Executable) CircularBuffers() []CircularPlace {
 	return out
 }
 
-// SetCircularAddr moves a circular buffer that the program was loaded with an address for to another address, for later
-// runs and captures. What is in a queue or a trace already keeps its address. Each core with the buffer needs a kernel with
-// common arguments. It writes nothing to the device.
+// SetCircularAddr moves a circular buffer that the program was loaded with an address for to
+// another address, for later runs and captures. What is in a queue or a trace already keeps its
+// address. Each core with the buffer needs a kernel with common arguments. It writes nothing to the
+// device.
 func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	if x == nil {
 		return fmt.Errorf("reprise: set circular buffer: %w", x.checkDeviceLocked(nil))
@@ -478,8 +477,8 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 	err := x.checkDeviceLocked(x.d)
 	at := x.given[index]
 	if err == nil && at == nil {
-		err = &dispatch.ProgramError{Program: x.Name(), Part: fmt.Sprintf("circular buffer %d", index),
-			Why: "its place can't be changed: it must be loaded with an address, and each of its cores needs a kernel with common arguments"}
+		err = circularError(x.Name(), index, "its place can't be changed: it must be loaded with an address, "+
+			"and each of its cores needs a kernel with common arguments")
 	}
 	if err == nil {
 		i := slices.IndexFunc(x.cbs, func(c dispatch.CircularBuffer) bool { return c.Index == index && c.Given })
@@ -499,8 +498,7 @@ func (x *Executable) SetCircularAddr(index int, addr uint32) error {
 func (x *Executable) placedCircular(program string, c *CircularBuffer) (dispatch.CircularBuffer, error) {
 	out := dispatch.CircularBuffer{Index: c.Index, Cores: c.Cores, Addr: c.Addr, Given: true}
 	if c.PageSize > math.MaxUint32/c.Pages {
-		return out, &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", c.Index),
-			Why: fmt.Sprintf("%d pages of %d B are more than any core has", c.Pages, c.PageSize)}
+		return out, circularError(program, c.Index, "%d pages of %d B are more than any core has", c.Pages, c.PageSize)
 	}
 	out.PageSize, out.Pages = uint32(c.PageSize), uint32(c.Pages)
 	return out, x.checkInL1(program, c.Index, c.Addr, uint64(c.PageSize)*uint64(c.Pages))
@@ -512,8 +510,12 @@ func (x *Executable) checkInL1(program string, index int, addr uint32, size uint
 	if addr%16 == 0 && addr >= l1.Unreserved && uint64(addr)+size <= uint64(l1.Size) {
 		return nil
 	}
-	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index),
-		Why: fmt.Sprintf("%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr, l1.Unreserved, l1.Size)}
+	return circularError(program, index, "%d B at %#x don't lie 16-aligned in the L1 that is for buffers, %#x..%#x", size, addr,
+		l1.Unreserved, l1.Size)
+}
+
+func circularError(program string, index int, format string, args ...any) error {
+	return &dispatch.ProgramError{Program: program, Part: fmt.Sprintf("circular buffer %d", index), Why: fmt.Sprintf(format, args...)}
 }
 
 // findGiven finds where the commands have the addresses that the caller may change.

@@ -10,9 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch"
 )
 
-// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called from any goroutine;
-// the order is that in which the calls return. Nothing orders two queues but events ([Queue.Record], [Queue.WaitEvent]) and
-// what the host has waited for.
+// Queue is a hardware command queue: what is put into it runs in order. Its methods may be called
+// from any goroutine; the order is that in which the calls return. Nothing orders two queues but
+// events ([Queue.Record], [Queue.WaitEvent]) and what the host has waited for.
 type Queue struct {
 	d         *Device
 	q         *dispatch.Queue
@@ -32,8 +32,9 @@ type Queue struct {
 // ID returns the queue's number.
 func (q *Queue) ID() int { return q.q.ID() }
 
-// Abort ends the replays of traces that the queue was given so far where an iteration of a loop ends, and waits until the
-// queue has finished. Replays without loops run to their end. It returns how many replays it has ended.
+// Abort ends the replays of traces that the queue was given so far where an iteration of a loop
+// ends, and waits until the queue has finished. Replays without loops run to their end. It returns
+// how many replays it has ended.
 func (q *Queue) Abort(ctx context.Context) (replays int, err error) {
 	fail := func(err error) (int, error) {
 		return 0, q.d.opError(fmt.Sprintf("abort queue %d", q.ID()), err)
@@ -61,11 +62,13 @@ func (q *Queue) Workers() chip.Range { return q.q.Workers() }
 // Device returns the queue's device.
 func (q *Queue) Device() *Device { return q.d }
 
-// Run puts a program into the queue. It returns once its commands are in the issue ring. The error is a *dispatch.WorkersError if
-// the program uses cores that the queue doesn't start, and an *dispatch.OverlapError if another queue has put a program on the same
-// workers and nothing orders the two. Between [Queue.Begin] and [Recorder.End] it records the program instead. If ctx ends
-// while the commands wait for room, the program isn't in the queue, not even in part. The exception is a program whose
-// commands are larger than a quarter of the queue's memory: once the first of them are in the queue, ctx no longer counts.
+// Run puts a program into the queue. It returns once its commands are in the issue ring. The error
+// is a *dispatch.WorkersError if the program uses cores that the queue doesn't start, and an
+// *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders
+// the two. Between [Queue.Begin] and [Recorder.End] it records the program instead. If ctx ends
+// while the commands wait for room, the program isn't in the queue, not even in part. The exception
+// is a program whose commands are larger than a quarter of the queue's memory: once the first of
+// them are in the queue, ctx no longer counts.
 func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 	if q.d.watched() && q.rec.Load() == nil {
 		defer q.d.begin(ctx, &Call{Kind: CallRun, Queues: q.self, Name: x.label(), Object: x}).end(ctx, &err)
@@ -82,7 +85,8 @@ func (q *Queue) Run(ctx context.Context, x *Executable) (err error) {
 		}
 	}
 	if x != nil {
-		// Until its commands are in the queue, where Release waits for them, the kernels' memory must not be freed.
+		// Until its commands are in the queue, where Release waits for them, the kernels' memory
+		// must not be freed.
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 	}
@@ -123,7 +127,8 @@ func (q *Queue) await(ctx context.Context) error {
 	return q.d.freeDeferred(false)
 }
 
-// Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without waiting for the queue.
+// Clock reads the clock that the queue's timed events take their [Event.DeviceTime] from, without
+// waiting for the queue.
 func (q *Queue) Clock() (dispatch.Clock, error) {
 	if err := q.d.usable("read clock"); err != nil {
 		return dispatch.Clock{}, err
@@ -135,9 +140,10 @@ func (q *Queue) Clock() (dispatch.Clock, error) {
 	return c, nil
 }
 
-// ProgramTimes returns what reads when the programs run that the queue starts from here on, in cycles of [Queue.Clock]. The
-// device notes that always, so nothing is put into the queue and nothing waits. Programs that are in the queue already may be
-// among them. The error is [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
+// ProgramTimes returns what reads when the programs run that the queue starts from here on, in
+// cycles of [Queue.Clock]. The device notes that always, so nothing is put into the queue and
+// nothing waits. Programs that are in the queue already may be among them. The error is
+// [dispatch.ErrQueueFirmware] for queues that run tt-metal's firmware.
 func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
 	const op = "read the times of programs"
 	if err := q.d.usable(op); err != nil {
@@ -150,10 +156,11 @@ func (q *Queue) ProgramTimes() (*dispatch.ProgramTimes, error) {
 	return p, nil
 }
 
-// WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a while, then sleeps between
-// polls. It ends early with ctx, in the error of a queue that hangs or is lost, or in an ErrTimeout when nothing on the device
-// moves for the hang timeout; the queue stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and
-// must not call the device.
+// WaitFunc waits until done reports true, at the pace of all waits ([WithPace]): it polls for a
+// while, then sleeps between polls. It ends early with ctx, in the error of a queue that hangs or
+// is lost, or in an ErrTimeout when nothing on the device moves for the hang timeout; the queue
+// stays as it is. It is for what kernels store to a [HostBuffer]: done reads memory and must not
+// call the device.
 func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	if err := q.d.usable("wait"); err != nil {
 		return err
@@ -164,9 +171,10 @@ func (q *Queue) WaitFunc(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again: [Queue.WaitEvent], Wait and Query mean its newest recording at the moment of the call, so a later
-// recording doesn't change a wait that is in a queue already. Its methods may be called from any goroutine.
+// Event marks a place among the commands of a queue, for other queues and for the host to wait for.
+// It can be recorded again and again: [Queue.WaitEvent], Wait and Query mean its newest recording
+// at the moment of the call, so a later recording doesn't change a wait that is in a queue already.
+// Its methods may be called from any goroutine.
 //
 // Waits can't deadlock: what a queue waits for was put into another queue before the wait was.
 type Event struct {
@@ -179,8 +187,9 @@ type EventOption func(*eventOptions)
 
 type eventOptions struct{ timed bool }
 
-// Timed makes an event take the device's time with each recording, for [Event.DeviceTime]. Recording it is refused
-// (dispatch.ErrQueueFirmware) on a device that was opened with [WithQueueFirmware].
+// Timed makes an event take the device's time with each recording, for [Event.DeviceTime].
+// Recording it is refused (dispatch.ErrQueueFirmware) on a device that was opened with
+// [WithQueueFirmware].
 func Timed() EventOption { return func(o *eventOptions) { o.timed = true } }
 
 // NewEvent returns an event that was never recorded. The name is for errors.
@@ -195,8 +204,8 @@ func (d *Device) NewEvent(name string, opts ...EventOption) *Event {
 // Name returns the event's name.
 func (e *Event) Name() string { return e.e.Name() }
 
-// Wait waits until the event's newest recording is done. The error is an *dispatch.EventError if it was never recorded or
-// the recording is lost, and wraps a *dispatch.HangError if the device stops.
+// Wait waits until the event's newest recording is done. The error is an *dispatch.EventError if it
+// was never recorded or the recording is lost, and wraps a *dispatch.HangError if the device stops.
 func (e *Event) Wait(ctx context.Context) (err error) {
 	at := callerPC()
 	if e != nil && e.d.watched() {
@@ -229,10 +238,10 @@ func (e *Event) Query() (bool, error) {
 	return done, nil
 }
 
-// DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of the queue's dispatch
-// core since its reset. ok is false if the event isn't timed or the host hasn't seen the recording done yet; after
-// Wait, a Query that returned true, or Queue.Wait it has. The cores' clocks run at the same rate, but the times of
-// two queues may differ by a constant.
+// DeviceTime returns when the newest recording of a timed event was done, in cycles of the clock of
+// the queue's dispatch core since its reset. ok is false if the event isn't timed or the host
+// hasn't seen the recording done yet; after Wait, a Query that returned true, or Queue.Wait it has.
+// The cores' clocks run at the same rate, but the times of two queues may differ by a constant.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) { return e.e.DeviceTime() }
 
 // checkDevice checks that the event can be used with a device; nil stands for its own.
@@ -246,8 +255,9 @@ func (e *Event) checkDevice(d *Device, op string) error {
 	return e.d.usable(op)
 }
 
-// Record makes an event mean this place in the queue: the recording is done when everything so far in the queue has run
-// and all its results are in memory. It returns once the command is in the issue ring.
+// Record makes an event mean this place in the queue: the recording is done when everything so far
+// in the queue has run and all its results are in memory. It returns once the command is in the
+// issue ring.
 func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {
@@ -265,9 +275,10 @@ func (q *Queue) Record(ctx context.Context, e *Event) (err error) {
 	return nil
 }
 
-// WaitEvent holds whatever is put into the queue from now on until the event's newest recording is done. The call itself
-// returns at once. The error is an *dispatch.EventError, which names both calls, if nothing would end the wait: the event was
-// never recorded, or the recording is lost. Waiting for a recording of the same queue has no effect.
+// WaitEvent holds whatever is put into the queue from now on until the event's newest recording is
+// done. The call itself returns at once. The error is an *dispatch.EventError, which names both
+// calls, if nothing would end the wait: the event was never recorded, or the recording is lost.
+// Waiting for a recording of the same queue has no effect.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event) (err error) {
 	at := callerPC()
 	if q.d.watched() {

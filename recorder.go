@@ -13,8 +13,9 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Recorder records programs into the part of a trace that is on one queue. It has no method to write, read, allocate or
-// load, because a replay can't do those. What it records must come from one goroutine at a time to have an order.
+// Recorder records programs into the part of a trace that is on one queue. It has no method to
+// write, read, allocate or load, because a replay can't do those. What it records must come from
+// one goroutine at a time to have an order.
 type Recorder struct {
 	c *capture
 	d *Device
@@ -45,8 +46,8 @@ func (r *Recorder) init(c *capture, q *Queue, p *part) {
 	r.state = d.disp.ReplayState()
 }
 
-// On returns the Recorder of another queue of the capture. For a queue that the capture doesn't have, that Recorder
-// records nothing and the capture fails with an ErrOtherQueue.
+// On returns the Recorder of another queue of the capture. For a queue that the capture doesn't
+// have, that Recorder records nothing and the capture fails with an ErrOtherQueue.
 func (r *Recorder) On(q *Queue) *Recorder {
 	for _, o := range r.c.rs {
 		if o.q == q {
@@ -64,14 +65,17 @@ func (r *Recorder) On(q *Queue) *Recorder {
 	return &none.one
 }
 
-// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever becomes of the
-// executable and its buffers, the trace keeps the kernels and the memory from here on.
+// Run records a program. An error also ends the capture that the Recorder belongs to. Whatever
+// becomes of the executable and its buffers, the trace keeps the kernels and the memory from here
+// on.
 //
-// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a buffer in DRAM or L1. In each
-// replay, and in each iteration of a loop, the device reads the word when all programs recorded before are done and their
-// results are in memory, and the program has it in place of the value that the argument has otherwise. For programs of other
-// queues it waits only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with firmware of
-// tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't have.
+// args are arguments that the device computes: of each, From and Offset name a 32-bit word of a
+// buffer in DRAM or L1. In each replay, and in each iteration of a loop, the device reads the word
+// when all programs recorded before are done and their results are in memory, and the program has
+// it in place of the value that the argument has otherwise. For programs of other queues it waits
+// only where an event orders them. The error matches [dispatch.ErrQueueFirmware] on queues with
+// firmware of tt-metal, and is a [*dispatch.ArgError] for an argument that the program doesn't
+// have.
 func (r *Recorder) Run(x *Executable, args ...Arg) error {
 	if err := r.run(x, args); err != nil {
 		op := opRun.what()
@@ -175,60 +179,60 @@ func (r *Recorder) enter(x *Executable) (int, error) {
 	return i, nil
 }
 
-// Keep makes the trace hold buffers until it is released, as it holds those that a program names as its own: for programs
-// that are given other buffers for each run, by [Executable.SetCommonArgs] or [Executable.SetArgs]. An error ends the
-// capture.
+// Keep makes the trace hold buffers until it is released, as it holds those that a program names as
+// its own: for programs that are given other buffers for each run, by [Executable.SetCommonArgs] or
+// [Executable.SetArgs]. An error ends the capture.
 func (r *Recorder) Keep(bs ...*Buffer) error {
-	if err := r.keep(bs); err != nil {
-		return r.refused("keep buffers", err)
-	}
-	return nil
+	return r.locked("keep buffers", func() error {
+		for _, b := range bs {
+			if err := b.checkDevice(r.d); err != nil {
+				return err
+			}
+			if err := r.part.hold(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (r *Recorder) keep(bs []*Buffer) error {
+// locked calls f with the capture's lock, unless the capture has ended. The capture fails with an
+// error.
+func (r *Recorder) locked(op string, f func() error) error {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
-	if r.c.ended.Load() {
-		return ErrCaptureEnded
+	err := ErrCaptureEnded
+	if !r.c.ended.Load() {
+		err = f()
 	}
-	for _, b := range bs {
-		if err := b.checkDevice(r.d); err != nil {
-			return err
-		}
-		if err := r.part.hold(b); err != nil {
-			return err
-		}
+	if err != nil {
+		return r.refusedLocked(op, err)
 	}
 	return nil
 }
 
-// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A name that was given
-// before gets the arguments added, in this run or another: all of them change together, so all must have the same value
-// when they are recorded. Without arguments, right after a [Recorder.Loop], it names the loop's number of iterations. An error
-// ends the capture.
+// Param names arguments of the run that was recorded last, so that [Trace.Set] can change them. A
+// name that was given before gets the arguments added, in this run or another: all of them change
+// together, so all must have the same value when they are recorded. Without arguments, right after
+// a [Recorder.Loop], it names the loop's number of iterations. An error ends the capture.
 func (r *Recorder) Param(name string, args ...Arg) error {
 	return r.param(name, tracebuf.Arg, nil, args)
 }
 
-// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can change.
+// ParamBuffer is Param for arguments that hold the address of a buffer, which [Trace.SetBuffer] can
+// change.
 func (r *Recorder) ParamBuffer(name string, b *Buffer, args ...Arg) error {
 	return r.param(name, tracebuf.BufferAddr, b, args)
 }
 
 func (r *Recorder) param(name string, kind tracebuf.ParamKind, b *Buffer, args []Arg) error {
-	if err := r.nameParam(&argParam{name: name, kind: kind, buf: b}, args); err != nil {
-		return r.refused(fmt.Sprintf("name parameter %q", name), err)
-	}
-	return nil
+	return r.locked(fmt.Sprintf("name parameter %q", name), func() error {
+		return r.paramLocked(&argParam{name: name, kind: kind, buf: b}, args)
+	})
 }
 
-func (r *Recorder) nameParam(p *argParam, args []Arg) error {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
+func (r *Recorder) paramLocked(p *argParam, args []Arg) error {
 	r.rec.Own() // the commands change
-	if r.c.ended.Load() {
-		return ErrCaptureEnded
-	}
 	if p.kind == tracebuf.BufferAddr {
 		if err := p.buf.checkDevice(r.d); err != nil {
 			return err
@@ -352,15 +356,13 @@ func (r *Recorder) place(ctx context.Context) error {
 }
 
 // empty reports whether nothing was recorded.
-func (r *Recorder) empty() bool {
-	return r.rec.Len() == 0
-}
+func (r *Recorder) empty() bool { return r.rec.Len() == 0 }
 
 // scratchSize is enough for traces of some programs; others are recorded in memory of their own.
 const scratchSize = 64 << 10
 
-// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues Recorders compare what they
-// record, so each has memory of its own there.
+// borrowScratch has the Recorder record in the scratch's memory. In captures on several queues
+// Recorders compare what they record, so each has memory of its own there.
 func (r *Recorder) borrowScratch() {
 	if len(r.c.rs) > 1 {
 		return
@@ -387,12 +389,11 @@ type argRead struct {
 	buf     *Buffer
 	offset  int
 	word    condWord
-	noc     uint32
-	addr    uint32
 	targets []cq.ArgTarget
 }
 
-// readsLocked returns what the device reads for arguments of a run, each word once, and makes the part hold the buffers.
+// readsLocked returns what the device reads for arguments of a run, each word once, and makes the
+// part hold the buffers.
 func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -408,11 +409,11 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 		}
 		at := slices.IndexFunc(out, func(o argRead) bool { return o.buf == a.From && o.offset == a.Offset })
 		if at < 0 {
-			noc, addr, word, err := r.wordLocked(a.From, a.Offset)
+			word, err := r.wordLocked(a.From, a.Offset)
 			if err != nil {
 				return nil, err
 			}
-			at, out = len(out), append(out, argRead{buf: a.From, offset: a.Offset, word: word, noc: noc, addr: addr})
+			at, out = len(out), append(out, argRead{buf: a.From, offset: a.Offset, word: word})
 		}
 		var err error
 		if to := &out[at].targets; a.Common {
@@ -441,13 +442,13 @@ func (r *Recorder) readsLocked(x *Executable, args []Arg) ([]argRead, error) {
 func (a *argRead) commands() []cq.ReadArg {
 	var out []cq.ReadArg
 	for some := range slices.Chunk(a.targets, cq.MaxArgTargets) {
-		out = append(out, cq.ReadArg{OffsetIndex: program.ArgOffset, NOC: a.noc, Addr: a.addr, Targets: some})
+		out = append(out, cq.ReadArg{OffsetIndex: program.ArgOffset, NOC: a.word.noc, Addr: a.word.addr, Targets: some})
 	}
 	return out
 }
 
-// snapshot keeps a run as the program is now: with its present arguments, and with places for those that the device reads. inline
-// has all arguments among the run's commands.
+// snapshot keeps a run as the program is now: with its present arguments, and with places for those
+// that the device reads. inline has all arguments among the run's commands.
 func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	st, encode := r.d.disp.ReplayState(), x.image.AppendRun
 	if inline {
@@ -463,8 +464,8 @@ func (r *Recorder) snapshot(run *recorded, x *Executable, inline bool) error {
 	return x.image.ReadArgs(run.commands, run.variant)
 }
 
-// edges are the events inside a capture on several queues of a device: what was recorded after a Wait runs, at every
-// replay, after what was recorded before the Record of the same event.
+// edges are the events inside a capture on several queues of a device: what was recorded after a
+// Wait runs, at every replay, after what was recorded before the Record of the same event.
 type edges struct {
 	rs       []*Recorder // of the device
 	recorded []uint32    // recordings so far, by queue
@@ -481,7 +482,8 @@ func newEdges(r *Recorder) *edges {
 	return &edges{rs: []*Recorder{r}, recorded: make([]uint32, len(r.d.queues)), newest: map[*Event]edge{}}
 }
 
-// any reports whether an event was recorded. Then every queue has to have a part, which clears what others count there.
+// any reports whether an event was recorded. Then every queue has to have a part, which clears what
+// others count there.
 func (s *edges) any() bool {
 	return slices.ContainsFunc(s.recorded, func(n uint32) bool { return n > 0 })
 }
@@ -493,9 +495,9 @@ var (
 		"wait on the queues before the replay: %w", ErrInCapture)
 )
 
-// Record records an event into a capture over several queues of a device: a place that a WaitEvent in another queue's
-// part can refer to, by the newest recording at that moment. The event's recordings outside of the capture are untouched. An
-// error also ends the capture.
+// Record records an event into a capture over several queues of a device: a place that a WaitEvent
+// in another queue's part can refer to, by the newest recording at that moment. The event's
+// recordings outside of the capture are untouched. An error also ends the capture.
 func (r *Recorder) Record(e *Event) error {
 	return r.addEvent(opRecord, e, func() error {
 		s := r.edges
@@ -506,9 +508,10 @@ func (r *Recorder) Record(e *Event) error {
 	})
 }
 
-// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the place of the event's newest
-// recording in this capture is reached: everything before it has run and all its results are in memory. An event that
-// wasn't recorded in this capture can't be waited for. An error also ends the capture.
+// WaitEvent holds what is recorded into this queue's part from now on, at every replay, until the
+// place of the event's newest recording in this capture is reached: everything before it has run
+// and all its results are in memory. An event that wasn't recorded in this capture can't be waited
+// for. An error also ends the capture.
 func (r *Recorder) WaitEvent(e *Event) error {
 	return r.addEvent(opWaitEvent, e, func() error {
 		at, ok := r.edges.newest[e]
@@ -522,34 +525,25 @@ func (r *Recorder) WaitEvent(e *Event) error {
 	})
 }
 
-// addEvent checks what can be checked of a Record or a Wait, and turns its error into the capture's.
+// addEvent checks what can be checked of a Record or a Wait.
 func (r *Recorder) addEvent(op captureOp, e *Event, add func() error) error {
 	what := op.what()
 	if e != nil {
 		what = fmt.Sprintf("%s %q", what, e.Name())
 	}
-	if err := r.checkEvent(e, add); err != nil {
-		return r.refused(what, err)
-	}
-	return nil
-}
-
-func (r *Recorder) checkEvent(e *Event, add func() error) error {
-	r.c.mu.Lock()
-	defer r.c.mu.Unlock()
-	switch {
-	case e == nil:
-		return errors.New("no event: it is nil")
-	case e.d != r.d:
-		return ErrWrongDevice
-	case r.edges == nil:
-		return errOneQueue
-	case r.c.ended.Load():
-		return ErrCaptureEnded
-	case r.control.used || len(r.control.open) > 0:
-		return errFlowEdges
-	}
-	return add()
+	return r.locked(what, func() error {
+		switch {
+		case e == nil:
+			return errors.New("no event: it is nil")
+		case e.d != r.d:
+			return ErrWrongDevice
+		case r.edges == nil:
+			return errOneQueue
+		case r.control.used || len(r.control.open) > 0:
+			return errFlowEdges
+		}
+		return add()
+	})
 }
 
 // addEdge records an edge.

@@ -14,14 +14,16 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Cond is a condition that the device finds true or false while a trace runs: a 32-bit little-endian word of a buffer, or the
-// number of an iteration, compared with a constant as unsigned numbers. The word is read once all programs recorded before
-// are done and their results are in memory. The number of an iteration is known without waiting for them.
+// Cond is a condition that the device finds true or false while a trace runs: a 32-bit
+// little-endian word of a buffer, or the number of an iteration, compared with a constant as
+// unsigned numbers. The word is read once all programs recorded before are done and their results
+// are in memory. The number of an iteration is known without waiting for them.
 type Cond struct {
 	Buffer *Buffer // in DRAM or L1
 	Offset int     // of the word in the buffer, in bytes, a multiple of 4
-	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the innermost, 2 the one around it. In the
-	// condition of a While, 1 is that loop itself. Compared is the number of the loop's present iteration, from 0.
+	// Iteration, if not 0, selects a loop around the condition instead of a buffer: 1 is the
+	// innermost, 2 the one around it. In the condition of a While, 1 is that loop itself. Compared
+	// is the number of the loop's present iteration, from 0.
 	Iteration int
 	Is        cq.Compare
 	Value     uint32
@@ -48,8 +50,9 @@ type argParam struct {
 	at   []int // from the start of the run's main commands; of a loop from its first command
 }
 
-// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a loop or a branch is kept until the
-// outermost one ends: only then it is known which kernels can stay on the workers.
+// controlFlow is what a Recorder knows of the control flow that it records. What is inside of a
+// loop or a branch is kept until the outermost one ends: only then it is known which kernels can
+// stay on the workers.
 type controlFlow struct {
 	open  []*[]node  // bodies that are being recorded, innermost last
 	deep  int        // loops of them
@@ -59,26 +62,29 @@ type controlFlow struct {
 	words []condWord // that conditions read, by flow.Cond.Word
 }
 
-// condWord is a word of a buffer that a condition reads.
+// condWord is a word of a buffer that a condition or a run reads.
 type condWord struct {
-	at  int // offset of the BRANCH in the commands
-	buf *Buffer
-	off int // in the whole buffer, in bytes
+	at        int // offset of the BRANCH or READ_ARG in the commands
+	buf       *Buffer
+	off       int    // in the whole buffer, in bytes
+	noc, addr uint32 // where it lies
 }
 
-// Loop records a loop of n iterations of what body records; body is called once. Of a parameter that [Recorder.Param] names
-// after it, without arguments, n is the value. 0 iterations run nothing.
+// Loop records a loop of n iterations of what body records; body is called once. Of a parameter
+// that [Recorder.Param] names after it, without arguments, n is the value. 0 iterations run
+// nothing.
 //
-// Every iteration begins when all programs before are done. Kernels of the body are sent once, before the loop, if all of
-// them have room in the workers' kernel-config memory. Loops nest up to cq.MaxLoops deep. An error of body, or any other,
-// ends the capture.
+// Every iteration begins when all programs before are done. Kernels of the body are sent once,
+// before the loop, if all of them have room in the workers' kernel-config memory. Loops nest up to
+// cq.MaxLoops deep. An error of body, or any other, ends the capture.
 func (r *Recorder) Loop(n uint32, body func() error) error {
 	loop := node{Name: fmt.Sprintf("loop of %d", n), Kind: flow.Loop, Count: n}
 	return r.recordControl("loop", loop, nil, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// While records a loop that goes on as long as a condition holds, which is tested before each iteration, and of at most limit
-// iterations: one more stops the queue with a [*dispatch.HangError] that names the loop.
+// While records a loop that goes on as long as a condition holds, which is tested before each
+// iteration, and of at most limit iterations: one more stops the queue with a [*dispatch.HangError]
+// that names the loop.
 func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	n := node{Name: "while " + c.text(), Kind: flow.Loop, Count: limit}
 	if limit == 0 {
@@ -87,13 +93,14 @@ func (r *Recorder) While(c Cond, limit uint32, body func() error) error {
 	return r.recordControl("while", n, []Cond{c}, func(n *node) error { return r.loopOf(n, body) })
 }
 
-// If records what then records, to be run if a condition holds, and what otherwise records, to be run if not. otherwise may be
-// nil.
+// If records what then records, to be run if a condition holds, and what otherwise records, to be
+// run if not. otherwise may be nil.
 func (r *Recorder) If(c Cond, then, otherwise func() error) error {
 	return r.branch("if", "if "+c.text(), []Cond{c}, []func() error{then}, otherwise)
 }
 
-// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any other word.
+// Switch records a branch by a word of a buffer: body i is run if the word is i, and none for any
+// other word.
 func (r *Recorder) Switch(b *Buffer, offset int, bodies ...func() error) error {
 	conds := make([]Cond, len(bodies))
 	for i := range conds {
@@ -132,9 +139,10 @@ func (r *Recorder) caseOf(n *node, i int, name string, body func() error) error 
 	return r.bodyOf(&n.Cases[i].Body, body)
 }
 
-// Call records that another trace runs here, as it is on this queue, with the parameters that it has at each replay. It must be
-// captured on one queue of the device, this one. The trace that is being recorded keeps what the other one has; both may be
-// released in any order. Calls nest up to cq.MaxCalls deep.
+// Call records that another trace runs here, as it is on this queue, with the parameters that it
+// has at each replay. It must be captured on one queue of the device, this one. The trace that is
+// being recorded keeps what the other one has; both may be released in any order. Calls nest up to
+// cq.MaxCalls deep.
 func (r *Recorder) Call(t *Trace) error {
 	if err := r.call(t); err != nil {
 		op := "call"
@@ -213,9 +221,12 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 		err = record(&n)
 		end()
 	}
+	if c := (*CaptureError)(nil); errors.As(err, &c) {
+		return err // of what is inside
+	}
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
 	if err == nil {
-		r.c.mu.Lock()
-		defer r.c.mu.Unlock()
 		if r.c.err != nil {
 			return r.c.err
 		}
@@ -224,9 +235,6 @@ func (r *Recorder) recordControl(op string, n node, conds []Cond, record func(*n
 		}
 	}
 	if err != nil {
-		if c := (*CaptureError)(nil); errors.As(err, &c) {
-			return err // of what is inside
-		}
 		return r.refusedLocked(op, err)
 	}
 	return nil
@@ -275,7 +283,8 @@ func (r *Recorder) beginControl(n *node, conds []Cond) error {
 	return nil
 }
 
-// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are around the condition.
+// condLocked finds where the word of a condition lies, and holds its buffer. So many loops are
+// around the condition.
 func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 	if !c.Is.Valid() || c.Is == cq.Never {
 		return nil, fmt.Errorf("comparison %v: use one of cq.Equal to cq.NoneSet", c.Is)
@@ -289,27 +298,27 @@ func (r *Recorder) condLocked(c Cond, loops int) (*flow.Cond, error) {
 		}
 		return &flow.Cond{Level: c.Iteration, Is: c.Is, Value: c.Value}, nil
 	}
-	noc, addr, word, err := r.wordLocked(c.Buffer, c.Offset)
+	w, err := r.wordLocked(c.Buffer, c.Offset)
 	if err != nil {
 		return nil, err
 	}
-	r.control.words = append(r.control.words, word)
-	return &flow.Cond{NOC: noc, Addr: addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
+	r.control.words = append(r.control.words, w)
+	return &flow.Cond{NOC: w.noc, Addr: w.addr, Is: c.Is, Value: c.Value, Word: len(r.control.words) - 1}, nil
 }
 
 // wordLocked finds where a word of a buffer lies, and makes the part hold the buffer.
-func (r *Recorder) wordLocked(b *Buffer, offset int) (noc, addr uint32, word condWord, err error) {
+func (r *Recorder) wordLocked(b *Buffer, offset int) (w condWord, err error) {
 	if err := b.checkDevice(r.d); err != nil {
-		return 0, 0, word, err
+		return w, err
 	}
 	if offset < 0 || offset%4 != 0 || offset+4 > b.Size() {
-		return 0, 0, word, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset,
-			b.name, b.Size())
+		return w, fmt.Errorf("a word at offset %d of buffer %q, which has %d B: take a multiple of 4 inside of it", offset, b.name, b.Size())
 	}
-	if noc, addr, err = b.word(offset); err != nil {
-		return 0, 0, word, err
+	w = condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}
+	if w.noc, w.addr, err = b.word(offset); err != nil {
+		return w, err
 	}
-	return noc, addr, condWord{buf: b.whole(), off: b.mem.First*b.PageSize() + offset}, r.part.hold(b)
+	return w, r.part.hold(b)
 }
 
 // word returns where a prefetcher or dispatcher reads the word at an offset of the buffer.
@@ -340,7 +349,8 @@ func (r *Recorder) loopOf(n *node, body func() error) error {
 	return err
 }
 
-// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the prefetcher has room for.
+// deepLocked notes how deep loops nest, that many more than are open, and refuses more than the
+// prefetcher has room for.
 func (r *Recorder) deepLocked(more int) error {
 	n := r.control.deep + more
 	if n > cq.MaxLoops {
@@ -433,7 +443,8 @@ func (e encoder) Leaf(n *node) error {
 	return e.runLocked(n, x)
 }
 
-// runLocked appends a run with the arguments that it was recorded with, and before it what the device reads for others.
+// runLocked appends a run with the arguments that it was recorded with, and before it what the
+// device reads for others.
 func (e encoder) runLocked(n *node, x *Executable) error {
 	if err := e.reads(n.Rec.reads); err != nil {
 		return err
@@ -526,7 +537,8 @@ func (e encoder) Command(name string, c flow.Control, p cq.PrefetchCommand, read
 	return e.rec.AddControl(name, c, cmds), nil
 }
 
-// Kernels implements flow.Target. Kernels that don't all have room are brought again in every iteration.
+// Kernels implements flow.Target. Kernels that don't all have room are brought again in every
+// iteration.
 func (e encoder) Kernels(n *node) {
 	var images []*dispatch.Image
 	calls := false

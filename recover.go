@@ -13,7 +13,8 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// RecoverError says in which step Recover failed. The device is as unusable as before, and Recover can be called again.
+// RecoverError says in which step Recover failed. The device is as unusable as before, and Recover
+// can be called again.
 type RecoverError struct {
 	Device string
 	Step   string // "reopen", "reset" or "start"
@@ -28,17 +29,20 @@ func (e *RecoverError) Error() string {
 // Unwrap returns why it failed.
 func (e *RecoverError) Unwrap() error { return e.Err }
 
-// Recover makes a device usable again whose queue hangs, or that was lost: reset by somebody, stopped, or taken out and
-// put back. It ends everything that waits on the device in ErrRecovering, drops what is in the queues, and starts the
-// firmware and the queues anew. If the device was lost it is opened again; if it doesn't answer then, or its cores
-// don't start, the chip is reset, unless another process has it open.
+// Recover makes a device usable again whose queue hangs, or that was lost: reset by somebody,
+// stopped, or taken out and put back. It ends everything that waits on the device in ErrRecovering,
+// drops what is in the queues, and starts the firmware and the queues anew. If the device was lost
+// it is opened again; if it doesn't answer then, or its cores don't start, the chip is reset,
+// unless another process has it open.
 //
-// What survives: every Buffer, Executable and Trace stays valid at its address, and the kernels of executables and the
-// traces are written again and compared before any queue takes commands. A HostBuffer is pinned again, with what it holds.
-// The contents of buffers are undefined, in DRAM as well as in L1: commands may have been cut off in the middle, and a
-// reset of the chip loses all memory. Write them again.
+// What survives: every Buffer, Executable and Trace stays valid at its address, and the kernels of
+// executables and the traces are written again and compared before any queue takes commands. A
+// HostBuffer is pinned again, with what it holds. The contents of buffers are undefined, in DRAM as
+// well as in L1: commands may have been cut off in the middle, and a reset of the chip loses all
+// memory. Write them again.
 //
-// A device that works can be recovered too, with the same effect. The error is a *RecoverError, or matches ErrClosed.
+// A device that works can be recovered too, with the same effect. The error is a *RecoverError, or
+// matches ErrClosed.
 func (d *Device) Recover(ctx context.Context) error {
 	d.admin.Lock()
 	defer d.admin.Unlock()
@@ -75,7 +79,8 @@ func (d *Device) recover(ctx context.Context) *RecoverError {
 	contents := d.contents()
 	err := d.disp.Restart(ctx, contents)
 	if err != nil && !wasReset && ctx.Err() == nil && !errors.Is(err, dispatch.ErrOtherChip) {
-		// What a core does can keep it, or the network, from ever answering: then only a reset of the chip helps.
+		// What a core does can keep it, or the network, from ever answering: then only a reset of
+		// the chip helps.
 		if e := d.reset(ctx, err); e != nil {
 			return &RecoverError{Step: "reset", Err: errors.Join(err, e)}
 		}
@@ -120,8 +125,8 @@ func (d *Device) onlyOurs(e *kmd.HeldError) bool {
 	return len(e.Holders) == 1 && e.Holders[0].PID == os.Getpid() && e.Holders[0].Files <= d.kd.Files()
 }
 
-// contents lists what must be in memory again: the kernels of all executables that live or that a trace runs, and the
-// traces.
+// contents lists what must be in memory again: the kernels of all executables that live or that a
+// trace runs, and the traces.
 func (d *Device) contents() []dispatch.Content {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -35,9 +35,9 @@ func (c *recording) fail(err error) {
 // captureKey is the key under which the context of a capture's function holds the *recording.
 type captureKey struct{}
 
-// CaptureError is returned for what can't be done during a capture. It names the operation, where it was called, and
-// what to do instead. Err is ErrInCapture or one of the more precise errors that wrap it, or why a program couldn't be
-// recorded.
+// CaptureError is returned for what can't be done during a capture. It names the operation, where
+// it was called, and what to do instead. Err is ErrInCapture or one of the more precise errors that
+// wrap it, or why a program couldn't be recorded.
 type CaptureError struct {
 	Trace   string // name of the trace
 	Op      string // "run program \"dense\"", "write buffer \"in\""
@@ -106,9 +106,9 @@ var refusals = [...]struct {
 
 func (op captureOp) what() string { return refusals[op].what }
 
-// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is the one that a
-// capture's function was handed, or Begin has started a capture on the queue, or on any queue if q is nil. While no
-// capture is under way it costs one load.
+// refuse returns a *CaptureError if an operation belongs to a capture of the device: its context is
+// the one that a capture's function was handed, or Begin has started a capture on the queue, or on
+// any queue if q is nil. While no capture is under way it costs one load.
 func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string) error {
 	if d.capturing.Load() == 0 {
 		return nil
@@ -122,7 +122,8 @@ func (d *Device) refuse(ctx context.Context, q *Queue, op captureOp, name string
 	if name != "" {
 		err.Op = fmt.Sprintf("%s %q", why.what, name)
 	}
-	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of that capture.
+	// A second Begin, or an allocation beside a capture that Begin started, has lost nothing of
+	// that capture.
 	if c.begun == nil || q != nil && op != opCapture {
 		c.fail(err)
 	}

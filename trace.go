@@ -14,9 +14,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf"
 )
 
-// Trace is a recorded sequence of programs that lies in device memory: a part for each queue that it was captured on,
-// of one device or several. It owns what it touches: the kernels and the buffers of its programs stay allocated until
-// Release. Its methods may be called from any goroutine.
+// Trace is a recorded sequence of programs that lies in device memory: a part for each queue that
+// it was captured on, of one device or several. It owns what it touches: the kernels and the
+// buffers of its programs stay allocated until Release. Its methods may be called from any
+// goroutine.
 type Trace struct {
 	name  string
 	parts []*part   // by queue, in the order of the capture
@@ -30,7 +31,8 @@ type Trace struct {
 	one singlePart // used if the trace has one part
 }
 
-// singlePart is the only part of a trace, with the small objects that most such traces need: one allocation for all.
+// singlePart is the only part of a trace, with the small objects that most such traces need: one
+// allocation for all.
 type singlePart struct {
 	part     part
 	batch    dispatch.Batch
@@ -118,15 +120,16 @@ func (t *Trace) owner() *Trace {
 	return t
 }
 
-// Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Wait waits for the device. It
-// allocates nothing.
+// Replay runs the trace again. It returns once the commands are in the issue rings; Queue.Wait
+// waits for the device. It allocates nothing.
 //
-// The parts of a trace start together: within the time that it takes the host to make one store for each queue. Either
-// all queues take their part or none; the error of a trace over several devices is a *PartsError then, with ErrSkipped
-// for the parts that nothing is wrong with. If a device stops in the middle, the others have their parts. On one device
-// the parts of two replays don't overlap across queues: a part begins when the other queues' parts of the replay before
-// are done. The error is an *dispatch.OverlapError if another queue has put a program on the same workers and nothing orders the
-// two.
+// The parts of a trace start together: within the time that it takes the host to make one store for
+// each queue. Either all queues take their part or none; the error of a trace over several devices
+// is a *PartsError then, with ErrSkipped for the parts that nothing is wrong with. If a device
+// stops in the middle, the others have their parts. On one device the parts of two replays don't
+// overlap across queues: a part begins when the other queues' parts of the replay before are done.
+// The error is an *dispatch.OverlapError if another queue has put a program on the same workers and
+// nothing orders the two.
 func (t *Trace) Replay(ctx context.Context) error {
 	if p := t.alone; p != nil && p.q.d.fastPath() && !p.params.changed.Load() { // fast path
 		if err := t.batch.Submit(ctx); err != nil {
@@ -212,9 +215,10 @@ func (t *Trace) flush(ctx context.Context) error {
 	return nil
 }
 
-// Subset returns the part of a trace over several devices that is on some of its queues, to be replayed, saved or looked
-// into by itself. Queues that the trace has no part on are left out. Of a device with several queues it takes all or
-// none. The whole trace keeps owning the memory; a Subset is never released.
+// Subset returns the part of a trace over several devices that is on some of its queues, to be
+// replayed, saved or looked into by itself. Queues that the trace has no part on are left out. Of a
+// device with several queues it takes all or none. The whole trace keeps owning the memory; a
+// Subset is never released.
 func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 	fail := func(err error) (*Trace, error) {
 		return nil, fmt.Errorf("reprise: subset of trace %q: %w", t.name, err)
@@ -242,10 +246,11 @@ func (t *Trace) Subset(queues ...*Queue) (*Trace, error) {
 
 var errNoPart = errors.New("nothing was recorded for these queues")
 
-// Release waits for the queues and frees the trace's memory, and that of the buffers and kernels that nothing else
-// holds. Replays that are in the queues run to their end first. Traces may be released in any order. If it fails, on
-// one device or on some, it can be called again. While the trace is being stepped through, split, checked or bisected the
-// error is ErrReserved, also for a call from inside.
+// Release waits for the queues and frees the trace's memory, and that of the buffers and kernels
+// that nothing else holds. Replays that are in the queues run to their end first. Traces may be
+// released in any order. If it fails, on one device or on some, it can be called again. While the
+// trace is being stepped through, split, checked or bisected the error is ErrReserved, also for a
+// call from inside.
 func (t *Trace) Release(ctx context.Context) (err error) {
 	begun := beginAll(ctx, t.calls, func(i int) *Call {
 		return &Call{Kind: CallReleaseTrace, Queues: t.calls[i].queues, Name: t.name, Object: t}
@@ -315,7 +320,8 @@ type Part struct {
 	ReplayCommands int // that the host writes for a replay
 }
 
-// Parts returns what the trace has on each queue, in the order in which the capture was given the queues.
+// Parts returns what the trace has on each queue, in the order in which the capture was given the
+// queues.
 func (t *Trace) Parts() []Part {
 	out := make([]Part, len(t.parts))
 	for i, p := range t.parts {
@@ -328,8 +334,8 @@ func (t *Trace) Parts() []Part {
 	return out
 }
 
-// Streams returns how many different streams of commands the host keeps for the parts, and their bytes: equal parts of
-// several devices share one.
+// Streams returns how many different streams of commands the host keeps for the parts, and their
+// bytes: equal parts of several devices share one.
 func (t *Trace) Streams() (n, bytes int) {
 	for i, p := range t.parts {
 		if !slices.ContainsFunc(t.parts[:i], func(o *part) bool { return o.image == p.image }) {
@@ -339,9 +345,10 @@ func (t *Trace) Streams() (n, bytes int) {
 	return n, bytes
 }
 
-// Buffers returns the buffers that the trace's programs and conditions use, in order of first use, and those that
-// [Trace.SetBuffer] has put in their place, then those of the traces that it calls: the whole ones, where a program was given a
-// part. Those of a loaded trace belong to it: they are gone when it is released.
+// Buffers returns the buffers that the trace's programs and conditions use, in order of first use,
+// and those that [Trace.SetBuffer] has put in their place, then those of the traces that it calls:
+// the whole ones, where a program was given a part. Those of a loaded trace belong to it: they are
+// gone when it is released.
 func (t *Trace) Buffers() []*Buffer { return buffersOf(t.parts, nil) }
 
 // buffersOf returns the buffers of parts, of one device or, if d is nil, of all.
@@ -372,7 +379,8 @@ func buffersOf(parts []*part, d *Device) []*Buffer {
 	return out
 }
 
-// Print writes the trace's commands as text. The error is ErrReleased once the trace has been released.
+// Print writes the trace's commands as text. The error is ErrReleased once the trace has been
+// released.
 func (t *Trace) Print(w io.Writer) error {
 	u := &t.owner().use
 	if err := u.enter(false); err != nil {
@@ -392,7 +400,8 @@ func (t *Trace) Print(w io.Writer) error {
 	return nil
 }
 
-// PartsError says what became of each part of a trace over several devices in something that some of them couldn't do.
+// PartsError says what became of each part of a trace over several devices in something that some
+// of them couldn't do.
 type PartsError struct {
 	Op    string // "replay trace \"layer\""
 	Parts []PartState
@@ -439,8 +448,8 @@ func (e *PartsError) Failed() []PartState {
 	return out
 }
 
-// errorOf returns the error of something that the parts did by themselves, nil if all did it: the first of a trace on
-// one device, and otherwise a *PartsError.
+// errorOf returns the error of something that the parts did by themselves, nil if all did it: the
+// first of a trace on one device, and otherwise a *PartsError.
 func (t *Trace) errorOf(op string, errs []error) error {
 	if err := cmp.Or(errs...); err == nil || len(t.calls) == 1 {
 		return err

@@ -17,9 +17,10 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Debug returns what steps through the trace, splits it, checks it against its programs run one by one, bisects it, takes
-// the times of its programs and compares device memory with what was recorded. Of a trace over several devices only the
-// latter is possible: programs of different devices may wait for each other. Take the Subset of one device.
+// Debug returns what steps through the trace, splits it, checks it against its programs run one by
+// one, bisects it, takes the times of its programs and compares device memory with what was
+// recorded. Of a trace over several devices only the latter is possible: programs of different
+// devices may wait for each other. Take the Subset of one device.
 func (t *Trace) Debug() *debug.Debugger { return debug.New(debugTrace{t}) }
 
 // debugTrace implements debug.Trace.

@@ -24,28 +24,31 @@ type loadOptions struct {
 	devices []*Device
 }
 
-// WithBuffers makes a loaded trace use these buffers instead of allocating those of the same names. They must have the same size,
-// pages and layout, and the address in the file unless all arguments with that address are parameters.
+// WithBuffers makes a loaded trace use these buffers instead of allocating those of the same names.
+// They must have the same size, pages and layout, and the address in the file unless all arguments
+// with that address are parameters.
 func WithBuffers(bufs ...*Buffer) LoadOption {
 	return func(o *loadOptions) { o.bufs = append(o.bufs, bufs...) }
 }
 
-// WithDevices names the other devices of a trace over several: the one whose LoadTrace is called gets the parts of the
-// first device of the trace, these those of the others, in order.
+// WithDevices names the other devices of a trace over several: the one whose LoadTrace is called
+// gets the parts of the first device of the trace, these those of the others, in order.
 func WithDevices(ds ...*Device) LoadOption {
 	return func(o *loadOptions) { o.devices = append(o.devices, ds...) }
 }
 
-// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has the same workers as the queue
-// that it was captured on. A trace over several queues needs a queue with the workers of each ([WithQueues],
-// [WithQueueWorkers]), and one over several devices as many devices ([WithDevices]). Kernels and commands are allocated anywhere.
-// Buffers are allocated at the addresses that they had when the trace was recorded, or elsewhere if those are taken and all
-// arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents that are in the file. The shards
-// of a sharded buffer stay on the same cores.
+// LoadTrace reads a file that [Trace.Save] wrote, and makes it a trace of the first queue that has
+// the same workers as the queue that it was captured on. A trace over several queues needs a queue
+// with the workers of each ([WithQueues], [WithQueueWorkers]), and one over several devices as many
+// devices ([WithDevices]). Kernels and commands are allocated anywhere. Buffers are allocated at
+// the addresses that they had when the trace was recorded, or elsewhere if those are taken and all
+// arguments with their addresses are parameters ([Recorder.ParamBuffer]); they get the contents
+// that are in the file. The shards of a sharded buffer stay on the same cores.
 //
-// A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]), holds what no recorder
-// makes ([ErrInvalidTrace]) or was recorded for another kind of device or another number of devices ([ErrOtherTarget]);
-// the error says what is wrong. The kernels in it run on the device: load files whose programs you would run.
+// A file is refused, before anything reaches the device, if it is damaged ([ErrDamagedTrace]),
+// holds what no recorder makes ([ErrInvalidTrace]) or was recorded for another kind of device or
+// another number of devices ([ErrOtherTarget]); the error says what is wrong. The kernels in it run
+// on the device: load files whose programs you would run.
 func (d *Device) LoadTrace(ctx context.Context, r io.Reader, opts ...LoadOption) (*Trace, error) {
 	var o loadOptions
 	for _, opt := range opts {
@@ -219,8 +222,8 @@ func (l *loading) load(ctx context.Context) error {
 	return nil
 }
 
-// match finds out whether the trace is for this device, and takes the memory that its circular buffers need. It returns the
-// states of the queues after each of l.every.
+// match finds out whether the trace is for this device, and takes the memory that its circular
+// buffers need. It returns the states of the queues after each of l.every.
 func (l *loading) match() (afters []dispatch.Detached, err error) {
 	for i, p := range l.f.Parts() {
 		t := l.parts[i]
@@ -276,7 +279,7 @@ func (l *loading) loadBuffers() error {
 		var err error
 		if ok {
 			err = l.take(i, b)
-		} else if b, err = l.allocate(i); err != nil {
+		} else if b, err = l.allocate(l.config(i)); err != nil {
 			if why := l.movable(i); why != nil {
 				return fmt.Errorf("buffer %q must lie where it lay when the trace was recorded: %w (%w)", want.Name, err, why)
 			}
@@ -297,11 +300,10 @@ func (l *loading) loadBuffers() error {
 	for _, i := range moves {
 		c := l.config(i)
 		c.Addr = 0
-		b, err := l.d.newBuffer(c)
+		b, err := l.allocate(c)
 		if err != nil {
 			return fmt.Errorf("buffer %q: %w", wants[i].Name, err)
 		}
-		l.parts[0].kept = append(l.parts[0].kept, b)
 		l.f.MoveBuffer(i, b.Addr())
 		if err := l.use(i, b); err != nil {
 			return err
@@ -310,7 +312,8 @@ func (l *loading) loadBuffers() error {
 	return nil
 }
 
-// movable returns an error unless a buffer of the trace may lie elsewhere than when it was recorded.
+// movable returns an error unless a buffer of the trace may lie elsewhere than when it was
+// recorded.
 func (l *loading) movable(i int) error {
 	return l.f.CheckMovable(i, l.rows(i)*uint64(l.f.Image.Buffers[i].Stride))
 }
@@ -341,9 +344,9 @@ func (l *loading) config(i int) *BufferConfig {
 	return c
 }
 
-// allocate takes memory for a buffer where it lay.
-func (l *loading) allocate(i int) (*Buffer, error) {
-	b, err := l.d.newBuffer(l.config(i))
+// allocate takes memory for a buffer.
+func (l *loading) allocate(c *BufferConfig) (*Buffer, error) {
+	b, err := l.d.newBuffer(c)
 	if err == nil {
 		l.parts[0].kept = append(l.parts[0].kept, b)
 	}
@@ -423,7 +426,8 @@ func (t *part) loadKernels(ctx context.Context, p *tracebuf.Program) error {
 	return t.q.q.Write(ctx, &iv, 0, p.Binary)
 }
 
-// newLoaded returns a part that has no memory yet, of a queue. callees are those that its file numbers.
+// newLoaded returns a part that has no memory yet, of a queue. callees are those that its file
+// numbers.
 func newLoaded(q *Queue, name string, im *tracebuf.Image, callees []*part) *part {
 	p := &part{q: q, name: name, image: im, loaded: &fileContents{}}
 	places, _ := im.Flow() // it was checked

@@ -22,7 +22,8 @@ type params struct {
 	mu      sync.Mutex // guards everything below, and the part's commands on the host once it has been placed
 	patches tracebuf.Patches[*Buffer]
 	pieces  []dispatch.Patch
-	// replaced buffers may be named by what is in DRAM; retired ones aren't, but replays under way may use them.
+	// replaced buffers may be named by what is in DRAM; retired ones aren't, but replays under way
+	// may use them.
 	replaced []allocator.Extent
 	retired  []retired
 }
@@ -85,10 +86,10 @@ func (ps *params) describe(bufs []*Buffer) []tracebuf.Param {
 	return out
 }
 
-// Set gives a parameter a value from the next replay on, in all parts that have one of that name, or, if the trace has none,
-// in what it calls. Replays that are in a
-// queue keep the one they have. The next replay writes the words that have changed to the trace, and only these; until
-// then it costs nothing.
+// Set gives a parameter a value from the next replay on, in all parts that have one of that name,
+// or, if the trace has none, in what it calls. Replays that are in a queue keep the one they have.
+// The next replay writes the words that have changed to the trace, and only these; until then it
+// costs nothing.
 func (t *Trace) Set(name string, v uint32) error {
 	if t.ownParam(name) {
 		return t.parts[0].set(name, v)
@@ -96,9 +97,9 @@ func (t *Trace) Set(name string, v uint32) error {
 	return t.set(name, func(p *part) error { return p.set(name, v) })
 }
 
-// SetBuffer is Set for the address of a buffer: of a trace over several devices, one on each that has the parameter. A
-// buffer must be of the same kind and have the same pages as the one before, and at least its size. The trace holds it in
-// place of that one.
+// SetBuffer is Set for the address of a buffer: of a trace over several devices, one on each that
+// has the parameter. A buffer must be of the same kind and have the same pages as the one before,
+// and at least its size. The trace holds it in place of that one.
 func (t *Trace) SetBuffer(name string, bufs ...*Buffer) error {
 	if t.ownParam(name) {
 		return t.parts[0].setOneBuffer(name, bufs)
@@ -122,7 +123,8 @@ func (p *part) setOneBuffer(name string, bufs []*Buffer) error {
 	return nil
 }
 
-// bufferOn returns the one of some buffers that is on a device. If there is only one, it is that, and can be refused.
+// bufferOn returns the one of some buffers that is on a device. If there is only one, it is that,
+// and can be refused.
 func bufferOn(d *Device, bufs []*Buffer) (*Buffer, error) {
 	for _, b := range bufs {
 		if b != nil && b.d == d {
@@ -313,7 +315,8 @@ func (ps *params) restore(t *part, made []*Buffer) error {
 	return nil
 }
 
-// settleLocked releases the buffers that nothing uses any more, after that many waits have returned.
+// settleLocked releases the buffers that nothing uses any more, after that many waits have
+// returned.
 func (ps *params) settleLocked(mem *allocator.Allocator, finished uint64) error {
 	var errs []error
 	ps.retired = slices.DeleteFunc(ps.retired, func(r retired) bool {

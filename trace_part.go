@@ -44,7 +44,8 @@ type part struct {
 	shown   bool      // others may have the image, so that its memory isn't used again
 }
 
-// partState is how far a part has come in its life. A part only ever goes on to a later state, some of which it may skip.
+// partState is how far a part has come in its life. A part only ever goes on to a later state, some
+// of which it may skip.
 type partState uint8
 
 const (
@@ -71,13 +72,15 @@ func (p *part) moveLocked(to partState) bool {
 	return true
 }
 
-// fileContents is what a loaded part has of its file. Only the first part of a device has buffers and results.
+// fileContents is what a loaded part has of its file. Only the first part of a device has buffers
+// and results.
 type fileContents struct {
 	buffers []*Buffer       // by their number in the file
 	results []tracebuf.Data // what buffers hold after a replay
 }
 
-// allCallees returns the parts that parts call, and those that these call, each after what it calls itself.
+// allCallees returns the parts that parts call, and those that these call, each after what it calls
+// itself.
 func allCallees(parts ...*part) []*part {
 	var out []*part
 	var visit func(p *part)
@@ -95,7 +98,8 @@ func allCallees(parts ...*part) []*part {
 	return out
 }
 
-// called returns the parts that the part calls: none once it is dropped. The slice doesn't change after the capture.
+// called returns the parts that the part calls: none once it is dropped. The slice doesn't change
+// after the capture.
 func (p *part) called() []*part {
 	p.params.mu.Lock()
 	defer p.params.mu.Unlock()
@@ -225,7 +229,8 @@ func (p *part) place(ctx context.Context, after dispatch.Detached) error {
 	}
 	iv := interleaved(p.ext)
 	p.move(partWritten)
-	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay reads what isn't written yet.
+	// The host doesn't wait: the queue's later commands do, in the prefetcher, so that no replay
+	// reads what isn't written yet.
 	return p.q.q.WriteSettled(ctx, &iv, 0, p.q.q.TraceBytes(p.image.Bytes))
 }
 
@@ -329,8 +334,9 @@ func (p *part) end() error {
 	return nil
 }
 
-// giveMemory lets other traces have the memory of the part's commands, unless they are shared with other parts or were shown. Nobody
-// looks at them any more: the part is released, and not in its device.
+// giveMemory lets other traces have the memory of the part's commands, unless they are shared with
+// other parts or were shown. Nobody looks at them any more: the part is released, and not in its
+// device.
 func (p *part) giveMemory() {
 	if p.room == nil {
 		return
@@ -362,8 +368,8 @@ func (p *part) extents() []tracebuf.Extent {
 	return p.image.Extents(p.ext.Addr, int(p.ext.Banks))
 }
 
-// discard takes a part that never becomes a trace out of the device and releases what it holds, once no queue writes to
-// it any more: its own, or others.
+// discard takes a part that never becomes a trace out of the device and releases what it holds,
+// once no queue writes to it any more: its own, or others.
 func (p *part) discard(ctx context.Context, others ...*Queue) error {
 	p.unregister()
 	written := func(p *part) bool { return p.stateNow() >= partWritten }
@@ -418,8 +424,8 @@ func (p *part) letGo(one any) error {
 	return nil
 }
 
-// use counts who works with what a trace has in memory, so that a release waits for them. It is no lock, because who
-// steps through a trace may read its results, verify or save it in between.
+// use counts who works with what a trace has in memory, so that a release waits for them. It is no
+// lock, because who steps through a trace may read its results, verify or save it in between.
 type use struct {
 	mu       sync.Mutex
 	n        int
@@ -456,7 +462,8 @@ func (u *use) leave(alone bool) {
 	}
 }
 
-// close says that the trace is going to be released: nobody enters any more. It waits for those who have.
+// close says that the trace is going to be released: nobody enters any more. It waits for those who
+// have.
 func (u *use) close(ctx context.Context) error {
 	u.mu.Lock()
 	if u.released {

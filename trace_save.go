@@ -23,21 +23,23 @@ type saveOptions struct {
 	results []*Buffer
 }
 
-// WithData has the file hold what is in buffers now: all that the trace's programs use, or only those given, which may be
-// parts of them. So a trace with its weights and inputs runs anywhere. Reading them waits for the trace's queues.
+// WithData has the file hold what is in buffers now: all that the trace's programs use, or only
+// those given, which may be parts of them. So a trace with its weights and inputs runs anywhere.
+// Reading them waits for the trace's queues.
 func WithData(only ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.data, o.only = true, append(o.only, only...) }
 }
 
-// WithResults has the file hold what is in these buffers, or parts of buffers, now as what a replay gives, so that who
-// loads it can compare (CheckResults of [Trace.Debug]). Replay the trace on the data that are saved with it before. What WithData
-// would save of these bytes is left out.
+// WithResults has the file hold what is in these buffers, or parts of buffers, now as what a replay
+// gives, so that who loads it can compare (CheckResults of [Trace.Debug]). Replay the trace on the
+// data that are saved with it before. What WithData would save of these bytes is left out.
 func WithResults(bufs ...*Buffer) SaveOption {
 	return func(o *saveOptions) { o.results = append(o.results, bufs...) }
 }
 
-// Save writes the trace as a file that [Device.LoadTrace] takes on any device of the same kind; docs/trace-file.md
-// describes it. Buffers are in it by name, address and layout, with their contents only if asked for.
+// Save writes the trace as a file that [Device.LoadTrace] takes on any device of the same kind;
+// docs/trace-file.md describes it. Buffers are in it by name, address and layout, with their
+// contents only if asked for.
 func (t *Trace) Save(ctx context.Context, w io.Writer, opts ...SaveOption) error {
 	if err := t.save(ctx, w, opts); err != nil {
 		return t.parts[0].q.d.opError(fmt.Sprintf("save trace %q", t.name), err)
@@ -133,8 +135,8 @@ func fileOf(name string, parts []*part) (*tracebuf.File, error) {
 	return tracebuf.NewFile(name, described, buffers), nil
 }
 
-// file describes what of a trace runs on the queue, without its buffers, which are bufs, and what it calls, which is among
-// callees.
+// file describes what of a trace runs on the queue, without its buffers, which are bufs, and what
+// it calls, which is among callees.
 func (t *part) file(bufs []*Buffer, callees []*part) tracebuf.Image {
 	im := *t.image
 	im.Programs, im.Buffers, im.Callees, im.Conds = nil, nil, nil, nil
@@ -202,8 +204,9 @@ func (t *part) relocations() []tracebuf.Reloc {
 // byteRanges are ranges of the bytes of whole buffers.
 type byteRanges map[*Buffer][]tracebuf.ByteRange
 
-// readData adds the contents of buffers to a file: of those in only, or of all, without the results, which stand by
-// themselves. The trace holds the buffers' memory, also if they were released.
+// readData adds the contents of buffers to a file: of those in only, or of all, without the
+// results, which stand by themselves. The trace holds the buffers' memory, also if they were
+// released.
 func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptions, only, results byteRanges) error {
 	if o.data || len(results) > 0 {
 		for _, p := range parts[1:] { // the reads wait for the first part's queue
@@ -243,7 +246,8 @@ func readData(ctx context.Context, f *tracebuf.File, parts []*part, o *saveOptio
 	return nil
 }
 
-// among returns buffers, or parts of some, as bytes of the whole buffers, each of which must be one of all.
+// among returns buffers, or parts of some, as bytes of the whole buffers, each of which must be one
+// of all.
 func among(all, bufs []*Buffer) (byteRanges, error) {
 	out := byteRanges{}
 	for _, b := range bufs {

@@ -12,11 +12,13 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It returns once the data
-// are copied; the device may still be busy. Any range inside the buffer will do, but whole pages are the fastest: memory is
-// written in units of 16 to 64 bytes, and a unit that is only written in part is read first, which waits for the queue
-// and must not race with anything else that writes to the same unit. If ctx ends while a long write waits for room, its
-// first part is written; the queue goes on. The error is a *dispatch.TransferError if the range isn't inside.
+// Write writes data to a buffer, from byte off on, after everything so far in the queue has run. It
+// returns once the data are copied; the device may still be busy. Any range inside the buffer will
+// do, but whole pages are the fastest: memory is written in units of 16 to 64 bytes, and a unit
+// that is only written in part is read first, which waits for the queue and must not race with
+// anything else that writes to the same unit. If ctx ends while a long write waits for room, its
+// first part is written; the queue goes on. The error is a *dispatch.TransferError if the range
+// isn't inside.
 func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallWrite, Queues: q.self, Name: b.label(), Object: b, Bytes: len(data)}).end(ctx, &err)
@@ -30,8 +32,9 @@ func (q *Queue) Write(ctx context.Context, b *Buffer, off int, data []byte) (err
 	return nil
 }
 
-// Read reads from a buffer, from byte off on, after everything so far in the queue has run, and waits for the data. Any
-// range inside the buffer will do. The error is a *dispatch.TransferError if it isn't inside.
+// Read reads from a buffer, from byte off on, after everything so far in the queue has run, and
+// waits for the data. Any range inside the buffer will do. The error is a *dispatch.TransferError
+// if it isn't inside.
 func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -40,8 +43,8 @@ func (q *Queue) Read(ctx context.Context, b *Buffer, off int, dst []byte) error 
 	return p.Wait(ctx)
 }
 
-// StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the read until Wait has
-// returned, Done has reported true, or Abandon was called.
+// StartRead puts a Read into the queue and returns without waiting for the data. dst belongs to the
+// read until Wait has returned, Done has reported true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Buffer, off int, dst []byte) (p *Pending, err error) {
 	if q.d.watched() {
 		defer q.d.begin(ctx, &Call{Kind: CallRead, Queues: q.self, Name: b.label(), Object: b, Bytes: len(dst)}).end(ctx, &err)
@@ -81,8 +84,8 @@ func (b *Buffer) write(ctx context.Context, q *dispatch.Queue, off int, data []b
 	return b.mem.Write(ctx, q, off, data)
 }
 
-// Pending is a read, or a write from pinned host memory, that was put into a queue. Its methods may be called from any
-// goroutine.
+// Pending is a read, or a write from pinned host memory, that was put into a queue. Its methods may
+// be called from any goroutine.
 type Pending struct {
 	b        *Buffer
 	q        *Queue
@@ -91,7 +94,8 @@ type Pending struct {
 	transfer dispatch.Transfer
 }
 
-// Wait waits for the data. When it fails, the read is abandoned: nothing is written to dst any more, unless it is pinned.
+// Wait waits for the data. When it fails, the read is abandoned: nothing is written to dst any
+// more, unless it is pinned.
 func (p *Pending) Wait(ctx context.Context) (err error) {
 	if p.b.d.watched() {
 		defer p.b.d.begin(ctx, &Call{Kind: CallPendingWait, Queues: p.q.self, Name: p.b.name, Object: p.b, Bytes: p.n}).end(ctx, &err)
@@ -116,8 +120,8 @@ func (p *Pending) Done() (bool, error) {
 	return done, nil
 }
 
-// Abandon returns dst to the caller: nothing is written to it any more, unless it is pinned. The read itself stays in the
-// queue.
+// Abandon returns dst to the caller: nothing is written to it any more, unless it is pinned. The
+// read itself stays in the queue.
 func (p *Pending) Abandon() { p.transfer.Abandon() }
 
 func (p *Pending) failed(err error) error {
@@ -128,9 +132,9 @@ func (p *Pending) failed(err error) error {
 	return p.b.d.opError(fmt.Sprintf("%s buffer %q", op, p.b.name), err)
 }
 
-// HostBuffer is memory of this process that the device reads and writes itself: transfers with it need no copy by the
-// host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release, and it is not on Go's heap. Its methods may be
-// called from any goroutine.
+// HostBuffer is memory of this process that the device reads and writes itself: transfers with it
+// need no copy by the host ([Queue.ReadTo], [Queue.WriteFrom]). It is pinned until Release, and it
+// is not on Go's heap. Its methods may be called from any goroutine.
 type HostBuffer struct {
 	d      *Device
 	h      *dispatch.HostBuffer
@@ -146,21 +150,22 @@ type HostBuffer struct {
 
 // HostBufferConfig says what memory to pin.
 type HostBufferConfig struct {
-	// Size in bytes is rounded up to whole pages of the host. The memory is new and zeroed, in huge pages where there are
-	// some.
+	// Size in bytes is rounded up to whole pages of the host. The memory is new and zeroed, in huge
+	// pages where there are some.
 	Size int
-	// Memory, if it isn't nil, is used instead of new memory: whole pages that the caller has mmap'ed, anonymous or shared
-	// memory, and keeps mapped until Release. Go's heap won't do.
+	// Memory, if it isn't nil, is used instead of new memory: whole pages that the caller has
+	// mmap'ed, anonymous or shared memory, and keeps mapped until Release. Go's heap won't do.
 	Memory []byte
-	// Strict makes transfers with the buffer fail with a *dispatch.DirectError where a part of them can't do without a
-	// copy. Otherwise the host copies such parts.
+	// Strict makes transfers with the buffer fail with a *dispatch.DirectError where a part of them
+	// can't do without a copy. Otherwise the host copies such parts.
 	Strict bool
 	Name   string // for errors
 }
 
-// NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card share; the queues' own
-// memory has one too. Without an IOMMU that translates, the memory is of huge pages, and each takes a range. The error
-// matches ErrBusy if ranges or addresses are taken, and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
+// NewHostBuffer pins memory. It takes one of the 16 ranges of host memory that all users of a card
+// share; the queues' own memory has one too. Without an IOMMU that translates, the memory is of
+// huge pages, and each takes a range. The error matches ErrBusy if ranges or addresses are taken,
+// and kmd.ErrNotContiguous without an IOMMU and enough huge pages.
 func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	if err := d.usable("new host buffer"); err != nil {
 		return nil, err
@@ -172,11 +177,13 @@ func (d *Device) NewHostBuffer(c HostBufferConfig) (*HostBuffer, error) {
 	return &HostBuffer{d: d, h: h, name: c.Name, strict: c.Strict}, nil
 }
 
-// Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it is the caller's.
+// Bytes returns the memory. After Release, or the device's Close, it must not be accessed unless it
+// is the caller's.
 func (h *HostBuffer) Bytes() []byte { return h.h.Bytes() }
 
-// View returns how kernels reach the memory, and words of it that they share with the host (package stream). A program names
-// the buffer in Program.HostBuffers, so that it isn't released under its kernels. The error matches ErrReleased or ErrClosed.
+// View returns how kernels reach the memory, and words of it that they share with the host (package
+// stream). A program names the buffer in Program.HostBuffers, so that it isn't released under its
+// kernels. The error matches ErrReleased or ErrClosed.
 func (h *HostBuffer) View() (dispatch.HostView, error) {
 	if err := h.d.usable("view host buffer"); err != nil {
 		return dispatch.HostView{}, err
@@ -192,10 +199,11 @@ func (h *HostBuffer) View() (dispatch.HostView, error) {
 // Name returns the buffer's name.
 func (h *HostBuffer) Name() string { return h.name }
 
-// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until everything in the device's
-// queues has run, transfers with the buffer included, and blocks other calls that use the queues meanwhile. If ctx ends
-// before that, or a queue hangs, the buffer stays as it is. The error of a second Release matches ErrReleased; it is a
-// *dispatch.HeldError while a program or a trace uses the buffer.
+// Release unpins the memory and, unless it is the caller's, unmaps it. It first waits until
+// everything in the device's queues has run, transfers with the buffer included, and blocks other
+// calls that use the queues meanwhile. If ctx ends before that, or a queue hangs, the buffer stays
+// as it is. The error of a second Release matches ErrReleased; it is a *dispatch.HeldError while a
+// program or a trace uses the buffer.
 func (h *HostBuffer) Release(ctx context.Context) error {
 	if err := h.d.usable("release host buffer"); err != nil {
 		return err
@@ -264,39 +272,43 @@ func (h *HostBuffer) checkLocked(d *Device, at, n int) error {
 	return nil
 }
 
-// ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on, after everything so far in
-// the queue has run, and waits for them. The device writes them there itself; nothing passes through the queue's own
-// memory. It allocates nothing unless the host copies.
+// ReadTo reads n bytes from a buffer, from byte off on, into pinned host memory from byte at on,
+// after everything so far in the queue has run, and waits for them. The device writes them there
+// itself; nothing passes through the queue's own memory. It allocates nothing unless the host
+// copies.
 //
-// No copy is needed where off, counted from the start of its page, and at are equal modulo 16. Where they aren't, for the
-// first bytes up to a multiple of 16, and for pages below 16 KiB that have gaps between them on the device, the host
-// copies, as Read does. If the host buffer is strict, such pages are not copied either, and where the addresses need a
-// copy, the call fails with a *dispatch.DirectError before anything has moved.
+// No copy is needed where off, counted from the start of its page, and at are equal modulo 16.
+// Where they aren't, for the first bytes up to a multiple of 16, and for pages below 16 KiB that
+// have gaps between them on the device, the host copies, as Read does. If the host buffer is
+// strict, such pages are not copied either, and where the addresses need a copy, the call fails
+// with a *dispatch.DirectError before anything has moved.
 //
-// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the host buffer was released.
-// When it fails after it began, because ctx ended, the device may still write to the memory until the queue was finished.
+// The error is a *dispatch.TransferError if a range isn't inside, and matches ErrReleased if the
+// host buffer was released. When it fails after it began, because ctx ended, the device may still
+// write to the memory until the queue was finished.
 func (q *Queue) ReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, true, b, off, h, at, n)
 }
 
-// StartReadTo puts a ReadTo into the queue and returns without waiting for the data. That part of the host buffer belongs
-// to the read until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue
-// was finished.
+// StartReadTo puts a ReadTo into the queue and returns without waiting for the data. That part of
+// the host buffer belongs to the read until Wait has returned nil or Done has reported true; after
+// Abandon, or a Wait that failed, until the queue was finished.
 func (q *Queue) StartReadTo(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, true, b, off, h, at, n)
 }
 
-// WriteFrom writes n bytes of pinned host memory, from byte at on, to a buffer, from byte off on, after everything so far in
-// the queue has run, and waits until they are in device memory. The device fetches them itself. When the host copies, and
-// the errors, are as for ReadTo. If a ReadTo of the same queue puts data into that host memory, WriteFrom comes after it; on
-// another queue, events order the two as always. A kernel that stores to host memory has to be waited for.
+// WriteFrom writes n bytes of pinned host memory, from byte at on, to a buffer, from byte off on,
+// after everything so far in the queue has run, and waits until they are in device memory. The
+// device fetches them itself. When the host copies, and the errors, are as for ReadTo. If a ReadTo
+// of the same queue puts data into that host memory, WriteFrom comes after it; on another queue,
+// events order the two as always. A kernel that stores to host memory has to be waited for.
 func (q *Queue) WriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) error {
 	return q.direct(ctx, false, b, off, h, at, n)
 }
 
-// StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of the host buffer must stay
-// as it is until Wait has returned nil or Done has reported true; after Abandon, or a Wait that failed, until the queue was
-// finished.
+// StartWriteFrom puts a WriteFrom into the queue and returns without waiting for it. That part of
+// the host buffer must stay as it is until Wait has returned nil or Done has reported true; after
+// Abandon, or a Wait that failed, until the queue was finished.
 func (q *Queue) StartWriteFrom(ctx context.Context, b *Buffer, off int, h *HostBuffer, at, n int) (*Pending, error) {
 	return q.startDirect(ctx, false, b, off, h, at, n)
 }

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// Area is memory at the bottom of L1 that several users share: from a base up to the highest end that any of them needs. The
-// circular buffers of programs lie there, since programs run one after the other.
+// Area is memory at the bottom of L1 that several users share: from a base up to the highest end
+// that any of them needs. The circular buffers of programs lie there, since programs run one after
+// the other.
 type Area struct {
 	sync.Mutex // keeps the area as it is: while it grows or shrinks, its place is free for a moment
 
@@ -18,7 +19,8 @@ type Area struct {
 	ext  Extent
 }
 
-// NewArea returns an area. name says what lies there; site returns the call that has it grow or shrink, for Request.Site.
+// NewArea returns an area. name says what lies there; site returns the call that has it grow or
+// shrink, for Request.Site.
 func NewArea(a *Allocator, base uint64, name string, site func() uintptr) *Area {
 	return &Area{base: base, mem: a, name: name, site: site, ends: map[uint64]int{}}
 }
@@ -54,8 +56,8 @@ func (a *Area) Shrink(end uint64) error {
 	return a.fitLocked()
 }
 
-// Move has a user that needs the area up to one end need it up to a larger one, 0 standing for nothing. It is taken before the
-// smaller one is released, so that nothing is allocated in between.
+// Move has a user that needs the area up to one end need it up to a larger one, 0 standing for
+// nothing. It is taken before the smaller one is released, so that nothing is allocated in between.
 func (a *Area) Move(from, to uint64) error {
 	if err := a.Grow(to); err != nil || from == 0 {
 		return err

@@ -18,18 +18,19 @@ type Cond struct {
 type Callee struct {
 	Name string
 	Addr uint64 // in every DRAM bank
-	// Image has no Buffers, which are those of the file's first part, and no Callees: what it calls are those of the part that
-	// come before it.
+	// Image has no Buffers, which are those of the file's first part, and no Callees: what it calls
+	// are those of the part that come before it.
 	Image Image
 }
 
-// HasControl reports whether the trace has loops, branches, calls, or arguments that the device computes.
+// HasControl reports whether the trace has loops, branches, calls, or arguments that the device
+// computes.
 func (im *Image) HasControl() bool {
 	return slices.ContainsFunc(im.Steps, func(s Step) bool { return s.Control.Kind != flow.None })
 }
 
-// Counted returns how many programs a queue counts as run when the trace has ended: none with control flow, which ends in a
-// reset.
+// Counted returns how many programs a queue counts as run when the trace has ended: none with
+// control flow, which ends in a reset.
 func (im *Image) Counted() int {
 	if im.HasControl() {
 		return 0
@@ -63,7 +64,8 @@ func (r *Recording) AddControl(name string, c flow.Control, commands []byte) int
 	return len(r.steps) - 1
 }
 
-// SetTarget has a step of control flow go to another step, which is recorded or will be the next one.
+// SetTarget has a step of control flow go to another step, which is recorded or will be the next
+// one.
 func (r *Recording) SetTarget(step, target int) {
 	s := &r.steps[step]
 	s.Control.Target = target

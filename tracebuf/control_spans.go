@@ -32,25 +32,29 @@ func (k SpanKind) String() string {
 	return fmt.Sprintf("span(%d)", uint8(k))
 }
 
-// ControlSpan is a time in which a queue was in a part of the control flow of a trace, as the queue's log says.
+// ControlSpan is a time in which a queue was in a part of the control flow of a trace, as the
+// queue's log says.
 type ControlSpan struct {
 	Kind  SpanKind
 	Name  string // of the loop, branch or call, as "loop of 5"
 	Depth int    // of spans around it
-	// Number is of a SpanIteration its number in the loop, from 0; of a SpanBranch the number of the body that was chosen,
-	// where the one for all other cases comes after the conditions; of a SpanLoop how many iterations there were.
+	// Number is of a SpanIteration its number in the loop, from 0; of a SpanBranch the number of
+	// the body that was chosen, where the one for all other cases comes after the conditions; of a
+	// SpanLoop how many iterations there were.
 	Number   int
 	Programs []string // that its commands run, in order, without those in loops and calls inside
 	Aborted  bool     // the host has ended the replay in it
-	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start, unless a condition on an
-	// iteration has chosen the span's body: then it was launched. At the End the span's programs are done, with two exceptions:
-	// where programs follow a call or the last body of a branch, the queue doesn't stop in between. Then a call ends when its
-	// last program was launched, and that body where the queue's next decision is.
+	// Start and End are cycles of the dispatch core's clock. What comes before is done at Start,
+	// unless a condition on an iteration has chosen the span's body: then it was launched. At the
+	// End the span's programs are done, with two exceptions: where programs follow a call or the
+	// last body of a branch, the queue doesn't stop in between. Then a call ends when its last
+	// program was launched, and that body where the queue's next decision is.
 	Start, End uint64
 }
 
-// ControlSpans reads the log of one replay, which ended at end, as spans that nest, each one before those in it. trace finds
-// the commands of a trace by its address; what it doesn't know is left out.
+// ControlSpans reads the log of one replay, which ended at end, as spans that nest, each one before
+// those in it. trace finds the commands of a trace by its address; what it doesn't know is left
+// out.
 func ControlSpans(log []cq.TurnEntry, end uint64, trace func(addr uint32) *Image) []ControlSpan {
 	r := spanReader{end: end, places: map[*Image][]flow.Place{}}
 	for i := range log {
@@ -79,7 +83,8 @@ type spanReader struct {
 	places   map[*Image][]flow.Place
 }
 
-// openSpan is a span that is under way: a loop, the iteration, ... Only steps lo to hi belong to it.
+// openSpan is a span that is under way: a loop, the iteration, ... Only steps lo to hi belong to
+// it.
 type openSpan struct {
 	at     int // in spanReader.out
 	im     *Image
@@ -212,7 +217,8 @@ func (im *Image) programsOf(lo, hi int) []string {
 	return out
 }
 
-// conditions returns how many conditions of the branch with this one did not hold, and forgets them.
+// conditions returns how many conditions of the branch with this one did not hold, and forgets
+// them.
 func (r *spanReader) conditions(im *Image, step int) int {
 	n := 0
 	if r.chainIn == im && r.chain == step {
@@ -222,7 +228,8 @@ func (r *spanReader) conditions(im *Image, step int) int {
 	return n
 }
 
-// otherwise reads that a condition doesn't hold. If it was the last one of its branch, the body for all other cases begins.
+// otherwise reads that a condition doesn't hold. If it was the last one of its branch, the body for
+// all other cases begins.
 func (r *spanReader) otherwise(im *Image, step int, now uint64) {
 	n := r.conditions(im, step) + 1
 	to := im.Steps[step].Control.Target

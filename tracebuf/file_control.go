@@ -7,7 +7,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// controlMark is added to the kind of a step of control flow where other steps without a program have that of their edge.
+// controlMark is added to the kind of a step of control flow where other steps without a program
+// have that of their edge.
 const controlMark = 16
 
 // controlNumber is what a file has of a step of control flow beside its commands.
@@ -41,7 +42,8 @@ func (r *reader) withoutProgram(s *Step) {
 	}
 }
 
-// readControl completes the steps of control flow by what is in their commands, which the walker compares again.
+// readControl completes the steps of control flow by what is in their commands, which the walker
+// compares again.
 func (im *Image) readControl() {
 	var open []int // loops
 	for i := range im.Steps {
@@ -63,7 +65,8 @@ func (im *Image) readControl() {
 	}
 }
 
-// stepAt returns the step that begins at an offset, the number of steps for their end, and -1 if none begins there.
+// stepAt returns the step that begins at an offset, the number of steps for their end, and -1 if
+// none begins there.
 func (im *Image) stepAt(at uint32) int {
 	i, found := slices.BinarySearchFunc(im.Steps, int(at), func(s Step, at int) int { return s.Offset - at })
 	if n := len(im.Steps); !found && (n == 0 || im.Steps[n-1].Offset+im.Steps[n-1].Size != int(at)) {

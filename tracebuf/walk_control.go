@@ -43,7 +43,8 @@ func (w *walker) noted() (err error) {
 	return err
 }
 
-// enter is called where a step begins, or the end: whatever the way to it, the same programs are counted there.
+// enter is called where a step begins, or the end: whatever the way to it, the same programs are
+// counted there.
 func (w *walker) enter() error {
 	n := &w.nest
 	if n.arriving == nil {
@@ -139,7 +140,8 @@ func (w *walker) control(e *cq.Entry, s *Step) error {
 	return nil
 }
 
-// reset checks a step that waits for all programs before it, and clears the count of completions or not.
+// reset checks a step that waits for all programs before it, and clears the count of completions or
+// not.
 func (w *walker) reset(s *Step) error {
 	im, t := w.im, w.target
 	if s.Control != (flow.Control{Kind: flow.Reset}) {
@@ -234,8 +236,9 @@ func (w *walker) branch(s *Step, c *cq.Branch) error {
 	return err
 }
 
-// word checks that the next condition or argument reads memory of the buffer that it is said to read. How pages are dealt to the cores of L1 and
-// of sharded buffers is for the allocator to say: there it may be any word from the buffer's address on.
+// word checks that the next condition or argument reads memory of the buffer that it is said to
+// read. How pages are dealt to the cores of L1 and of sharded buffers is for the allocator to say:
+// there it may be any word from the buffer's address on.
 func (w *walker) word(at int, name string, noc, addr uint32) error {
 	n := &w.nest
 	if n.conds == len(w.im.Conds) || w.im.Conds[n.conds].At != at {
@@ -345,8 +348,8 @@ func (w *walker) readArgs(s *Step) error {
 	return nil
 }
 
-// takesArgs checks the go signal of a program: it takes arguments that steps before it name, if there are some, which lie in
-// the program's slot.
+// takesArgs checks the go signal of a program: it takes arguments that steps before it name, if
+// there are some, which lie in the program's slot.
 func (w *walker) takesArgs(at int, c *cq.ForwardSubordinate) error {
 	if c.Args != (w.readTo > 0) {
 		return w.fail(at, "%s in step %d, READ_ARGs before it name arguments up to %#x", c.Name(), w.step, w.readTo)

@@ -12,7 +12,8 @@ import (
 	"github.com/reprise-tt/reprise/tracebuf/flow"
 )
 
-// Position is what ran, or is about to run, in a trace: a program, or a loop, a branch or a call as a whole.
+// Position is what ran, or is about to run, in a trace: a program, or a loop, a branch or a call as
+// a whole.
 type Position struct {
 	Queue int
 	Step  int         // index in Programs; -1 if it is no program
@@ -48,11 +49,12 @@ func inside(loops []Iteration) string {
 	return " in " + strings.Join(texts, ", ")
 }
 
-// ErrLimit is the cause of a StepError when a loop begins an iteration more than its limit. A replay hangs there.
+// ErrLimit is the cause of a StepError when a loop begins an iteration more than its limit. A
+// replay hangs there.
 var ErrLimit = errors.New("the loop began an iteration more than its limit")
 
-// follower carries out the control flow of a trace on the host, as the prefetcher would: it runs what lies between, and decides
-// by the words that are in the buffers then.
+// follower carries out the control flow of a trace on the host, as the prefetcher would: it runs
+// what lies between, and decides by the words that are in the buffers then.
 type follower struct {
 	*run
 	program func(ctx context.Context, at tracebuf.At, nth int) error // runs a program, the nth of its queue that is counted, and may wait
@@ -263,13 +265,15 @@ func (d *Debugger) home(image int) int {
 	return image
 }
 
-// hasControl reports whether the trace has loops, branches, calls or arguments that the device computes.
+// hasControl reports whether the trace has loops, branches, calls or arguments that the device
+// computes.
 func (d *Debugger) hasControl() bool {
 	return slices.ContainsFunc(d.parts, func(p Part) bool { return p.Image.HasControl() })
 }
 
-// whole returns where the loop, the branch or the call ends that begins with a step; the step itself if none begins there, or if
-// a condition inside compares the iteration of a loop around it, which the device doesn't know of it alone.
+// whole returns where the loop, the branch or the call ends that begins with a step; the step
+// itself if none begins there, or if a condition inside compares the iteration of a loop around it,
+// which the device doesn't know of it alone.
 func (d *Debugger) whole(image, step int) int {
 	places := d.flow[image]
 	for i := step; i < places[step].End; i++ {
@@ -294,8 +298,8 @@ func (f *follower) over(ctx context.Context, image, from, to int) error {
 	return f.reached()
 }
 
-// wholePiece is steps of an image that nothing goes into or out of but at their start and their end, to be run after that many
-// counted programs.
+// wholePiece is steps of an image that nothing goes into or out of but at their start and their
+// end, to be run after that many counted programs.
 func (r *run) wholePiece(image, from, to, counted int) Piece {
 	im := r.all[image].Image
 	rec := tracebuf.NewRecording(im.Layout)
@@ -319,7 +323,8 @@ func (r *run) wholePiece(image, from, to, counted int) Piece {
 	return p
 }
 
-// countedAfter returns how many programs are counted after some steps, which is the same on every way through them.
+// countedAfter returns how many programs are counted after some steps, which is the same on every
+// way through them.
 func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	im := d.all[image].Image
 	for pc := from; pc < to; pc++ {
@@ -343,8 +348,8 @@ func (d *Debugger) countedAfter(image, from, to, counted int) int {
 	return counted
 }
 
-// beginning writes what was sent up to the nth program of a path to device memory: as a replay would run it, but with its loops
-// and branches as the straight line that they were.
+// beginning writes what was sent up to the nth program of a path to device memory: as a replay
+// would run it, but with its loops and branches as the straight line that they were.
 func (r *run) beginning(ctx context.Context, path []ranStep, n int) (Placed, error) {
 	var pieces []Piece
 	for part := range r.parts {
@@ -420,11 +425,13 @@ func (r *run) waited(send func(context.Context, tracebuf.At, int) error) func(co
 	}
 }
 
-// Follow runs a trace as Step does, and says where it is: after is called with each program that has finished, in every
-// iteration of a loop. At each loop, branch and call into is asked whether to go inside; if not, it runs as a whole on the
-// device, and after is called once, when that has finished. A nil into goes inside of everything. In between the host decides
-// as the device would, by the words that conditions find in the buffers then. Follow always goes inside of what depends on the
-// iteration of a loop around it, and doesn't ask. An error of after ends the run. The error is a *StepError.
+// Follow runs a trace as Step does, and says where it is: after is called with each program that
+// has finished, in every iteration of a loop. At each loop, branch and call into is asked whether
+// to go inside; if not, it runs as a whole on the device, and after is called once, when that has
+// finished. A nil into goes inside of everything. In between the host decides as the device would,
+// by the words that conditions find in the buffers then. Follow always goes inside of what depends
+// on the iteration of a loop around it, and doesn't ask. An error of after ends the run. The error
+// is a *StepError.
 func (d *Debugger) Follow(ctx context.Context, into func(Position) bool, after func(Position) error) error {
 	return d.exclusive(ctx, "step through", func(r *run) error {
 		if r.hasControl() {

@@ -6,7 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Node is something that is recorded: a run of a program, a loop, a branch or a call. R is what the recorder keeps of it.
+// Node is something that is recorded: a run of a program, a loop, a branch or a call. R is what the
+// recorder keeps of it.
 type Node[R any] struct {
 	Kind  Kind // None for a run; Loop, Branch or Call
 	Name  string
@@ -58,7 +59,8 @@ func (n *Node[R]) Inside(f func(*Node[R])) {
 type Target[R, S any] interface {
 	// Leaf appends the steps of a run or a call.
 	Leaf(n *Node[R]) error
-	// Reset gets to where all programs are done and nothing is counted. With stall the prefetcher waits for that.
+	// Reset gets to where all programs are done and nothing is counted. With stall the prefetcher
+	// waits for that.
 	Reset(stall bool) error
 	// Stall has the prefetcher wait until all programs are done and their results are in memory.
 	Stall() error
@@ -66,7 +68,8 @@ type Target[R, S any] interface {
 	Kernels(n *Node[R])
 	// Begun is called after the first step of a loop.
 	Begun(n *Node[R]) error
-	// Command appends a step of one command, which reads the word of the condition unless that is nil, and returns its number.
+	// Command appends a step of one command, which reads the word of the condition unless that is
+	// nil, and returns its number.
 	Command(name string, c Control, p cq.PrefetchCommand, reads *Cond) (int, error)
 	// Next is the number of the next step.
 	Next() int

@@ -6,8 +6,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Decode returns what a command does to the control flow inside of open loops, whose numbers are in open. For other commands it
-// is c. stepAt returns the step at an offset.
+// Decode returns what a command does to the control flow inside of open loops, whose numbers are in
+// open. For other commands it is c. stepAt returns the step at an offset.
 func (c Control) Decode(p cq.PrefetchCommand, open []int, stepAt func(off uint32) int) Control {
 	switch p := p.(type) {
 	case cq.LoopBegin:
@@ -41,8 +41,9 @@ type Place struct {
 	Depth  int       // loops and branches around it
 	Loops  int       // loops around it
 	Loop   int       // step that begins the innermost of them; -1 without one
-	// End is the step after the loop, the branch with all its bodies, or the call that begins here, and 0 if none does: jumps and the
-	// further cases of a branch begin nothing, and neither do conditions of loops.
+	// End is the step after the loop, the branch with all its bodies, or the call that begins here,
+	// and 0 if none does: jumps and the further cases of a branch begin nothing, and neither do
+	// conditions of loops.
 	End int
 }
 
@@ -55,8 +56,8 @@ type NestError struct {
 // Error implements error.
 func (e *NestError) Error() string { return e.What }
 
-// Read finds the loops and branches of n steps. step returns what one does, and its commands. The last place is of the end of the
-// trace. With a [*NestError] the places are those of what nests.
+// Read finds the loops and branches of n steps. step returns what one does, and its commands. The
+// last place is of the end of the trace. With a [*NestError] the places are those of what nests.
 func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Place, err error) {
 	places = make([]Place, n+1)
 	controls := make([]*Control, n)
@@ -118,8 +119,8 @@ func Read(l cq.Layout, n int, step func(i int) (*Control, []byte)) (places []Pla
 	return places, err
 }
 
-// branchEnd returns where the branch ends that begins with a step: branches of it jump to its end, and those in loops don't leave
-// these.
+// branchEnd returns where the branch ends that begins with a step: branches of it jump to its end,
+// and those in loops don't leave these.
 func branchEnd(controls []*Control, step int) int {
 	end := controls[step].Target
 	for i := step; i < min(end, len(controls)); i++ {
