@@ -5,6 +5,11 @@
 // The package is internal on purpose: a test seam that is exported becomes API.
 package seam
 
+import (
+	"sync"
+	"syscall"
+)
+
 // Node is a device node that can be opened, such as /dev/tenstorrent/0 or an emulated card.
 type Node interface {
 	// Open opens the node with open(2) flags (O_RDWR is implied by every caller). Errors are syscall.Errno values,
@@ -36,6 +41,16 @@ type Mapping struct {
 	IO MMIO
 	// Unmap ends the mapping. Neither Mem nor IO may be used afterwards.
 	Unmap func() error
+}
+
+// UnmapOnce returns an Unmap that does what unmap does, and is EINVAL from then on.
+func UnmapOnce(unmap func() error) func() error {
+	var once sync.Once
+	return func() error {
+		err := error(syscall.EINVAL)
+		once.Do(func() { err = unmap() })
+		return err
+	}
 }
 
 // MappingFault is the value with which an access to an MMIO panics after the driver has taken the mapping away. An MMIO has

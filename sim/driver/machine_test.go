@@ -100,25 +100,6 @@ func TestAssertion11_BARTooShort(t *testing.T) {
 	mmap(t, "afterwards", f, w.MmapOffsetUC, 4<<30, nil)
 }
 
-func TestAssertion12_WindowsDoNotSplit(t *testing.T) {
-	r := newRig(t, chip.Blackhole)
-	f := r.open(0)
-	w, _ := allocate(f, 2<<20)
-	m := mmap(t, "window", f, w.MmapOffsetUC, 2<<20, nil)
-	type splitter interface{ UnmapRange(off, n uint64) error }
-	page := pageSize()
-	for off := uint64(0); off < 2<<20; off += page {
-		want(t, "a page of a window", m.IO.(splitter).UnmapRange(off, page), syscall.EINVAL)
-	}
-	b := mmap(t, "BAR", f, 0, int(4*page), nil)
-	want(t, "a page of a BAR", b.IO.(splitter).UnmapRange(page, page), nil)
-	want(t, "half a page", b.IO.(splitter).UnmapRange(page/2, page), syscall.EINVAL)
-	want(t, "beyond", b.IO.(splitter).UnmapRange(4*page, page), syscall.EINVAL)
-	if !raisesFault(func() { b.IO.Load(page, 4) }) || raisesFault(func() { b.IO.Load(2*page, 4) }) {
-		t.Error("the wrong part went")
-	}
-}
-
 func TestAssertion36_SignalsInterruptOpen(t *testing.T) {
 	r := newRig(t, chip.Blackhole)
 	p := r.drv.NewProcess(77, "tool")

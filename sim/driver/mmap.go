@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -19,63 +18,25 @@ type barMap struct {
 	size   uint64
 	window int // id of the mapped window, or -1 for a plain BAR range
 
-	whole   atomic.Uint64 // size; 0 once a part of it, or all of it, can't be accessed any more
-	zapped  atomic.Bool
-	holes   atomic.Pointer[[][2]uint64] // parts that were unmapped
-	watched bool                        // stores can hit strided multicast registers
+	whole   atomic.Uint64 // size; 0 once it can't be accessed any more
+	watched bool          // stores can hit strided multicast registers
 }
 
 var _ seam.MMIO = (*barMap)(nil)
 
-// has reports whether [off, off+n) can certainly be accessed. It is apart from check to be compiled into the accesses.
+// has reports whether [off, off+n) can be accessed. It is small, to be compiled into the accesses.
 func (m *barMap) has(off, n uint64) bool {
 	size := m.whole.Load()
 	return off <= size && n <= size-off
 }
 
-// check raises SIGBUS unless [off, off+n) can be accessed.
-func (m *barMap) check(off, n uint64) {
-	if m.zapped.Load() || off > m.size || n > m.size-off {
-		BusError()
-	}
-	if h := m.holes.Load(); h != nil {
-		for _, r := range *h {
-			if off < r[1] && off+n > r[0] {
-				BusError()
-			}
-		}
-	}
-}
-
 // zap takes all of the mapping's pages away.
-func (m *barMap) zap() {
-	m.zapped.Store(true)
-	m.whole.Store(0)
-}
-
-// UnmapRange unmaps whole pages of a mapping, as munmap(2) of a part does. Ranges of a BAR may be split, a window only
-// goes as a whole.
-func (m *barMap) UnmapRange(off, n uint64) error {
-	page := pageSize()
-	if m.window >= 0 || n == 0 || off%page != 0 || n%page != 0 || off > m.size || n > m.size-off {
-		return syscall.EINVAL
-	}
-	d := m.file.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	holes := [][2]uint64{{off, off + n}}
-	if h := m.holes.Load(); h != nil {
-		holes = append(holes, *h...)
-	}
-	m.holes.Store(&holes)
-	m.whole.Store(0)
-	return nil
-}
+func (m *barMap) zap() { m.whole.Store(0) }
 
 // Load implements seam.MMIO.
 func (m *barMap) Load(off uint64, width int) uint64 {
 	if !m.has(off, uint64(width)) {
-		m.check(off, uint64(width))
+		BusError()
 	}
 	if m.file.dev.faults.any.Load() && m.file.dev.faults.load() {
 		return 1<<(8*width) - 1
@@ -86,7 +47,7 @@ func (m *barMap) Load(off uint64, width int) uint64 {
 // Store implements seam.MMIO.
 func (m *barMap) Store(off uint64, width int, v uint64) {
 	if !m.has(off, uint64(width)) {
-		m.check(off, uint64(width))
+		BusError()
 	}
 	if m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
 		return
@@ -99,7 +60,9 @@ func (m *barMap) Store(off uint64, width int, v uint64) {
 
 // Read implements seam.MMIO.
 func (m *barMap) Read(off uint64, p []byte) {
-	m.check(off, uint64(len(p)))
+	if !m.has(off, uint64(len(p))) {
+		BusError()
+	}
 	if len(p) == 0 {
 		return
 	}
@@ -114,7 +77,9 @@ func (m *barMap) Read(off uint64, p []byte) {
 
 // Write implements seam.MMIO.
 func (m *barMap) Write(off uint64, p []byte) {
-	m.check(off, uint64(len(p)))
+	if !m.has(off, uint64(len(p))) {
+		BusError()
+	}
 	if len(p) == 0 || m.file.dev.faults.any.Load() && m.file.dev.faults.store() {
 		return
 	}
@@ -187,12 +152,7 @@ func (f *file) mappedLocked(m *barMap) seam.Mapping {
 	m.whole.Store(m.size)
 	f.maps[m] = struct{}{}
 	f.refs++
-	var once sync.Once
-	return seam.Mapping{IO: m, Unmap: func() error {
-		err := error(syscall.EINVAL)
-		once.Do(func() { err = f.unmap(m) })
-		return err
-	}}
+	return seam.Mapping{IO: m, Unmap: seam.UnmapOnce(func() error { return f.unmap(m) })}
 }
 
 func (f *file) unmap(m *barMap) error {
@@ -220,12 +180,7 @@ func (f *file) mapBufferLocked(off, n uint64, length int) (seam.Mapping, error) 
 		return seam.Mapping{}, syscall.EINVAL
 	}
 	f.refs++
-	var once sync.Once
-	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: func() error {
-		err := error(syscall.EINVAL)
-		once.Do(func() { err = f.put() })
-		return err
-	}}, nil
+	return seam.Mapping{Mem: b.mem.bytes()[in : in+uint64(length) : in+uint64(length)], Unmap: seam.UnmapOnce(f.put)}, nil
 }
 
 // Backing returns the descriptor of a mapped buffer's memory, which stays the driver's own, and the offset of

@@ -10,7 +10,6 @@ type Option func(*config)
 
 type config struct {
 	server []string
-	env    []string
 	output io.Writer
 	manual bool
 }
@@ -20,13 +19,6 @@ type config struct {
 func Server(argv ...string) Option {
 	argv = slices.Clone(argv)
 	return func(c *config) { c.server = argv }
-}
-
-// Environment adds variables ("NAME=value") to the server's environment, which is the caller's otherwise. The
-// library itself reads TTSIM_SEMIHOSTING and TTSIM_ETH_FW_ROUTING.
-func Environment(env ...string) Option {
-	env = slices.Clone(env)
-	return func(c *config) { c.env = append(c.env, env...) }
 }
 
 // Output sends what the server prints (the library's diagnostics, the output of semihosting programs) to w as well.

@@ -90,7 +90,6 @@ func (p *process) spawn(c *config) (*net.UnixConn, error) {
 	}
 	defer theirs.Close()
 	cmd := exec.Command(c.server[0], c.server[1:]...)
-	cmd.Env = append(cmd.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = &p.out, &p.out
 	cmd.ExtraFiles = []*os.File{theirs} // function.FD
 	cmd.SysProcAttr = serverAttributes()

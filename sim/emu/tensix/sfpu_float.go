@@ -245,7 +245,11 @@ func (e *Engine) sfpsetexp(t *thread, a sfpsetexpArgs) bool {
 	const rest = 0x807FFFFF
 	switch a.mod {
 	case 0:
-		e.binary(a.dst, a.c, a.dst, func(c, d uint32) uint32 { return c&rest | d&0xFF<<23 })
+		s := &e.sfpu
+		lc, ld := &s.l[a.c], &s.l[a.dst]
+		for lane := range each(s.enabled()) {
+			ld[lane] = lc[lane]&rest | ld[lane]&0xFF<<23
+		}
 	case 1:
 		e.bits(a.dst, a.c, rest, 0, a.imm<<23)
 	case 2:
@@ -286,21 +290,19 @@ func (e *Engine) sfpabs(t *thread, a sfpabsArgs) bool {
 	if !e.withoutBits(a.mod, ^uint32(1)) || !e.destination(a.dst) {
 		return false
 	}
-	if a.mod == 0 {
-		e.unary(a.dst, a.c, func(v uint32) uint32 {
-			if v&signBit != 0 {
-				return -v
-			}
-			return v
-		})
-		return true
-	}
-	e.unary(a.dst, a.c, func(v uint32) uint32 {
-		if v > 0xFF800000 { // a negative NaN stays as it is
-			return v
+	s := &e.sfpu
+	lc, ld := &s.l[a.c], &s.l[a.dst]
+	for lane := range each(s.enabled()) {
+		v := lc[lane]
+		switch {
+		case v&signBit == 0:
+		case a.mod == 0: // an integer
+			v = -v
+		case v <= 0xFF800000: // a negative NaN stays as it is
+			v &^= signBit
 		}
-		return v &^ signBit
-	})
+		ld[lane] = v
+	}
 	return true
 }
 

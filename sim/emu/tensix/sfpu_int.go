@@ -138,15 +138,6 @@ func (e *Engine) bitwise(dst, b, c uint32, f func(d, b, c *lreg, enabled uint32)
 	return true
 }
 
-// binary computes each lane of a register from those of two others.
-func (e *Engine) binary(dst, b, c uint32, f func(b, c uint32) uint32) {
-	s := &e.sfpu
-	lb, lc, ld := &s.l[b], &s.l[c], &s.l[dst]
-	for lane := range each(s.enabled()) {
-		ld[lane] = f(lb[lane], lc[lane])
-	}
-}
-
 func (e *Engine) sfplz(t *thread, a sfplzArgs) bool {
 	if !e.withoutBits(a.mod, 1) || !e.accept(UnimplementedFunctionality, a.mod, upTo(4)) || !e.destination(a.dst) {
 		return false
@@ -180,10 +171,14 @@ func (e *Engine) sfpmul24(t *thread, a sfpmul24Args) bool {
 		return e.refuse(NonContractualBehavior, "LReg %d is not LReg %d, the constant 0", a.c, lregZero)
 	}
 	const mask = 1<<23 - 1
-	if a.mod == 1 {
-		e.binary(a.dst, a.b, a.a, func(b, a uint32) uint32 { return uint32(uint64(a&mask) * uint64(b&mask) >> 23) })
-	} else {
-		e.binary(a.dst, a.b, a.a, func(b, a uint32) uint32 { return a * b & mask })
+	s := &e.sfpu
+	la, lb, ld := &s.l[a.a], &s.l[a.b], &s.l[a.dst]
+	for lane := range each(s.enabled()) {
+		product := uint64(la[lane]&mask) * uint64(lb[lane]&mask)
+		if a.mod == 1 { // the upper half
+			product >>= 23
+		}
+		ld[lane] = uint32(product) & mask
 	}
 	return true
 }

@@ -146,6 +146,15 @@ func (c *Target) call(q serve.Head, payload []byte) (reply serve.Head, out []byt
 	return reply, out, nil
 }
 
+// ask is call for a request whose reply has nothing but an error, or a number.
+func (c *Target) ask(q serve.Head) (reply serve.Head, err error) {
+	reply, out, err := c.call(q, nil)
+	if err == nil {
+		err = reply.Err(out)
+	}
+	return reply, err
+}
+
 func gone(err error) error { return fmt.Errorf("%w: the card's server: %w", syscall.ENODEV, err) }
 
 // Open implements seam.Node.
@@ -154,10 +163,7 @@ func (n node) Open(flags int) (seam.File, error) {
 	if err := c.hold(); err != nil {
 		return nil, err
 	}
-	r, out, err := c.call(serve.Head{Op: opOpen, Val: uint64(flags)}, nil)
-	if err == nil {
-		err = r.Err(out)
-	}
+	r, err := c.ask(serve.Head{Op: opOpen, Val: uint64(flags)})
 	if err != nil {
 		c.drop()
 		return nil, err
@@ -185,11 +191,7 @@ func (f *file) Fault() error {
 func (f *file) Close() error {
 	err := error(syscall.EBADF)
 	f.once.Do(func() {
-		var r serve.Head
-		var out []byte
-		if r, out, err = f.c.call(serve.Head{Op: opClose, Object: f.id}, nil); err == nil {
-			err = r.Err(out)
-		}
+		_, err = f.c.ask(serve.Head{Op: opClose, Object: f.id})
 		f.c.proc.host.closed(f)
 		f.c.drop()
 	})
@@ -198,11 +200,8 @@ func (f *file) Close() error {
 
 // ReleaseLast makes the end of the process release the file after all others of the process.
 func (f *file) ReleaseLast() error {
-	r, out, err := f.c.call(serve.Head{Op: opLast, Object: f.id}, nil)
-	if err != nil {
-		return err
-	}
-	return r.Err(out)
+	_, err := f.c.ask(serve.Head{Op: opLast, Object: f.id})
+	return err
 }
 
 // Ioctl implements seam.File.
@@ -295,31 +294,18 @@ func (f *file) mmap(offset uint64, length int) (seam.Mapping, error) {
 		return seam.Mapping{}, err
 	}
 	unmap := func() error {
-		ur, uout, err := c.call(serve.Head{Op: opUnmap, Object: r.Object}, nil)
-		if err == nil {
-			err = ur.Err(uout)
-		}
+		_, err := c.ask(serve.Head{Op: opUnmap, Object: r.Object})
 		c.drop()
 		return err
 	}
 	if r.Kind != memory {
-		var once sync.Once
-		return seam.Mapping{IO: &mapping{c: c, id: r.Object}, Unmap: func() error {
-			err := error(syscall.EINVAL)
-			once.Do(func() { err = unmap() })
-			return err
-		}}, nil
+		return seam.Mapping{IO: &mapping{c: c, id: r.Object}, Unmap: seam.UnmapOnce(unmap)}, nil
 	}
 	mem, err := unix.Mmap(fd, int64(r.Val), length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return seam.Mapping{}, err
 	}
-	var once sync.Once
-	return seam.Mapping{Mem: mem, Unmap: func() error {
-		err := error(syscall.EINVAL)
-		once.Do(func() { err = errors.Join(unix.Munmap(mem), unmap()) })
-		return err
-	}}, nil
+	return seam.Mapping{Mem: mem, Unmap: seam.UnmapOnce(func() error { return errors.Join(unix.Munmap(mem), unmap()) })}, nil
 }
 
 // mapping is memory of a served card.
