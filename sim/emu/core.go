@@ -7,16 +7,6 @@ import (
 	"github.com/reprise-tt/reprise/sim/emu/internal/translate"
 )
 
-// codePage holds the decoded instructions of one page, and what is known of its lines. All cores of a tile share it.
-type codePage struct {
-	code   [pageLines]*translate.Code // the translation that the line is in, if any; first, so that Go's collector scans nothing else
-	heat   [pageLines]uint32          // how many instructions were interpreted that ended there
-	looked [pageLines]uint32          // how many translations the chip had when none of them was that of the line
-	stored [pageLines]bool            // that were decoded and then stored to
-	loops  loops
-	ops    [pageOps]rv32.Op
-}
-
 // coreState is what the scheduler does with a core.
 type coreState uint8
 

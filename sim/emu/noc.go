@@ -266,11 +266,18 @@ func (q *request) buffer() []uint32 {
 
 // arrive makes the request take effect at its target.
 func (q *request) arrive() bool {
-	c := q.tile.chip
-	if q.flight != nil {
-		c.check.Arrive(q.flight)
-		defer c.check.Leave()
+	if q.flight == nil {
+		return q.apply()
 	}
+	checks := q.tile.chip.check
+	checks.Arrive(q.flight)
+	ok := q.apply()
+	checks.Leave()
+	return ok
+}
+
+// apply is arrive without the checks of who does it.
+func (q *request) apply() bool {
 	switch q.kind {
 	case reqRead:
 		return q.read()
