@@ -66,13 +66,7 @@ type completions struct {
 	none     []*completion // the array of expected from the start
 }
 
-// expect adds a completion. The returned function removes it again, if its command was not sent.
-func (c *completions) expect(x *completion) (undo func()) {
-	c.push(x)
-	return func() { c.takeBack(x) }
-}
-
-// push is expect for callers that call takeBack themselves.
+// push adds a completion, before its command is sent.
 func (c *completions) push(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -186,9 +186,9 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
 	c.task, c.total = q.taskLocked()
 	// Expected before it can arrive.
-	undo := q.comp.expect(c)
+	q.comp.push(c)
 	if err := q.sendLocked(ctx, cmds, false); err != nil {
-		undo()
+		q.comp.takeBack(c)
 		return nil, 0, err
 	}
 	q.stream.event = id

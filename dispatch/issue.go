@@ -130,7 +130,7 @@ const prefetchAhead = 1024
 
 // prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
-	if at := int(r.wr) + prefetchAhead; at < len(r.mem) {
+	if at := uint(r.wr) + prefetchAhead; at < uint(len(r.mem)) {
 		prefetch.Write(&r.mem[at])
 	}
 }

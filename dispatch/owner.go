@@ -102,7 +102,7 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 // rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for has got into the queue. mu
 // has been held since.
 func (q *Queue) rollbackLocked() {
-	if !q.set.shared || q.status.failed.Load() != nil {
+	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
 	q.set.mu.Lock()

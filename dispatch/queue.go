@@ -26,6 +26,7 @@ type Queue struct {
 	tiles      queueTiles
 	dispatcher Dispatcher
 	set        *workers // the queue starts programs on
+	shared     bool     // set.shared
 	all        []*Queue // of the device
 	dialect    dialect
 	translates bool // the dialect differs from what commands are built with
@@ -174,7 +175,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	if err := q.Fits(im); err != nil {
 		return err
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(opRun, im.Label()); err != nil {
 			return err
 		}
@@ -273,31 +274,10 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// submitLocked sends prepared commands. Shared workers have been acquired.
-func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
-	p.count(q.stream.state.Expected)
-	n := uint32(len(p.Bytes))
-	off := q.rings.issue.wr
-	if !q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
-		var err error
-		if off, err = q.findRoomLocked(ctx, n); err != nil {
-			q.rollbackLocked()
-			return err
-		}
-	}
-	copy(q.rings.issue.mem[off:], p.Bytes)
-	q.publishLocked(off, n, true)
-	q.stream.replays++
-	if q.stream.lastPrepared != p {
-		q.submittedLocked(p)
 	}
 	return nil
 }
@@ -370,14 +350,14 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 // publishLocked announces a batch of n bytes that lies in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.put(off, n, q.rings.fetch.put)
-	entry := cq.FetchEntry(n / cq.FetchUnit)
-	if stall {
-		entry |= cq.FetchStall
-	}
 	if q.translates {
 		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+	entry := cq.FetchEntry(n / cq.FetchUnit)
+	if stall {
+		entry |= cq.FetchStall
+	}
 	q.rings.fetch.push(entry)
 	q.rings.issue.prefetch()
 }

@@ -60,7 +60,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	if q.stream.reserved != r {
 		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(op, name); err != nil {
 			return err
 		}

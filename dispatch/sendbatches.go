@@ -108,7 +108,16 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		q.rollbackLocked()
 		return err
 	}
-	return q.submitLocked(ctx, p)
+	part := batchPart{Prepared: p}
+	var noRoom error
+	if part.offset, noRoom = q.roomLocked(ctx, uint32(len(p.Bytes))); noRoom != nil {
+		q.rollbackLocked()
+		return noRoom
+	}
+	part.copyLocked()
+	part.announceLocked()
+	part.settleLocked()
+	return nil
 }
 
 // Patch writes patches as SubmitPatched does.

@@ -15,7 +15,7 @@ import (
 
 // newQueue returns a queue that wasn't started.
 func newQueue(d *machine, id int) *Queue {
-	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id])}
+	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id]), shared: d.sets[id].shared}
 	q.translates = q.dialect != dialect{}
 	return q
 }

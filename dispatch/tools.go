@@ -47,10 +47,10 @@ func (q *Queue) enqueueReceive(ctx context.Context, commands, dst []byte) (done 
 		return nil, err
 	}
 	c := &completion{dst: dst, hostPage: max(1, len(dst)), devPage: max(1, len(dst)), read: &read{}}
-	undo := q.comp.expect(c)
+	q.comp.push(c)
 	q.history.last.Store(&opRaw)
 	if err := q.sendLocked(ctx, commands, false); err != nil {
-		undo()
+		q.comp.takeBack(c)
 		return nil, err
 	}
 	return c, nil
@@ -71,7 +71,7 @@ func (q *Queue) sendable(op string, commands []byte) error {
 func (q *Queue) SetState(st State) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.set.shared {
+	if q.shared {
 		q.forceAcquireLocked()
 	}
 	q.stream.state, q.stream.lastPrepared = st, nil

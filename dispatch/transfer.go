@@ -273,9 +273,9 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 			return nil, fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
 		}
 		q.stream.buf = out
-		undo := q.comp.expect(c)
+		q.comp.push(c)
 		if err := q.sendLocked(ctx, out, false); err != nil {
-			undo()
+			q.comp.takeBack(c)
 			return nil, err
 		}
 		page += n
