@@ -11,10 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A trace may have parts on several queues of a device, with edges between the parts. Ids of events can't be used for
-// these edges: what lies in DRAM is the same at every replay. So each dispatch core has words of its own for them
-// ([Queue.EdgeWord]), one for each queue that records; package tracebuf knows the commands. The words start from 0 at
-// every replay:
+// A trace may have parts on several queues of a device, with edges between the parts. Ids of events
+// can't be used for these edges: what lies in DRAM is the same at every replay. So each dispatch
+// core has words of its own for them ([Queue.EdgeWord]), one for each queue that records; package
+// tracebuf knows the commands. The words start from 0 at every replay:
 //
 //   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
 //     No recording of this replay is on its way to them any more, because each recording waits until the writes before it
@@ -22,15 +22,17 @@ import (
 //   - After each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
 //     for the other queues' events ([Batch.Submit]). So no recording of the next replay arrives before the word is clear.
 //
-// All parts are put into their queues in one step, with all queues locked. So nothing that waits for one part can precede
-// another, and the edges go from what was recorded earlier to what was recorded later: no circle.
+// All parts are put into their queues in one step, with all queues locked. So nothing that waits
+// for one part can precede another, and the edges go from what was recorded earlier to what was
+// recorded later: no circle.
 
-// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace over several queues: an
-// address in their L1, a multiple of 16.
+// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace
+// over several queues: an address in their L1, a multiple of 16.
 func (q *Queue) EdgeWord() uint32 { return q.d.ctl.EdgeWord[q.id] }
 
-// Batch is prepared commands for one or more queues, of one device or several, that are submitted as one: all queues take
-// their part or none, and several devices start together. A Batch may be submitted from several goroutines.
+// Batch is prepared commands for one or more queues, of one device or several, that are submitted
+// as one: all queues take their part or none, and several devices start together. A Batch may be
+// submitted from several goroutines.
 type Batch struct {
 	// While it is submitted, guarded by the locks of all queues:
 	parts  []batchPart // in the order of the caller
@@ -66,13 +68,14 @@ type partEnd struct {
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that was not submitted because another queue of the batch couldn't take its part.
+// ErrSkipped is the error of a part that was not submitted because another queue of the batch
+// couldn't take its part.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
 // BatchError is returned when a batch with parts on several devices was not, or not completely, submitted.
 type BatchError struct {
-	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part that was submitted,
-	// ErrSkipped for one that could have been.
+	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part
+	// that was submitted, ErrSkipped for one that could have been.
 	Errs []error
 
 	queues []*Queue
@@ -96,9 +99,10 @@ func (e *BatchError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one device are linked: each
-// is changed to begin with a wait for the other queues' parts of the submission before. Such a Prepared can't be joined
-// again; [Batch.Subset] takes it into further batches.
+// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one
+// device are linked: each is changed to begin with a wait for the other queues' parts of the
+// submission before. Such a Prepared can't be joined again; [Batch.Subset] takes it into further
+// batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -203,8 +207,8 @@ func link(parts []*Prepared) error {
 	return nil
 }
 
-// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts are shared with b.
-// Queues of one device are linked and stay together.
+// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts
+// are shared with b. Queues of one device are linked and stay together.
 func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	var parts []*Prepared
 	for i := range b.parts {
@@ -223,13 +227,15 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop fetching until the commands
-// say otherwise. First the commands are put into all issue rings, then the entries that announce them are written, one
-// store for each queue and nothing in between. It returns once they are written; it allocates nothing and makes no system
-// call unless a ring is full.
+// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop
+// fetching until the commands say otherwise. First the commands are put into all issue rings, then
+// the entries that announce them are written, one store for each queue and nothing in between. It
+// returns once they are written; it allocates nothing and makes no system call unless a ring is
+// full.
 //
-// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other devices have their parts,
-// and all queues of that device with a part are closed. With parts on several devices the error is a *BatchError.
+// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other
+// devices have their parts, and all queues of that device with a part are closed. With parts on
+// several devices the error is a *BatchError.
 func (b *Batch) Submit(ctx context.Context) (err error) {
 	if len(b.parts) > 1 {
 		return b.submit(ctx, nil)
@@ -293,8 +299,8 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	return nil
 }
 
-// eachLocked takes the parts without an error through a step of the submission. The fault of an access to a device that was removed
-// is the error of its part.
+// eachLocked takes the parts without an error through a step of the submission. The fault of an
+// access to a device that was removed is the error of its part.
 func (b *Batch) eachLocked(step func(*batchPart) error) {
 	for i := range b.parts {
 		if b.errs[i] != nil {
@@ -327,8 +333,8 @@ func (b *Batch) rollbackLocked() {
 	}
 }
 
-// cutLocked closes the queues of each device that has only some of its linked parts: they wait for what others will never
-// get.
+// cutLocked closes the queues of each device that has only some of its linked parts: they wait for
+// what others will never get.
 func (b *Batch) cutLocked() {
 	for i, err := range b.errs {
 		if err == nil || b.parts[i].peers == nil {
@@ -359,8 +365,9 @@ func (b *Batch) errorLocked() error {
 
 // The steps of a submission of a part:
 
-// prepareLocked makes sure that the queue takes the commands and has room for them, and that a linked one has an event to wait
-// for. It changes nothing else but the owner of workers that queues share.
+// prepareLocked makes sure that the queue takes the commands and has room for them, and that a
+// linked one has an event to wait for. It changes nothing else but the owner of workers that queues
+// share.
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
@@ -370,7 +377,8 @@ func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err e
 		}
 		p.acquired = true
 	}
-	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
+	// No event was recorded yet since the queue was started, or so long ago that the ids'
+	// difference could wrap.
 	if p.peers != nil && (q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30) {
 		if err := q.recordEndLocked(ctx); err != nil {
 			return err
@@ -420,8 +428,8 @@ func (p *batchPart) settleLocked() {
 	}
 }
 
-// recordEndLocked records the event that the next submission's linked parts wait for. Should ctx end, it is recorded all the same:
-// otherwise those parts would have nothing to wait for.
+// recordEndLocked records the event that the next submission's linked parts wait for. Should ctx
+// end, it is recorded all the same: otherwise those parts would have nothing to wait for.
 func (p *batchPart) recordEndLocked() error {
 	if p.peers == nil {
 		return nil
