@@ -11,10 +11,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// A trace may have parts on several queues of a device, with edges between the parts. Ids of events can't be used for
-// these edges: what lies in DRAM is the same at every replay. So each dispatch core has words of its own for them
-// ([Queue.EdgeWord]), one for each queue that records; package tracebuf knows the commands. The words start from 0 at
-// every replay:
+// A trace may have parts on several queues of a device, with edges between the parts. Ids of events
+// can't be used for these edges: what lies in DRAM is the same at every replay. So each dispatch
+// core has words of its own for them ([Queue.EdgeWord]), one for each queue that records; package
+// tracebuf knows the commands. The words start from 0 at every replay:
 //
 //   - A part ends by waiting until all recordings of the other parts have arrived, and then clears its own core's words.
 //     No recording of this replay is on its way to them any more, because each recording waits until the writes before it
@@ -22,19 +22,18 @@ import (
 //   - After each part an event is recorded, once the clearing has arrived, and the next replay's parts begin with a wait
 //     for the other queues' events ([Batch.Submit]). So no recording of the next replay arrives before the word is clear.
 //
-// All parts are put into their queues in one step, with all queues locked. So nothing that waits for one part can precede
-// another, and the edges go from what was recorded earlier to what was recorded later: no circle.
+// All parts are put into their queues in one step, with all queues locked. So nothing that waits
+// for one part can precede another, and the edges go from what was recorded earlier to what was
+// recorded later: no circle.
 
-// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace over several queues: an
-// address in their L1, a multiple of 16.
+// EdgeWord returns where the dispatch cores count the recordings of the queue's part of a trace
+// over several queues: an address in their L1, a multiple of 16.
 func (q *Queue) EdgeWord() uint32 { return q.d.ctl.EdgeWord[q.id] }
 
-// Batch is prepared commands for one or more queues, of one device or several, that are submitted as one: all queues take
-// their part or none, and several devices start together. A Batch may be submitted from several goroutines.
+// Batch is prepared commands for one or more queues, of one device or several, that are submitted
+// as one: all queues take their part or none, and several devices start together. A Batch may be
+// submitted from several goroutines.
 type Batch struct {
-	single *Prepared // the only part; nil if there are several
-	queue  *Queue    // of single
-
 	// While it is submitted, guarded by the locks of all queues:
 	parts  []batchPart // in the order of the caller
 	errs   []error     // by part
@@ -69,13 +68,14 @@ type partEnd struct {
 	id    cq.Seq
 }
 
-// ErrSkipped is the error of a part that was not submitted because another queue of the batch couldn't take its part.
+// ErrSkipped is the error of a part that was not submitted because another queue of the batch
+// couldn't take its part.
 var ErrSkipped = errors.New("not submitted, because another queue of the batch couldn't take its part")
 
 // BatchError is returned when a batch with parts on several devices was not, or not completely, submitted.
 type BatchError struct {
-	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part that was submitted,
-	// ErrSkipped for one that could have been.
+	// Errs are the parts' errors, in the order in which NewBatch was given them: nil for a part
+	// that was submitted, ErrSkipped for one that could have been.
 	Errs []error
 
 	queues []*Queue
@@ -99,9 +99,10 @@ func (e *BatchError) Unwrap() []error {
 	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
-// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one device are linked: each
-// is changed to begin with a wait for the other queues' parts of the submission before. Such a Prepared can't be joined
-// again; [Batch.Subset] takes it into further batches.
+// NewBatch joins prepared commands, one Prepared for each queue. Parts on several queues of one
+// device are linked: each is changed to begin with a wait for the other queues' parts of the
+// submission before. Such a Prepared can't be joined again; [Batch.Subset] takes it into further
+// batches.
 func NewBatch(parts ...*Prepared) (*Batch, error) {
 	if err := joinable(parts); err != nil {
 		return nil, err
@@ -136,7 +137,7 @@ func joinable(parts []*Prepared) error {
 			if o.Queue == p.Queue {
 				return fmt.Errorf("dispatch: join a batch: %s and %s are both for queue %d", o.Name, p.Name, p.Queue.id)
 			}
-			if p.Queue.set.shared && o.Queue.set == p.Queue.set {
+			if p.Queue.shared && o.Queue.set == p.Queue.set {
 				return fmt.Errorf("dispatch: join a batch: queues %d and %d start the same workers: give them workers of their own", o.Queue.id,
 					p.Queue.id)
 			}
@@ -169,7 +170,7 @@ func newBatch(parts []*Prepared) (*Batch, error) {
 
 // init makes b the batch of one part.
 func (b *Batch) init(p *Prepared) {
-	b.single, b.queue, b.devices = p, p.Queue, 1
+	b.devices = 1
 	b.one.part[0].Prepared, b.one.lock[0] = p, p.Queue
 	b.parts, b.errs, b.locks = b.one.part[:], b.one.err[:], b.one.lock[:]
 }
@@ -206,8 +207,8 @@ func link(parts []*Prepared) error {
 	return nil
 }
 
-// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts are shared with b.
-// Queues of one device are linked and stay together.
+// Subset returns the batch of those parts whose queues keep selects, in the same order. The parts
+// are shared with b. Queues of one device are linked and stay together.
 func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	var parts []*Prepared
 	for i := range b.parts {
@@ -226,19 +227,21 @@ func (b *Batch) Subset(keep func(*Queue) bool) (*Batch, error) {
 	return newBatch(parts)
 }
 
-// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop fetching until the commands
-// say otherwise. First the commands are put into all issue rings, then the entries that announce them are written, one
-// store for each queue and nothing in between. It returns once they are written; it allocates nothing and makes no system
-// call unless a ring is full.
+// Submit sends the commands of all parts, each after an entry that makes the prefetcher stop
+// fetching until the commands say otherwise. First the commands are put into all issue rings, then
+// the entries that announce them are written, one store for each queue and nothing in between. It
+// returns once they are written; it allocates nothing and makes no system call unless a ring is
+// full.
 //
-// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other devices have their parts,
-// and all queues of that device with a part are closed. With parts on several devices the error is a *BatchError.
+// If a queue can't take its part, no queue gets one. If a device stops in the middle, the other
+// devices have their parts, and all queues of that device with a part are closed. With parts on
+// several devices the error is a *BatchError.
 func (b *Batch) Submit(ctx context.Context) (err error) {
-	p := b.single
-	if p == nil {
+	if len(b.parts) > 1 {
 		return b.submit(ctx, nil)
 	}
-	q := b.queue
+	p := &b.parts[0]
+	q := p.Queue
 	q.mu.Lock()
 	before, left := debug.SetPanicOnFault(true), false
 	defer func() {
@@ -246,11 +249,12 @@ func (b *Batch) Submit(ctx context.Context) (err error) {
 			q.leaveBy(recover(), &err, before)
 		}
 	}()
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.set.shared { // not on the usual way
-		err = q.submittableLocked(p, nil)
-	}
-	if err == nil {
-		err = q.submitLocked(ctx, p)
+	if err = p.prepareLocked(ctx, nil); err == nil {
+		p.copyLocked()
+		p.announceLocked()
+		p.settleLocked()
+	} else if p.acquired {
+		q.rollbackLocked()
 	}
 	debug.SetPanicOnFault(before)
 	q.mu.Unlock()
@@ -265,17 +269,13 @@ func (b *Batch) SubmitReserved(ctx context.Context, rs []*Reservation) error {
 
 // submit sends any number of parts.
 func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
-	before := debug.SetPanicOnFault(true)
-	defer debug.SetPanicOnFault(before)
 	for _, q := range b.locks {
 		q.mu.Lock()
 	}
 	defer b.unlock()
 	clear(b.errs)
 	b.failed = false
-	for i := 0; i < len(b.parts); i++ {
-		b.prepareLocked(&i, ctx, rs)
-	}
+	b.eachLocked(func(p *batchPart) error { return p.prepareLocked(ctx, rs) })
 	if b.failed {
 		b.rollbackLocked()
 		return b.errorLocked()
@@ -283,30 +283,36 @@ func (b *Batch) submit(ctx context.Context, rs []*Reservation) error {
 	for i := range b.parts {
 		b.parts[i].awaitPeersLocked()
 	}
-	for i := 0; i < len(b.parts); i++ {
-		b.copyLocked(&i)
-	}
+	b.eachLocked(func(p *batchPart) error { p.copyLocked(); return nil })
 	if b.failed {
 		b.cutLocked()
 	}
-	for i := 0; i < len(b.parts); i++ {
-		b.announceLocked(&i)
-	}
-	for i := range b.parts {
-		if b.errs[i] == nil {
-			b.parts[i].settleLocked()
-		}
-	}
+	b.eachLocked(func(p *batchPart) error { p.announceLocked(); return nil })
+	b.eachLocked(func(p *batchPart) error { p.settleLocked(); return nil })
 	if b.linked {
-		for i := 0; i < len(b.parts); i++ {
-			b.recordEndLocked(&i)
-		}
+		b.eachLocked((*batchPart).recordEndLocked)
 	}
 	if b.failed {
 		b.cutLocked()
 		return b.errorLocked()
 	}
 	return nil
+}
+
+// eachLocked takes the parts without an error through a step of the submission. The fault of an
+// access to a device that was removed is the error of its part.
+func (b *Batch) eachLocked(step func(*batchPart) error) {
+	for i := range b.parts {
+		if b.errs[i] != nil {
+			continue
+		}
+		p := &b.parts[i]
+		q := p.Queue
+		if lost := q.d.kd.Guard(func() error { b.errs[i] = step(p); return nil }); lost != nil {
+			b.errs[i] = q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, lost))
+		}
+		b.failed = b.failed || b.errs[i] != nil
+	}
 }
 
 func (b *Batch) unlock() {
@@ -327,8 +333,8 @@ func (b *Batch) rollbackLocked() {
 	}
 }
 
-// cutLocked closes the queues of each device that has only some of its linked parts: they wait for what others will never
-// get.
+// cutLocked closes the queues of each device that has only some of its linked parts: they wait for
+// what others will never get.
 func (b *Batch) cutLocked() {
 	for i, err := range b.errs {
 		if err == nil || b.parts[i].peers == nil {
@@ -357,46 +363,33 @@ func (b *Batch) errorLocked() error {
 	return b.errs[slices.IndexFunc(b.errs, func(err error) bool { return err != nil && err != ErrSkipped })]
 }
 
-// The steps of a submission go through the parts without an error from *i on, to the last one or to one whose device is
-// lost.
+// The steps of a submission of a part:
 
-// lostLocked notes the fault of an access to a device that was removed while part i was at it.
-func (b *Batch) lostLocked(i *int) {
-	if e := recover(); e != nil {
-		q := b.parts[*i].Queue
-		b.failLocked(*i, q.fail(fmt.Errorf("dispatch: queue %d: put commands: %w", q.id, q.d.kd.LostBy(e))))
-	}
-}
-
-func (b *Batch) failLocked(i int, err error) { b.errs[i], b.failed = err, true }
-
-// prepareLocked makes sure that the queues take the commands and have room for them, and that queues linked with each other
-// have an event to wait for. It changes nothing else but the owner of workers that queues share.
-func (b *Batch) prepareLocked(i *int, ctx context.Context, rs []*Reservation) {
-	defer b.lostLocked(i)
-	for ; *i < len(b.parts); *i++ {
-		if err := b.parts[*i].prepareLocked(ctx, rs); err != nil {
-			b.failLocked(*i, err)
-		}
-	}
-}
-
+// prepareLocked makes sure that the queue takes the commands and has room for them, and that a
+// linked one has an event to wait for. It changes nothing else but the owner of workers that queues
+// share.
 func (p *batchPart) prepareLocked(ctx context.Context, rs []*Reservation) (err error) {
 	q := p.Queue
 	p.acquired = false
-	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.set.shared || len(rs) > 0 { // not on the usual way
+	if q.status.failed.Load() != nil || p.revoked || q.stream.reserved != nil || q.shared || len(rs) > 0 { // not on the usual way
 		if err := q.submittableLocked(p.Prepared, rs); err != nil {
 			return err
 		}
 		p.acquired = true
 	}
-	// No event was recorded yet since the queue was started, or so long ago that the ids' difference could wrap.
+	// No event was recorded yet since the queue was started, or so long ago that the ids'
+	// difference could wrap.
 	if p.peers != nil && (q.stream.end.start != q.status.starts.Load() || uint32(q.stream.event-q.stream.end.id) >= 1<<30) {
 		if err := q.recordEndLocked(ctx); err != nil {
 			return err
 		}
 	}
-	p.offset, err = q.roomLocked(ctx, uint32(len(p.Bytes)))
+	n := uint32(len(p.Bytes))
+	if q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
+		p.offset = q.rings.issue.wr
+		return nil
+	}
+	p.offset, err = q.findRoomLocked(ctx, n)
 	return err
 }
 
@@ -407,58 +400,42 @@ func (p *batchPart) awaitPeersLocked() {
 	}
 }
 
-// copyLocked puts the commands into the issue rings.
-func (b *Batch) copyLocked(i *int) {
-	defer b.lostLocked(i)
-	for ; *i < len(b.parts); *i++ {
-		p := &b.parts[*i]
-		q := p.Queue
-		p.count(q.stream.state.Expected)
-		n := uint32(len(p.Bytes))
-		copy(q.rings.issue.mem[p.offset:], p.Bytes)
-		if q.translates {
-			q.dialect.translate(q.d.layout(), q.rings.issue.mem[p.offset:p.offset+n])
-		}
-		q.rings.issue.put(p.offset, n, q.rings.fetch.put)
-		q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+// copyLocked puts the commands into the issue ring.
+func (p *batchPart) copyLocked() {
+	q := p.Queue
+	p.count(q.stream.state.Expected)
+	off, n := p.offset, uint32(len(p.Bytes))
+	copy(q.rings.issue.mem[off:], p.Bytes)
+	if q.translates {
+		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
+	q.rings.issue.put(off, n, q.rings.fetch.put)
+	q.rings.issue.prefetch()
+	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
 }
 
-// announceLocked tells the prefetchers.
-func (b *Batch) announceLocked(i *int) {
-	defer b.lostLocked(i)
-	for ; *i < len(b.parts); *i++ {
-		if b.errs[*i] == nil {
-			p := &b.parts[*i]
-			p.Queue.rings.fetch.push(cq.FetchEntry(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
-		}
-	}
+// announceLocked tells the prefetcher.
+func (p *batchPart) announceLocked() {
+	p.Queue.rings.fetch.push(cq.FetchEntry(uint32(len(p.Bytes))/cq.FetchUnit) | cq.FetchStall)
 }
 
 // settleLocked notes that the commands are in the queue.
 func (p *batchPart) settleLocked() {
 	q := p.Queue
-	q.rings.issue.prefetch()
 	q.stream.replays++
 	if q.stream.lastPrepared != p.Prepared {
 		q.submittedLocked(p.Prepared)
 	}
-	if p.peers != nil {
-		q.stream.waits++
-	}
 }
 
-// recordEndLocked records the events that the next submission's linked parts wait for. Should ctx end, they are recorded all
-// the same: otherwise those parts would have nothing to wait for.
-func (b *Batch) recordEndLocked(i *int) {
-	defer b.lostLocked(i)
-	for ; *i < len(b.parts); *i++ {
-		if p := &b.parts[*i]; p.peers != nil && b.errs[*i] == nil {
-			if err := p.Queue.recordEndLocked(context.Background()); err != nil {
-				b.failLocked(*i, err)
-			}
-		}
+// recordEndLocked records the event that the next submission's linked parts wait for. Should ctx
+// end, it is recorded all the same: otherwise those parts would have nothing to wait for.
+func (p *batchPart) recordEndLocked() error {
+	if p.peers == nil {
+		return nil
 	}
+	p.Queue.stream.waits++
+	return p.Queue.recordEndLocked(context.Background())
 }
 
 // recordEndLocked records an event for the device's other queues, which isn't reported to the host.

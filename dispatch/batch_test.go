@@ -184,7 +184,7 @@ func firstDispatch(q *Queue, p []byte) (cq.DispatchCommand, error) {
 // If a queue can't take its part none gets one, and the workers that the others share stay whose they were.
 func TestBatchIsAllOrNothing(t *testing.T) {
 	a, b, two := hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 1).queues[0], hostOnlyDevice(t, 2)
-	a.set.shared = true
+	a.shared = true
 	full(t, b)
 	full(t, two.queues[0])
 	put, wr := a.rings.fetch.put, a.rings.issue.wr
@@ -255,7 +255,7 @@ func TestBatchRefusals(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a.Revoke(one.single)
+	a.Revoke(one.parts[0].Prepared)
 	if err := one.Submit(t.Context()); !errors.Is(err, ErrRevoked) {
 		t.Errorf("error %v, want %v", err, ErrRevoked)
 	}
@@ -315,7 +315,7 @@ func TestNewBatchRefusals(t *testing.T) {
 		}
 	}
 	for _, q := range d.queues {
-		q.set, q.set.shared = shared, true
+		q.set, q.shared = shared, true
 	}
 	if _, err := NewBatch(prepared(t, q0), prepared(t, q1)); err == nil {
 		t.Error("the same workers: joined")
@@ -382,7 +382,7 @@ func TestBatchToALostDevice(t *testing.T) {
 	stays := hostOnlyDevice(t, 1).queues[0]
 	d, drv := unpluggable(t, 2)
 	for _, q := range d.queues {
-		q.set.shared = false // as if they had workers of their own
+		q.shared = false // as if they had workers of their own
 		q.stream.end = partEnd{start: q.status.starts.Load()}
 	}
 	batch := batched(t, d.queues[0], stays, d.queues[1])

@@ -20,8 +20,8 @@ import (
 // firmwareTimeout bounds the start of the base firmware. Source: tt-metal waits 10 s for it.
 const firmwareTimeout = 10 * time.Second
 
-// Segment is a part of a base firmware: bytes for an address of the tile. Addresses in local RAM are for initial data, which
-// the firmware copies there itself.
+// Segment is a part of a base firmware: bytes for an address of the tile. Addresses in local RAM
+// are for initial data, which the firmware copies there itself.
 type Segment struct {
 	Addr uint32
 	Data []byte
@@ -33,7 +33,8 @@ type Firmware struct {
 	Segments [chip.NumProcessors][]Segment // by processor
 	// DRAMBanks and L1Banks are the numbers of banks that it was compiled for; 0 for any.
 	DRAMBanks, L1Banks int
-	// CountsArgs says that it wants the number of arguments in a word before them: tt-metal's watcher checks kernels' accesses to them.
+	// CountsArgs says that it wants the number of arguments in a word before them: tt-metal's
+	// watcher checks kernels' accesses to them.
 	CountsArgs bool
 }
 
@@ -274,8 +275,8 @@ func jump(target uint32) uint32 {
 	return target&0xFF000 | target&0x800<<9 | target&0x7FE<<20 | 0x6F
 }
 
-// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that were recorded with
-// one firmware need not run with another.
+// FirmwareHash returns the SHA-256 of all firmware that this package starts on a chip. Traces that
+// were recorded with one firmware need not run with another.
 func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	f := d.opts.Firmware
 	if f == nil {
@@ -292,8 +293,9 @@ func (d *machine) FirmwareHash() ([sha256.Size]byte, error) {
 	})
 }
 
-// HashFirmware returns what FirmwareHash returns for a device of an architecture with this runtime's own command-queue
-// firmware. workers are the segments, by processor and address, of base firmware that replaces the workers' own; nil for none.
+// HashFirmware returns what FirmwareHash returns for a device of an architecture with this
+// runtime's own command-queue firmware. workers are the segments, by processor and address, of base
+// firmware that replaces the workers' own; nil for none.
 func HashFirmware(a chip.Arch, workers iter.Seq2[uint32, []byte]) ([sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	base, err := firmware.Base(a)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Buffer is device memory in pages, of which transfers move any range of bytes: the pages of an Interleaved buffer, those
-// of a buffer that is sharded over cores, or some of either.
+// Buffer is device memory in pages, of which transfers move any range of bytes: the pages of an
+// Interleaved buffer, those of a buffer that is sharded over cores, or some of either.
 type Buffer struct {
 	Whole    Interleaved // all the pages; of a sharded buffer only their sizes, and the address in the bank of each core
 	Sharding Sharding    // nil if the buffer is interleaved
@@ -55,7 +55,8 @@ type chunk struct {
 	run    bool // pages one after the other in a core of a sharded buffer, which iv has as one page
 }
 
-// gathered returns how many bytes a run of pages is to the queue, gaps between them included; 0 if it has no gaps.
+// gathered returns how many bytes a run of pages is to the queue, gaps between them included; 0 if
+// it has no gaps.
 func (c *chunk) gathered() int {
 	if n := int(c.iv.HostPage); c.run && n != c.n {
 		return n
@@ -63,7 +64,8 @@ func (c *chunk) gathered() int {
 	return 0
 }
 
-// eachChunk cuts a range of the buffer into chunks, in order. A run of pages of a sharded buffer has at most mostPages.
+// eachChunk cuts a range of the buffer into chunks, in order. A run of pages of a sharded buffer
+// has at most mostPages.
 func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	page := b.page()
 	if rest := off % page; rest != 0 && n > 0 {
@@ -85,8 +87,8 @@ func (b *Buffer) eachChunk(off, n, mostPages int, f func(chunk) error) error {
 	return nil
 }
 
-// eachRun cuts whole pages into chunks: one if the buffer is interleaved, otherwise runs of pages that lie one after the
-// other in a core.
+// eachRun cuts whole pages into chunks: one if the buffer is interleaved, otherwise runs of pages
+// that lie one after the other in a core.
 func (b *Buffer) eachRun(off, n, mostPages int, f func(chunk) error) error {
 	page, stride := b.page(), int(b.Whole.PageSize)
 	if b.Sharding == nil {
@@ -134,7 +136,8 @@ func (b *Buffer) chunkInPage(off, n int) chunk {
 	return c
 }
 
-// chunkInBank is n bytes of a bank: the last page of an interleaved buffer that has one page in each bank up to this one.
+// chunkInBank is n bytes of a bank: the last page of an interleaved buffer that has one page in
+// each bank up to this one.
 func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 	return chunk{
 		iv: Interleaved{DRAM: dram, Addr: addr, PageSize: uint32(n), HostPage: uint32(n), Pages: bank + 1, Banks: bank + 1},
@@ -142,9 +145,10 @@ func chunkInBank(dram bool, bank int, addr uint32, n int) chunk {
 	}
 }
 
-// Write writes data to the buffer through a queue, from byte off on, after everything so far in the queue has run. It
-// returns once the data are copied. Of memory's units that are only written in part it reads the others' bytes first,
-// and waits for them. The error is a *TransferError if the range isn't inside the buffer.
+// Write writes data to the buffer through a queue, from byte off on, after everything so far in the
+// queue has run. It returns once the data are copied. Of memory's units that are only written in
+// part it reads the others' bytes first, and waits for them. The error is a *TransferError if the
+// range isn't inside the buffer.
 func (b *Buffer) Write(ctx context.Context, q *Queue, off int, data []byte) error {
 	if err := b.check("write", off, len(data)); err != nil {
 		return err
@@ -195,8 +199,9 @@ func (b *Buffer) writeInPage(ctx context.Context, q *Queue, off int, data []byte
 	return nil
 }
 
-// StartRead puts a read of the buffer, from byte off on, into a queue, as t. dst belongs to the read until t is done or
-// abandoned. If it fails, it abandons t. The error is a *TransferError if the range isn't inside the buffer.
+// StartRead puts a read of the buffer, from byte off on, into a queue, as t. dst belongs to the
+// read until t is done or abandoned. If it fails, it abandons t. The error is a *TransferError if
+// the range isn't inside the buffer.
 func (b *Buffer) StartRead(ctx context.Context, q *Queue, t *Transfer, off int, dst []byte) error {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return err
@@ -231,8 +236,8 @@ func (b *Buffer) addReads(ctx context.Context, q *Queue, into *Transfer, off int
 	})
 }
 
-// unit returns the granularity, in bytes, in which parts of a page are copied: a multiple of the alignment of reads and
-// writes of the memory.
+// unit returns the granularity, in bytes, in which parts of a page are copied: a multiple of the
+// alignment of reads and writes of the memory.
 func (b *Buffer) unit(q *Queue) int {
 	if b.Whole.DRAM {
 		return int(q.d.pr.Align.DRAM())
@@ -246,9 +251,9 @@ func (b *Buffer) mostCopied() int {
 	return max(1, most/int(b.Whole.PageSize))
 }
 
-// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory, in all its parts. The zero Transfer
-// is there to be started, by StartRead or StartDirect. Once that has succeeded, Wait, Done and Abandon may be called from
-// any goroutine.
+// Transfer is a read of a Buffer, or a transfer between a Buffer and pinned host memory, in all its
+// parts. The zero Transfer is there to be started, by StartRead or StartDirect. Once that has
+// succeeded, Wait, Done and Abandon may be called from any goroutine.
 type Transfer struct {
 	last *Pending   // its last part, which arrives last
 	more []*Pending // the earlier parts
@@ -259,7 +264,8 @@ type Transfer struct {
 	abandoned bool
 }
 
-// spread is a part of a read that arrives elsewhere, because its pages have gaps on the device or are read in part.
+// spread is a part of a read that arrives elsewhere, because its pages have gaps on the device or
+// are read in part.
 type spread struct {
 	dst, from    []byte
 	page, stride int
@@ -311,8 +317,8 @@ func (t *Transfer) arrange() {
 	t.spread = nil
 }
 
-// Abandon returns the memory that is read into to the caller: nothing is written to it any more, unless it is pinned. The
-// transfer itself stays in the queue.
+// Abandon returns the memory that is read into to the caller: nothing is written to it any more,
+// unless it is pinned. The transfer itself stays in the queue.
 func (t *Transfer) Abandon() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -331,9 +337,10 @@ func (t *Transfer) Reset() {
 	t.last, t.more, t.spread, t.abandoned = nil, t.more[:0], nil, false
 }
 
-// Direct is a transfer between a Buffer and pinned host memory. The device moves the data itself where it can: where the
-// place on the device and the place in host memory are equal modulo DirectAlign, from the first multiple of it on. The
-// host copies the rest, and pages below DirectMin that have gaps between them on the device.
+// Direct is a transfer between a Buffer and pinned host memory. The device moves the data itself
+// where it can: where the place on the device and the place in host memory are equal modulo
+// DirectAlign, from the first multiple of it on. The host copies the rest, and pages below
+// DirectMin that have gaps between them on the device.
 type Direct struct {
 	Read   bool // from the buffer to host memory
 	Offset int  // in the buffer
@@ -363,9 +370,10 @@ func (e *DirectError) Error() string {
 	return fmt.Sprintf("%s of %d B at offset %d to or from offset %d of the host buffer without a copy: the place on the device and the place in host memory must be equal modulo %d, the NoC's unit: move one of them, or use a HostBuffer that isn't strict", e.Op, e.Size, e.Offset, e.At, DirectAlign)
 }
 
-// StartDirect puts a transfer with pinned host memory, which has to stay pinned meanwhile, into a queue, as t. If it fails,
-// it abandons t; the device may still move parts of it until the queue was finished. The error is a *TransferError if a
-// range isn't inside the buffer or the host memory.
+// StartDirect puts a transfer with pinned host memory, which has to stay pinned meanwhile, into a
+// queue, as t. If it fails, it abandons t; the device may still move parts of it until the queue
+// was finished. The error is a *TransferError if a range isn't inside the buffer or the host
+// memory.
 func (b *Buffer) StartDirect(ctx context.Context, q *Queue, t *Transfer, d Direct) error {
 	p := direct{Direct: d, ctx: ctx, q: q, b: *b, t: t}
 	err := p.put()
@@ -415,8 +423,8 @@ func (d *direct) put() error {
 	return nil
 }
 
-// move moves all parts. Small pages with gaps between them are copied as a whole, since each would take commands of its
-// own.
+// move moves all parts. Small pages with gaps between them are copied as a whole, since each would
+// take commands of its own.
 func (d *direct) move() error {
 	gaps := d.b.Whole.PageSize != d.b.Whole.HostPage
 	if gaps && (d.Strict || d.b.page() >= DirectMin) {
@@ -433,8 +441,9 @@ func (d *direct) move() error {
 // host returns where a byte of the buffer belongs in host memory.
 func (d *direct) host(off int) int { return off - d.Offset + d.At }
 
-// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the NoC's unit, if the
-// addresses on the device and in host memory are equal modulo that unit. Otherwise it copies the chunk.
+// moveDirectly moves a chunk without a copy, except for the bytes before the first multiple of the
+// NoC's unit, if the addresses on the device and in host memory are equal modulo that unit.
+// Otherwise it copies the chunk.
 func (d *direct) moveDirectly(c chunk) error {
 	const unit = DirectAlign
 	start, at := int(c.iv.Addr)%unit, d.host(c.off)

@@ -29,8 +29,8 @@ type completion struct {
 	total    uint32 // programs and replays before it
 }
 
-// A record's payload: the id, then flags, then the time. This runtime's firmware reads the flags; tt-metal's doesn't, and
-// leaves the time as it is.
+// A record's payload: the id, then flags, then the time. This runtime's firmware reads the flags;
+// tt-metal's doesn't, and leaves the time as it is.
 const (
 	atEventFlags = 4
 	atEventTime  = 8
@@ -66,13 +66,7 @@ type completions struct {
 	none     []*completion // the array of expected from the start
 }
 
-// expect adds a completion. The returned function removes it again, if its command was not sent.
-func (c *completions) expect(x *completion) (undo func()) {
-	c.push(x)
-	return func() { c.takeBack(x) }
-}
-
-// push is expect for callers that call takeBack themselves.
+// push adds a completion, before its command is sent.
 func (c *completions) push(x *completion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,9 +206,10 @@ func (c *completions) copyPages(x *completion) {
 	}
 }
 
-// completionRing is the host's side of the completion queue: records of whole 4 KiB pages that the dispatcher
-// writes into sysmem. Pointers are in 16-byte units with a toggle in bit 31 that flips at each wrap, so that a full
-// ring differs from an empty one. Source: tt-metal system_memory_cq_interface.cpp and cq_dispatch.cpp.
+// completionRing is the host's side of the completion queue: records of whole 4 KiB pages that the
+// dispatcher writes into sysmem. Pointers are in 16-byte units with a toggle in bit 31 that flips
+// at each wrap, so that a full ring differs from an empty one. Source: tt-metal
+// system_memory_cq_interface.cpp and cq_dispatch.cpp.
 type completionRing struct {
 	mem    []byte // the ring
 	base   uint32 // device address (low 32 bits) of mem[0], divided by 16
@@ -249,8 +244,8 @@ func (c *completionRing) copyOut(dst []byte, skip uint32) {
 	copy(dst[n:], c.mem)
 }
 
-// word returns the little-endian word at byte skip of the record at the read pointer. Records start at a page, so
-// no word of a header lies across the end of the ring.
+// word returns the little-endian word at byte skip of the record at the read pointer. Records start
+// at a page, so no word of a header lies across the end of the ring.
 func (c *completionRing) word(skip uint32) uint32 {
 	return binary.LittleEndian.Uint32(c.mem[c.rd+skip:])
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/watch"
 )
 
-// Debug is what of a device lies beside its queues, for tools that look at programs while they run. Its methods may be called
-// from any goroutine until the device is closed.
+// Debug is what of a device lies beside its queues, for tools that look at programs while they run.
+// Its methods may be called from any goroutine until the device is closed.
 type Debug struct{ d *machine }
 
 // Debug returns the device's.
@@ -31,13 +31,14 @@ func (g *Debug) WriteL1(worker chip.Core, addr uint32, p []byte) error {
 	return g.d.write(worker, addr, p)
 }
 
-// PrintEpoch returns a number that goes up whenever the rings that kernels print to are emptied (reprise.Device.Recover). It is odd
-// while that is under way.
+// PrintEpoch returns a number that goes up whenever the rings that kernels print to are emptied
+// (reprise.Device.Recover). It is odd while that is under way.
 func (g *Debug) PrintEpoch() uint64 { return g.d.printing.current() }
 
-// EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest instruction that isn't executed, and
-// the condition that keeps it; "" if the thread has none. Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for
-// others the error wraps [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
+// EngineWait returns what a thread of a worker's Tensix engines waits for, in words: its oldest
+// instruction that isn't executed, and the condition that keeps it; "" if the thread has none.
+// Thread 0 unpacks, 1 computes, 2 packs. An emulated device tells; for others the error wraps
+// [errors.ErrUnsupported]. It is a *chip.CoordinateError for a core outside of the chip.
 func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	xy, err := g.d.ch.Virtual(worker)
 	if err != nil {
@@ -51,22 +52,25 @@ func (g *Debug) EngineWait(worker chip.Core, thread int) (string, error) {
 	return wait, nil
 }
 
-// PrintArea returns where in a worker's L1 kernels print to. It is false if the workers run tt-metal's base firmware, with which
-// they don't.
+// PrintArea returns where in a worker's L1 kernels print to. It is false if the workers run
+// tt-metal's base firmware, with which they don't.
 func (g *Debug) PrintArea() (addr uint32, ok bool) {
 	l1 := &g.d.worker.L1
 	return l1.Print, l1.PrintSize >= print.AreaSize
 }
 
-// Printing returns all programs with kernels that print, in the order in which they became known, and a version that changes with
-// them; no programs if they are those of a version that it has returned before. A program is there from before it can run until
-// the last of its executables and of the traces that have it is released. One that is loaded again with other kernels is another program.
+// Printing returns all programs with kernels that print, in the order in which they became known,
+// and a version that changes with them; no programs if they are those of a version that it has
+// returned before. A program is there from before it can run until the last of its executables and
+// of the traces that have it is released. One that is loaded again with other kernels is another
+// program.
 func (g *Debug) Printing(since uint64) (programs []*print.Program, version uint64) {
 	return g.d.printing.since(since)
 }
 
-// OnPrinting has a function called when there is another program that prints, before it can run; when one is about to be
-// forgotten, after it has run; and at a restart when the cores were stopped, before and after their rings are emptied. cancel ends that.
+// OnPrinting has a function called when there is another program that prints, before it can run;
+// when one is about to be forgotten, after it has run; and at a restart when the cores were
+// stopped, before and after their rings are emptied. cancel ends that.
 func (g *Debug) OnPrinting(f func()) (cancel func()) { return g.d.printing.watch(f) }
 
 // watchArea is the bytes of the records of failed checks, which are zero when a core starts.
@@ -85,7 +89,8 @@ func (d *machine) tiles(l1 *abi.L1Map) []byte {
 	return abi.Tiles(d.ch)
 }
 
-// Waits without progress poll for failed checks after watchFirst, then after twice as long each time, up to watchLatest.
+// Waits without progress poll for failed checks after watchFirst, then after twice as long each
+// time, up to watchLatest.
 const (
 	watchFirst  = 2 * time.Millisecond
 	watchLatest = 128 * time.Millisecond
@@ -140,7 +145,8 @@ func (d *machine) failures(c chip.Core) ([]watch.Failure, error) {
 	return watch.Failures(c, area, d.printing.all()), nil
 }
 
-// Failures returns the checks that have failed on workers whose kernels were compiled with kernels.Source.Watch.
+// Failures returns the checks that have failed on workers whose kernels were compiled with
+// kernels.Source.Watch.
 func (g *Debug) Failures() ([]watch.Failure, error) {
 	var out []watch.Failure
 	for _, c := range g.d.watchedCores(g.d.grid) {

@@ -1,8 +1,10 @@
-// Package dispatch runs programs on the workers of one chip through its command queues: it brings up the base
-// firmware, feeds the prefetcher through rings in pinned host memory, and reads what the dispatcher reports back.
+// Package dispatch runs programs on the workers of one chip through its command queues: it brings
+// up the base firmware, feeds the prefetcher through rings in pinned host memory, and reads what
+// the dispatcher reports back.
 //
-// The commands themselves are package cq's; the device code is under firmware. The package knows nothing of traces:
-// it offers what recording needs, the commands of a program as bytes for a given [State].
+// The commands themselves are package cq's; the device code is under firmware. The package knows
+// nothing of traces: it offers what recording needs, the commands of a program as bytes for a given
+// [State].
 package dispatch
 
 import (
@@ -10,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/reprise-tt/reprise/chip"
@@ -33,7 +34,8 @@ type Device struct {
 	pinned hostBuffers
 }
 
-// Start brings the chip up: firmware on every core, then the command queues. The caller closes kd after the Device.
+// Start brings the chip up: firmware on every core, then the command queues. The caller closes kd
+// after the Device.
 func Start(ctx context.Context, kd *kmd.Device, o Options) (*Device, error) {
 	if o.Queues == 0 {
 		o.Queues = 1
@@ -165,9 +167,10 @@ func (d *Device) add(q *Queue) {
 	}
 }
 
-// guard asks the driver for the full clock while the device is in use, and for stores that stop the dispatchers and
-// prefetchers of all queues if this process is killed: they would go on using its memory. A device that is open exclusively
-// has one store, for the dispatcher of queue 0, which writes.
+// guard asks the driver for the full clock while the device is in use, and for stores that stop the
+// dispatchers and prefetchers of all queues if this process is killed: they would go on using its
+// memory. A device that is open exclusively has one store, for the dispatcher of queue 0, which
+// writes.
 func (d *Device) guard() error {
 	if d.power != nil { // of the file before a recovery
 		_ = d.power()
@@ -209,8 +212,8 @@ func (d *Device) Chip() *chip.Chip { return d.ch }
 // ErrNoClock is returned by AIClock if the firmware's telemetry has no clock.
 var ErrNoClock = errors.New("the card's firmware doesn't tell it")
 
-// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error wraps [ErrNoClock] if the
-// telemetry doesn't have it.
+// AIClock reads the clock of the chip's tiles, in MHz, from its firmware's telemetry. The error
+// wraps [ErrNoClock] if the telemetry doesn't have it.
 func (d *Device) AIClock(ctx context.Context) (float64, error) {
 	t, err := d.kd.Telemetry(ctx)
 	if err != nil {
@@ -235,14 +238,16 @@ func (d *Device) Queue(id int) *Queue { return d.queues[id] }
 // L1Banks returns the number of L1 banks of interleaved L1 buffers: one for each core of Grid, row by row.
 func (d *Device) L1Banks() int { return len(d.l1Banks) }
 
-// closeGrace is what Close still waits when its context has ended: a context that had ended before, such as that of a test in
-// its clean-up, must not cut off queues that have nothing to do. Their kernels end within microseconds on a chip.
+// closeGrace is what Close still waits when its context has ended: a context that had ended before,
+// such as that of a test in its clean-up, must not cut off queues that have nothing to do. Their
+// kernels end within microseconds on a chip.
 const closeGrace = time.Second
 
-// Close ends the command queues and holds every core in reset. It waits for work that is still queued as long as that makes
-// progress and for a second after ctx has ended; the completions of that work are lost, unless Queue.Wait came first. Work
-// that is cut off is an error that wraps the context's cause; everything is released all the same. Of a device that is lost
-// only the host's side is released.
+// Close ends the command queues and holds every core in reset. It waits for work that is still
+// queued as long as that makes progress and for a second after ctx has ended; the completions of
+// that work are lost, unless Queue.Wait came first. Work that is cut off is an error that wraps the
+// context's cause; everything is released all the same. Of a device that is lost only the host's
+// side is released.
 func (d *Device) Close(ctx context.Context) error {
 	ctx, cancel := endsLater(ctx, closeGrace)
 	defer cancel()
@@ -278,8 +283,8 @@ func (d *Device) Compile(p *Program) (*Image, error) {
 	return im, err
 }
 
-// PackedPage returns the bytes of a page in which commands for the dispatcher may share it (cq.Pack), 0 if each has to have
-// its own.
+// PackedPage returns the bytes of a page in which commands for the dispatcher may share it
+// (cq.Pack), 0 if each has to have its own.
 func (d *Device) PackedPage() int { return d.programs.PackedPage() }
 
 // ReplayState returns the state in which a trace's commands run.
@@ -305,39 +310,34 @@ func (d *Device) PinHost(c kmd.PinConfig) (*HostBuffer, error) {
 // endsLater returns a context that ends, with the same cause, some time after another one.
 func endsLater(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	var mu sync.Mutex
-	var timer *time.Timer
 	stop := context.AfterFunc(ctx, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if later.Err() == nil {
-			timer = time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		select {
+		case <-time.After(by):
+			cancel(context.Cause(ctx))
+		case <-later.Done():
 		}
 	})
 	return later, func() {
 		stop()
 		cancel(nil)
-		mu.Lock()
-		defer mu.Unlock()
-		if timer != nil {
-			timer.Stop()
-		}
 	}
 }
 
 // After returns the state of a queue after a trace.
 func (d *Device) After(t Detached) State { return d.programs.After(t) }
 
-// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often. Compile does it for an image that it
-// returns; a trace does it for those of its programs, which it may outlive or, loaded from a file, knows alone.
+// HoldPrints makes known what the kernels of an image print, until DropPrints was called as often.
+// Compile does it for an image that it returns; a trace does it for those of its programs, which it
+// may outlive or, loaded from a file, knows alone.
 func (d *Device) HoldPrints(im *Image) { d.printing.hold(im.Prints()) }
 
-// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read it once more, and then it is forgotten:
-// lines that nobody has read by then have no text.
+// DropPrints is the reverse of HoldPrints. When nothing holds what an image prints, Listeners read
+// it once more, and then it is forgotten: lines that nobody has read by then have no text.
 func (d *Device) DropPrints(im *Image) { d.printing.drop(im.Prints()) }
 
-// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each recording, which only this
-// runtime's own command-queue firmware reports: Record returns [ErrQueueFirmware] otherwise.
+// NewEvent returns an event that was never recorded. A timed one keeps the device's time of each
+// recording, which only this runtime's own command-queue firmware reports: Record returns
+// [ErrQueueFirmware] otherwise.
 func (d *Device) NewEvent(name string, timed bool) *Event {
 	return &Event{d: d.machine, name: name, timed: timed}
 }

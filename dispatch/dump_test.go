@@ -8,8 +8,7 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// mostImage is the size in bytes of the largest trace image that a dump keeps.
-const mostImage = 32 << 20
+const mostImage = 32 << 20 // bytes of a trace that a dump keeps
 
 // collected is the dump of a hang of the queue.
 func collected(q *Queue) *Dump {

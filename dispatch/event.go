@@ -13,15 +13,16 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// Event marks a place among the commands of a queue, for other queues and for the host to wait for. It can be recorded
-// again and again; each call means the newest recording at that moment, so a later recording doesn't change a wait that is
-// already in a queue. Its methods may be called from any goroutine.
+// Event marks a place among the commands of a queue, for other queues and for the host to wait for.
+// It can be recorded again and again; each call means the newest recording at that moment, so a
+// later recording doesn't change a wait that is already in a queue. Its methods may be called from
+// any goroutine.
 //
-// Every recording is reported to the host. tt-metal records some events for the device only, and waiting for those on the
-// host would never end.
+// Every recording is reported to the host. tt-metal records some events for the device only, and
+// waiting for those on the host would never end.
 //
-// Waits can't form a cycle: a queue waits for a recording that was submitted before, so each command waits only for
-// commands that were submitted earlier.
+// Waits can't form a cycle: a queue waits for a recording that was submitted before, so each
+// command waits only for commands that were submitted earlier.
 type Event struct {
 	d     *machine
 	name  string
@@ -110,7 +111,8 @@ func (e *Event) newest(op string, queue int, site uintptr) (*recording, error) {
 	return e.last, nil
 }
 
-// Recorder returns the number of the queue with the event's newest recording; ok is false if it was never recorded.
+// Recorder returns the number of the queue with the event's newest recording; ok is false if it was
+// never recorded.
 func (e *Event) Recorder() (queue int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,8 +136,9 @@ func (r *recording) broken() error {
 	return nil
 }
 
-// Record records the event at this place in the queue. The recording is done when everything before it has run and all
-// results are in memory. site is a program counter that names the call in errors, or 0.
+// Record records the event at this place in the queue. The recording is done when everything before
+// it has run and all results are in memory. site is a program counter that names the call in
+// errors, or 0.
 func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("record", q.id, site, nil, ErrOtherDevice)
@@ -156,8 +159,8 @@ func (q *Queue) Record(ctx context.Context, e *Event, site uintptr) (err error) 
 	return nil
 }
 
-// record makes the dispatcher tell all queues and the host when everything so far is done. It returns the completion to
-// wait for, and the start of the queue that it belongs to.
+// record makes the dispatcher tell all queues and the host when everything so far is done. It
+// returns the completion to wait for, and the start of the queue that it belongs to.
 func (q *Queue) record(ctx context.Context, op string, timed bool) (done *completion, start uint64, err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -186,9 +189,9 @@ func (q *Queue) recordLocked(ctx context.Context, op string, timed bool) (done *
 	c := &completion{event: id, isEvent: true, timed: timed, before: q.tickLocked(), entries: q.rings.fetch.put + 1}
 	c.task, c.total = q.taskLocked()
 	// Expected before it can arrive.
-	undo := q.comp.expect(c)
+	q.comp.push(c)
 	if err := q.sendLocked(ctx, cmds, false); err != nil {
-		undo()
+		q.comp.takeBack(c)
 		return nil, 0, err
 	}
 	q.stream.event = id
@@ -207,12 +210,12 @@ func (q *Queue) appendEventLocked(b *cq.Builder, payload []byte) {
 	})
 }
 
-// tidyFrom is the number of outstanding completions at which recording an event takes them out of the ring: the smallest
-// completion queue holds 63.
+// tidyFrom is the number of outstanding completions at which recording an event takes them out of
+// the ring: the smallest completion queue holds 63.
 const tidyFrom = 32
 
-// tidyLocked takes completions out of the ring when many are outstanding, so that a host that only records and never
-// waits doesn't stop the dispatcher.
+// tidyLocked takes completions out of the ring when many are outstanding, so that a host that only
+// records and never waits doesn't stop the dispatcher.
 func (q *Queue) tidyLocked() {
 	if q.comp.count() >= tidyFrom {
 		if err := q.comp.drain(); err != nil {
@@ -221,8 +224,9 @@ func (q *Queue) tidyLocked() {
 	}
 }
 
-// WaitEvent makes later commands of the queue wait for the event's newest recording; the call returns at once. The error is an
-// *EventError if the event was never recorded or its recording is lost. A recording on the same queue needs no wait.
+// WaitEvent makes later commands of the queue wait for the event's newest recording; the call
+// returns at once. The error is an *EventError if the event was never recorded or its recording is
+// lost. A recording on the same queue needs no wait.
 func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err error) {
 	if e.d != q.d {
 		return e.fail("wait for", q.id, site, nil, ErrOtherDevice)
@@ -240,8 +244,8 @@ func (q *Queue) WaitEvent(ctx context.Context, e *Event, site uintptr) (err erro
 		return e.fail("wait for", q.id, site, r, err)
 	}
 	if r.q == q || r.start != r.q.status.starts.Load() || r.q.status.latest.Load()-uint32(r.done.event) >= 1<<30 {
-		// It precedes this place in the same queue, or was done before the queue was restarted, or is so old that the
-		// dispatcher's comparison could wrap.
+		// It precedes this place in the same queue, or was done before the queue was restarted, or
+		// is so old that the dispatcher's comparison could wrap.
 		q.order.vclock.merge(r.done.before)
 		return nil
 	}
@@ -285,9 +289,10 @@ func (e *Event) Query(site uintptr) (bool, error) {
 	return done, nil
 }
 
-// DeviceTime returns the time at which the dispatcher reported the newest recording of a timed event, in cycles of its
-// tile's clock since reset. ok is false if the event isn't timed or the recording isn't known to be done. The clocks of
-// different tiles tick alike but needn't have started alike.
+// DeviceTime returns the time at which the dispatcher reported the newest recording of a timed
+// event, in cycles of its tile's clock since reset. ok is false if the event isn't timed or the
+// recording isn't known to be done. The clocks of different tiles tick alike but needn't have
+// started alike.
 func (e *Event) DeviceTime() (cycles uint64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -339,8 +344,9 @@ type Clock struct {
 	Within time.Duration // half the time that the reading took
 }
 
-// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings at different times relate the
-// device's times to the host's; a reading of each queue relates the queues' clocks to each other.
+// Clock reads the clock of the queue's dispatch core, bypassing the queue. Two readings at
+// different times relate the device's times to the host's; a reading of each queue relates the
+// queues' clocks to each other.
 func (q *Queue) Clock() (Clock, error) {
 	pr := &q.d.pr.Debug
 	read := func(reg uint32) (uint32, error) { return q.d.kd.Read32(q.dispatcher.At, uint64(reg)) }
@@ -374,7 +380,8 @@ func (q *Queue) Wait(ctx context.Context) error {
 	return q.awaitReport(ctx, "the commands so far to finish", done)
 }
 
-// taskLocked returns what a wait for everything so far waits for, and how many programs and replays there were. mu is held.
+// taskLocked returns what a wait for everything so far waits for, and how many programs and replays
+// there were. mu is held.
 func (q *Queue) taskLocked() (t task, total uint32) {
 	total = q.stream.replays + uint32(q.stream.runs)
 	return task{last: q.history.name(), n: total - q.forecasts.waited.Load()}, total

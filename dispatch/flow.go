@@ -11,7 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// ControlFlow returns nil if traces of the queue may have loops, conditions and calls, and [ErrQueueFirmware] otherwise.
+// ControlFlow returns nil if traces of the queue may have loops, conditions and calls, and
+// [ErrQueueFirmware] otherwise.
 func (q *Queue) ControlFlow() error {
 	if q.d.ctl.Loops == 0 {
 		return fmt.Errorf("dispatch: queue %d: control flow in traces: %w", q.id, ErrQueueFirmware)
@@ -19,9 +20,9 @@ func (q *Queue) ControlFlow() error {
 	return nil
 }
 
-// Abort asks the queue to end the replays that it was given so far where an iteration of a loop ends. Those without loops run to
-// their end. While another goroutine waits for room to submit something, it asks this only of the replay that is running.
-// Abort doesn't wait.
+// Abort asks the queue to end the replays that it was given so far where an iteration of a loop
+// ends. Those without loops run to their end. While another goroutine waits for room to submit
+// something, it asks this only of the replay that is running. Abort doesn't wait.
 func (q *Queue) Abort() (err error) {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -71,8 +72,9 @@ func (q *Queue) control(op string, f func(controlWords) error) error {
 	return nil
 }
 
-// controlWords are the words of a prefetcher's struct cq_control, by their offsets. They are read and written by the way that
-// leads to every core, also of a chip that is reached over Ethernet: the queue's own windows lead elsewhere there.
+// controlWords are the words of a prefetcher's struct cq_control, by their offsets. They are read
+// and written by the way that leads to every core, also of a chip that is reached over Ethernet:
+// the queue's own windows lead elsewhere there.
 type controlWords struct {
 	d    *machine
 	core chip.XY
@@ -89,8 +91,8 @@ func (w controlWords) store(off, v uint32) error {
 // ErrWireFormat is returned for what the stock wire format has no command for.
 var ErrWireFormat = errors.New("the stock wire format, with which the device was opened, has no command for it")
 
-// DeviceArgs returns nil if programs in traces of the queue may have arguments that the device computes, otherwise
-// [ErrQueueFirmware] or [ErrWireFormat].
+// DeviceArgs returns nil if programs in traces of the queue may have arguments that the device
+// computes, otherwise [ErrQueueFirmware] or [ErrWireFormat].
 func (q *Queue) DeviceArgs() error {
 	var err error
 	switch {
@@ -104,8 +106,8 @@ func (q *Queue) DeviceArgs() error {
 	return fmt.Errorf("dispatch: queue %d: arguments that the device computes: %w", q.id, err)
 }
 
-// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are, unless it is tt-metal's and has other
-// flags, or the queue has a part of the workers.
+// TraceBytes returns the commands of a trace as the queue's firmware reads them: as they are,
+// unless it is tt-metal's and has other flags, or the queue has a part of the workers.
 func (q *Queue) TraceBytes(image []byte) []byte {
 	if !q.translates {
 		return image
@@ -115,9 +117,10 @@ func (q *Queue) TraceBytes(image []byte) []byte {
 	return image
 }
 
-// LogControl has the queue log what its prefetcher decides in the replays that are submitted from here on: entries of
-// cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a multiple of 16. It has room for entries of them. 0
-// ends the log: replays that were submitted before may still write to it until the queue has finished.
+// LogControl has the queue log what its prefetcher decides in the replays that are submitted from
+// here on: entries of cq.TurnSize bytes, in the order of time, at an address in DRAM bank 0, a
+// multiple of 16. It has room for entries of them. 0 ends the log: replays that were submitted
+// before may still write to it until the queue has finished.
 func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	if err := q.ControlFlow(); err != nil {
 		return err
@@ -125,8 +128,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	bank := &q.d.ch.DRAMBanks()[0]
 	return q.control("log control flow", func(w controlWords) error {
 		if entries != 0 {
-			for off, v := range map[uint32]uint32{memmap.LoopsLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]), memmap.LoopsLogAddr: uint32(addr + bank.Offset),
-				memmap.LoopsLogged: 0} {
+			for off, v := range map[uint32]uint32{memmap.LoopsLogXY: q.d.ch.Arch().NOCXY(bank.Endpoint[0]),
+				memmap.LoopsLogAddr: uint32(addr + bank.Offset), memmap.LoopsLogged: 0} {
 				if err := w.store(off, v); err != nil {
 					return err
 				}
@@ -140,8 +143,8 @@ func (q *Queue) LogControl(addr uint64, entries uint32) error {
 	})
 }
 
-// ReadControlLog reads the log that was begun with LogControl, with the same arguments, once the queue has finished, bypassing
-// the queue. dropped is how many entries the log had no room for.
+// ReadControlLog reads the log that was begun with LogControl, with the same arguments, once the
+// queue has finished, bypassing the queue. dropped is how many entries the log had no room for.
 func (q *Queue) ReadControlLog(addr uint64, entries uint32) (log []cq.TurnEntry, dropped int, err error) {
 	if err := q.ControlFlow(); err != nil {
 		return nil, 0, err

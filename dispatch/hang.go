@@ -61,8 +61,8 @@ func (w *wait) kernelAt(core chip.Core, p chip.Processor, pc uint32) (of *progra
 	return of, k, in
 }
 
-// inside calls a function with a queue's mu held, and returns whether it did: it doesn't wait for another holder, which may wait for
-// life.mu.
+// inside calls a function with a queue's mu held, and returns whether it did: it doesn't wait for
+// another holder, which may wait for life.mu.
 func (w *wait) inside(o *Queue, f func()) bool {
 	if o != w.q || !w.submits {
 		if !o.mu.TryLock() {
@@ -107,8 +107,8 @@ func (w *wait) describeQueueLifeLocked(o *Queue, h *postmortem.Hang) postmortem.
 	return out
 }
 
-// describeHostLocked describes the host's side of the rings, and keeps the commands of the entries of the prefetch queue that
-// matter.
+// describeHostLocked describes the host's side of the rings, and keeps the commands of the entries
+// of the prefetch queue that matter.
 func (q *Queue) describeHostLocked(reachable bool, out *postmortem.Queue) {
 	fetch, issue := &q.rings.fetch, &q.rings.issue
 	if reachable {
@@ -183,7 +183,8 @@ func (e *hungError) Error() string {
 // Unwrap returns the *HangError.
 func (e *hungError) Unwrap() error { return e.first }
 
-// failure returns why a queue takes no more commands, nil if it does. A hang has its whole text in the first error only.
+// failure returns why a queue takes no more commands, nil if it does. A hang has its whole text in
+// the first error only.
 func (q *Queue) failure() error {
 	err := q.status.failed.Load()
 	if err == nil {

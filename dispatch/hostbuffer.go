@@ -18,21 +18,23 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// DirectAlign is the alignment, in bytes, in which addresses in host memory and in device memory must agree for a transfer
-// without a copy: they are equal modulo it. The NoC moves data between its own memory and a tile's only between such
-// addresses; the core in the middle puts data after headers of 16 and 32 bytes.
+// DirectAlign is the alignment, in bytes, in which addresses in host memory and in device memory
+// must agree for a transfer without a copy: they are equal modulo it. The NoC moves data between
+// its own memory and a tile's only between such addresses; the core in the middle puts data after
+// headers of 16 and 32 bytes.
 const DirectAlign = cq.L1Align
 
-// DirectMin is the number of bytes from which a page with a gap after it is worth commands of its own, which take the device
-// some microseconds: measured on the emulator, where a copy of fewer bytes through the queue's memory takes less.
+// DirectMin is the number of bytes from which a page with a gap after it is worth commands of its
+// own, which take the device some microseconds: measured on the emulator, where a copy of fewer
+// bytes through the queue's memory takes less.
 const DirectMin = 16 << 10
 
-// mostDirect is how many bytes one batch of commands moves from the device to host memory: few enough that a wait sees
-// progress.
+// mostDirect is how many bytes one batch of commands moves from the device to host memory: few
+// enough that a wait sees progress.
 const mostDirect = 256 << 10
 
-// HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and from it without a copy by
-// the host.
+// HostBuffer is pinned host memory that the device reads and writes itself: queues move data to and
+// from it without a copy by the host.
 type HostBuffer struct {
 	d     *machine
 	of    *hostBuffers
@@ -41,8 +43,8 @@ type HostBuffer struct {
 	bytes []byte
 	gone  bool // guarded by mu of every queue: changed with all of them held
 
-	// Data that the device writes to the memory must be there before it is read from it, but a prefetcher works ahead of its
-	// dispatcher: it has to wait.
+	// Data that the device writes to the memory must be there before it is read from it, but a
+	// prefetcher works ahead of its dispatcher: it has to wait.
 	delivered atomic.Uint64           // transfers to the memory
 	settled   [memmap.MaxQueues]edges // that a queue's prefetcher has waited for last; guarded by the queue's mu
 }
@@ -59,10 +61,10 @@ var ErrUnpinned = errors.New("the host memory was unpinned already")
 // Bytes returns the memory. It is valid until Unpin.
 func (h *HostBuffer) Bytes() []byte { return h.bytes }
 
-// Unpin unpins the memory. It waits until everything in all queues of the device has run, and blocks submissions meanwhile:
-// to remove a range of addresses, the driver sets its base to 0 before it disables the range, and a request of the device
-// in between would go to a wrong address. The error matches ErrUnpinned the second time. While a queue hangs the memory
-// stays pinned.
+// Unpin unpins the memory. It waits until everything in all queues of the device has run, and
+// blocks submissions meanwhile: to remove a range of addresses, the driver sets its base to 0
+// before it disables the range, and a request of the device in between would go to a wrong address.
+// The error matches ErrUnpinned the second time. While a queue hangs the memory stays pinned.
 func (h *HostBuffer) Unpin(ctx context.Context) error { return h.quiet(ctx, 0) }
 
 // quiet locks the queues in the order of their numbers and waits until they are idle.
@@ -131,8 +133,9 @@ func (p *hostBuffers) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// repin pins all memory again after the driver or a reset has ended its pins, in the order of the addresses that it had: so it most
-// likely has the same ones again, which programs and traces were given.
+// repin pins all memory again after the driver or a reset has ended its pins, in the order of the
+// addresses that it had: so it most likely has the same ones again, which programs and traces were
+// given.
 func (p *hostBuffers) repin() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,8 +154,8 @@ type HostView struct {
 	Addr uint64
 	// Tile is the PCIe tile as kernels name it on each NoC: x | y<<6.
 	Tile [2]uint32
-	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no kernel of before runs any more, and
-	// Addr may be another one.
+	// Restarts counts the restarts of the device (reprise.Device.Recover). After one no kernel of
+	// before runs any more, and Addr may be another one.
 	Restarts uint64
 
 	mem *kmd.HostMemory
@@ -167,12 +170,12 @@ func (h *HostBuffer) View() HostView {
 	return HostView{Addr: h.mem.NOCAddr(), Tile: [2]uint32{xy(chip.NOC0), xy(chip.NOC1)}, Restarts: h.d.restarts.Load(), mem: h.mem}
 }
 
-// Load32 atomically loads the 32-bit word at byte off, a multiple of 4 inside the memory. What the device wrote before
-// it wrote the word is visible afterwards.
+// Load32 atomically loads the 32-bit word at byte off, a multiple of 4 inside the memory. What the
+// device wrote before it wrote the word is visible afterwards.
 func (v *HostView) Load32(off int) uint32 { return v.mem.Load32(uint64(off)) }
 
-// Store32 atomically stores the 32-bit word at byte off, a multiple of 4 inside the memory. A device that sees it sees
-// what was stored before.
+// Store32 atomically stores the 32-bit word at byte off, a multiple of 4 inside the memory. A
+// device that sees it sees what was stored before.
 func (v *HostView) Store32(off int, x uint32) { v.mem.Store32(uint64(off), x) }
 
 // HeldError is returned when pinned host memory is released that programs or traces still use.
@@ -211,7 +214,8 @@ func (h *HostBuffer) check(at, n int) error {
 // pcieXY is the tile of host memory, as commands name it.
 func (d *machine) pcieXY() uint32 { return d.ch.Arch().NOCXY(d.ch.PCIe(chip.NOC0)) }
 
-// direct returns an error unless a range can be moved without a copy: bytes of one page, or whole pages without gaps.
+// direct returns an error unless a range can be moved without a copy: bytes of one page, or whole
+// pages without gaps.
 func (b *Interleaved) direct(op string, off, at, n int) error {
 	page := int(b.HostPage)
 	one := off/page == (off+max(n, 1)-1)/page
@@ -224,9 +228,10 @@ func (b *Interleaved) direct(op string, off, at, n int) error {
 	return nil
 }
 
-// ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory, after everything so far. It
-// moves bytes of one page, or whole pages of a buffer whose pages have no gaps. first makes it wait for the writes before; of
-// several transfers that belong together only the first has to. If p isn't nil, a Report in p follows.
+// ReadDirect submits a transfer of n bytes from the buffer, from byte off on, to pinned memory,
+// after everything so far. It moves bytes of one page, or whole pages of a buffer whose pages have
+// no gaps. first makes it wait for the writes before; of several transfers that belong together
+// only the first has to. If p isn't nil, a Report in p follows.
 func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool, p *Pending) (err error) {
 	if err := b.direct("read", off, at, n); err != nil {
 		return err
@@ -270,8 +275,9 @@ func (q *Queue) ReadDirect(ctx context.Context, b *Interleaved, off int, h *Host
 	return err
 }
 
-// WriteDirect submits a transfer of n bytes of pinned memory to the buffer, from byte off on: see ReadDirect. The memory must
-// not change until a later Report is done. Data that kernels write to it themselves must be there before the call.
+// WriteDirect submits a transfer of n bytes of pinned memory to the buffer, from byte off on: see
+// ReadDirect. The memory must not change until a later Report is done. Data that kernels write to
+// it themselves must be there before the call.
 func (q *Queue) WriteDirect(ctx context.Context, b *Interleaved, off int, h *HostBuffer, at, n int, first bool) (err error) {
 	if err := b.direct("write", off, at, n); err != nil {
 		return err
@@ -330,8 +336,9 @@ func (q *Queue) hostAddrLocked(op string, h *HostBuffer, at, n int) (uint64, err
 	return addr, nil
 }
 
-// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is given as a buffer with
-// its first row at Addr, the bank of its first page, and its pages and bytes.
+// pieces cuts a range into pieces of at most most bytes, whole pages or parts of one. A piece is
+// given as a buffer with its first row at Addr, the bank of its first page, and its pages and
+// bytes.
 func (b *Interleaved) pieces(off, n, most int, f func(piece Interleaved, bank, pages, size int) error) error {
 	page := int(b.HostPage)
 	for n > 0 {

@@ -38,8 +38,8 @@ func (s semaphores) bytes() []byte {
 	return b
 }
 
-// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode: the core reports its end
-// to no dispatcher, and its launch pointer stays.
+// startHostKernels lays kernels out in a core's kernel-config memory and starts them in host mode:
+// the core reports its end to no dispatcher, and its launch pointer stays.
 func (d *machine) startHostKernels(c chip.Core, ks []hostKernel, sems semaphores) error {
 	l1, launch := &d.queue.L1, &d.queue.Launch
 	le := binary.LittleEndian

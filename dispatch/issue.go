@@ -8,9 +8,10 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of entries of 16 bits, or 32 bits with newer
-// firmware of tt-metal, each the size in 16-byte units of one batch of commands. The prefetcher zeroes an entry when it takes it and publishes the
-// address of the entry it took last. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
+// fetchRing is the host's side of the prefetch queue in the prefetch core's L1: a ring of entries
+// of 16 bits, or 32 bits with newer firmware of tt-metal, each the size in 16-byte units of one
+// batch of commands. The prefetcher zeroes an entry when it takes it and publishes the address of
+// the entry it took last. Source: tt-metal system_memory_manager.cpp and cq_prefetch.cpp.
 type fetchRing struct {
 	win     *kmd.Window // the prefetch core's L1 from winBase on
 	entries uint32
@@ -27,8 +28,8 @@ type fetchRing struct {
 
 func (f *fetchRing) addr(i uint32) uint32 { return f.base + i<<f.log }
 
-// initialRead is what the read-pointer word holds before the first entry was taken: one past the end, so that the
-// whole ring is free.
+// initialRead is what the read-pointer word holds before the first entry was taken: one past the
+// end, so that the whole ring is free.
 func (f *fetchRing) initialRead() uint32 { return f.addr(f.entries) }
 
 // full returns whether the ring is full, as of the last read of the device's pointer.
@@ -57,8 +58,8 @@ func (f *fetchRing) poll() error {
 	return nil
 }
 
-// advance counts the first n entries as taken without reading the device's pointer: something after them is done, so the
-// pointer is there or further on.
+// advance counts the first n entries as taken without reading the device's pointer: something after
+// them is done, so the pointer is there or further on.
 func (f *fetchRing) advance(n uint64) {
 	if n > f.taken {
 		f.taken, f.lastR = n, f.addr(uint32((n-1)%uint64(f.entries)))
@@ -89,8 +90,9 @@ type queueRings struct {
 // roomy reports whether a batch of n bytes is known to have room where the issue ring's last one ends.
 func (r *queueRings) roomy(n uint32) bool { return r.issue.roomy(n) && !r.fetch.full() }
 
-// issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each keep their own
-// pointer and follow the same rule: a batch that doesn't fit before the end starts again at the base.
+// issueRing is the part of sysmem that the prefetcher reads commands from. Host and prefetcher each
+// keep their own pointer and follow the same rule: a batch that doesn't fit before the end starts
+// again at the base.
 type issueRing struct {
 	mem   []byte
 	wr    uint32
@@ -98,7 +100,8 @@ type issueRing struct {
 	ends  [batchEnds]uint32 // end offset of the batch of each prefetch queue entry, by its number
 }
 
-// batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch queue has entries.
+// batchEnds is how many batches' ends are remembered: a power of two, and more than the prefetch
+// queue has entries.
 const batchEnds = 2048
 
 func (r *issueRing) end(batch uint64) *uint32 { return &r.ends[batch%batchEnds] }
@@ -115,8 +118,8 @@ func (r *issueRing) put(off, n uint32, batch uint64) {
 // place returns the offset at which a batch of n bytes goes.
 func (r *issueRing) place(n uint32) uint32 { return r.placeAfter(r.wr, n) }
 
-// placeAfter returns the offset of a batch of n bytes after one that ends at wr. The prefetcher follows the same rule for
-// each batch, so batches of one program may wrap separately.
+// placeAfter returns the offset of a batch of n bytes after one that ends at wr. The prefetcher
+// follows the same rule for each batch, so batches of one program may wrap separately.
 func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	if wr+n > uint32(len(r.mem)) {
 		return 0
@@ -124,13 +127,13 @@ func (r *issueRing) placeAfter(wr, n uint32) uint32 {
 	return wr
 }
 
-// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay has 128 or 192 bytes, and a cache
-// miss takes as long as several replays.
+// prefetchAhead is how many bytes after the newest batch memory is fetched for writing: a replay
+// has 128 or 192 bytes, and a cache miss takes as long as several replays.
 const prefetchAhead = 1024
 
 // prefetch fetches the memory of the next batches into the cache, for writing.
 func (r *issueRing) prefetch() {
-	if at := int(r.wr) + prefetchAhead; at < len(r.mem) {
+	if at := uint(r.wr) + prefetchAhead; at < uint(len(r.mem)) {
 		prefetch.Write(&r.mem[at])
 	}
 }
@@ -138,8 +141,9 @@ func (r *issueRing) prefetch() {
 // roomy reports whether n bytes from wr on are known to be free.
 func (r *issueRing) roomy(n uint32) bool { return r.wr+n <= r.clear }
 
-// free reports whether [off, off+n) holds no bytes that the prefetcher may still read, when the batches from number
-// oldest on are outstanding and next is the number of the batch to be placed. It notes what is free from wr on.
+// free reports whether [off, off+n) holds no bytes that the prefetcher may still read, when the
+// batches from number oldest on are outstanding and next is the number of the batch to be placed.
+// It notes what is free from wr on.
 func (r *issueRing) free(off, n uint32, oldest, next uint64) bool {
 	if oldest == next {
 		r.clear = uint32(len(r.mem))

@@ -20,32 +20,35 @@ import (
 type Options struct {
 	// Queues is the number of command queues, 1 or 2. 0 means 1.
 	Queues int
-	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it is for data from the
-	// device, the rest for commands and data to it.
+	// QueueMemory is the pinned host memory of each queue in bytes; 0 means 16 MiB. A quarter of it
+	// is for data from the device, the rest for commands and data to it.
 	QueueMemory uint32
-	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is left out uses the
-	// whole grid. The workers of two queues are equal or disjoint.
+	// Workers are the logical cores that a queue starts programs on, by its number; a queue that is
+	// left out uses the whole grid. The workers of two queues are equal or disjoint.
 	Workers map[int]chip.Range
 	// FirstEvent is the number before the first event id. Ids count up by one and may wrap at 32 bits.
 	FirstEvent uint32
-	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError; 0 means 10 s.
+	// HangTimeout is how long a wait may last without any progress before it ends in a *HangError;
+	// 0 means 10 s.
 	HangTimeout time.Duration
 	// Pace is how waits on the host poll.
 	Pace Pace
-	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the dispatcher has a relay and a
-	// page of its own and go signals pass through the prefetcher. The firmware takes both formats; this is to compare them.
+	// StockWireFormat sends programs in tt-metal's own wire format, in which each command of the
+	// dispatcher has a relay and a page of its own and go signals pass through the prefetcher. The
+	// firmware takes both formats; this is to compare them.
 	StockWireFormat bool
-	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its own. It sets StockWireFormat,
-	// and the size of the queues' host memory is that of the files.
+	// QueueFirmware replaces this runtime's own firmware on the command-queue cores; nil for its
+	// own. It sets StockWireFormat, and the size of the queues' host memory is that of the files.
 	QueueFirmware *QueueFirmware
-	// DumpDir is the directory in which a *HangError leaves a file with the state of the device; empty for none.
+	// DumpDir is the directory in which a *HangError leaves a file with the state of the device;
+	// empty for none.
 	DumpDir string
 	// Firmware is the base firmware of the cores that programs may use; nil for this runtime's own.
 	Firmware *Firmware
 }
 
-// machine is a chip with its firmware and the memory of its command queues: what bring-up makes, and all that a queue knows of
-// its device.
+// machine is a chip with its firmware and the memory of its command queues: what bring-up makes,
+// and all that a queue knows of its device.
 type machine struct {
 	queuePlan
 
@@ -99,9 +102,9 @@ func (d *machine) layoutOf(c chip.Core) *abi.Layout {
 	return d.queue
 }
 
-// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on Wormhole and the
-// last logical column on Blackhole, which hold the command queues. Source: tt-metal core descriptors
-// wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
+// programGrid is the part of the Tensix grid that programs may use: all but the last logical row on
+// Wormhole and the last logical column on Blackhole, which hold the command queues. Source:
+// tt-metal core descriptors wormhole_b0_80_arch.yaml and blackhole_140_arch.yaml.
 func programGrid(ch *chip.Chip) chip.Range {
 	w, h := ch.Grid()
 	if ch.Arch() == chip.Wormhole {
@@ -140,8 +143,8 @@ func (d *machine) tensixRange() chip.Range {
 	return chip.Range{End: chip.Core{X: w - 1, Y: h - 1}}
 }
 
-// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer. It waits until the cores
-// are in reset: until the store arrives they use the host's memory.
+// hold holds every core in reset. The error matches kmd.ErrDeviceLost if the device doesn't answer.
+// It waits until the cores are in reset: until the store arrives they use the host's memory.
 func (d *machine) hold() error {
 	if err := d.kd.Alive(); err != nil {
 		return err
@@ -157,7 +160,8 @@ func (d *machine) hold() error {
 	return nil
 }
 
-// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe, about a microsecond.
+// heldTries is how often a core that isn't in reset yet is polled: each poll is a load over PCIe,
+// about a microsecond.
 const heldTries = 10_000
 
 // held waits until a core is in reset.

@@ -7,9 +7,9 @@ import (
 	"github.com/reprise-tt/reprise/chip"
 )
 
-// workers are a set of workers that the queues of a device start programs on. Which launch message the workers read next, and
-// what lies in their kernel-config memory, is the workers' state: it is in the State of the queue that owns them, and passes from
-// queue to queue with them.
+// workers are a set of workers that the queues of a device start programs on. Which launch message
+// the workers read next, and what lies in their kernel-config memory, is the workers' state: it is
+// in the State of the queue that owns them, and passes from queue to queue with them.
 type workers struct {
 	*workerSet
 
@@ -18,7 +18,8 @@ type workers struct {
 	reserved *Queue // the only one that may start something; nil if they aren't reserved
 }
 
-// ordering is what a queue's commands are ordered after, and what they have put on shared workers. Guarded by Queue.mu.
+// ordering is what a queue's commands are ordered after, and what they have put on shared workers.
+// Guarded by Queue.mu.
 type ordering struct {
 	pos       uint64 // positions counted
 	vclock    clock  // what the commands so far are ordered after
@@ -35,7 +36,8 @@ func (q *Queue) nowLocked() clock {
 	return q.order.vclock
 }
 
-// tickLocked counts a position and returns its clock: whatever is ordered after the position is ordered after all that.
+// tickLocked counts a position and returns its clock: whatever is ordered after the position is
+// ordered after all that.
 func (q *Queue) tickLocked() clock {
 	q.order.pos++
 	c := q.nowLocked()
@@ -53,8 +55,8 @@ const (
 // opRaw is the name of raw commands in hang reports.
 var opRaw = "raw commands"
 
-// OverlapError is returned when a queue would start workers that another queue may still be using, because nothing
-// orders the two.
+// OverlapError is returned when a queue would start workers that another queue may still be using,
+// because nothing orders the two.
 type OverlapError struct {
 	Queue int    // number of the queue that was refused
 	Op    string // the refused operation, such as run program "dense"
@@ -73,9 +75,10 @@ func (e *OverlapError) Error() string {
 		e.Queue, e.Op, at, e.Owner, e.Last, e.Owner, e.Queue, e.Owner)
 }
 
-// acquireLocked makes the queue the owner of its workers, which it shares with other queues. Another queue's last program or
-// replay must be ordered before the queue's next command: by an event, directly or through further queues, or because
-// the host has seen it done. So it has ended, and all kernel-config memory is free. Otherwise the error is an *OverlapError.
+// acquireLocked makes the queue the owner of its workers, which it shares with other queues.
+// Another queue's last program or replay must be ordered before the queue's next command: by an
+// event, directly or through further queues, or because the host has seen it done. So it has ended,
+// and all kernel-config memory is free. Otherwise the error is an *OverlapError.
 func (q *Queue) acquireLocked(op string, name *string) error {
 	s := q.set
 	s.mu.Lock()
@@ -88,7 +91,8 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 			return &OverlapError{Queue: q.id, Op: fmt.Sprintf("%s %q", op, *name), Owner: o.id,
 				Last: fmt.Sprintf("%s %q", o.order.work.op, *o.order.work.name)}
 		}
-		// o.stream.state doesn't change meanwhile: another run on o would have counted a position that isn't known here.
+		// o.stream.state doesn't change meanwhile: another run on o would have counted a position
+		// that isn't known here.
 		q.d.programs.TakeOver(&q.stream.state, &o.stream.state)
 		q.stream.lastPrepared = nil
 	}
@@ -99,10 +103,10 @@ func (q *Queue) acquireLocked(op string, name *string) error {
 	return nil
 }
 
-// rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for has got into the queue. mu
-// has been held since.
+// rollbackLocked undoes the last acquireLocked, when no part of what the workers were acquired for
+// has got into the queue. mu has been held since.
 func (q *Queue) rollbackLocked() {
-	if !q.set.shared || q.status.failed.Load() != nil {
+	if !q.shared || q.status.failed.Load() != nil {
 		return
 	}
 	q.set.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// printing is what is known of kernels that print. Programs are known as long as an Image of theirs is held by an executable or a
-// trace: see HoldPrints.
+// printing is what is known of kernels that print. Programs are known as long as an Image of theirs
+// is held by an executable or a trace: see HoldPrints.
 type printing struct {
 	mu       sync.Mutex
 	known    map[string]*printed
@@ -165,7 +165,8 @@ func (p *printing) current() uint64 {
 	return p.epoch
 }
 
-// printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when a core starts.
+// printHeaders is the bytes of the headers of the rings that kernels print to, which are zero when
+// a core starts.
 func printHeaders(l1 *abi.L1Map) int {
 	if l1.Print == 0 {
 		return 0

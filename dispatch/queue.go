@@ -18,14 +18,15 @@ import (
 	"github.com/reprise-tt/reprise/kmd"
 )
 
-// Queue is a hardware command queue. Commands run in the order in which the calls that submit them return. Its methods
-// may be called from any goroutine.
+// Queue is a hardware command queue. Commands run in the order in which the calls that submit them
+// return. Its methods may be called from any goroutine.
 type Queue struct {
 	d          *machine
 	id         int
 	tiles      queueTiles
 	dispatcher Dispatcher
 	set        *workers // the queue starts programs on
+	shared     bool     // set.shared
 	all        []*Queue // of the device
 	dialect    dialect
 	translates bool // the dialect differs from what commands are built with
@@ -98,8 +99,8 @@ type queueStatus struct {
 	latest atomic.Uint32         // streamState.event
 }
 
-// lifetime says whether the windows and host memory of a queue are still there. Code that uses them without Queue.mu holds mu
-// for reading.
+// lifetime says whether the windows and host memory of a queue are still there. Code that uses them
+// without Queue.mu holds mu for reading.
 type lifetime struct {
 	mu     sync.RWMutex
 	closed bool // windows and memory are gone
@@ -108,8 +109,8 @@ type lifetime struct {
 
 var errClosed = errors.New("the queue is closed")
 
-// State returns the state after the queue's commands so far. If another queue has acquired the workers since, only the
-// completion count is valid.
+// State returns the state after the queue's commands so far. If another queue has acquired the
+// workers since, only the completion count is valid.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,8 +123,8 @@ func (q *Queue) ID() int { return q.id }
 // Starts returns how often the queue was started, from 1 on. A restart loses everything that ran before.
 func (q *Queue) Starts() uint64 { return q.status.starts.Load() }
 
-// Compare orders the queues of all devices: as the devices were started, then by number. Locks of several queues or devices
-// are taken in this order.
+// Compare orders the queues of all devices: as the devices were started, then by number. Locks of
+// several queues or devices are taken in this order.
 func (q *Queue) Compare(o *Queue) int {
 	return cmp.Or(q.d.opened.Compare(o.d.opened), cmp.Compare(q.d.tie, o.d.tie), cmp.Compare(q.id, o.id))
 }
@@ -139,8 +140,8 @@ func (q *Queue) usable(op string) error {
 	return nil
 }
 
-// leave unlocks mu after commands were put into the queue. A fault of the memory of a device that was removed becomes an
-// error. before is what debug.SetPanicOnFault returned when mu was taken.
+// leave unlocks mu after commands were put into the queue. A fault of the memory of a device that
+// was removed becomes an error. before is what debug.SetPanicOnFault returned when mu was taken.
 func (q *Queue) leave(err *error, before bool) { q.leaveBy(recover(), err, before) }
 
 // leaveBy is leave after the panic e, nil if there was none.
@@ -174,7 +175,7 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	if err := q.Fits(im); err != nil {
 		return err
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(opRun, im.Label()); err != nil {
 			return err
 		}
@@ -204,8 +205,8 @@ func (q *Queue) Run(ctx context.Context, im *Image) (err error) {
 	return nil
 }
 
-// Prepared is a queue's commands that are built once and submitted again and again. Only the completion counts that they
-// wait for change.
+// Prepared is a queue's commands that are built once and submitted again and again. Only the
+// completion counts that they wait for change.
 type Prepared struct {
 	// Queue is the only queue that the commands are submitted to.
 	Queue *Queue
@@ -217,8 +218,8 @@ type Prepared struct {
 	After Detached
 	// Name appears in hang reports.
 	Name string
-	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't change before
-	// Forget.
+	// Image is the trace in DRAM that Bytes run, for hang reports; nil if they run none. It doesn't
+	// change before Forget.
 	Image []byte
 	// Flow describes a trace with control flow, for hang reports; nil for others.
 	Flow *postmortem.Trace
@@ -258,8 +259,8 @@ type CountPatch struct {
 	Add cq.Count
 }
 
-// submittableLocked checks that the queue takes prepared commands, and acquires workers that it shares. With rs the queue
-// must be reserved by one of them, without it must not be reserved.
+// submittableLocked checks that the queue takes prepared commands, and acquires workers that it
+// shares. With rs the queue must be reserved by one of them, without it must not be reserved.
 func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if err := q.usable("replay"); err != nil {
 		return err
@@ -273,31 +274,10 @@ func (q *Queue) submittableLocked(p *Prepared, rs []*Reservation) error {
 	if len(rs) > 0 && (q.stream.reserved == nil || !slices.Contains(rs, q.stream.reserved)) {
 		return fmt.Errorf("dispatch: queue %d: submit %s: the reservation has ended", q.id, p.Name)
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(opReplay, &p.Name); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// submitLocked sends prepared commands. Shared workers have been acquired.
-func (q *Queue) submitLocked(ctx context.Context, p *Prepared) error {
-	p.count(q.stream.state.Expected)
-	n := uint32(len(p.Bytes))
-	off := q.rings.issue.wr
-	if !q.rings.roomy(n) { // roomLocked, whose call would take a twentieth of a replay
-		var err error
-		if off, err = q.findRoomLocked(ctx, n); err != nil {
-			q.rollbackLocked()
-			return err
-		}
-	}
-	copy(q.rings.issue.mem[off:], p.Bytes)
-	q.publishLocked(off, n, true)
-	q.stream.replays++
-	if q.stream.lastPrepared != p {
-		q.submittedLocked(p)
 	}
 	return nil
 }
@@ -359,7 +339,8 @@ func (q *Queue) findRoomLocked(ctx context.Context, n uint32) (uint32, error) {
 }
 
 func (q *Queue) fitsLocked(off, n uint32) bool {
-	// An entry counts as taken when its read was issued, so the bytes of the one taken last may still be on their way.
+	// An entry counts as taken when its read was issued, so the bytes of the one taken last may
+	// still be on their way.
 	oldest := q.rings.fetch.taken
 	if oldest > 0 {
 		oldest--
@@ -370,14 +351,14 @@ func (q *Queue) fitsLocked(off, n uint32) bool {
 // publishLocked announces a batch of n bytes that lies in the issue ring.
 func (q *Queue) publishLocked(off, n uint32, stall bool) {
 	q.rings.issue.put(off, n, q.rings.fetch.put)
-	entry := cq.FetchEntry(n / cq.FetchUnit)
-	if stall {
-		entry |= cq.FetchStall
-	}
 	if q.translates {
 		q.dialect.translate(q.d.layout(), q.rings.issue.mem[off:off+n])
 	}
 	q.tiles.prefetchL1.Publish() // commands must be visible before the entry that announces them
+	entry := cq.FetchEntry(n / cq.FetchUnit)
+	if stall {
+		entry |= cq.FetchStall
+	}
 	q.rings.fetch.push(entry)
 	q.rings.issue.prefetch()
 }

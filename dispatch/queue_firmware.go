@@ -16,19 +16,21 @@ type QueueFirmware struct {
 	Name   string         // of the folder that it was read from, for errors
 	Base   *Firmware      // base firmware that the kernels were linked with
 	Queues []QueueKernels // by number of the queue; a device may have fewer queues
-	// Stripped are kernels without constants, in place of Queues: Start takes the constants from the revision's table, and compares
-	// them with the kernels' code.
+	// Stripped are kernels without constants, in place of Queues: Start takes the constants from
+	// the revision's table, and compares them with the kernels' code.
 	Stripped StrippedKernels
 }
 
-// QueueKernels are the kernels of one command queue: text and initial data as they lie in L1, at any multiple of 16.
+// QueueKernels are the kernels of one command queue: text and initial data as they lie in L1, at
+// any multiple of 16.
 type QueueKernels struct {
 	Prefetch, Dispatch, Subordinate []byte
 	Constants                       abi.Queue // that they were compiled with
 	DRAMBanks                       int       // that they were compiled for; 0 if unknown
 }
 
-// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments say which chips a split queue has.
+// kernels returns the kernels of the prefetch core and of the dispatch core. Their arguments say
+// which chips a split queue has.
 func (k *QueueKernels) kernels() (prefetch, dispatch []hostKernel) {
 	args := make([]uint32, 3)
 	return []hostKernel{{proc: chip.BRISC, image: k.Prefetch, args: args}},
@@ -47,8 +49,8 @@ type Mismatch struct {
 	Do     string // what to do
 }
 
-// QueueFirmwareError is returned by Start for queue firmware that can't drive the device: it was compiled for something else, and
-// nothing has been started, or it doesn't answer as it should.
+// QueueFirmwareError is returned by Start for queue firmware that can't drive the device: it was
+// compiled for something else, and nothing has been started, or it doesn't answer as it should.
 type QueueFirmwareError struct {
 	Name       string // of QueueFirmware
 	Mismatches []Mismatch
@@ -115,7 +117,8 @@ const (
 	freeHostMemory = "end other processes that have pinned host memory"
 )
 
-// planFrom lays the queues out as files say, after a check of everything that the files count on and the host can't adopt.
+// planFrom lays the queues out as files say, after a check of everything that the files count on
+// and the host can't adopt.
 func (d *machine) planFrom(fw *QueueFirmware) error {
 	if d.up != nil {
 		return fmt.Errorf("dispatch: start: command-queue firmware %s: %w: leave the queues of remote chips to this runtime's own", fw.Name,
@@ -238,7 +241,8 @@ func (m *matcher) queueConstants(k *QueueKernels, first *abi.Queue) {
 	}
 }
 
-// addresses checks that words, rings and buffers lie one after the other in free L1, as far as the host counts on it.
+// addresses checks that words, rings and buffers lie one after the other in free L1, as far as the
+// host counts on it.
 func (m *matcher) addresses(c *abi.Queue) {
 	low, high := m.d.queue.L1.Unreserved, m.d.queue.L1.Size
 	const do = "use kernels and base firmware of one revision"

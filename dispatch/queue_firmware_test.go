@@ -20,7 +20,8 @@ func planned(t *testing.T, arch chip.Arch, queues int) *Device {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Device{machine: &machine{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch), grid: programGrid(ch), printing: newPrinting()}}
+	d := &Device{machine: &machine{ch: ch, pr: ch.Params(), worker: abi.Own(arch), queue: abi.Own(arch),
+		grid: programGrid(ch), printing: newPrinting()}}
 	d.opts = Options{Queues: queues, QueueMemory: defaultQueueMemory}
 	if d.sets, err = d.workerSets(); err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ func ownCores(ch *chip.Chip, id int) [2]chip.Core {
 	return [2]chip.Core{{X: w - 1, Y: 2 * id}, {X: w - 1, Y: 2*id + 1}}
 }
 
-// DefaultQueue returns what queue 0 of a chip is if nothing is asked for: the logical cores that it starts programs on, and
-// the virtual coordinates of the core that runs its dispatcher.
+// DefaultQueue returns what queue 0 of a chip is if nothing is asked for: the logical cores that it
+// starts programs on, and the virtual coordinates of the core that runs its dispatcher.
 func DefaultQueue(ch *chip.Chip) (workers chip.Range, dispatcher chip.XY, err error) {
 	dispatcher, err = ch.Virtual(ownCores(ch, 0)[1])
 	return programGrid(ch), dispatcher, err

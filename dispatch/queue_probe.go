@@ -9,9 +9,10 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// probe has a queue of other firmware go through everything once, before work depends on it: a go signal from the subordinate that
-// has every worker reset its launch pointer and report, a wait for all of them that clears their count, and a word that the
-// dispatcher writes. It leaves no trace. The error is a *QueueFirmwareError if the word isn't there in time.
+// probe has a queue of other firmware go through everything once, before work depends on it: a go
+// signal from the subordinate that has every worker reset its launch pointer and report, a wait for
+// all of them that clears their count, and a word that the dispatcher writes. It leaves no trace.
+// The error is a *QueueFirmwareError if the word isn't there in time.
 func (q *Queue) probe(ctx context.Context) error {
 	d, word := q.d, q.d.ctl.EdgeWord[0]
 	stream := d.pr.Stream.FirstDispatch

@@ -8,8 +8,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// StrippedKernels are command-queue kernels whose files don't say what they were compiled with, by kind. One of each is needed for
-// each queue.
+// StrippedKernels are command-queue kernels whose files don't say what they were compiled with, by
+// kind. One of each is needed for each queue.
 type StrippedKernels struct {
 	Prefetch, Dispatch, Subordinate []StrippedKernel
 }
@@ -72,7 +72,8 @@ func (k *StrippedKernel) missing(all []immediate) []immediate {
 	return none
 }
 
-// tableReader finds the constants of stripped kernels: those of the revision's table with which all their instructions agree.
+// tableReader finds the constants of stripped kernels: those of the revision's table with which all
+// their instructions agree.
 type tableReader struct {
 	d  *machine
 	fw *QueueFirmware
@@ -83,7 +84,8 @@ type tableReader struct {
 	closest []Mismatch // what differs for the constants that fit best; nil before the first
 }
 
-// byTable returns firmware whose queues have the constants of the revision's table for this device, proved by their code.
+// byTable returns firmware whose queues have the constants of the revision's table for this device,
+// proved by their code.
 func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	r := &tableReader{d: d, fw: fw, rect: d.ch.Rects(d.grid)[0]}
 	if n := min(len(fw.Stripped.Prefetch), len(fw.Stripped.Dispatch), len(fw.Stripped.Subordinate)); n < d.opts.Queues {
@@ -117,7 +119,8 @@ func (d *machine) byTable(fw *QueueFirmware) (*QueueFirmware, error) {
 	return nil, &QueueFirmwareError{Name: fw.Name, Mismatches: r.closest}
 }
 
-// queues returns the kernels of all queues if there are such with a form and a size of host memory; nil otherwise.
+// queues returns the kernels of all queues if there are such with a form and a size of host memory;
+// nil otherwise.
 func (r *tableReader) queues(form abi.QueueForm, size uint32) []QueueKernels {
 	var out []QueueKernels
 	var differ []Mismatch
@@ -163,7 +166,8 @@ func (r *tableReader) queue(form abi.QueueForm, size uint32, id int) (kernels Qu
 	return kernels, differ
 }
 
-// kernelsAt returns those kernels that were most likely compiled for a place, and what they lack of its constants.
+// kernelsAt returns those kernels that were most likely compiled for a place, and what they lack of
+// its constants.
 func (r *tableReader) kernelsAt(form abi.QueueForm, at abi.QueuePlace, id int) (kernels QueueKernels, differ []Mismatch) {
 	c := r.fw.Base.Layout.MetalQueue(form, at)
 	grid := r.d.ch.Arch().NOCMulticast(r.rect.End, r.rect.Start) // NoC 1 counts from the other corner

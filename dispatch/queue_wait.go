@@ -32,8 +32,9 @@ func (q *Queue) newWait(what string, t task) wait {
 	return w
 }
 
-// run waits until done returns true. Meanwhile it takes completions out of the ring, so that the device never waits for the host. It fails with a *HangError
-// when nothing moves for the device's hang timeout.
+// run waits until done returns true. Meanwhile it takes completions out of the ring, so that the
+// device never waits for the host. It fails with a *HangError when nothing moves for the device's
+// hang timeout.
 func (w *wait) run(ctx context.Context, done func() bool) error {
 	for {
 		ended, err := w.poll(done)
@@ -75,8 +76,9 @@ func (q *Queue) awaitLocked(ctx context.Context, what string, done func() bool) 
 	return w.run(ctx, done)
 }
 
-// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait, with ErrTimeout, and not the
-// queue: done may depend on something else than the queue. A queue that has failed ends the wait with its error.
+// WaitFunc waits until done returns true. Nothing moving for the hang timeout ends only this wait,
+// with ErrTimeout, and not the queue: done may depend on something else than the queue. A queue
+// that has failed ends the wait with its error.
 func (q *Queue) WaitFunc(ctx context.Context, what string, done func() bool) error {
 	w := q.newWait(what, task{last: what, function: reflect.ValueOf(done).Pointer()})
 	w.elsewhere = true
@@ -96,8 +98,8 @@ func (q *Queue) awaitReport(ctx context.Context, what string, c *completion) err
 	return nil
 }
 
-// drainOthers takes completions of the device's other queues out of their rings: this queue may wait for one of them
-// whose dispatcher waits for space in its completion queue.
+// drainOthers takes completions of the device's other queues out of their rings: this queue may
+// wait for one of them whose dispatcher waits for space in its completion queue.
 func (q *Queue) drainOthers() {
 	for _, o := range q.all {
 		if o != q {
@@ -106,8 +108,9 @@ func (q *Queue) drainOthers() {
 	}
 }
 
-// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It doesn't wait for life.mu,
-// because a goroutine that is about to lock it may wait for the caller. It unlocks life.mu even if the memory faults.
+// drainAlive takes the queue's completions out of the ring unless the queue is being closed. It
+// doesn't wait for life.mu, because a goroutine that is about to lock it may wait for the caller.
+// It unlocks life.mu even if the memory faults.
 func (q *Queue) drainAlive() {
 	if !q.life.mu.TryRLock() {
 		return
@@ -183,7 +186,8 @@ func (w *wait) poll(done func() bool) (ended bool, err error) {
 	return false, err
 }
 
-// movement is the last fingerprint that a wait has seen of everything that changes on a device that makes progress.
+// movement is the last fingerprint that a wait has seen of everything that changes on a device that
+// makes progress.
 type movement struct {
 	queue  [2]uint64
 	looked time.Time // when queue was read
@@ -201,8 +205,8 @@ func (m *movement) changed(now [2]uint64) bool {
 	return true
 }
 
-// queueDue returns true each time when the queue's fingerprint is to be read, which takes an access to the device: less often than
-// what is waited for is looked at.
+// queueDue returns true each time when the queue's fingerprint is to be read, which takes an access
+// to the device: less often than what is waited for is looked at.
 func (w *wait) queueDue() bool {
 	if w.looked.Sub(w.seen.looked) < min(time.Millisecond, w.limit/checks) {
 		return false
@@ -211,8 +215,8 @@ func (w *wait) queueDue() bool {
 	return true
 }
 
-// progressLifeLocked returns a fingerprint of what changes while queues take commands and report: this one, and those that it may
-// wait for.
+// progressLifeLocked returns a fingerprint of what changes while queues take commands and report:
+// this one, and those that it may wait for.
 func (q *Queue) progressLifeLocked() [2]uint64 {
 	p := [2]uint64{q.comp.seen(), uint64(q.tiles.prefetchL1.Load32(uint64(q.rings.fetch.rdAddr)))}
 	for _, o := range q.all {
@@ -223,8 +227,8 @@ func (q *Queue) progressLifeLocked() [2]uint64 {
 	return p
 }
 
-// mix adds to a fingerprint what changes while the queue takes commands and reports, unless the queue is being closed. It
-// unlocks life.mu even if the memory faults.
+// mix adds to a fingerprint what changes while the queue takes commands and reports, unless the
+// queue is being closed. It unlocks life.mu even if the memory faults.
 func (q *Queue) mix(p *[2]uint64) {
 	if !q.life.mu.TryRLock() {
 		return
@@ -243,9 +247,10 @@ func (f *fingerprint) word(v uint32) {
 	_, _ = f.Write([]byte{byte(v), byte(v >> 8), byte(v >> 16), byte(v >> 24)}) // never fails
 }
 
-// pollDeviceLifeLocked checks that the device answers, and counts any change on it as progress: a completion was counted, or a
-// processor is at another waypoint or has begun another kernel. So a program that takes longer than the hang timeout is no
-// hang as long as its kernels move. It reads every core, which is too slow for every poll.
+// pollDeviceLifeLocked checks that the device answers, and counts any change on it as progress: a
+// completion was counted, or a processor is at another waypoint or has begun another kernel. So a
+// program that takes longer than the hang timeout is no hang as long as its kernels move. It reads
+// every core, which is too slow for every poll.
 func (w *wait) pollDeviceLifeLocked() error {
 	if err := w.q.d.kd.Alive(); err != nil {
 		return w.hangLifeLocked(err)
@@ -269,7 +274,8 @@ func (w *wait) watchLifeLocked() error {
 	return nil
 }
 
-// deviceFingerprint returns a hash of all that changes on a device that works: completion counts, waypoints, kernels.
+// deviceFingerprint returns a hash of all that changes on a device that works: completion counts,
+// waypoints, kernels.
 func (q *Queue) deviceFingerprint() uint64 {
 	var f fingerprint
 	f.SetSeed(q.d.seed)

@@ -16,9 +16,9 @@ var ErrReserved = errors.New("the queue is reserved: a trace is being stepped th
 // maxRelay exceeds the bytes of any relay that brings the data of a header.
 const maxRelay = 1024
 
-// Reservation keeps a queue, and others with the same workers, from running anything but what is submitted through the
-// reservation. Transfers and waits go on. So a sequence of programs each of which assumes the state after the one before
-// can be sent piece by piece.
+// Reservation keeps a queue, and others with the same workers, from running anything but what is
+// submitted through the reservation. Transfers and waits go on. So a sequence of programs each of
+// which assumes the state after the one before can be sent piece by piece.
 type Reservation struct{ q *Queue }
 
 // Reserve reserves the queue. The error matches ErrReserved if its workers are reserved already.
@@ -60,7 +60,7 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	if q.stream.reserved != r {
 		return fmt.Errorf("dispatch: queue %d: %s: the reservation has ended", q.id, op)
 	}
-	if q.set.shared {
+	if q.shared {
 		if err := q.acquireLocked(op, name); err != nil {
 			return err
 		}
@@ -72,9 +72,9 @@ func (r *Reservation) with(op string, name *string, f func(q *Queue) error) (err
 	return nil
 }
 
-// RunAgain runs a program once more with the runtime arguments of a run that was recorded before, whatever has been changed
-// since: run are its commands, v says how they were encoded. reads are the commands before it that name the arguments which the
-// device reads.
+// RunAgain runs a program once more with the runtime arguments of a run that was recorded before,
+// whatever has been changed since: run are its commands, v says how they were encoded. reads are
+// the commands before it that name the arguments which the device reads.
 func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte, v Variant) error {
 	return r.with(opRun, im.Label(), func(q *Queue) (err error) {
 		st := q.stream.state
@@ -91,8 +91,8 @@ func (r *Reservation) RunAgain(ctx context.Context, im *Image, reads, run []byte
 	})
 }
 
-// Commands sends commands as they are, such as a part of a trace. after is the queue's state after them. The words at counts
-// are set to the queue's completion count plus Add.
+// Commands sends commands as they are, such as a part of a trace. after is the queue's state after
+// them. The words at counts are set to the queue's completion count plus Add.
 func (r *Reservation) Commands(ctx context.Context, name string, cmds []byte, counts []CountPatch, after Detached) error {
 	return r.with(opReplay, &name, func(q *Queue) error {
 		q.stream.buf = append(q.stream.buf[:0], cmds...)

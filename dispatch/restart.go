@@ -20,8 +20,8 @@ type Content struct {
 	Data []byte
 }
 
-// Interrupt ends every wait of the queues with cause, and makes the queues refuse commands with it until Restart. Commands in
-// the queues are lost.
+// Interrupt ends every wait of the queues with cause, and makes the queues refuse commands with it
+// until Restart. Commands in the queues are lost.
 func (d *Device) Interrupt(cause error) {
 	for _, q := range d.queues {
 		q.status.stop.Store(&cause)
@@ -34,15 +34,17 @@ func (d *Device) Interrupt(cause error) {
 	}
 }
 
-// StopRelay stops the near end of an interrupted device's Ethernet link, which would go on using host memory after the device's
-// file is closed: its program doesn't notice that the far end is lost.
+// StopRelay stops the near end of an interrupted device's Ethernet link, which would go on using
+// host memory after the device's file is closed: its program doesn't notice that the far end is
+// lost.
 func (d *Device) StopRelay() {
 	_ = d.up.close() // Restart closes it again and returns the error
 }
 
-// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings the base firmware up, writes
-// contents, reads them back, and starts the queues with empty rings. The *Queue values stay valid. If it fails, the queues go
-// on refusing commands and it can be called again. The caller has recovered the driver's side (kmd.Device.Recover).
+// Restart restarts a device whose queues were interrupted: it holds all cores in reset, brings the
+// base firmware up, writes contents, reads them back, and starts the queues with empty rings. The
+// *Queue values stay valid. If it fails, the queues go on refusing commands and it can be called
+// again. The caller has recovered the driver's side (kmd.Device.Recover).
 func (d *Device) Restart(ctx context.Context, contents []Content) error {
 	h, err := d.kd.Harvesting(ctx) // before any core is accessed: another chip may have other cores
 	if err != nil {

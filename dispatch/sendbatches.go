@@ -9,10 +9,12 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// sendBatchesLocked sends commands that need several batches, cut at each of ends, the last of which is all of them: all are
-// sent or none, so that a context that ends changes nothing. For commands that don't fit the issue ring at once, the context
-// ends only the wait for the first batch. After that half a program is in the queue, which can end only with its other half:
-// the rest follows as the device takes one batch after the other, and only a device that stops ends the call.
+// sendBatchesLocked sends commands that need several batches, cut at each of ends, the last of
+// which is all of them: all are sent or none, so that a context that ends changes nothing. For
+// commands that don't fit the issue ring at once, the context ends only the wait for the first
+// batch. After that half a program is in the queue, which can end only with its other half: the
+// rest follows as the device takes one batch after the other, and only a device that stops ends the
+// call.
 func (q *Queue) sendBatchesLocked(ctx context.Context, what string, p []byte, ends []int) error {
 	// A ring holds this much wherever it begins, with the batch before still being read.
 	if n := len(p); n <= (len(q.rings.issue.mem)-memmap.MaxCommandSize)/2 && len(ends) < int(q.rings.fetch.entries)/2 {
@@ -38,7 +40,8 @@ func (q *Queue) sendTogetherLocked(ctx context.Context, p []byte, ends []int) er
 	}
 	start := 0
 	for _, end := range ends {
-		// Each batch is placed at the offset at which the prefetcher will read it, which may be the start of the ring.
+		// Each batch is placed at the offset at which the prefetcher will read it, which may be the
+		// start of the ring.
 		off := q.rings.issue.place(uint32(end - start))
 		copy(q.rings.issue.mem[off:], p[start:end])
 		q.publishLocked(off, uint32(end-start), false)
@@ -96,8 +99,9 @@ type Patch struct {
 	Data []byte // a multiple of it long
 }
 
-// SubmitPatched submits p after patches of the trace in at that p runs. The patches are written once the prefetcher has read
-// everything before, traces of earlier replays included, and the prefetcher goes on to p only when they are in memory.
+// SubmitPatched submits p after patches of the trace in at that p runs. The patches are written
+// once the prefetcher has read everything before, traces of earlier replays included, and the
+// prefetcher goes on to p only when they are in memory.
 func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved, patches []Patch) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))
@@ -108,7 +112,16 @@ func (q *Queue) SubmitPatched(ctx context.Context, p *Prepared, at *Interleaved,
 		q.rollbackLocked()
 		return err
 	}
-	return q.submitLocked(ctx, p)
+	part := batchPart{Prepared: p}
+	var noRoom error
+	if part.offset, noRoom = q.roomLocked(ctx, uint32(len(p.Bytes))); noRoom != nil {
+		q.rollbackLocked()
+		return noRoom
+	}
+	part.copyLocked()
+	part.announceLocked()
+	part.settleLocked()
+	return nil
 }
 
 // Patch writes patches as SubmitPatched does.
@@ -121,9 +134,10 @@ func (q *Queue) Patch(ctx context.Context, at *Interleaved, patches []Patch) (er
 	return q.patchLocked(ctx, at, patches)
 }
 
-// patchLocked sends the writes of patches. Commands go to the dispatcher in order and the prefetcher takes nothing from the
-// issue queue while it reads a trace, so nothing has to wait before the writes. After them the dispatcher waits until they
-// are in memory and releases the prefetcher, which stalls until then.
+// patchLocked sends the writes of patches. Commands go to the dispatcher in order and the
+// prefetcher takes nothing from the issue queue while it reads a trace, so nothing has to wait
+// before the writes. After them the dispatcher waits until they are in memory and releases the
+// prefetcher, which stalls until then.
 func (q *Queue) patchLocked(ctx context.Context, at *Interleaved, patches []Patch) error {
 	l := q.d.layout()
 	b := cq.NewBuilder(l, q.stream.buf[:0])

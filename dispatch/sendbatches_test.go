@@ -83,7 +83,8 @@ func fetched(q *Queue, rd uint32, ends []int) (p []byte) {
 
 // Batches that belong together lie where the prefetcher will read each of them, wherever the ring ends.
 func TestPartsAroundTheEndOfTheRing(t *testing.T) {
-	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128, 2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
+	for _, rest := range []int{128, memmap.MaxCommandSize - 128, memmap.MaxCommandSize, memmap.MaxCommandSize + 128,
+		2 * memmap.MaxCommandSize, 5*memmap.MaxCommandSize/2 + 64,
 		5*memmap.MaxCommandSize/2 + 128, 3 * memmap.MaxCommandSize} {
 		q, _ := hostOnly(t)
 		p, ends := parts(5*memmap.MaxCommandSize/2 + 128)

@@ -8,8 +8,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/memmap"
 )
 
-// What is written settled is followed by one stall of the prefetcher, in the batch that has the last data: also if they fill the batch,
-// take several, or lie in pages that are longer than a batch.
+// What is written settled is followed by one stall of the prefetcher, in the batch that has the
+// last data: also if they fill the batch, take several, or lie in pages that are longer than a
+// batch.
 func TestWriteSettled(t *testing.T) {
 	const page = 4096
 	full := memmap.MaxCommandSize / page

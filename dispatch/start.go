@@ -15,12 +15,13 @@ import (
 
 // newQueue returns a queue that wasn't started.
 func newQueue(d *machine, id int) *Queue {
-	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id])}
+	q := &Queue{d: d, id: id, dialect: d.dialect(d.sets[id]), shared: d.sets[id].shared}
 	q.translates = q.dialect != dialect{}
 	return q
 }
 
-// start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu and life.mu are held.
+// start starts the prefetcher and the dispatchers on their cores, with empty rings. On a restart mu
+// and life.mu are held.
 func (q *Queue) start() error {
 	d, id := q.d, q.id
 	q.stream.state, q.stream.lastPrepared, q.stream.runs, q.stream.replays,
@@ -177,8 +178,9 @@ func (q *Queue) releaseLocked(cause error) error {
 	return errors.Join(q.tiles.dispatchL1.Close(), q.tiles.prefetchL1.Close())
 }
 
-// terminate makes the kernels leave their loops, so that no transfer to host memory is on its way when that memory
-// goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in this order, each in its own batch.
+// terminate makes the kernels leave their loops, so that no transfer to host memory is on its way
+// when that memory goes. Source: tt-metal host_runtime_commands.cpp sends the three commands in
+// this order, each in its own batch.
 func (q *Queue) terminate(ctx context.Context) error {
 	subordinate := func(b *cq.Builder) { b.TerminateDispatch(cq.Subordinate) }
 	order := []func(*cq.Builder){func(b *cq.Builder) { b.TerminateDispatch(cq.Master) }, subordinate}
@@ -199,8 +201,9 @@ func (q *Queue) terminate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The kernels end after the work that is still queued, which may take long but must make progress. Completions must be
-	// taken out, here and of queues that this one waits for; otherwise their dispatchers would wait for space.
+	// The kernels end after the work that is still queued, which may take long but must make
+	// progress. Completions must be taken out, here and of queues that this one waits for;
+	// otherwise their dispatchers would wait for space.
 	takeOut := func() {
 		_ = q.comp.drain() // what it would say is lost with the queue
 		q.drainOthers()

@@ -56,15 +56,16 @@ func (b *Interleaved) at(page int) (bank int, addr uint32) {
 	return page % b.Banks, b.Addr + uint32(page/b.Banks)*b.PageSize
 }
 
-// Write writes data to the buffer from byte off on, after everything so far has run. off and len(data) are multiples
-// of the page's data. It returns once data is copied into the issue ring.
+// Write writes data to the buffer from byte off on, after everything so far has run. off and
+// len(data) are multiples of the page's data. It returns once data is copied into the issue ring.
 func (q *Queue) Write(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, false)
 }
 
-// WriteSettled is Write of data, of which there are some, that makes later commands wait, already in the prefetcher, until the workers
-// are done and everything written so far is in memory. Data that a program's commands relay from DRAM, and traces, have to be settled
-// first. It is one batch of commands if that holds all data.
+// WriteSettled is Write of data, of which there are some, that makes later commands wait, already
+// in the prefetcher, until the workers are done and everything written so far is in memory. Data
+// that a program's commands relay from DRAM, and traces, have to be settled first. It is one batch
+// of commands if that holds all data.
 func (q *Queue) WriteSettled(ctx context.Context, b *Interleaved, off int, data []byte) error {
 	return q.write(ctx, b, off, data, true)
 }
@@ -93,8 +94,8 @@ func (q *Queue) write(ctx context.Context, b *Interleaved, off int, data []byte,
 	return nil
 }
 
-// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several batches. After the last of data it
-// settles them, if asked to.
+// writeSomeLocked writes as many whole pages as one batch of commands holds, or one page in several
+// batches. After the last of data it settles them, if asked to.
 func (q *Queue) writeSomeLocked(ctx context.Context, b *Interleaved, page int, data []byte, wait, settle bool) (int, error) {
 	l := q.d.layout()
 	budget := uint32(memmap.MaxCommandSize - 2*l.PCIeAlign() - cq.HeaderSize*2)
@@ -168,8 +169,8 @@ func (q *Queue) appendSettleLocked(b *cq.Builder) {
 	b.WaitStall(cq.Wait{Flags: cq.WaitStream, Stream: uint16(q.d.pr.Stream.FirstDispatch), Count: uint32(q.stream.state.Expected)})
 }
 
-// Read reads from the buffer from byte off on into dst, after everything so far has run, and waits for the data. off
-// and len(dst) are multiples of the page's data.
+// Read reads from the buffer from byte off on into dst, after everything so far has run, and waits
+// for the data. off and len(dst) are multiples of the page's data.
 func (q *Queue) Read(ctx context.Context, b *Interleaved, off int, dst []byte) error {
 	p, err := q.StartRead(ctx, b, off, dst)
 	if err != nil {
@@ -186,8 +187,8 @@ type Pending struct {
 	own  completion  // that, of a Report
 }
 
-// StartRead submits a Read and returns without waiting for the data. dst belongs to the read until Wait has returned, Done
-// has returned true, or Abandon was called.
+// StartRead submits a Read and returns without waiting for the data. dst belongs to the read until
+// Wait has returned, Done has returned true, or Abandon was called.
 func (q *Queue) StartRead(ctx context.Context, b *Interleaved, off int, dst []byte) (*Pending, error) {
 	if err := b.check("read", off, len(dst)); err != nil {
 		return nil, err
@@ -273,9 +274,9 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 			return nil, fmt.Errorf("dispatch: queue %d: read: %w", q.id, err)
 		}
 		q.stream.buf = out
-		undo := q.comp.expect(c)
+		q.comp.push(c)
 		if err := q.sendLocked(ctx, out, false); err != nil {
-			undo()
+			q.comp.takeBack(c)
 			return nil, err
 		}
 		page += n
@@ -285,8 +286,9 @@ func (q *Queue) enqueueRead(ctx context.Context, b *Interleaved, page int, dst [
 	return c, nil
 }
 
-// Report makes p complete when everything so far in the queue has left the dispatcher and arrived: data in device memory, and
-// data in pinned host memory. p is new, or one whose Wait has returned without an error.
+// Report makes p complete when everything so far in the queue has left the dispatcher and arrived:
+// data in device memory, and data in pinned host memory. p is new, or one whose Wait has returned
+// without an error.
 func (q *Queue) Report(ctx context.Context, p *Pending) (err error) {
 	q.mu.Lock()
 	defer q.leave(&err, debug.SetPanicOnFault(true))

@@ -16,10 +16,12 @@ import (
 // ErrRemoteChip is returned for what needs a chip's own PCI interface on a remote chip, which has none.
 var ErrRemoteChip = errors.New("the chip has no PCI interface of its own")
 
-// ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues can't do it.
+// ErrLink is returned when the Ethernet tiles of the link that should carry a chip's command queues
+// can't do it.
 var ErrLink = errors.New("the link can't carry command queues")
 
-// uplink is the link that carries the queues of a chip without a PCI interface, and the programs on its two ends.
+// uplink is the link that carries the queues of a chip without a PCI interface, and the programs on
+// its two ends.
 type uplink struct {
 	*kmd.Uplink
 	d       *machine
@@ -44,8 +46,9 @@ type outside struct {
 	completionWr               uint32 // word
 }
 
-// The mirror is the L1 of the first core of the last row that no queue uses: for each queue room for several of the largest
-// batches of commands, and for two blocks of the dispatch ring, as a dispatcher reports at most one at once.
+// The mirror is the L1 of the first core of the last row that no queue uses: for each queue room
+// for several of the largest batches of commands, and for two blocks of the dispatch ring, as a
+// dispatcher reports at most one at once.
 const (
 	mirrorWords          = 0x1F000
 	mirrorBase           = 0x20000
@@ -79,8 +82,8 @@ func (d *machine) outside(id int, host memmap.Host, noc uint64) (outside, error)
 	return mirrorOf(id, xy.Packed()), err
 }
 
-// doorbells are the words that the host shares with the reader of a queue's commands: the prefetch core and the dispatch
-// core, or the near end of the link.
+// doorbells are the words that the host shares with the reader of a queue's commands: the prefetch
+// core and the dispatch core, or the near end of the link.
 type doorbells struct {
 	pre, disp                 chip.XY
 	fetch, fetchRd, completRd uint32
@@ -93,7 +96,8 @@ func (d *machine) doorbells(id int, pre, disp chip.XY) doorbells {
 	return doorbells{d.up.Link.Near, d.up.Link.Near, relay.Fetch(id), relay.FetchRead(id), relay.CompletionRead(id)}
 }
 
-// linkTimeout is how long the programs of a link may take to start and to end, in which they are called by the base firmware.
+// linkTimeout is how long the programs of a link may take to start and to end, in which they are
+// called by the base firmware.
 const linkTimeout = 2 * time.Second
 
 // startLink starts the programs on both ends of the link for all queues, whose kernels don't run yet.
@@ -220,8 +224,8 @@ func (u *uplink) await(e *end, want uint32) error {
 	}
 }
 
-// stop ends the programs, so that nothing is written to host memory any more and the base firmware has its tiles for itself.
-// The near end goes first.
+// stop ends the programs, so that nothing is written to host memory any more and the base firmware
+// has its tiles for itself. The near end goes first.
 func (u *uplink) stop() error {
 	var errs []error
 	ends := u.ends()
@@ -265,10 +269,11 @@ func (u *uplink) close() error {
 	return nil
 }
 
-// guard asks for the full clock of the local chip, and has the driver stop the near end of the link should this process be
-// killed, since that end uses the process's memory. It stops at the next request, so it is told when the first file goes as
-// well as right before the last one, with which the memory goes. The remote chip's cores then wait for a host that is gone,
-// until the chip is brought up again.
+// guard asks for the full clock of the local chip, and has the driver stop the near end of the link
+// should this process be killed, since that end uses the process's memory. It stops at the next
+// request, so it is told when the first file goes as well as right before the last one, with which
+// the memory goes. The remote chip's cores then wait for a host that is gone, until the chip is
+// brought up again.
 func (u *uplink) guard() (release func() error, err error) {
 	if release, err = u.Near.HoldPower(kmd.PowerAIClock); err != nil {
 		return nil, fmt.Errorf("dispatch: start: raise the clock: %w", err)

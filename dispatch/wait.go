@@ -12,17 +12,19 @@ import (
 	"github.com/reprise-tt/reprise/internal/nap"
 )
 
-// ErrTimeout is the cause of a wait that ended because nothing moved for the hang timeout. A *HangError wraps it where the
-// device's state could be collected.
+// ErrTimeout is the cause of a wait that ended because nothing moved for the hang timeout. A
+// *HangError wraps it where the device's state could be collected.
 var ErrTimeout = errors.New("no progress")
 
-// Pace says how waits on the host poll. At first they only yield to other goroutines between polls, because replays take
-// microseconds. Then they sleep, longer and longer, so that a wait doesn't keep a processor busy.
+// Pace says how waits on the host poll. At first they only yield to other goroutines between polls,
+// because replays take microseconds. Then they sleep, longer and longer, so that a wait doesn't
+// keep a processor busy.
 type Pace struct {
-	// Spin is how long a wait polls without sleeping, at most half of the hang timeout. 0 is 64 polls, some microseconds.
+	// Spin is how long a wait polls without sleeping, at most half of the hang timeout. 0 is 64
+	// polls, some microseconds.
 	Spin time.Duration
-	// Longest is the longest sleep between two polls, and so how late a wait may see its end or that of its context; 0
-	// means 1 ms. It is at most a quarter of the hang timeout.
+	// Longest is the longest sleep between two polls, and so how late a wait may see its end or
+	// that of its context; 0 means 1 ms. It is at most a quarter of the hang timeout.
 	Longest time.Duration
 }
 
@@ -47,10 +49,12 @@ const (
 	yieldRounds = 64
 	minSleep    = 20 * time.Microsecond
 	maxSleep    = time.Millisecond
-	// spinShare is what part of a wait its expected end may be off at most for the wait to poll around it without sleeping.
+	// spinShare is what part of a wait its expected end may be off at most for the wait to poll
+	// around it without sleeping.
 	spinShare = 32
-	// lateness is how much longer than asked a sleep and the poll after it may take without counting as a process that was
-	// stopped: the time slice of a scheduler, or the tick of a kernel without fine timers.
+	// lateness is how much longer than asked a sleep and the poll after it may take without
+	// counting as a process that was stopped: the time slice of a scheduler, or the tick of a
+	// kernel without fine timers.
 	lateness = 10 * time.Millisecond
 )
 
@@ -100,9 +104,10 @@ func (w *waiter) due() bool {
 	return true
 }
 
-// polled accounts for a poll of the whole device, which over a tunnel may take longer than the limit. The queue wasn't watched
-// meanwhile, so that time doesn't count as time without progress, and polls don't take most of a wait. At least two precede a
-// hang: the first one only gives what to compare with.
+// polled accounts for a poll of the whole device, which over a tunnel may take longer than the
+// limit. The queue wasn't watched meanwhile, so that time doesn't count as time without progress,
+// and polls don't take most of a wait. At least two precede a hang: the first one only gives what
+// to compare with.
 func (w *waiter) polled(took time.Duration) {
 	if w.sleep == 0 {
 		return // something has moved
@@ -112,8 +117,9 @@ func (w *waiter) polled(took time.Duration) {
 	w.check = w.asleep.Add(min(max(w.limit/checks, took), w.limit/2))
 }
 
-// overslept excludes time in which the queue wasn't watched from the time without progress: a process that was stopped, in a
-// debugger or because others had the processors, didn't watch it, and an emulated device couldn't make progress either.
+// overslept excludes time in which the queue wasn't watched from the time without progress: a
+// process that was stopped, in a debugger or because others had the processors, didn't watch it,
+// and an emulated device couldn't make progress either.
 func (w *waiter) overslept(now time.Time) {
 	if w.asleep.IsZero() {
 		return
@@ -153,10 +159,11 @@ func (w *waiter) pause(ctx context.Context) error {
 	return nil
 }
 
-// nap returns how long to sleep: until shortly before the end that is expected, briefly around it, else longer and longer. Around an
-// end that is well known it is 0: polling for that time then costs a small part of a processor, and a sleep is late by more. late is
-// what sleeps are late by. The last one before polls are to begin is asked to end earlier by that, but not by so much that more would be
-// polled than around an end that is just well known.
+// nap returns how long to sleep: until shortly before the end that is expected, briefly around it,
+// else longer and longer. Around an end that is well known it is 0: polling for that time then
+// costs a small part of a processor, and a sleep is late by more. late is what sleeps are late by.
+// The last one before polls are to begin is asked to end earlier by that, but not by so much that
+// more would be polled than around an end that is just well known.
 func (w *waiter) nap(now time.Time, late time.Duration) time.Duration {
 	if f := &w.forecast; f.seen > 0 {
 		gone, margin, most := now.Sub(w.begun), f.margin(), f.mean/spinShare
@@ -188,8 +195,8 @@ func (w *waiter) took() period { return period{w.looked.Sub(w.begun), time.Since
 // forever is the limit of a wait that is never a hang.
 const forever = 100 * 365 * 24 * time.Hour
 
-// Poll calls done, paced like the waits for queues, until it returns true or an error, and returns that error, or the cause of the
-// context's end. It has no hang timeout.
+// Poll calls done, paced like the waits for queues, until it returns true or an error, and returns
+// that error, or the cause of the context's end. It has no hang timeout.
 func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	var naps nap.Sleeper
 	defer naps.Close()
@@ -204,12 +211,13 @@ func (p Pace) Poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// Waits learn how long work takes that is waited for again and again: the replay of a trace, a step of a model. The next wait for
-// the same work sleeps until shortly before its end and polls often around it, so that it sees the end within microseconds and
-// sleeps for nearly all of the time. Work whose time varies is waited for as if it were new.
+// Waits learn how long work takes that is waited for again and again: the replay of a trace, a step
+// of a model. The next wait for the same work sleeps until shortly before its end and polls often
+// around it, so that it sees the end within microseconds and sleeps for nearly all of the time.
+// Work whose time varies is waited for as if it were new.
 
-// A task is what a wait waits for: what the queue was given last, and how much since the wait before. The zero value is none, of
-// which nothing is learned.
+// A task is what a wait waits for: what the queue was given last, and how much since the wait
+// before. The zero value is none, of which nothing is learned.
 type task struct {
 	last     string  // name of what was submitted last, or of the wait
 	function uintptr // that a wait calls
@@ -246,7 +254,8 @@ func (f *forecasts) find(t task) *forecast {
 	return nil
 }
 
-// get returns the forecast of a task. It is the zero value if there is none, or if its times vary by more than a quarter.
+// get returns the forecast of a task. It is the zero value if there is none, or if its times vary
+// by more than a quarter.
 func (f *forecasts) get(t task) forecast {
 	if t == (task{}) {
 		return forecast{}
@@ -294,13 +303,15 @@ func (f *forecasts) learn(t task, in period) {
 		off := in.middle() - c.mean
 		c.mean, c.spread = c.mean+off/2, max(off.Abs(), in.unseen())
 	case in.unseen() > c.margin() && in.then < early && early < in.now:
-		// The last sleep was to end before the time in which the end is expected, and was too long, so where in it the end was isn't
-		// known. If it is before that time, the next wait that looks earlier says so.
+		// The last sleep was to end before the time in which the end is expected, and was too long,
+		// so where in it the end was isn't known. If it is before that time, the next wait that
+		// looks earlier says so.
 		c.mean -= c.margin() / 8
 	default:
 		off := in.from(c.mean)
 		if most := 2 * c.margin(); off.Abs() < c.mean/4 {
-			// A single end far from the others, such as one that came while other programs had the processor, says little of the next.
+			// A single end far from the others, such as one that came while other programs had the
+			// processor, says little of the next.
 			off = min(max(off, -most), most)
 		}
 		c.mean += off / 4

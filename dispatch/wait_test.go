@@ -11,8 +11,8 @@ import (
 	"github.com/reprise-tt/reprise/sim"
 )
 
-// A look at the whole device that takes longer than a wait without progress may is no reason to give the wait up, and another
-// one is due before that, to compare with.
+// A look at the whole device that takes longer than a wait without progress may is no reason to
+// give the wait up, and another one is due before that, to compare with.
 func TestLongLooksAreNoHang(t *testing.T) {
 	const limit = time.Hour // so long that what the test takes is nothing
 	for _, took := range []time.Duration{0, limit / 16, limit / 4, limit, 100 * limit} {
@@ -59,8 +59,8 @@ func TestShortestTimeoutEnds(t *testing.T) {
 	t.Error("it goes on and on")
 }
 
-// A wait whose process was stopped goes on afterwards: the queue wasn't watched meanwhile, so it is no hang. Without progress it
-// ends all the same.
+// A wait whose process was stopped goes on afterwards: the queue wasn't watched meanwhile, so it is
+// no hang. Without progress it ends all the same.
 func TestStoppedWaitsAreNoHang(t *testing.T) {
 	const limit = time.Hour
 	w := newWaiter(limit, Pace{}, new(nap.Sleeper))
@@ -84,8 +84,8 @@ func TestStoppedWaitsAreNoHang(t *testing.T) {
 	}
 }
 
-// Work that takes as long as before is expected then; other work isn't, nor work whose time varies, and none has a forecast before
-// it was waited for twice.
+// Work that takes as long as before is expected then; other work isn't, nor work whose time varies,
+// and none has a forecast before it was waited for twice.
 func TestForecasts(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -133,8 +133,9 @@ func many(n int, d time.Duration) (out []time.Duration) {
 	return out
 }
 
-// A wait whose end is expected sleeps until shortly before it, but no longer than it may be late, looks often around it, without a sleep
-// if it is well known, and then as one of which nothing is known.
+// A wait whose end is expected sleeps until shortly before it, but no longer than it may be late,
+// looks often around it, without a sleep if it is well known, and then as one of which nothing is
+// known.
 func TestNaps(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	f := forecast{seen: 2, mean: 4 * ms, spread: 100 * us}   // from 3.8 to 4.2 ms
@@ -183,8 +184,9 @@ func TestNaps(t *testing.T) {
 	}
 }
 
-// Waits for work that repeats see its end within 20 µs mostly, and nine of ten within 100 µs, while they poll for a twelfth of the time at
-// most, however late sleeps end, and also when single ends or sleeps are late or the work has changed.
+// Waits for work that repeats see its end within 20 µs mostly, and nine of ten within 100 µs, while
+// they poll for a twelfth of the time at most, however late sleeps end, and also when single ends
+// or sleeps are late or the work has changed.
 func TestWaitsLearn(t *testing.T) {
 	const ms, us = time.Millisecond, time.Microsecond
 	always := func(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
@@ -242,7 +244,8 @@ func TestWaitsLearn(t *testing.T) {
 	}
 }
 
-// A wait that polls around its expected end without sleeping still ends with its context, and if nothing moves for the limit.
+// A wait that polls around its expected end without sleeping still ends with its context, and if
+// nothing moves for the limit.
 func TestPollsAroundEnd(t *testing.T) {
 	for _, c := range []struct {
 		limit time.Duration

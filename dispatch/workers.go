@@ -16,7 +16,8 @@ type workerSet struct {
 	slot   uint8 // go message that starts them: see slotWorkers
 }
 
-// workerSets gives each queue its workers: those that the options name, or the whole grid. Sets that touch are equal.
+// workerSets gives each queue its workers: those that the options name, or the whole grid. Sets
+// that touch are equal.
 func (d *machine) workerSets() ([]*workerSet, error) {
 	for id, r := range d.opts.Workers {
 		if id < 0 || id >= d.opts.Queues {
@@ -50,9 +51,10 @@ func (d *machine) workerSets() ([]*workerSet, error) {
 	return sets, nil
 }
 
-// slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all workers, a rectangle that is
-// compiled into them. A worker reads one of its go messages, whose number it has in a word of its mailbox: so the others of the
-// grid don't see those of another set. Number 0 is for the first set, which all workers begin with.
+// slotWorkers gives each set a go message of its own. tt-metal's dispatchers send go signals to all
+// workers, a rectangle that is compiled into them. A worker reads one of its go messages, whose
+// number it has in a word of its mailbox: so the others of the grid don't see those of another set.
+// Number 0 is for the first set, which all workers begin with.
 func (d *machine) slotWorkers(sets []*workerSet) {
 	n := uint8(0)
 	for id, s := range sets {
@@ -63,8 +65,8 @@ func (d *machine) slotWorkers(sets []*workerSet) {
 	}
 }
 
-// selectGoMessages has the workers read the go messages of their sets, once their base firmware is up. Workers of no set read one that
-// no queue sends.
+// selectGoMessages has the workers read the go messages of their sets, once their base firmware is
+// up. Workers of no set read one that no queue sends.
 func (d *machine) selectGoMessages() error {
 	if d.opts.QueueFirmware == nil || len(d.sets) > 0 && d.sets[0].cores == d.grid {
 		return nil

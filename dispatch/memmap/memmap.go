@@ -1,5 +1,6 @@
-// Package memmap says where the parts of a command queue lie: in the L1 of its two cores and in pinned host memory. It is data
-// that the host, the reports of package postmortem and the kernels' arguments share.
+// Package memmap says where the parts of a command queue lie: in the L1 of its two cores and in
+// pinned host memory. It is data that the host, the reports of package postmortem and the kernels'
+// arguments share.
 package memmap
 
 import (
@@ -37,12 +38,13 @@ const (
 	WideFetchEntry  = 4
 )
 
-// SlotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue core, in bytes. Semaphores
-// follow, 16 bytes apart.
+// SlotArgs is the room for one processor's arguments in the kernel-config memory of a command-queue
+// core, in bytes. Semaphores follow, 16 bytes apart.
 const SlotArgs = 128
 
-// Control is where the parts of a command queue lie in L1, and what its kernels count on. What differs between the queues of a
-// device is that of queue 0. Fields beside abi.Queue aren't in tt-metal.
+// Control is where the parts of a command queue lie in L1, and what its kernels count on. What
+// differs between the queues of a device is that of queue 0. Fields beside abi.Queue aren't in
+// tt-metal.
 type Control struct {
 	abi.Queue
 	EdgeWord  [MaxQueues]uint32 // dispatch core: recordings of each queue's part of a trace on several queues
@@ -52,8 +54,9 @@ type Control struct {
 	Loops     uint32            // prefetch core: loops and aborted replays, LoopsSize bytes; 0 if there is no control flow
 }
 
-// Own returns the place of the parts with this runtime's own kernels. Its words begin where L1 is free for buffers, on the
-// prefetch core and on the dispatch core alike. Source: tt-metal command_queue_common.cpp and dispatch_mem_map.cpp.
+// Own returns the place of the parts with this runtime's own kernels. Its words begin where L1 is
+// free for buffers, on the prefetch core and on the dispatch core alike. Source: tt-metal
+// command_queue_common.cpp and dispatch_mem_map.cpp.
 func Own(l *abi.Layout) Control {
 	base := l.L1.Unreserved
 	align := l.Arch.Params().Align.PCIe()
@@ -82,8 +85,8 @@ func Own(l *abi.Layout) Control {
 	return c
 }
 
-// PlaceOwnWords places the words on the dispatch core that tt-metal doesn't have and all firmware leaves alone: EdgeWord and
-// Forwarded.
+// PlaceOwnWords places the words on the dispatch core that tt-metal doesn't have and all firmware
+// leaves alone: EdgeWord and Forwarded.
 func (c *Control) PlaceOwnWords(at uint32) {
 	for i := range c.EdgeWord {
 		c.EdgeWord[i] = at + 16*uint32(i)
@@ -94,15 +97,17 @@ func (c *Control) PlaceOwnWords(at uint32) {
 // End returns the address after the words that PlaceOwnWords has placed, which begin with the first EdgeWord.
 func (c *Control) End() uint32 { return c.Forwarded + forwardedSize }
 
-// argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are written, and 8 KiB of commands. Source:
-// firmware, struct cq_arg_words in cq_read_arg.h.
+// argWordsSize is 32 places of 64 bytes for words that are read and of 16 for those that are
+// written, and 8 KiB of commands. Source: firmware, struct cq_arg_words in cq_read_arg.h.
 const argWordsSize = 32*64 + 32*16 + 8192
 
-// forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source: firmware, cq_forward.h.
+// forwardedSize is two counts, 16 bytes apart, and eight commands of 16 bytes, 32 apart. Source:
+// firmware, cq_forward.h.
 const forwardedSize = 32 + 8*32
 
-// Offsets in the prefetcher's struct cq_control, which is at Control.Loops: four words, 16 loops of four words, 12 words of the
-// log, and a word of memory with what is around it. Source: firmware, cq_prefetch_control.h.
+// Offsets in the prefetcher's struct cq_control, which is at Control.Loops: four words, 16 loops of
+// four words, 12 words of the log, and a word of memory with what is around it. Source: firmware,
+// cq_prefetch_control.h.
 const (
 	LoopsAbort    = 0
 	LoopsAborted  = 4
@@ -117,8 +122,8 @@ const (
 	LoopsSize     = LoopsLogLimit + 48 + 64
 )
 
-// The times of programs: the firmware notes in a ring at Control.Times when each program was started and when it was done, whether
-// anybody reads them or not. Source: firmware, cq_times.h.
+// The times of programs: the firmware notes in a ring at Control.Times when each program was
+// started and when it was done, whether anybody reads them or not. Source: firmware, cq_times.h.
 const (
 	TimesEntries = 1024
 	TimesHeader  = 16
@@ -139,7 +144,8 @@ func (l Loop) String() string {
 	return fmt.Sprintf("loop %d of the trace at %#x, iteration %d of at most %d", l.Loop, l.Trace, l.Iteration, l.Of)
 }
 
-// ParseLoops reads the loops of a struct cq_control, outermost first, and how many replays the prefetcher has begun.
+// ParseLoops reads the loops of a struct cq_control, outermost first, and how many replays the
+// prefetcher has begun.
 func ParseLoops(b []byte) (loops []Loop, replays uint32) {
 	le := binary.LittleEndian
 	for i := range min(le.Uint32(b[loopsDepth:]), cq.MaxLoops) {
@@ -163,7 +169,8 @@ type Host struct {
 	CompletionSize uint32
 }
 
-// OwnHost returns the share of a queue with this runtime's own kernels: a quarter of it is the completion queue.
+// OwnHost returns the share of a queue with this runtime's own kernels: a quarter of it is the
+// completion queue.
 func OwnHost(p *chip.Params, id int, size uint32) Host {
 	a := p.Align.PCIe()
 	start := 4 * a
@@ -176,10 +183,11 @@ func OwnHost(p *chip.Params, id int, size uint32) Host {
 	}
 }
 
-// MinQueueSize is the smallest share of host memory that a queue works in: two of the largest batches of commands, so that one
-// can be written while the other is read, and a few completion pages.
+// MinQueueSize is the smallest share of host memory that a queue works in: two of the largest
+// batches of commands, so that one can be written while the other is read, and a few completion
+// pages.
 const MinQueueSize = 1 << 20
 
-// ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap, so that a full ring differs from
-// an empty one. Source: tt-metal system_memory_cq_interface.cpp.
+// ToggleBit of a completion queue's pointer, which counts units of 16 bytes, flips at each wrap, so
+// that a full ring differs from an empty one. Source: tt-metal system_memory_cq_interface.cpp.
 const ToggleBit = 1 << 31

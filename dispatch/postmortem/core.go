@@ -35,8 +35,8 @@ type ProcessorState struct {
 	Waypoint string `json:"waypoint"` // up to four characters that name a place in the firmware or kernel
 	Detail   uint32 `json:"detail"`   // what the waypoint says of it
 	Kernels  uint32 `json:"kernels"`  // kernels run since bring-up
-	// Engine says what the first instruction waits for that a T core has given to the Tensix engines and they have not
-	// executed; empty if there is none, and if the device can't tell.
+	// Engine says what the first instruction waits for that a T core has given to the Tensix
+	// engines and they have not executed; empty if there is none, and if the device can't tell.
 	Engine string `json:"engine,omitempty"`
 }
 
@@ -110,8 +110,9 @@ func (m *Machine) readCore(c chip.Core) (CoreState, []byte) {
 	return s, b
 }
 
-// metalState names what a processor with base firmware of tt-metal does, by the core's go message and by the bytes through
-// which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*, RUN_SYNC_MSG_*).
+// metalState names what a processor with base firmware of tt-metal does, by the core's go message
+// and by the bytes through which BRISC starts the others. Source: tt-metal dev_msgs.h (RUN_MSG_*,
+// RUN_SYNC_MSG_*).
 func metalState(p chip.Processor, goMessage uint32, sync []byte) string {
 	state := uint8(goMessage >> 24)
 	if p != chip.BRISC {

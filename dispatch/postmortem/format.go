@@ -12,9 +12,9 @@ import (
 	"os"
 )
 
-// A dump file is a head and a gzip stream. The head is the magic, a version (u32), the length of the gzip stream (u64)
-// and its SHA-256; numbers are little-endian. The stream holds the length of a JSON text (u32), that text, a Dump, and
-// the bytes of its regions one after the other.
+// A dump file is a head and a gzip stream. The head is the magic, a version (u32), the length of
+// the gzip stream (u64) and its SHA-256; numbers are little-endian. The stream holds the length of
+// a JSON text (u32), that text, a Dump, and the bytes of its regions one after the other.
 const (
 	// DumpMagic begins every dump file.
 	DumpMagic   = "RPRDUMP\x00"
@@ -64,7 +64,8 @@ func (d *Dump) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadDump reads a dump file. The error matches ErrNotDump, ErrDumpVersion or ErrDamaged where the file is to blame.
+// ReadDump reads a dump file. The error matches ErrNotDump, ErrDumpVersion or ErrDamaged where the
+// file is to blame.
 func ReadDump(r io.Reader) (*Dump, error) {
 	head := make([]byte, dumpHead)
 	if n, err := io.ReadFull(r, head); err != nil || string(head[:len(DumpMagic)]) != DumpMagic {

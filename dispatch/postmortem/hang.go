@@ -16,8 +16,9 @@ type HangError struct {
 	Waiting string // what the caller waited for
 	Last    string // what was put into the queue last
 	Cause   error  // ErrTimeout, or why the device stopped if that is known
-	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue entry taken last and
-	// of the next one to be written, 0 if they could not be read or another goroutine was writing at that moment.
+	// FetchRead and FetchWritten are the addresses in the prefetch core's L1 of the prefetch queue
+	// entry taken last and of the next one to be written, 0 if they could not be read or another
+	// goroutine was writing at that moment.
 	FetchRead, FetchWritten uint32
 	Cores                   []CoreState // all Tensix cores, by logical coordinate
 	Dump                    *Dump       // everything that was read
@@ -63,14 +64,15 @@ func (e *HangError) Detail() string {
 	return b.String()
 }
 
-// KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows which: Err says what
-// the kernel did.
+// KernelError is the cause of a *HangError where a kernel made the device stop, and the queue knows
+// which: Err says what the kernel did.
 type KernelError struct {
 	Core            chip.Core
 	Processor       chip.Processor
 	Program, Kernel string
 	Offset          uint32 // of the instruction in the kernel's text, in bytes
-	// Frames are the function that the instruction is in, after those that are inlined there, where the kernel's file tells.
+	// Frames are the function that the instruction is in, after those that are inlined there, where
+	// the kernel's file tells.
 	Frames []stack.Frame
 	Err    error
 }
@@ -99,8 +101,8 @@ type culprit interface {
 	Culprit() (core chip.Core, p chip.Processor, pc uint32, ok bool)
 }
 
-// Find returns the kernel whose text a worker's program counter is in, of which program it is and how far into its text that is,
-// in bytes; nil if no kernel is known there.
+// Find returns the kernel whose text a worker's program counter is in, of which program it is and
+// how far into its text that is, in bytes; nil if no kernel is known there.
 type Find func(core chip.Core, p chip.Processor, pc uint32) (of *program.Loaded, k *program.LoadedKernel, in uint32)
 
 // Blame names in an error of the device the kernel that it is about, if it knows a worker and that is found.

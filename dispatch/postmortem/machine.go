@@ -1,5 +1,6 @@
-// Package postmortem says all that can be said about a device that stopped: which kernel is to blame, what each core waits for,
-// where the queues are, in words and in a file. It is given memory to read and plain descriptions of queues, programs and traces.
+// Package postmortem says all that can be said about a device that stopped: which kernel is to
+// blame, what each core waits for, where the queues are, in words and in a file. It is given memory
+// to read and plain descriptions of queues, programs and traces.
 package postmortem
 
 import (
@@ -21,7 +22,8 @@ import (
 type Device interface {
 	core.Device
 	String() string
-	// EngineWait says what a thread of a tile's Tensix engines waits for; known is false if the device can't tell.
+	// EngineWait says what a thread of a tile's Tensix engines waits for; known is false if the
+	// device can't tell.
 	EngineWait(xy chip.XY, thread int) (wait string, known bool)
 }
 
@@ -47,8 +49,9 @@ type Hang struct {
 	Workers       chip.Range // of the queue
 	Unreachable   string     // as in Dump
 	Queues        []Queue    // the queue, and others that could be looked at
-	// Replayed calls a function with what was replayed last, unless there is nothing: its commands and, if it has control flow, its
-	// description. Both stay as they are until the function returns.
+	// Replayed calls a function with what was replayed last, unless there is nothing: its commands
+	// and, if it has control flow, its description. Both stay as they are until the function
+	// returns.
 	Replayed func(func(image []byte, flow *Trace))
 	Loaded   []*program.Loaded // programs that are in use
 	Debug    interface {
@@ -94,15 +97,15 @@ func (m *Machine) Register(c chip.Core, addr uint32) uint32 {
 }
 
 const (
-	// ShownTaken is how many entries of the prefetch queue are kept that the prefetcher has taken: it reads ahead by one
-	// entry, so a replayed trace may be the one before the last.
+	// ShownTaken is how many entries of the prefetch queue are kept that the prefetcher has taken:
+	// it reads ahead by one entry, so a replayed trace may be the one before the last.
 	ShownTaken = 3
 	// ShownWaiting is how many entries are kept that it hasn't taken.
 	ShownWaiting = 16
 	// mostStacks is the number of busy workers whose call stacks and kernel-config memory are kept.
 	mostStacks = 32
-	// maxTraceImage is the size in bytes of the largest trace image that is kept: a file with a larger one could not be
-	// read.
+	// maxTraceImage is the size in bytes of the largest trace image that is kept: a file with a
+	// larger one could not be read.
 	maxTraceImage = maxDump / 2
 )
 

@@ -90,7 +90,8 @@ func (p *dumpPrinter) queue(q *QueueDump) {
 	p.entries(q)
 	if r.Read {
 		p.ring(q, RegionDispatchRing, memmap.PageSize, r.DispatchCredits-memmap.DispatchPages, r.DispatchPages, chip.BRISC)
-		p.ring(q, RegionSubordinateRing, memmap.SubordinatePageSize, r.SubordinateCredits-memmap.SubordinatePages, r.SubordinatePages, chip.NCRISC)
+		p.ring(q, RegionSubordinateRing, memmap.SubordinatePageSize, r.SubordinateCredits-memmap.SubordinatePages, r.SubordinatePages,
+			chip.NCRISC)
 		p.trace(q)
 	}
 }
@@ -200,8 +201,8 @@ func (p *dumpPrinter) commands(b []byte, indent string) {
 	}
 }
 
-// ring prints the commands that lie in a ring between the pages released and the pages published. Readers release pages by
-// the block and late, so most of what is listed has been executed.
+// ring prints the commands that lie in a ring between the pages released and the pages published.
+// Readers release pages by the block and late, so most of what is listed has been executed.
 func (p *dumpPrinter) ring(q *QueueDump, name string, page int, back, published uint32, proc chip.Processor) {
 	r, ok := p.d.Region(name, q.Dispatch)
 	if !ok || len(r.Data) < page {
@@ -379,8 +380,9 @@ type ringCommand struct {
 	command cq.DispatchCommand // nil if it can't be read
 }
 
-// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages; the first page can
-// be the middle of one, so pages that don't begin like a command are passed over, unless keep wants their first word.
+// ringCommands finds the commands in n pages of a ring from page first on. Commands begin at pages;
+// the first page can be the middle of one, so pages that don't begin like a command are passed
+// over, unless keep wants their first word.
 func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32) bool) []ringCommand {
 	pages := uint32(len(ring) / page)
 	flat := make([]byte, 0, int(n)*page)
@@ -399,8 +401,8 @@ func ringCommands(ring []byte, page int, first, n uint32, keep func(word uint32)
 	return out
 }
 
-// ringPage reads what begins at the page at the start of b: a command or a sequence of them. One that can't be read is nil,
-// if it is to be kept, and is the last.
+// ringPage reads what begins at the page at the start of b: a command or a sequence of them. One
+// that can't be read is nil, if it is to be kept, and is the last.
 func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand, size int) {
 	left := 1
 	if cq.DispatchID(b[0]) == cq.DispatchSequence {
@@ -423,8 +425,8 @@ func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand,
 	return cmds, size
 }
 
-// ringCommandAt reads the command at the start of b, without its data if they may be long, and says how many bytes it
-// has in the ring.
+// ringCommandAt reads the command at the start of b, without its data if they may be long, and says
+// how many bytes it has in the ring.
 func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
 	for _, head := range []int{cq.HeaderSize, cq.LargeHeaderSize} {
 		if len(b) < head {

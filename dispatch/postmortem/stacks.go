@@ -19,8 +19,9 @@ import (
 // stackPatience is how long a report waits for the processors that don't pause, all together.
 const stackPatience = 250 * time.Millisecond
 
-// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them is busy, of all. After them come
-// those of the queue's own two cores. All processors are paused for that and go on.
+// dumpStacks takes the call stacks of busy workers: of those that the queue has or, if none of them
+// is busy, of all. After them come those of the queue's own two cores. All processors are paused
+// for that and go on.
 func (m *Machine) dumpStacks(dump *Dump, h *Hang) {
 	all := dump.busyWorkers(len(dump.Cores))
 	own := slices.DeleteFunc(slices.Clone(all), func(c chip.Core) bool { return !h.Workers.Contains(c) })
@@ -98,8 +99,9 @@ func catalogue(loaded []*program.Loaded, s *live.Snapshot) *live.Catalogue {
 	return c
 }
 
-// Symbolize makes the call stacks again with kernels of a catalogue: those of processors whose kernel, as the dump has it, is in the
-// catalogue. It returns how many these are. The error is that of a dump without the memory that this takes.
+// Symbolize makes the call stacks again with kernels of a catalogue: those of processors whose
+// kernel, as the dump has it, is in the catalogue. It returns how many these are. The error is that
+// of a dump without the memory that this takes.
 func (d *Dump) Symbolize(c *live.Catalogue) (n int, err error) {
 	var arch chip.Arch
 	for _, a := range [...]chip.Arch{chip.Wormhole, chip.Blackhole} {
@@ -200,7 +202,8 @@ func (p *dumpPrinter) alikeStacks(stacks []live.Snapshot) {
 	}
 }
 
-// callers is what stacks have in common that are alike: a processor that polls is at one of a few instructions of a function.
+// callers is what stacks have in common that are alike: a processor that polls is at one of a few
+// instructions of a function.
 func callers(s *live.Stack) string {
 	var b strings.Builder
 	b.WriteString(s.Note)

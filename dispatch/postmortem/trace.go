@@ -59,9 +59,10 @@ func (p TraceProgram) String() string {
 	return fmt.Sprintf("program %q (step %d of trace %q%s)", p.Program, p.Step, p.Trace, &loops)
 }
 
-// tracePrograms returns the run that a queue waits for in a trace with control flow or, where a loop went beyond its limit, the
-// last one that ended. There are several if the trace has several places where the queue can be. workers is how many
-// completions a run counts, and busy are the workers of the queue that are not done.
+// tracePrograms returns the run that a queue waits for in a trace with control flow or, where a
+// loop went beyond its limit, the last one that ended. There are several if the trace has several
+// places where the queue can be. workers is how many completions a run counts, and busy are the
+// workers of the queue that are not done.
 func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch ProcessorState, workers int,
 	busy []chip.Core) []TraceProgram {
 	if root == nil || !r.Read || len(r.Streams) == 0 {
@@ -83,7 +84,8 @@ func tracePrograms(l cq.Layout, root *Trace, r *DeviceRings, prefetch, dispatch 
 	done := int(r.Streams[0]) / workers
 	within := func(*traceGraph, int) bool { return true }
 	known := len(r.Loops) == 0
-	// A prefetcher that waits for the programs of each iteration is in the one that hangs. In other loops it reads ahead.
+	// A prefetcher that waits for the programs of each iteration is in the one that hangs. In other
+	// loops it reads ahead.
 	for _, l := range slices.Backward(r.Loops) {
 		i := slices.IndexFunc(flows, func(g *traceGraph) bool { return g.flow.Addr == l.Trace })
 		if i < 0 {
@@ -137,7 +139,8 @@ func describe(list []traceRun, ended bool) (out []TraceProgram) {
 	return out
 }
 
-// onCores returns the runs whose programs have kernels on all busy workers; all runs if there are none of these.
+// onCores returns the runs whose programs have kernels on all busy workers; all runs if there are
+// none of these.
 func onCores(list []traceRun, busy []chip.Core) []traceRun {
 	var out []traceRun
 	for _, x := range list {
@@ -210,7 +213,8 @@ func graphOf(l cq.Layout, f *Trace, list *[]*traceGraph) *traceGraph {
 	return g
 }
 
-// decode notes the waits and resets in the commands of the steps, and returns which steps are jumps: always go to their Target.
+// decode notes the waits and resets in the commands of the steps, and returns which steps are
+// jumps: always go to their Target.
 func (g *traceGraph) decode(l cq.Layout) (jumps []bool) {
 	jumps = make([]bool, len(g.steps))
 	i := -1
@@ -262,8 +266,8 @@ func (g *traceGraph) callees(first, end int, list []*traceGraph) []*traceGraph {
 	return list
 }
 
-// backward calls visit for the steps that can come before a step, nearest first, as long as visit returns true for those
-// between.
+// backward calls visit for the steps that can come before a step, nearest first, as long as visit
+// returns true for those between.
 func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	seen := make([]bool, len(g.steps)+1)
 	pending := slices.Clone(g.before[from])
@@ -280,7 +284,8 @@ func (g *traceGraph) backward(from int, visit func(step int) bool) {
 	}
 }
 
-// unfinished returns the runs that a wait in a step can be for when so many programs are done since the last reset.
+// unfinished returns the runs that a wait in a step can be for when so many programs are done since
+// the last reset.
 func (g *traceGraph) unfinished(step, done int) (out []traceRun) {
 	g.backward(step, func(i int) bool {
 		if runs(&g.steps[i]) && g.runs[i] == done {
@@ -348,7 +353,8 @@ func (t *Trace) coresOf(s *tracebuf.Step) chip.Range {
 	return chip.Range{}
 }
 
-// inTrace says, for the line of an error, which program of a trace a queue waits for and in which loop; empty if that isn't known.
+// inTrace says, for the line of an error, which program of a trace a queue waits for and in which
+// loop; empty if that isn't known.
 func (d *QueueDump) inTrace() string {
 	var b strings.Builder
 	if n := len(d.Device.Loops); n > 0 {

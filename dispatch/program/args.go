@@ -46,9 +46,9 @@ func (e *ArgError) Error() string {
 	return fmt.Sprintf("dispatch: program %q: %s argument %d of kernel %q: %s", e.Program, kind, e.Index, e.Kernel, e.Why)
 }
 
-// UniqueArg appends to dst the offsets at which a unique argument of a kernel lies in the commands of one run, as
-// CommandBytes counts them: one for each core that on is true of. [Image.MainOffset] says what they are in a recorded run. The
-// error is an *ArgError.
+// UniqueArg appends to dst the offsets at which a unique argument of a kernel lies in the commands
+// of one run, as CommandBytes counts them: one for each core that on is true of. [Image.MainOffset]
+// says what they are in a recorded run. The error is an *ArgError.
 func (im *Image) UniqueArg(dst []int, kernel string, arg int, on func(chip.Core) bool) ([]int, error) {
 	k, err := im.kernel(kernel, arg, false)
 	if err != nil {
@@ -112,8 +112,8 @@ func (im *Image) noArg(kernel string, arg int, common bool, why string, a ...any
 	return &ArgError{Program: im.name, Kernel: kernel, Common: common, Index: arg, Why: fmt.Sprintf(why, a...)}
 }
 
-// SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on. It must not be called
-// while AppendRun may be.
+// SetWords changes the words at offsets that UniqueArg or CommonArg gave, for the runs from now on.
+// It must not be called while AppendRun may be.
 func (im *Image) SetWords(at []int, v uint32) {
 	im.change()
 	for _, o := range at {
@@ -121,9 +121,10 @@ func (im *Image) SetWords(at []int, v uint32) {
 	}
 }
 
-// SetArgs changes all unique arguments of a kernel for the runs from now on. It calls set for each core that has some, row
-// by row, with its arguments, which set changes in place. The slice is valid during the call. SetArgs must not be called
-// while AppendRun may be. The error is an *ArgError.
+// SetArgs changes all unique arguments of a kernel for the runs from now on. It calls set for each
+// core that has some, row by row, with its arguments, which set changes in place. The slice is
+// valid during the call. SetArgs must not be called while AppendRun may be. The error is an
+// *ArgError.
 func (im *Image) SetArgs(kernel string, set func(c chip.Core, args []uint32)) error {
 	k, err := im.kernel(kernel, 0, false)
 	if err != nil {
@@ -169,9 +170,10 @@ func (im *Image) SetCommonArgs(kernel string, args []uint32) error {
 	return nil
 }
 
-// CircularAddr appends to dst the offsets, as those of CommonArg, of the words that hold the address of a circular buffer.
-// p is the program that the image was compiled from. On each core that has the buffer there must be a kernel with common
-// arguments: the configuration of its circular buffers follows them. The error is a *ProgramError.
+// CircularAddr appends to dst the offsets, as those of CommonArg, of the words that hold the
+// address of a circular buffer. p is the program that the image was compiled from. On each core
+// that has the buffer there must be a kernel with common arguments: the configuration of its
+// circular buffers follows them. The error is a *ProgramError.
 func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	lay := layoutSlot(p, nil, ArgFormat(im.argCount))
 	n := len(dst)
@@ -203,19 +205,17 @@ func (im *Image) CircularAddr(dst []int, p *Program, index int) ([]int, error) {
 	return dst, nil
 }
 
-// Arguments that the device computes: cq.ReadArg commands before a run name words of memory and where in the program's slot they
-// go, and the run's go signal has the dispatcher read and write them (Image.ReadArgs).
+// Arguments that the device computes: cq.ReadArg commands before a run name words of memory and
+// where in the program's slot they go, and the run's go signal has the dispatcher read and write
+// them (Image.ReadArgs).
 
-// UniqueArgTargets appends to dst where a unique argument of a kernel lies in L1, for each core that on is true of, relative to
-// the write offset ArgOffset. The error is an *ArgError.
+// UniqueArgTargets appends to dst where a unique argument of a kernel lies in L1, for each core
+// that on is true of, relative to the write offset ArgOffset. The error is an *ArgError.
 func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on func(chip.Core) bool) ([]cq.ArgTarget, error) {
 	if _, err := im.UniqueArg(nil, kernel, arg, on); err != nil {
 		return dst, err
 	}
-	k, err := im.kernel(kernel, arg, false)
-	if err != nil {
-		return dst, err
-	}
+	k, _ := im.kernel(kernel, arg, false) // UniqueArg has found it
 	for _, c := range k.unique {
 		if on(c.core) {
 			dst = append(dst, cq.ArgTarget{NOC: c.noc, Addr: k.uniqueAddr + uint16(4*arg)})
@@ -224,26 +224,25 @@ func (im *Image) UniqueArgTargets(dst []cq.ArgTarget, kernel string, arg int, on
 	return dst, nil
 }
 
-// CommonArgTargets is UniqueArgTargets for a common argument: one target for each rectangle of cores that gets it.
+// CommonArgTargets is UniqueArgTargets for a common argument: one target for each rectangle of
+// cores that gets it.
 func (im *Image) CommonArgTargets(dst []cq.ArgTarget, kernel string, arg int) ([]cq.ArgTarget, error) {
 	if _, err := im.CommonArg(nil, kernel, arg); err != nil {
 		return dst, err
 	}
-	k, err := im.kernel(kernel, arg, true)
-	if err != nil {
-		return dst, err
-	}
+	k, _ := im.kernel(kernel, arg, true) // CommonArg has found it
 	for _, r := range k.rects {
 		dst = append(dst, cq.ArgTarget{NOC: r.NOC, Addr: k.commonAddr + uint16(4*arg), Dests: uint8(r.Dests)})
 	}
 	return dst, nil
 }
 
-// ArgOffset is the write offset that targets of arguments are relative to: a run sets it to the address of its slot.
+// ArgOffset is the write offset that targets of arguments are relative to: a run sets it to the
+// address of its slot.
 const ArgOffset = offsetConfig
 
-// ReadArgs changes the commands of a run so that it takes the arguments which cq.ReadArg commands before it name. The run must be
-// [Variant.Inline]. [Image.AppendAgain] keeps the change.
+// ReadArgs changes the commands of a run so that it takes the arguments which cq.ReadArg commands
+// before it name. The run must be [Variant.Inline]. [Image.AppendAgain] keeps the change.
 func (im *Image) ReadArgs(run []byte, v Variant) error {
 	at := im.MainOffset(v) + im.form(v).main.goWord - cq.AtGoWord - cq.AtForwarded
 	if !v.Inline() || len(run) != im.runBytes(v) || at < 0 || !forwards(run[at]) {

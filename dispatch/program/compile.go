@@ -14,8 +14,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's kernels. Source:
-// tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
+// BinaryPageSize is the page size in bytes of the interleaved DRAM buffer that holds a program's
+// kernels. Source: tt-metal device_command.hpp (program binaries are relayed in pages of 2^11 B).
 const BinaryPageSize = 1 << binaryPageLog
 
 const (
@@ -24,7 +24,8 @@ const (
 	maxCommandBytes = 64 << 10               // at which commands with many data are split, half of what a fetch entry may have
 )
 
-// Indices of the write offsets that a program's commands are relative to. Source: tt-metal program/dispatch.cpp.
+// Indices of the write offsets that a program's commands are relative to. Source: tt-metal
+// program/dispatch.cpp.
 const (
 	offsetNone   = 0
 	offsetConfig = 1 // the program's slot in the kernel-config ring
@@ -46,8 +47,9 @@ type group struct {
 	page    int // of the binary buffer, where the text starts
 }
 
-// slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes from its start.
-// The order is tt-metal's: unique arguments, common arguments, semaphores, circular buffers.
+// slotLayout says where the parts of a program lie in its slot of the kernel-config ring, in bytes
+// from its start. The order is tt-metal's: unique arguments, common arguments, semaphores, circular
+// buffers.
 type slotLayout struct {
 	args, common         [chip.NumProcessors]uint32
 	argBytes, commonSize [chip.NumProcessors]uint32
@@ -64,8 +66,8 @@ type Target struct {
 	Grid        chip.Range // cores that programs may use
 	Args        ArgFormat
 	PackedCores uint32 // most cores of one WRITE_PACKED
-	// Stock makes the commands those of tt-metal's own wire format, in which each command of the dispatcher has a relay and a page
-	// of its own and go signals pass through the prefetcher.
+	// Stock makes the commands those of tt-metal's own wire format, in which each command of the
+	// dispatcher has a relay and a page of its own and go signals pass through the prefetcher.
 	Stock bool
 
 	texts  atomic.Uint64 // programs compiled, which names their texts
@@ -112,8 +114,8 @@ func (t *Target) Compile(p *Program) (*Image, error) {
 	return im, nil
 }
 
-// emit makes the commands of a program: with all arguments and all configuration in them or, when there are such commands
-// already, with these beside the kernels that they have.
+// emit makes the commands of a program: with all arguments and all configuration in them or, when
+// there are such commands already, with these beside the kernels that they have.
 func (t *Target) emit(p *Program, lay *slotLayout, groups []*group, inline *Image) (*Image, error) {
 	l1 := &t.Workers.L1
 	im := &Image{
@@ -223,8 +225,8 @@ func (t *Target) groups(p *Program) []*group {
 	return out
 }
 
-// coverCores covers a set of cores with rectangles that hold nothing else: from each core not yet covered, as far to
-// the right as the set goes, then as far down as whole rows of that width go.
+// coverCores covers a set of cores with rectangles that hold nothing else: from each core not yet
+// covered, as far to the right as the set goes, then as far down as whole rows of that width go.
 func coverCores(cores []chip.Core) []chip.Range {
 	left := map[chip.Core]bool{}
 	for _, c := range cores {
@@ -305,7 +307,8 @@ func layoutSlot(p *Program, groups []*group, args ArgFormat) slotLayout {
 
 func align16(n uint32) uint32 { return (n + 15) &^ 15 }
 
-// ArgFormat is how a block of runtime arguments is given to a kernel: the bytes of their number before them, 0 or 4.
+// ArgFormat is how a block of runtime arguments is given to a kernel: the bytes of their number
+// before them, 0 or 4.
 type ArgFormat uint32
 
 // Counted is the format of base firmware that wants the number of arguments in a word before them.
@@ -340,6 +343,6 @@ func (f ArgFormat) Offset(off, size uint32) uint16 {
 	return uint16(off)
 }
 
-// noArgs is the offset of arguments that there are none of, to firmware that checks their number. Source: tt-metal rta_constants.h
-// (RTA_CRTA_NO_ARGS_SENTINEL).
+// noArgs is the offset of arguments that there are none of, to firmware that checks their number.
+// Source: tt-metal rta_constants.h (RTA_CRTA_NO_ARGS_SENTINEL).
 const noArgs = 0xFFFF

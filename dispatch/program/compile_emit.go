@@ -10,8 +10,9 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// compiler emits the commands of one program in the order of dispatch: write offsets and kernels, if they have to be sent;
-// write offsets, unique arguments, configuration, launch message, go signal.
+// compiler emits the commands of one program in the order of dispatch: write offsets and kernels,
+// if they have to be sent; write offsets, unique arguments, configuration, launch message, go
+// signal.
 type compiler struct {
 	t      *Target
 	p      *Program
@@ -26,8 +27,8 @@ type compiler struct {
 	unfit    bool // they can't
 }
 
-// part emits commands that begin with the write offsets and a wait, which a run makes one for the memory that they write or
-// leaves without effect.
+// part emits commands that begin with the write offsets and a wait, which a run makes one for the
+// memory that they write or leaves without effect.
 func (c *compiler) part(to *commands, emit func()) error {
 	c.to, c.b = to, cq.NewBuilder(c.t.layout(), nil)
 	at := c.b.SetWriteOffset(cq.SetWriteOffset{Count: 3})
@@ -77,8 +78,8 @@ func (c *compiler) argsOn(proc int) processorArgs {
 	return processorArgs{proc, list}
 }
 
-// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores lie side by side, and a core gets them in one
-// write.
+// uniqueArgs writes the unique runtime arguments. Those of processors on the same cores lie side by
+// side, and a core gets them in one write.
 func (c *compiler) uniqueArgs() {
 	var together []processorArgs
 	for proc := range chip.NumProcessors {
@@ -234,11 +235,13 @@ func (c *compiler) groupConfig(g *group, n uint32) []byte {
 	return b
 }
 
-// maxInlineText limits the bytes of kernels that are among the commands. More than that the prefetcher reads from DRAM.
+// maxInlineText limits the bytes of kernels that are among the commands. More than that the
+// prefetcher reads from DRAM.
 const maxInlineText = 4 << 10
 
-// inlineText sends the kernels of each group to its cores with the commands, if there are few bytes of them: a relay takes the prefetcher
-// ten times as many instructions as a command that has its data with it. It reports whether it did. tt-metal's form has the relay.
+// inlineText sends the kernels of each group to its cores with the commands, if there are few bytes
+// of them: a relay takes the prefetcher ten times as many instructions as a command that has its
+// data with it. It reports whether it did. tt-metal's form has the relay.
 func (c *compiler) inlineText() bool {
 	var subs []cq.LargeSub
 	var data []byte
@@ -281,7 +284,8 @@ func (c *compiler) binaries() {
 	}
 	for i := 0; i < len(subs); i += cq.MaxLargeSubs {
 		j := min(i+cq.MaxLargeSubs, len(subs))
-		// Rectangles are re-read only after an unlink, so a command ends with one; the next command starts afresh.
+		// Rectangles are re-read only after an unlink, so a command ends with one; the next command
+		// starts afresh.
 		w := cq.WritePackedLarge{Type: cq.LargeBinaries, Alignment: uint16(align), OffsetIndex: offsetBinary, Subs: slices.Clone(subs[i:j])}
 		w.Subs[len(w.Subs)-1].Unlink = true
 		relay := cq.RelayPagedPacked{}
@@ -296,8 +300,8 @@ func (c *compiler) binaries() {
 	}
 }
 
-// launch writes the launch message of each group. Its address and the place of the program's slot change with every
-// run.
+// launch writes the launch message of each group. Its address and the place of the program's slot
+// change with every run.
 func (c *compiler) launch() {
 	l := &c.t.Workers.Launch
 	size := c.t.Workers.L1.LaunchSize

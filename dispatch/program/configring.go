@@ -1,8 +1,8 @@
 package program
 
-// Bounds of what may be in flight on the workers, from the mailbox layout of the launch message ring (8 entries, of
-// which one stays free so that a full ring differs from an empty one). Source: tt-metal dev_msgs.h and
-// worker_config_buffer.cpp.
+// Bounds of what may be in flight on the workers, from the mailbox layout of the launch message
+// ring (8 entries, of which one stays free so that a full ring differs from an empty one). Source:
+// tt-metal dev_msgs.h and worker_config_buffer.cpp.
 const (
 	// LaunchEntries is the number of launch messages in a worker's ring.
 	LaunchEntries  = 8
@@ -20,11 +20,12 @@ type slot struct {
 	freeAt    uint32 // value of the completion count at which the slot may be overwritten
 }
 
-// configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one for each run, with its
-// arguments and configuration; above are the texts of programs' kernels, which stay until their place is needed, so that
-// a program that runs again need not be sent again (configtext.go). It is a value: copying it copies the state, which is
-// how a queue keeps the state after a trace. It never accesses a device: it returns the count that a dispatcher must wait
-// for before the memory it hands out may be written.
+// configRing hands out the kernel-config memory of the workers. Below end is a ring of slots, one
+// for each run, with its arguments and configuration; above are the texts of programs' kernels,
+// which stay until their place is needed, so that a program that runs again need not be sent again
+// (configtext.go). It is a value: copying it copies the state, which is how a queue keeps the state
+// after a trace. It never accesses a device: it returns the count that a dispatcher must wait for
+// before the memory it hands out may be written.
 type configRing struct {
 	size  uint32 // of all the memory
 	end   uint32 // of the slots' part
@@ -40,8 +41,8 @@ func newRing(size uint32) configRing {
 	return configRing{size: size, end: size, texts: texts{low: size}}
 }
 
-// fullRing returns a ring that one program occupies completely until the workers have completed freeAt. It stands for
-// "something unknown was here": what a trace has left.
+// fullRing returns a ring that one program occupies completely until the workers have completed
+// freeAt. It stands for "something unknown was here": what a trace has left.
 func fullRing(size, freeAt uint32) configRing {
 	r := newRing(size)
 	r.n, r.slots[0] = 1, slot{off: 0, size: size, freeAt: freeAt}
@@ -57,8 +58,9 @@ type await struct {
 // alignSlot rounds a size up to whole units of the memory, at least one.
 func alignSlot(size uint32) uint32 { return max(size+SlotAlign-1, SlotAlign) &^ (SlotAlign - 1) }
 
-// reserve takes size bytes for a slot. The dispatcher must wait before it writes them, and before it writes the next launch
-// message. The slot itself is free again once the count reaches freeAt. size must not exceed the slots' part.
+// reserve takes size bytes for a slot. The dispatcher must wait before it writes them, and before
+// it writes the next launch message. The slot itself is free again once the count reaches freeAt.
+// size must not exceed the slots' part.
 func (r *configRing) reserve(size, freeAt uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	off = r.head
@@ -83,8 +85,8 @@ func (r *configRing) drop() await {
 	return w
 }
 
-// clear drops the slots in the way of [off, off+size). Programs end in order, so whatever is older than a slot in the way
-// goes with it.
+// clear drops the slots in the way of [off, off+size). Programs end in order, so whatever is older
+// than a slot in the way goes with it.
 func (r *configRing) clear(off, size uint32) (wait await) {
 	for r.n > 0 && r.overlaps(off, size) {
 		wait = r.drop()
@@ -102,7 +104,8 @@ func (r *configRing) overlaps(off, size uint32) bool {
 	return false
 }
 
-// ended drops the slots up to the program that ends at a count. If no slot has that count, that program is done already.
+// ended drops the slots up to the program that ends at a count. If no slot has that count, that
+// program is done already.
 func (r *configRing) ended(count uint32) (wait await) {
 	for i := range r.n {
 		if r.slots[(r.first+i)%maxSlots].freeAt == count {
@@ -123,13 +126,13 @@ func later(a, b await) await {
 	return a
 }
 
-// Kernels' texts in the kernel-config memory of the workers. A program whose text is there already runs from it: it isn't
-// sent again. tt-metal has this for traces only and plans it when the trace is done; here it follows from what ran
-// before, so it works for queues as well.
+// Kernels' texts in the kernel-config memory of the workers. A program whose text is there already
+// runs from it: it isn't sent again. tt-metal has this for traces only and plans it when the trace
+// is done; here it follows from what ran before, so it works for queues as well.
 //
-// Texts are put one below the other from the top down, and what was below becomes shorter for the slots, of which at
-// least a quarter of the memory is left, or as much as the program needs. When there is no more room they begin at the top
-// again, over the oldest.
+// Texts are put one below the other from the top down, and what was below becomes shorter for the
+// slots, of which at least a quarter of the memory is left, or as much as the program needs. When
+// there is no more room they begin at the top again, over the oldest.
 
 // maxTexts is the most texts in the memory at a time.
 const maxTexts = 16
@@ -170,8 +173,9 @@ func (r *configRing) makeRoom(slot uint32) (wait await) {
 	return wait
 }
 
-// place takes size bytes for a text whose program has a slot of that size. The dispatcher must wait before it writes them.
-// Slot and text together must not exceed the memory, and makeRoom has made room for the slot.
+// place takes size bytes for a text whose program has a slot of that size. The dispatcher must wait
+// before it writes them. Slot and text together must not exceed the memory, and makeRoom has made
+// room for the slot.
 func (r *configRing) place(id textID, size, slot, last uint32) (off uint32, wait await) {
 	size = alignSlot(size)
 	least := max(alignSlot(slot), r.size/4) // of the slots' part
@@ -201,7 +205,8 @@ func (r *configRing) evict(off, size uint32) (wait await) {
 	return wait
 }
 
-// entry returns an entry to remember a text in: a free one, or that of the text which was used longest ago before a count.
+// entry returns an entry to remember a text in: a free one, or that of the text which was used
+// longest ago before a count.
 func (r *configRing) entry(now uint32) (*residentText, await) {
 	oldest := &r.texts.list[0]
 	for i := range r.texts.list {
@@ -213,7 +218,7 @@ func (r *configRing) entry(now uint32) (*residentText, await) {
 			oldest = t
 		}
 	}
-	// Nothing would wait for its last run any more when its memory is written. That run was maxTexts programs ago, so it has
-	// ended, and this costs nothing.
+	// Nothing would wait for its last run any more when its memory is written. That run was
+	// maxTexts programs ago, so it has ended, and this costs nothing.
 	return oldest, r.ended(oldest.last)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Image is a compiled program: its commands as they go to the prefetcher, with the few places that depend on when
-// and where it runs, and its kernels as they go to DRAM. Running a program and recording it use the same image.
-// Once placed, an image changes only by SetWords.
+// Image is a compiled program: its commands as they go to the prefetcher, with the few places that
+// depend on when and where it runs, and its kernels as they go to DRAM. Running a program and
+// recording it use the same image. Once placed, an image changes only by SetWords.
 type Image struct {
 	name       string
 	id         textID
@@ -35,8 +35,9 @@ type Image struct {
 	main commands // everything else
 	args []kernelArgs
 
-	// resident, if it isn't nil, is the program with arguments and configuration that lie in Binary, after the kernels,
-	// and are relayed from there: far fewer bytes for the host. It is what runs until arguments change.
+	// resident, if it isn't nil, is the program with arguments and configuration that lie in
+	// Binary, after the kernels, and are relayed from there: far fewer bytes for the host. It is
+	// what runs until arguments change.
 	resident *Image
 	changed  bool
 	compiled []byte   // main's bytes with the arguments of Compile, which are those of resident runs; kept by the first change
@@ -83,7 +84,8 @@ func (im *Image) Prints() []print.Program { return im.prints }
 // Cores returns how many cores run a kernel of the program.
 func (im *Image) Cores() int { return im.cores }
 
-// Bounds returns the smallest range with all cores that run a kernel of the program or have a part of its memory.
+// Bounds returns the smallest range with all cores that run a kernel of the program or have a part
+// of its memory.
 func (im *Image) Bounds() chip.Range { return im.bounds }
 
 // CommandSize is how much is sent.
@@ -121,8 +123,8 @@ func (im *Image) current() *Image {
 // Binary returns the kernels as they have to lie in an interleaved DRAM buffer with pages of BinaryPageSize.
 func (im *Image) Binary() []byte { return im.binary }
 
-// Place tells the image where Binary lies: the address, equal in all banks, of an interleaved buffer over that many
-// banks. It must be called once, before the first run.
+// Place tells the image where Binary lies: the address, equal in all banks, of an interleaved
+// buffer over that many banks. It must be called once, before the first run.
 func (im *Image) Place(addr uint32, banks int) error {
 	if im.placed {
 		return fmt.Errorf("dispatch: program %q: its kernels are already placed", im.name)
@@ -148,7 +150,8 @@ func (im *Image) change() {
 	im.changed = true
 }
 
-// BinaryImage returns an image that has kernels and no commands, for a program whose commands are in a trace already.
+// BinaryImage returns an image that has kernels and no commands, for a program whose commands are
+// in a trace already.
 func BinaryImage(name string, binary []byte, prints []print.Program) *Image {
 	return &Image{name: name, binary: binary, placed: true, prints: prints}
 }

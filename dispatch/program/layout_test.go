@@ -36,7 +36,8 @@ func TestLaunchMessageFollowsTheLayout(t *testing.T) {
 			last := d.Workers.Launch.CircularBuffers - 1
 			p := &Program{
 				Name: "p", Kernels: []Kernel{
-					{Name: "b", Processor: chip.BRISC, Cores: on, Text: make([]byte, 64), NOC: chip.NOC1, Args: []CoreArgs{{Core: chip.Core{}, Args: []uint32{1, 2, 3}}}},
+					{Name: "b", Processor: chip.BRISC, Cores: on, Text: make([]byte, 64), NOC: chip.NOC1,
+						Args: []CoreArgs{{Args: []uint32{1, 2, 3}}}},
 					{Name: "n", Processor: chip.NCRISC, Cores: on, Text: make([]byte, 160), Common: []uint32{7}},
 				},
 				CircularBuffers: []CircularBuffer{

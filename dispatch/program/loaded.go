@@ -10,7 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/kernels/print"
 )
 
-// Loaded are the kernels of a program that some Image of the Target is used of, for reports of what the workers do.
+// Loaded are the kernels of a program that some Image of the Target is used of, for reports of what
+// the workers do.
 type Loaded struct {
 	Program string
 	Kernels []LoadedKernel
@@ -64,8 +65,9 @@ func (t *Target) Loaded() (all []*Loaded) {
 	return all
 }
 
-// KernelAt returns the kernel whose text a worker's program counter is in, of which program it is and how far into its text that
-// is, in bytes, according to what a stream has put on the workers. It is nil if none is known.
+// KernelAt returns the kernel whose text a worker's program counter is in, of which program it is
+// and how far into its text that is, in bytes, according to what a stream has put on the workers.
+// It is nil if none is known.
 func (t *Target) KernelAt(st *State, core chip.Core, p chip.Processor, pc uint32) (l *Loaded, k *LoadedKernel, in uint32) {
 	off := pc - t.Workers.L1.KernelConfig
 	for _, text := range st.config.texts.list {

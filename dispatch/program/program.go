@@ -1,6 +1,7 @@
-// Package program turns programs into commands: kernels with their arguments, circular buffers and semaphores become an [Image], the
-// commands of one run with the few places that depend on when and where it runs. It keeps account of what a command stream has
-// put on the workers ([State]) and accesses no device.
+// Package program turns programs into commands: kernels with their arguments, circular buffers and
+// semaphores become an [Image], the commands of one run with the few places that depend on when and
+// where it runs. It keeps account of what a command stream has put on the workers ([State]) and
+// accesses no device.
 package program
 
 import (
@@ -14,13 +15,14 @@ import (
 // kernel_types.hpp (max_runtime_args).
 const MaxArgs = 341
 
-// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware; abi.Launch has the number for
-// others.
+// MaxCircularBuffers is how many circular buffers a core has with this runtime's own firmware;
+// abi.Launch has the number for others.
 const MaxCircularBuffers = 32
 
-// MaxCircularPages is how many pages a circular buffer may have: kernels count those that were pushed and popped in 16 bits, and tell
-// a full buffer from an empty one by the difference. Source: tt-metal circular_buffer_interface.h (tiles_acked, tiles_received),
-// and reprise/kernel.h of this runtime.
+// MaxCircularPages is how many pages a circular buffer may have: kernels count those that were
+// pushed and popped in 16 bits, and tell a full buffer from an empty one by the difference. Source:
+// tt-metal circular_buffer_interface.h (tiles_acked, tiles_received), and reprise/kernel.h of this
+// runtime.
 const MaxCircularPages = 1<<16 - 1
 
 // MaxSemaphores is how many semaphores a program may have on a core. Source: tt-metal NUM_SEMAPHORES.
@@ -45,7 +47,8 @@ type CoreArgs struct {
 	Args []uint32
 }
 
-// CircularBuffer is a ring of pages in a core's L1 through which kernels on the same core hand data to each other.
+// CircularBuffer is a ring of pages in a core's L1 through which kernels on the same core hand data
+// to each other.
 type CircularBuffer struct {
 	Index    int          // 0..31, or below the layout's CircularBuffers
 	Cores    []chip.Range // where it exists
@@ -62,8 +65,8 @@ type Semaphore struct {
 	Initial uint32
 }
 
-// Program is what runs on the workers between two go signals: kernels with their arguments, circular buffers and
-// semaphores. It is a plain value; Compile turns it into commands.
+// Program is what runs on the workers between two go signals: kernels with their arguments,
+// circular buffers and semaphores. It is a plain value; Compile turns it into commands.
 type Program struct {
 	Name            string
 	Kernels         []Kernel
@@ -91,8 +94,8 @@ func (p *Program) fail(part, format string, a ...any) error {
 	return &ProgramError{Program: p.Name, Part: part, Why: fmt.Sprintf(format, a...)}
 }
 
-// validate checks everything about a program that doesn't depend on where it will lie. grid holds the cores that
-// programs may use, l is the workers' layout.
+// validate checks everything about a program that doesn't depend on where it will lie. grid holds
+// the cores that programs may use, l is the workers' layout.
 func (p *Program) validate(grid chip.Range, l *abi.Layout) error {
 	if len(p.Kernels) == 0 {
 		return p.fail("program", "it has no kernel: add at least one")

@@ -20,7 +20,12 @@ func (im *Image) Next(st *State, dispatcher Dispatcher) Run {
 }
 
 // Size returns the bytes of the run's commands.
-func (r *Run) Size() int { return r.im.size(&r.p) }
+func (r *Run) Size() int {
+	if r.p.send {
+		return len(r.im.text.bytes) + len(r.im.main.bytes)
+	}
+	return len(r.im.main.bytes)
+}
 
 // Append appends the run's commands to dst. id names the run in profilers.
 func (r *Run) Append(dst []byte, id uint16) []byte {
@@ -80,15 +85,8 @@ func (im *Image) place(st *State, dispatcher Dispatcher) placement {
 	return p
 }
 
-// size returns the bytes of a run.
-func (im *Image) size(p *placement) int {
-	if p.send {
-		return len(im.text.bytes) + len(im.main.bytes)
-	}
-	return len(im.main.bytes)
-}
-
-// build appends a run whose commands are those of the image or, from any run before, equal ones but for the arguments.
+// build appends a run whose commands are those of the image or, from any run before, equal ones but
+// for the arguments.
 func (im *Image) build(dst, main []byte, p *placement, dispatcher Dispatcher, id uint16) []byte {
 	if p.send {
 		start := len(dst)
@@ -139,8 +137,8 @@ const (
 	withTexts                        // it begins with the commands that bring the kernels
 )
 
-// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM beside the kernels, for
-// all runs that have the same.
+// Inline reports whether the run has its arguments among the commands. Otherwise they lie in DRAM
+// beside the kernels, for all runs that have the same.
 func (v Variant) Inline() bool { return v&residentArgs == 0 }
 
 // form returns the image that the main commands of a run are of.
@@ -172,16 +170,15 @@ func (im *Image) runBytes(v Variant) int {
 	return len(f.main.bytes)
 }
 
-// AppendRun appends the commands of one run to dst, moves st past it and says how it was encoded. id names the run in
-// profilers. It allocates only when dst is too small.
+// AppendRun appends the commands of one run to dst, moves st past it and says how it was encoded.
+// id names the run in profilers. It allocates only when dst is too small.
 func (im *Image) AppendRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
-	f := im.current()
-	p := f.place(st, dispatcher)
-	return f.build(dst, f.main.bytes, &p, dispatcher, id), im.variant(f, &p)
+	r := im.Next(st, dispatcher)
+	return r.Append(dst, id), im.variant(r.im, &r.p)
 }
 
-// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are among the commands. They are
-// those that the run has, whatever has been changed since.
+// AppendInlineRun appends a run in place of one that isn't [Variant.Inline]: the arguments are
+// among the commands. They are those that the run has, whatever has been changed since.
 func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant) {
 	main := im.main.bytes
 	if im.changed {
@@ -191,8 +188,9 @@ func (im *Image) AppendInlineRun(dst []byte, st *State, dispatcher Dispatcher, i
 	return im.build(dst, main, &p, dispatcher, id), im.variant(im, &p)
 }
 
-// AppendAgain appends a run with the runtime arguments of one that was appended before, whatever has been changed since: run
-// are its commands, v says how they were encoded. It returns how the new ones are.
+// AppendAgain appends a run with the runtime arguments of one that was appended before, whatever
+// has been changed since: run are its commands, v says how they were encoded. It returns how the
+// new ones are.
 func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher Dispatcher, id uint16) ([]byte, Variant, error) {
 	if want := im.runBytes(v); len(run) != want {
 		return dst, v, fmt.Errorf("dispatch: program %q: a recorded run of %d B: its variant has %d B", im.name, len(run), want)
@@ -202,19 +200,17 @@ func (im *Image) AppendAgain(dst, run []byte, v Variant, st *State, dispatcher D
 	return f.build(dst, run[len(run)-len(f.main.bytes):], &p, dispatcher, id), im.variant(f, &p), nil
 }
 
-// MainOffset returns where, in the commands of a run, those begin that CommandBytes counts: the offsets of arguments count
-// from there.
+// MainOffset returns where, in the commands of a run, those begin that CommandBytes counts: the
+// offsets of arguments count from there.
 func (im *Image) MainOffset(v Variant) int { return im.runBytes(v) - len(im.form(v).main.bytes) }
 
-// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order, which page of Binary it
-// reads first.
+// RelayedPages returns, for each entry of a RELAY_PAGED_PACKED in the commands of a run, in order,
+// which page of Binary it reads first.
 func (im *Image) RelayedPages(v Variant) []int {
 	f := im.form(v)
 	var pages []int
 	if v&withTexts != 0 {
-		for _, r := range f.text.relays {
-			pages = append(pages, r.page)
-		}
+		pages = f.KernelPages()
 	}
 	for _, r := range f.main.relays {
 		pages = append(pages, r.page)
@@ -222,8 +218,8 @@ func (im *Image) RelayedPages(v Variant) []int {
 	return pages
 }
 
-// AppendKernels appends the commands that bring the kernels of a program, unless they are on the workers already, and moves st
-// past them.
+// AppendKernels appends the commands that bring the kernels of a program, unless they are on the
+// workers already, and moves st past them.
 func (im *Image) AppendKernels(dst []byte, st *State, dispatcher Dispatcher) []byte {
 	r := &st.config
 	wait := r.makeRoom(im.slotSize)

@@ -10,8 +10,8 @@ import (
 	"github.com/reprise-tt/reprise/dispatch/cq"
 )
 
-// State is what a command stream assumes about the workers and how it leaves them. A queue has one; a trace starts from
-// ReplayState and carries the one it ends with. It is a value.
+// State is what a command stream assumes about the workers and how it leaves them. A queue has one;
+// a trace starts from ReplayState and carries the one it ends with. It is a value.
 type State struct {
 	// Expected is the count of completions once everything so far has run. It wraps.
 	Expected cq.Count
@@ -19,19 +19,21 @@ type State struct {
 	config   configRing
 }
 
-// TakeOver makes s that of a stream which takes the workers over from another one, all of whose programs are done.
+// TakeOver makes s that of a stream which takes the workers over from another one, all of whose
+// programs are done.
 func (t *Target) TakeOver(s, from *State) {
 	s.launch, s.config = from.launch, newRing(t.Workers.L1.KernelConfigSize)
 }
 
-// ReplayState is the state in which a trace's commands run: no completions counted, launch messages at the first
-// slot, and all kernel-config memory free, since whatever ran before is done.
+// ReplayState is the state in which a trace's commands run: no completions counted, launch messages
+// at the first slot, and all kernel-config memory free, since whatever ran before is done.
 func (t *Target) ReplayState() State {
 	return State{config: newRing(t.Workers.L1.KernelConfigSize)}
 }
 
-// Detached is the state after a trace: all kernel-config memory is in use until its last program is done. It is all that a trace
-// keeps of the State that it ends with, which has sixty times the bytes.
+// Detached is the state after a trace: all kernel-config memory is in use until its last program is
+// done. It is all that a trace keeps of the State that it ends with, which has sixty times the
+// bytes.
 type Detached struct {
 	// Expected is the count of completions that the trace leaves.
 	Expected cq.Count
@@ -60,15 +62,15 @@ func (d Dispatcher) After(programs int) Detached {
 	return Detached{Expected: cq.Count(programs) * cq.Count(d.Workers), launch: uint32(programs % LaunchEntries)}
 }
 
-// Control flow in traces: what the commands of a body assume can't depend on how often it ran before. So bodies begin where
-// all programs are done, no completion is counted and the next launch message is the first one. The kernels that are on the
-// workers may stay there.
+// Control flow in traces: what the commands of a body assume can't depend on how often it ran
+// before. So bodies begin where all programs are done, no completion is counted and the next launch
+// message is the first one. The kernels that are on the workers may stay there.
 
 // IsReset reports whether a stream needs no commands to get to where its Reset is.
 func (s *State) IsReset() bool { return s.Expected == 0 && s.launch == 0 }
 
-// Reset returns the state after all programs so far are done, the workers have taken their launch pointers back and the
-// completion count was cleared. Kernels stay where they are.
+// Reset returns the state after all programs so far are done, the workers have taken their launch
+// pointers back and the completion count was cleared. Kernels stay where they are.
 func (s State) Reset() State {
 	r := &s.config
 	r.head, r.first, r.n = 0, 0, 0
@@ -87,8 +89,9 @@ func (s *State) SameKernels(o *State) bool {
 	return s.config.end == o.config.end && s.config.texts == o.config.texts
 }
 
-// FitKernels reports whether the kernels of all these programs can be on the workers at a time, beside those that are there in
-// state s. Then running the programs in any order, after their kernels were put there in this order, moves none of them.
+// FitKernels reports whether the kernels of all these programs can be on the workers at a time,
+// beside those that are there in state s. Then running the programs in any order, after their
+// kernels were put there in this order, moves none of them.
 func FitKernels(s State, images []*Image) bool {
 	r := &s.config
 	before := r.texts
