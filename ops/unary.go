@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -18,11 +19,7 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 		s := c.like(a)
 		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
 		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
-			kernel := op
-			if other, ok := computeNames[op]; ok {
-				kernel = other
-			}
-			return each(catalog.UnaryTiles, kernel, out, a)
+			return each(catalog.UnaryTiles, cmp.Or(computeNames[op], op), out, a)
 		})
 	}, opts...)
 }
