@@ -130,7 +130,7 @@ func coreRanges(rs []chip.Range) []graph.CoreRange {
 	return out
 }
 
-// time gives a capture's report the times of its programs. last says that no more follow.
+// time gives a report the times of its programs. last says that no more follow.
 func (c *captures) time(one *Capture, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

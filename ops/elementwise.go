@@ -292,7 +292,7 @@ func elements(p *catalog.Program, out *Tensor, in ...*Tensor) job {
 	n := out.geo.tilesOfPage()
 	room := doubled(n, tileElements*out.geo.spec.DType.Size())
 	j := job{
-		program: p, args: []uint32{uint32(len(in))}, out: out, in: in, pieces: out.geo.pages * n, together: n,
+		program: p, args: words(len(in)), out: out, in: in, pieces: out.geo.pages * n, together: n,
 		buffers: append(tiles(room, room, 0), ring{in[0].geo.pageBytes, 1}, ring{}),
 	}
 	if len(in) == 2 {

@@ -52,7 +52,7 @@ func embedRows(out, indices, table *Tensor) job {
 		rows, bytes = 1, bytes+chunkBytes
 	}
 	return job{
-		program: catalog.Embedding, args: []uint32{uint32(rows), uint32(bytes)}, out: out, in: []*Tensor{indices, table},
+		program: catalog.Embedding, args: words(rows, bytes), out: out, in: []*Tensor{indices, table},
 		buffers: []ring{{g.pageBytes, 1}, {indices.geo.pageBytes, 1}, {bytes, rows}},
 	}
 }

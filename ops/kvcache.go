@@ -17,24 +17,15 @@ import (
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the position isn't a row of the cache.
 func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position int, opts ...OpOption) error {
-	args := argList{cache, in, position}
-	_, err := d.do(ctx, "ttnn::update_cache", args, func(c *call) (*Tensor, error) {
-		if err := c.checkCache(cache, in); err != nil {
-			return nil, err
-		}
-		have, want := in.geo.dims, cache.geo.dims
+	return d.writeCache(ctx, "ttnn::update_cache", cache, in, position, opts, func(have, want [4]int) (job, error) {
 		if one, each := [4]int{1, want[1], want[0], want[3]}, [4]int{want[0], want[1], 1, want[3]}; have != one && have != each {
-			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want %v or %v", ErrShape, in.geo.spec.Shape, cache.geo.spec.Shape, each, one)
+			return job{}, fmt.Errorf("%w: rows of %v for a cache of %v: want %v or %v", ErrShape, have, want, each, one)
 		}
 		if position < 0 || position >= want[2] {
-			return nil, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, cache.geo.spec.Shape, want[2]-1)
+			return job{}, fmt.Errorf("%w: position %d: the cache %v has rows 0 to %d", ErrShape, position, want, want[2]-1)
 		}
-		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			program: catalog.UpdateCache, params: []uint32{uint32(position)}, pieces: want[0] * want[1] * cache.geo.wide, in: []*Tensor{in},
-			buffers: rings(1, in.geo.pageBytes),
-		})
-	}, opts...)
-	return err
+		return job{program: catalog.UpdateCache, pieces: want[0] * want[1] * cache.geo.wide}, nil
+	})
 }
 
 // FillCache writes rows to the first rows of a key-value cache's matrices in one batch, and nothing else of it: what [Device.UpdateCache]
@@ -45,23 +36,32 @@ func (d *Device) UpdateCache(ctx context.Context, cache, in *Tensor, position in
 //
 // The error wraps [ErrShape], [ErrDataType] or [ErrMemory]. It wraps ErrShape if the batch isn't one of the cache.
 func (d *Device) FillCache(ctx context.Context, cache, in *Tensor, batch int, opts ...OpOption) error {
-	args := argList{cache, in, batch}
-	_, err := d.do(ctx, "ttnn::fill_cache", args, func(c *call) (*Tensor, error) {
+	return d.writeCache(ctx, "ttnn::fill_cache", cache, in, batch, opts, func(have, want [4]int) (job, error) {
+		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {
+			return job{}, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape, have, want)
+		}
+		if batch < 0 || batch >= want[0] {
+			return job{}, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, want, want[0]-1)
+		}
+		return job{program: catalog.FillCache, pieces: in.geo.pages}, nil
+	})
+}
+
+// writeCache writes rows to a part of a cache, with the job that check returns for the dimensions of both.
+func (d *Device) writeCache(ctx context.Context, name string, cache, in *Tensor, at int, opts []OpOption,
+	check func(have, want [4]int) (job, error)) error {
+	args := argList{cache, in, at}
+	_, err := d.do(ctx, name, args, func(c *call) (*Tensor, error) {
 		if err := c.checkCache(cache, in); err != nil {
 			return nil, err
 		}
-		have, want := in.geo.dims, cache.geo.dims
-		if have[0] != 1 || have[1] != want[1] || have[2] > want[2] || have[3] != want[3] {
-			return nil, fmt.Errorf("%w: rows of %v for a cache of %v: want one batch of its heads and width, and no more rows", ErrShape,
-				in.geo.spec.Shape, cache.geo.spec.Shape)
+		j, err := check(in.geo.dims, cache.geo.dims)
+		if err != nil {
+			return nil, err
 		}
-		if batch < 0 || batch >= want[0] {
-			return nil, fmt.Errorf("%w: batch %d: the cache %v has batches 0 to %d", ErrShape, batch, cache.geo.spec.Shape, want[0]-1)
-		}
-		return c.inPlace("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache, job{
-			program: catalog.FillCache, params: []uint32{uint32(batch)}, pieces: in.geo.pages, in: []*Tensor{in},
-			buffers: rings(1, in.geo.pageBytes),
-		})
+		c.into = cache
+		j.out, j.in, j.params, j.buffers = cache, []*Tensor{in}, words(at), rings(1, in.geo.pageBytes)
+		return c.compute("ttnn::prim::update_cache", "UpdateKVCacheOperation", args, cache.geo.spec, func(*Tensor) job { return j })
 	}, opts...)
 	return err
 }
@@ -77,12 +77,6 @@ func (c *call) checkCache(cache, in *Tensor) error {
 		return fmt.Errorf("%w: the result is the cache: options for another one don't fit", ErrMemory)
 	}
 	return inTiles(cache, in)
-}
-
-// inPlace runs a job that changes a part of a tensor.
-func (c *call) inPlace(name, class string, args argList, t *Tensor, j job) (*Tensor, error) {
-	c.into, j.out = t, t
-	return c.deviceOp(name, class, args, t.geo.spec, func(*Tensor) error { return c.run(j) })
 }
 
 // sameKind returns an error unless tensors are floats in tile layout, of one data type.

@@ -26,7 +26,7 @@ func (m *Mesh) AllReduce(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	if err != nil {
 		return nil, &opError{name, err}
 	}
-	return m.collective(ctx, name, t, func(ctx context.Context) (*MeshTensor, error) {
+	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
 		return m.into(ctx, s, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllReduceAsyncDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.ToMemoryConfig(ctx, t.parts[i], s.Memory, Into(out.parts[i]))
@@ -81,7 +81,7 @@ func (m *Mesh) ReduceScatter(ctx context.Context, t *MeshTensor) (*MeshTensor, e
 		return nil, fmt.Errorf("ops: %s: %w: %v over %d chips: the slices must be equal, and each must have pages of its own", name, ErrShape,
 			whole.Shape, n)
 	}
-	return m.collective(ctx, name, t, func(ctx context.Context) (out *MeshTensor, err error) {
+	return m.make(ctx, name, t.args, func(ctx context.Context) (out *MeshTensor, err error) {
 		// Links work in place and leave the slices of other chips undefined.
 		sums, err := m.create(ctx, whole)
 		if err != nil {
@@ -135,7 +135,7 @@ func (m *Mesh) AllGather(ctx context.Context, t *MeshTensor) (*MeshTensor, error
 	times := slices.Repeat([]int{1}, len(s.Shape))
 	times[0] = len(m.chips)
 	// Every chip fills all places with its own part; the collective replaces all but its own.
-	return m.collective(ctx, name, t, func(ctx context.Context) (*MeshTensor, error) {
+	return m.make(ctx, name, t.args, func(ctx context.Context) (*MeshTensor, error) {
 		return m.into(ctx, s, func(out *MeshTensor) error {
 			return m.exchange(ctx, name, "AllGatherDeviceOperation", out, func(i int, d *Device) error {
 				_, err := d.Repeat(ctx, t.parts[i], times, Into(out.parts[i]))
@@ -150,12 +150,6 @@ func (t *MeshTensor) result() Spec {
 	s := t.Spec()
 	s.Memory = Interleaved(allocator.DRAM)
 	return s
-}
-
-// collective runs a function for the user, which makes a tensor of another one.
-func (m *Mesh) collective(ctx context.Context, name string, t *MeshTensor,
-	f func(context.Context) (*MeshTensor, error)) (*MeshTensor, error) {
-	return m.make(ctx, name, func(i int) argList { return argList{t.parts[i]} }, f)
 }
 
 // into allocates a tensor for a function, and deallocates it if that fails.

@@ -18,6 +18,9 @@ type MeshTensor struct {
 // Spec returns the Spec of each chip's part.
 func (t *MeshTensor) Spec() Spec { return t.parts[0].Spec() }
 
+// args returns the arguments on a chip of what takes the tensor alone.
+func (t *MeshTensor) args(i int) argList { return argList{t.parts[i]} }
+
 // On returns the part on chip i. It can only be deallocated together with the others.
 func (t *MeshTensor) On(i int) *Tensor { return t.parts[i] }
 

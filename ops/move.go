@@ -89,7 +89,7 @@ func (d *Device) Untilize(ctx context.Context, a *Tensor, opts ...OpOption) (*Te
 	return d.relay(ctx, a, relayout{RowMajor, "untilize", "untilize_with_unpadding", "Untilize", "UntilizeWithUnpadding"}, opts)
 }
 
-// relayout is a change of layout, with its names in graphs for shapes of whole tiles, and for others.
+// relayout is a change of layout, with its names for whole tiles, and for others.
 type relayout struct {
 	to                               Layout
 	name, padded, class, paddedClass string

@@ -76,7 +76,7 @@ func rings(pages int, sizes ...int) []ring {
 	return out
 }
 
-// run runs a program, as the call's runner does. It takes the program from the program cache, or loads it.
+// run runs a program, as the runner does: from the program cache, or loaded.
 func (c *call) run(j job) error {
 	if err := j.out.fits(j.program.Result); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -30,10 +31,7 @@ func (d *Device) Quantize(ctx context.Context, a *Tensor, scale float32, zero in
 func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero int32, toScale float32, toZero int32,
 	opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::requantize", argList{a, scale, zero, toScale, toZero}, func(c *call) (*Tensor, error) {
-		if err := a.quantized(); err != nil {
-			return nil, err
-		}
-		if err := checkQuantization(scale, zero); err != nil {
+		if err := a.quantized(scale, zero); err != nil {
 			return nil, err
 		}
 		if err := checkQuantization(toScale, toZero); err != nil {
@@ -48,10 +46,7 @@ func (d *Device) Requantize(ctx context.Context, a *Tensor, scale float32, zero 
 // The vector unit computes in fp32. The numbers are as for [Device.Quantize].
 func (d *Device) Dequantize(ctx context.Context, a *Tensor, scale float32, zero int32, opts ...OpOption) (*Tensor, error) {
 	return d.do(ctx, "ttnn::dequantize", argList{a, scale, zero}, func(c *call) (*Tensor, error) {
-		if err := a.quantized(); err != nil {
-			return nil, err
-		}
-		if err := checkQuantization(scale, zero); err != nil {
+		if err := a.quantized(scale, zero); err != nil {
 			return nil, err
 		}
 		to := BFloat16
@@ -75,12 +70,12 @@ func (c *call) quantize(p *catalog.Program, a *Tensor, to DataType, factor, numb
 	})
 }
 
-// quantized returns an error unless a tensor has integers that the engines take.
-func (t *Tensor) quantized() error {
+// quantized returns an error unless a tensor has integers of a quantisation that the engines take.
+func (t *Tensor) quantized(scale float32, zero int32) error {
 	if s := t.geo.spec; s.DType != Int32 {
 		return fmt.Errorf("%w: %v: want Int32", ErrDataType, s.DType)
 	}
-	return inTiles(t)
+	return cmp.Or(inTiles(t), checkQuantization(scale, zero))
 }
 
 // checkQuantization returns an error for numbers that a quantisation can't have.

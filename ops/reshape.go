@@ -69,8 +69,7 @@ func (c *call) view(a *Tensor, s Spec) *Tensor {
 		return nil
 	}
 	if a.users == nil {
-		a.users = new(int)
-		*a.users = 1
+		a.users = new(1)
 	}
 	*a.users++
 	c.d.lastID++

@@ -54,7 +54,7 @@ func (d *Device) RotaryEmbedding(ctx context.Context, x, cos, sin *Tensor, posit
 		return c.compute("ttnn::prim::rotary_embedding", "RotaryEmbeddingDeviceOperation", args, s, func(out *Tensor) job {
 			return job{
 				program: catalog.Rotary, params: []uint32{at}, args: []uint32{one}, out: out, in: []*Tensor{x, cos, sin},
-				engineArgs: []uint32{uint32(out.geo.wide)}, buffers: tiles(2, 4, 4),
+				engineArgs: words(out.geo.wide), buffers: tiles(2, 4, 4),
 			}
 		})
 	}, opts...)

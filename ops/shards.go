@@ -55,7 +55,7 @@ func (c *call) runInShards(op uint32, out *Tensor, in ...*Tensor) error {
 	}
 	g := out.geo
 	if onEngines(out, in...) {
-		j := job{program: catalog.BinaryInShards, args: []uint32{uint32(len(tensors) - 1)}, out: out, in: in, sharded: tensors}
+		j := job{program: catalog.BinaryInShards, args: words(len(tensors) - 1), out: out, in: in, sharded: tensors}
 		if op == opRelu {
 			j.program, j.function = catalog.UnaryInShards, "relu"
 		} else {

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -18,11 +19,7 @@ func (d *Device) function(ctx context.Context, op string, a *Tensor, opts []OpOp
 		s := c.like(a)
 		args := argList{a, "UnaryOpType::" + strings.ToUpper(op), s.Memory}
 		return c.compute("ttnn::prim::unary", "UnaryDeviceOperation", args, s, func(out *Tensor) job {
-			kernel := op
-			if other, ok := computeNames[op]; ok {
-				kernel = other
-			}
-			return each(catalog.UnaryTiles, kernel, out, a)
+			return each(catalog.UnaryTiles, cmp.Or(computeNames[op], op), out, a)
 		})
 	}, opts...)
 }
@@ -34,92 +31,92 @@ var computeNames = map[string]string{"neg": "negative", "reciprocal": "recip"}
 // unit: the error of a BFloat16 result is at most 0.505 units of its last place. The test of the
 // compute API in package kernels has the error of each function over all BFloat16 numbers.
 
-// Abs is the absolute value of each element. The tensor is one of floats in tile layout.
+// Abs is the absolute value of each element.
 func (d *Device) Abs(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "abs", a, opts)
 }
 
-// Ceil is the next whole number from each element upwards. The tensor is one of floats in tile layout.
+// Ceil is the next whole number from each element upwards.
 func (d *Device) Ceil(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "ceil", a, opts)
 }
 
-// Exp is e to the power of each element. The tensor is one of floats in tile layout.
+// Exp is e to the power of each element.
 func (d *Device) Exp(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "exp", a, opts)
 }
 
-// Floor is the next whole number from each element downwards. The tensor is one of floats in tile layout.
+// Floor is the next whole number from each element downwards.
 func (d *Device) Floor(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "floor", a, opts)
 }
 
-// Frac is each element without its whole part, with its sign. The tensor is one of floats in tile layout.
+// Frac is each element without its whole part, with its sign.
 func (d *Device) Frac(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "frac", a, opts)
 }
 
-// Gelu is each element times the standard normal distribution at it. The tensor is one of floats in tile layout.
+// Gelu is each element times the standard normal distribution at it.
 func (d *Device) Gelu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "gelu", a, opts)
 }
 
-// Log is the natural logarithm of each element. The tensor is one of floats in tile layout.
+// Log is the natural logarithm of each element.
 func (d *Device) Log(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "log", a, opts)
 }
 
-// Neg is each element with the other sign. The tensor is one of floats in tile layout.
+// Neg is each element with the other sign.
 func (d *Device) Neg(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "neg", a, opts)
 }
 
-// Reciprocal is 1 divided by each element. The tensor is one of floats in tile layout.
+// Reciprocal is 1 divided by each element.
 func (d *Device) Reciprocal(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "reciprocal", a, opts)
 }
 
-// Round is the whole number nearest to each element; the even one of two. The tensor is one of floats in tile layout.
+// Round is the whole number nearest to each element; the even one of two.
 func (d *Device) Round(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "round", a, opts)
 }
 
-// Rsqrt is 1 divided by the square root of each element. The tensor is one of floats in tile layout.
+// Rsqrt is 1 divided by the square root of each element.
 func (d *Device) Rsqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "rsqrt", a, opts)
 }
 
-// Sigmoid is 1 / (1 + e^-x) of each element x. The tensor is one of floats in tile layout.
+// Sigmoid is 1 / (1 + e^-x) of each element x.
 func (d *Device) Sigmoid(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "sigmoid", a, opts)
 }
 
-// Sign is -1, 0 or 1 for each element. The tensor is one of floats in tile layout.
+// Sign is -1, 0 or 1 for each element.
 func (d *Device) Sign(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "sign", a, opts)
 }
 
-// Silu is each element times its sigmoid. The tensor is one of floats in tile layout.
+// Silu is each element times its sigmoid.
 func (d *Device) Silu(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "silu", a, opts)
 }
 
-// Sqrt is the square root of each element. The tensor is one of floats in tile layout.
+// Sqrt is the square root of each element.
 func (d *Device) Sqrt(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "sqrt", a, opts)
 }
 
-// Square is the square of each element. The tensor is one of floats in tile layout.
+// Square is the square of each element.
 func (d *Device) Square(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "square", a, opts)
 }
 
-// Tanh is the hyperbolic tangent of each element. The tensor is one of floats in tile layout.
+// Tanh is the hyperbolic tangent of each element.
 func (d *Device) Tanh(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "tanh", a, opts)
 }
 
-// Trunc is the next whole number from each element towards zero. The tensor is one of floats in tile layout.
+// Trunc is the next whole number from each element towards zero.
 func (d *Device) Trunc(ctx context.Context, a *Tensor, opts ...OpOption) (*Tensor, error) {
 	return d.function(ctx, "trunc", a, opts)
 }

@@ -261,6 +261,6 @@ func (w *windows) largest(out, images *Tensor, positions [2]int) job {
 	slots := w.slots(images.geo, positions)
 	return job{
 		program: catalog.MaxPool2d, out: out, in: []*Tensor{images}, args: w.args(positions, images.geo.spec.DType.lowest(), slots),
-		engineArgs: []uint32{uint32(w.kernel[0] * w.kernel[1])}, buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
+		engineArgs: words(w.kernel[0] * w.kernel[1]), buffers: append(tiles(2, 2), w.rings(images.geo, slots)...),
 	}
 }

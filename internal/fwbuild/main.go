@@ -1,10 +1,7 @@
-// Command fwbuild compiles the programs that run on the chips: the base firmware and the
-// command-queue kernels (dispatch/firmware), the relay of command queues over Ethernet
-// (dispatch/firmware/relay), and the kernels that come with Reprise (kernels), its operations
-// (ops), its examples (examples/digits, examples/words), its conformance suite (hwtest) and its
-// benchmarks (bench). go generate runs it in those packages:
+// Command fwbuild compiles the programs that run on the chips: base firmware, command-queue kernels, and the kernels of packages, as
+// sets. go generate runs it in those packages:
 //
-//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] firmware|relay|kernels|digits|words|hwtest|bench|ops...
+//	go run github.com/reprise-tt/reprise/internal/fwbuild [-check] [-only REGEXP] SET...
 //
 // It needs the cross compiler riscv64-unknown-elf-gcc with C++ (Debian: gcc-riscv64-unknown-elf).
 // Kernels are made by [kernels.CompileELF]. The output depends on the sources and the compiler

@@ -53,50 +53,41 @@ var types = map[ops.DataType]DType{
 	ops.UInt8: U8, ops.UInt16: U16, ops.UInt32: U32, ops.Int32: I32, ops.BFloat16: BF16, ops.Float32: F32,
 }
 
+// converted are those that are read as others: as which, and the bits of an element.
+var converted = map[DType]struct {
+	to   ops.DataType
+	bits func([]byte) (uint32, error)
+}{
+	F16: {ops.Float32, func(v []byte) (uint32, error) { return halfBits(binary.LittleEndian.Uint16(v)), nil }},
+	I8:  {ops.Int32, func(v []byte) (uint32, error) { return uint32(int8(v[0])), nil }},
+	I16: {ops.Int32, func(v []byte) (uint32, error) { return uint32(int16(binary.LittleEndian.Uint16(v))), nil }},
+	I64: {ops.Int32, func(v []byte) (uint32, error) { return narrow(int64(binary.LittleEndian.Uint64(v))) }},
+	U64: {ops.Int32, func(v []byte) (uint32, error) { return narrow(binary.LittleEndian.Uint64(v)) }},
+}
+
+func narrow[N int64 | uint64](n N) (uint32, error) {
+	if N(int32(n)) != n || n > math.MaxInt32 {
+		return 0, fmt.Errorf("%w: %d doesn't fit into Int32", ops.ErrDataType, n)
+	}
+	return uint32(n), nil
+}
+
 // conversion returns the data type that elements get, and the function that converts them, which is nil if none can.
 func (t DType) conversion() (ops.DataType, func([]byte) ([]byte, error)) {
+	same := func(b []byte) ([]byte, error) { return b, nil }
 	for to, from := range types {
 		if from == t {
-			return to, func(b []byte) ([]byte, error) { return b, nil }
+			return to, same
 		}
 	}
-	switch t {
-	case Bool:
-		return ops.UInt8, func(b []byte) ([]byte, error) { return b, nil }
-	case F16:
-		return ops.Float32, func(b []byte) ([]byte, error) {
-			return each(b, 2, func(v []byte) (uint32, error) { return halfBits(binary.LittleEndian.Uint16(v)), nil })
-		}
-	case I8:
-		return ops.Int32, func(b []byte) ([]byte, error) {
-			return each(b, 1, func(v []byte) (uint32, error) { return uint32(int8(v[0])), nil })
-		}
-	case I16:
-		return ops.Int32, func(b []byte) ([]byte, error) {
-			return each(b, 2, func(v []byte) (uint32, error) { return uint32(int16(binary.LittleEndian.Uint16(v))), nil })
-		}
-	case I64:
-		return ops.Int32, func(b []byte) ([]byte, error) {
-			return each(b, 8, func(v []byte) (uint32, error) {
-				n := int64(binary.LittleEndian.Uint64(v))
-				if n != int64(int32(n)) {
-					return 0, fmt.Errorf("%w: %d doesn't fit into Int32", ops.ErrDataType, n)
-				}
-				return uint32(n), nil
-			})
-		}
-	case U64:
-		return ops.Int32, func(b []byte) ([]byte, error) {
-			return each(b, 8, func(v []byte) (uint32, error) {
-				n := binary.LittleEndian.Uint64(v)
-				if n > math.MaxInt32 {
-					return 0, fmt.Errorf("%w: %d doesn't fit into Int32", ops.ErrDataType, n)
-				}
-				return uint32(n), nil
-			})
-		}
+	if t == Bool {
+		return ops.UInt8, same
 	}
-	return 0, nil
+	c, ok := converted[t]
+	if !ok {
+		return 0, nil
+	}
+	return c.to, func(b []byte) ([]byte, error) { return each(b, t.Size(), c.bits) }
 }
 
 // each converts elements of size bytes to 32 bits.
