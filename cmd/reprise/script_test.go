@@ -325,3 +325,11 @@ func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
 	copy(b[len(b)-sha256.Size:], sum[:])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
+
+// must ends a test that can't go on after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

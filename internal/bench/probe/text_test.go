@@ -11,3 +11,11 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	s := &Snapshot{Threads: []Thread{{TID: 1, Calls: []Call{{Name: "read"}}}}, Functions: []Function{{Name: "ioctl"}}, Markers: &Markers{}}
 	writertest.EveryWrite(t, s.WriteTable)
 }
+
+// must ends a test that can't go on after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
