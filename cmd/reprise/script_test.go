@@ -326,7 +326,6 @@ func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
 
-// must ends a test that can't go on after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

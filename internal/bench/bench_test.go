@@ -120,7 +120,6 @@ func TestUnknownFamilyNamesThoseThereAre(t *testing.T) {
 	}
 }
 
-// must ends a test that can't go on after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -12,7 +12,6 @@ func TestTextThatCannotBeWritten(t *testing.T) {
 	writertest.EveryWrite(t, s.WriteTable)
 }
 
-// must ends a test that can't go on after an error.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

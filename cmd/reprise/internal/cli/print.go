@@ -118,6 +118,14 @@ func PrintJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// Print prints what a command found out as one JSON object or as text.
+func (s Streams) Print(asJSON bool, v any, text func(io.Writer) error) error {
+	if asJSON {
+		return PrintJSON(s.Out, v)
+	}
+	return text(s.Out)
+}
+
 // Dash returns a dash for nothing.
 func Dash(s string) string {
 	if s == "" {

@@ -3,7 +3,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -158,12 +157,7 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	// A result that differs from the network's is still worth printing, with an error after it.
-	if c.JSON {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		return errors.Join(enc.Encode(res), err)
-	}
-	return errors.Join(res.print(s.Out), err)
+	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
 // images returns the images to classify, those that measure the accuracy first, and the number of those.

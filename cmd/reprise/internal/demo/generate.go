@@ -120,19 +120,10 @@ func (c *GenerateCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 		return failed
 	}
 	// Tokens that differ from the host's are still worth printing, with an error after them.
-	switch {
-	case j.Size() > 1:
+	if j.Size() > 1 {
 		return errors.Join(res.together(ctx, j, s.Out, c.JSON), failed)
-	case c.JSON:
-		return errors.Join(writeJSON(s.Out, res), failed)
 	}
-	return errors.Join(res.print(s.Out), failed)
-}
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return errors.Join(s.Print(c.JSON, res, res.print), failed)
 }
 
 // together collects the results of all processes, which the first one prints.
@@ -152,7 +143,7 @@ func (r *Generated) together(ctx context.Context, j *job, w io.Writer, asJSON bo
 		}
 	}
 	if asJSON {
-		return writeJSON(w, struct {
+		return cli.PrintJSON(w, struct {
 			Processes []Generated `json:"processes"`
 		}{processes})
 	}

@@ -211,10 +211,7 @@ func (c *traceImportCmd) run(ctx context.Context, s cli.Streams, src *importSour
 		}
 		out.File = c.Output
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	return out.print(s.Out)
+	return s.Print(c.JSON, out, out.print)
 }
 
 // identify names the kernels of the trace and returns their base firmware; nil for this runtime's own.

@@ -270,10 +270,7 @@ func (c *traceRunCmd) Run(ctx context.Context, s cli.Streams) (err error) {
 	if err := t.Release(ctx); err != nil {
 		return err
 	}
-	if c.JSON {
-		return errors.Join(cli.PrintJSON(s.Out, r.out), wrong)
-	}
-	return errors.Join(r.out.print(s.Out), wrong)
+	return errors.Join(s.Print(c.JSON, r.out, r.out.print), wrong)
 }
 
 // traceRun is a trace that runs.
