@@ -25,9 +25,7 @@ func TestBenchTTNN(t *testing.T) {
 		t.Fatal(err, c.err.String())
 	}
 	var report report.Report
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &report))
 	for _, id := range []string{"ttnn/open/chip=blackhole", "ttnn/binary/add_bf16/chip=blackhole"} {
 		if f, ok := report.Figure(id); !ok || f.Min <= 0 {
 			t.Errorf("%s: %+v", id, f)
@@ -39,9 +37,7 @@ func TestBenchTTNN(t *testing.T) {
 	for len(processesOf(t, temp, "--time")) == 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := c.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGINT))
 	c.wantInterrupted(t, "interrupt")
 	if left := processesOf(t, temp, ""); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -55,9 +51,7 @@ func TestBenchTTNN(t *testing.T) {
 func processesOf(t *testing.T, a, b string) (lines []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range all {
 		line, _ := os.ReadFile(file) // it may have ended
 		if text := strings.ReplaceAll(string(line), "\x00", " "); strings.Contains(text, a) && strings.Contains(text, b) {

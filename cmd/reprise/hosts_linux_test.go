@@ -52,9 +52,7 @@ func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 	j.mark = jobVariable + "=" + t.TempDir()
 	j.Env = append(os.Environ(), j.mark, "TMPDIR=/tmp", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 	j.Stdout, j.Stderr = &j.out, &j.out
-	if err := j.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Start())
 	return j
 }
 
@@ -62,9 +60,7 @@ func startJobOf(t *testing.T, mpirun []string, args ...string) *mpirunJob {
 func (j *mpirunJob) processes(t *testing.T) (pids []int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, dir := range all { // any of them may end meanwhile
 		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -91,9 +87,7 @@ func (j *mpirunJob) waitFor(t *testing.T, n int) {
 // Ctrl-C in mpirun's terminal ends every process of the job.
 func TestInterruptEndsAllProcesses(t *testing.T) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b []byte
 	for _, m := range images {
 		b = m.AppendCSV(b)
@@ -105,9 +99,7 @@ func TestInterruptEndsAllProcesses(t *testing.T) {
 	j := startMPIRun(t, 4, "demo", "--device", "emu:quietbox", "--input", input, "--hosts", "mpi")
 	j.waitFor(t, 4)
 	time.Sleep(time.Second) // whether the trace is running by then or not, what is checked holds
-	if err := j.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Process.Signal(syscall.SIGINT))
 	var exit *exec.ExitError
 	if err := j.Wait(); !errors.As(err, &exit) || strings.Contains(j.out.String(), "accuracy") {
 		t.Errorf("%v, want the job interrupted\n%s", err, &j.out)
@@ -122,9 +114,7 @@ func TestGenerateInProcesses(t *testing.T) {
 	c := exec.Command("reprise", "generate", "--tokens", strconv.Itoa(last.Tokens), "--seed", strconv.FormatUint(last.Seed, 10), "--json")
 	out, err := c.Output()
 	var alone demo.Generated
-	if err := errors.Join(err, json.Unmarshal(out, &alone)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, json.Unmarshal(out, &alone)))
 	if diff := cmp.Diff(alone.Words, last.Words); diff != "" || alone.Seed != last.Seed || alone.Tokens != last.Tokens {
 		t.Errorf("the last process with seed %d, one process with seed %d: %s", last.Seed, alone.Seed, diff)
 	}
@@ -145,15 +135,11 @@ func (j *mpirunJob) wantWords(t *testing.T, processes int) *demo.Generated {
 	}
 	const tokens, first = 10, 7
 	net, err := transformer.Trained()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for rank := range got.Processes {
 		p := &got.Processes[rank]
 		m, err := reference.New(chip.Blackhole, net, transformer.Sampling{Seed: first + uint64(rank), Tokens: tokens, Temperature: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var want []uint8
 		for m.Step() {
 			want = append(want, uint8(m.State().Token))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +16,9 @@ import (
 	"github.com/reprise-tt/reprise/allocator"
 	"github.com/reprise-tt/reprise/chip"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
+	"github.com/reprise-tt/reprise/cmd/reprise/internal/debugger"
 	"github.com/reprise-tt/reprise/dispatch"
-	"github.com/reprise-tt/reprise/dispatch/postmortem"
+	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/kmd/session"
@@ -29,36 +31,24 @@ func hangFile(t *testing.T) string {
 	ctx := t.Context()
 	// Long enough for the kernel to have begun on a busy machine.
 	dev, err := reprise.Open(ctx, sim.Blackhole(), reprise.WithHangTimeout(2*time.Second), reprise.WithDumpDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() {
 		if err := dev.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	}()
 	image, err := kernels.Prebuilt(dev.Arch(), kernels.Spin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	word, err := dev.NewBuffer(reprise.BufferConfig{Kind: allocator.L1, Size: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	queue := dev.Queue(0)
-	if err := queue.Write(ctx, word, 0, make([]byte, 64)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queue.Write(ctx, word, 0, make([]byte, 64)))
 	x, err := dev.Load(ctx, &reprise.Program{Name: "forever", Kernels: []reprise.Kernel{{
 		Name: "wait", Image: image, Cores: []chip.Range{chip.Single(2, 1)},
 		Args: func(chip.Core) []uint32 { return []uint32{word.Addr(), 1} },
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := queue.Run(ctx, x); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, queue.Run(ctx, x))
 	var h *dispatch.HangError
 	if err := queue.Wait(ctx); !errors.As(err, &h) || h.File == "" {
 		t.Fatalf("%v, want a *HangError with a file", err)
@@ -96,17 +86,11 @@ func TestInspectDump(t *testing.T) {
 func TestInspectSession(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "session")
 	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := session.Record(sim.Wormhole(sim.Synchronous()), f)
 	d, err := kmd.Open(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(d.Write32(chip.XY{X: 18, Y: 18}, 0x100, 0x12345678), d.Close(), r.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(d.Write32(chip.XY{X: 18, Y: 18}, 0x100, 0x12345678), d.Close(), r.Close(), f.Close()))
 	code, text, _ := inspect(t, file)
 	if code != cli.ExitOK || !strings.HasPrefix(text, "emulated wormhole 0: ") ||
 		!strings.Contains(text, "store 32 bits at 0x100 of mapping 0: 0x12345678") {
@@ -132,13 +116,9 @@ func TestInspectSession(t *testing.T) {
 func TestInspectErrors(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other")
-	if err := os.WriteFile(other, []byte("hello"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(other, []byte("hello"), 0o600))
 	cut := filepath.Join(dir, "cut")
-	if err := os.WriteFile(cut, []byte(postmortem.DumpMagic+"\x01"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(cut, []byte(dispatch.DumpMagic+"\x01"), 0o600))
 	for _, tt := range []struct {
 		args []string
 		says string
@@ -153,4 +133,10 @@ func TestInspectErrors(t *testing.T) {
 			t.Errorf("inspect %q: exit code %d, %q, %q, want one line that says %q", tt.args, code, out, errs, tt.says)
 		}
 	}
+}
+
+// What can't be written is an error, wherever in a table and in what stands around it that happens.
+func TestInspectWritten(t *testing.T) {
+	dump := hangFile(t)
+	writertest.EveryWrite(t, func(w io.Writer) error { return (&debugger.InspectCmd{File: dump}).Run(cli.Streams{Out: w}) })
 }

@@ -69,9 +69,7 @@ func startCommand(t *testing.T, out io.Writer, name string, args ...string) *sta
 	t.Cleanup(cancel)
 	c := &started{Cmd: exec.CommandContext(ctx, name, args...)}
 	c.Stdout, c.Stderr = out, &c.err
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Start())
 	return c
 }
 
@@ -92,14 +90,10 @@ func (c *started) wantInterrupted(t *testing.T, name string) {
 func TestSignalThatTakesTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "digits.trace")
 	c := start(t, nil, "demo", "--input", fewDigits(t), "--save-trace", path)
-	if err := c.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Wait())
 	c = start(t, nil, "trace", "run", "--replays", "1000000", path)
 	time.Sleep(2 * time.Second) // whether the trace is running by then or not, what is checked holds
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	const limit = 20 * time.Second                                 // all replays take minutes
 	kill := time.AfterFunc(limit, func() { _ = c.Process.Kill() }) // it may have ended
 	defer kill.Stop()
@@ -109,31 +103,23 @@ func TestSignalThatTakesTime(t *testing.T) {
 // Words come while the device makes them, in one submission that would take hours, and the signal ends it between two of them.
 func TestSignalWhileGenerating(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	c := start(t, w, "generate", "--tokens", "1000000", "--temperature", "4") // words of a few letters
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	word := make([]byte, 100)
 	n, err := r.Read(word)
 	if err != nil || n == 0 || bytes.ContainsFunc(word[:n], func(c rune) bool { return c < 'a' || c > 'z' }) {
 		t.Errorf("the first that comes is %q, %v, no word: %s", word[:n], err, &c.err)
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	c.wantInterrupted(t, "terminated")
 }
 
 func pipe(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o666))
 	return path
 }
 
@@ -162,13 +148,9 @@ func TestSignalWhileReading(t *testing.T) {
 			name := sig.String()
 			c := start(t, nil, args...)
 			w, err := os.OpenFile(path, os.O_WRONLY, 0) // returns when the command has opened it as well
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer w.Close()
-			if err := c.Process.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.Process.Signal(sig))
 			c.wantInterrupted(t, name)
 		})
 	}
@@ -181,24 +163,16 @@ func TestSignalWhilePrinting(t *testing.T) {
 	for i := range 10000 { // more than a pipe holds
 		fmt.Fprintf(&b, `,{"counter":%d,"node_type":"function_start","params":{"name":"relu"}}`, i)
 	}
-	if err := os.WriteFile(report, []byte(`{"version":1,"graph":[`+b.String()[1:]+`]}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(report, []byte(`{"version":1,"graph":[`+b.String()[1:]+`]}`), 0o666))
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	c := start(t, w, "graph", "table", report)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	if _, err := r.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	c.wantInterrupted(t, "terminated")
 }
 
@@ -208,17 +182,11 @@ func TestSecondSignal(t *testing.T) {
 	path := pipe(t)
 	c := start(t, nil, "demo", "--device", "session:"+path)
 	w, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	c.err.wait(t, endingLine+"\n")
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	_ = c.Wait() // its state says it all
 	if s := c.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGTERM {
 		t.Errorf("%v, want it ended by the signal", c.ProcessState)
@@ -254,9 +222,7 @@ func TestHangup(t *testing.T) {
 				from = &run.err
 			}
 			from.wait(t, c.ready)
-			if err := run.Process.Signal(syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			must(t, run.Process.Signal(syscall.SIGHUP))
 			var exit *exec.ExitError
 			if err := run.Wait(); err != nil && !errors.As(err, &exit) {
 				t.Fatal(err)
@@ -277,9 +243,7 @@ func TestIgnoredHangup(t *testing.T) {
 	c := startCommand(t, &out, "sh", "-c", `trap "" HUP; exec reprise monitor --interval 1h --dir "$1"`, "sh", t.TempDir())
 	out.wait(t, "\n")
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
-		if err := c.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Process.Signal(s))
 	}
 	c.wantInterrupted(t, "terminated")
 }

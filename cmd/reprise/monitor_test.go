@@ -21,9 +21,7 @@ import (
 func use(t *testing.T, dir string) {
 	t.Helper()
 	l, err := usage.Create(dir, usage.Device{Name: "/dev/tenstorrent/0", PCI: "0000:01:00.0", Arch: "wormhole", NUMANode: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
@@ -46,16 +44,12 @@ func TestMonitorServes(t *testing.T) {
 	}()
 	buf := make([]byte, 200)
 	n, err := r.Read(buf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	url := strings.TrimPrefix(strings.TrimSpace(string(buf[:n])), "serving ")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if err != nil || !strings.Contains(string(body), `reprise_memory_allocated_bytes{device="0000:01:00.0",kind="DRAM"`) {
@@ -107,9 +101,7 @@ func TestMonitorJSON(t *testing.T) {
 		t.Fatalf("exit code %d", code)
 	}
 	var r cards.MonitorReport
-	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &r))
 	if len(r.Devices) != 1 || len(r.Devices[0].Processes) != 1 || r.Devices[0].Processes[0].PID != os.Getpid() ||
 		r.Devices[0].Memory[0].Allocated != 9<<30 {
 		t.Errorf("%s", out.Bytes())

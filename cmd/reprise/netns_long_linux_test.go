@@ -44,9 +44,7 @@ func namespaces(t *testing.T, n int) []string {
 	}
 	do := func(line string, args ...any) {
 		t.Helper()
-		if err := ip(line, args...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, ip(line, args...))
 	}
 	do("-n %s0 link add bridge0 type bridge", name)
 	do("-n %s0 link set bridge0 up", name)
@@ -65,9 +63,7 @@ func namespaces(t *testing.T, n int) []string {
 		"#!/bin/sh\nn=${1##*.}\nshift\nexec ip netns exec %s$n unshare -u sh -c 'hostname node'$n'; exec sh -c \"$*\"' sh \"$@\"\n",
 		name,
 	)
-	if err := os.WriteFile(agent, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(agent, []byte(script), 0o755))
 	t.Setenv("OMPI_MCA_plm_rsh_agent", agent) // version 4
 	t.Setenv("PRTE_MCA_plm_ssh_agent", agent) // version 5
 	return []string{"ip", "netns", "exec", name + "1", "unshare", "-u", "sh", "-c", `hostname node1; exec "$@"`, "sh",

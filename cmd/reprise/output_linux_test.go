@@ -33,9 +33,7 @@ func text(ctx context.Context, path string) error {
 func names(t *testing.T, dir string) map[string]fs.FileMode {
 	t.Helper()
 	l, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m := map[string]fs.FileMode{}
 	for _, e := range l {
 		m[e.Name()] = e.Type()
@@ -55,19 +53,13 @@ func TestSaveBehindLinks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-			if err := errors.Join(os.Mkdir(a, 0o777), os.MkdirAll(filepath.Join(b, "deep"), 0o777),
-				os.WriteFile(filepath.Join(b, "there"), []byte("what was there before"), 0o666)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Mkdir(a, 0o777), os.MkdirAll(filepath.Join(b, "deep"), 0o777),
+				os.WriteFile(filepath.Join(b, "there"), []byte("what was there before"), 0o666)))
 			for from, to := range links {
-				if err := os.Symlink(to, filepath.Join(a, from)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Symlink(to, filepath.Join(a, from)))
 			}
 			before := names(t, a)
-			if err := text(t.Context(), filepath.Join(a, "out")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, text(t.Context(), filepath.Join(a, "out")))
 			if diff := cmp.Diff(before, names(t, a)); diff != "" {
 				t.Errorf("beside the links (-before +after):\n%s", diff)
 			}
@@ -85,9 +77,7 @@ func TestSaveBehindLinks(t *testing.T) {
 		})
 	}
 	circle := filepath.Join(t.TempDir(), "circle")
-	if err := os.Symlink("circle", circle); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("circle", circle))
 	if err := text(t.Context(), circle); !errors.Is(err, unix.ELOOP) {
 		t.Errorf("a circle of links: %v", err)
 	}
@@ -97,9 +87,7 @@ func TestSaveBehindLinks(t *testing.T) {
 func TestSaveToPipe(t *testing.T) {
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
-	if err := errors.Join(unix.Mkfifo(path, 0o666), os.Symlink("pipe", link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(unix.Mkfifo(path, 0o666), os.Symlink("pipe", link)))
 	before := names(t, dir)
 	for _, p := range []string{path, link} {
 		read := make(chan string)
@@ -110,9 +98,7 @@ func TestSaveToPipe(t *testing.T) {
 			}
 			read <- string(b)
 		}()
-		if err := text(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		must(t, text(t.Context(), p))
 		if diff := cmp.Diff(before, names(t, dir)); diff != "" { // a reader of a pipe that is gone would wait for ever
 			t.Fatalf("%s (-before +after):\n%s", p, diff)
 		}
@@ -125,9 +111,7 @@ func TestSaveToPipe(t *testing.T) {
 // A pipe without a reader is waited for until the context ends, so that a device is closed in the end.
 func TestSaveToPipeOfNobody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := unix.Mkfifo(path, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(path, 0o666))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- text(ctx, path) }()
@@ -137,9 +121,7 @@ func TestSaveToPipeOfNobody(t *testing.T) {
 	}
 
 	r, err := os.OpenFile(path, os.O_RDWR, 0) // which opens whatever still waits
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
@@ -171,9 +153,7 @@ func TestSaveToDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := names(t, dir)
-	if err := text(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, text(t.Context(), path))
 	if diff := cmp.Diff(before, names(t, dir)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
@@ -184,9 +164,7 @@ func TestSaveToSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "socket")
 	l, err := serve.Listen(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	before := names(t, dir)
 	var wrong *cli.FlagError
@@ -202,9 +180,7 @@ func TestSaveToSocket(t *testing.T) {
 func fewDigits(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "digits.csv")
-	if err := os.WriteFile(name, []byte(strings.Repeat(strings.Repeat("0,8,16,3,", 16)+"7\n", 2)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(strings.Repeat(strings.Repeat("0,8,16,3,", 16)+"7\n", 2)), 0o666))
 	return name
 }
 
@@ -220,13 +196,9 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	at := filepath.Join(dir, "out.json")
-	if err := os.WriteFile(at, []byte("of before"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(at, []byte("of before"), 0o666))
 	few, timed := fewDigits(t), filepath.Join(t.TempDir(), "timed.json")
-	if err := os.WriteFile(timed, []byte(`{"version":1,"graph":[],"programs":[{"function":1,"program":"relu","start_cycle":1000,"end_cycle":2000}]}`), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(timed, []byte(`{"version":1,"graph":[],"programs":[{"function":1,"program":"relu","start_cycle":1000,"end_cycle":2000}]}`), 0o666))
 	for _, args := range [][]string{
 		{"graph", "perf", timed, dir}, // its device log fits
 		{"demo", "--input", few, "--graph", at}, {"demo", "--input", few, "--record", at},

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +14,31 @@ import (
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/internal/writertest"
 )
+
+// A suite that is interrupted has the exit code of that, and a report that says so.
+func TestInterruptedSuite(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupt signal received"))
+	path := filepath.Join(t.TempDir(), "r.json")
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"hwtest", "--device", "emu:blackhole", "--run", "kmd/identity", "--report", path, "--json"},
+		cli.Streams{Out: &out, Err: &errs}); code != cli.ExitInterrupted {
+		t.Errorf("exit code %d: %s", code, &errs)
+	}
+	if want := "reprise: ended: interrupt signal received\n"; errs.String() != want {
+		t.Errorf("standard error %q, want %q", &errs, want)
+	}
+	b, err := os.ReadFile(path)
+	must(t, err)
+	const want = "ended after 0 of 1 cases of emu:blackhole: interrupt signal received"
+	for name, s := range map[string]string{"standard output": out.String(), "report": string(b)} {
+		if !strings.Contains(s, want) {
+			t.Errorf("%s lacks %q:\n%s", name, want, s)
+		}
+	}
+}
 
 // Every line that one of several processes says of its end has its number, those of a hang too. One alone has none.
 func TestReportNamesProcess(t *testing.T) {
@@ -50,5 +77,14 @@ func TestReportNamesProcess(t *testing.T) {
 				t.Errorf("%d lines of a hang:\n%s", lines, &errs)
 			}
 		})
+	}
+}
+
+// JSON that can't be written is one line that says so, in the name of no other command.
+func TestJSONWithoutRoom(t *testing.T) {
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"monitor", "--json", "--dir", t.TempDir()}, cli.Streams{Out: writertest.Full{}, Err: &errs})
+	if want := "reprise: " + writertest.ErrFull.Error() + "\n"; code != cli.ExitFailed || errs.String() != want {
+		t.Errorf("exit code %d, %q, want %q", code, strings.TrimSpace(errs.String()), want)
 	}
 }

@@ -325,3 +325,10 @@ func cmdTamper(ts *testscript.TestScript, neg bool, args []string) {
 	copy(b[len(b)-sha256.Size:], sum[:])
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

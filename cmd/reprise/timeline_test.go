@@ -19,9 +19,7 @@ import (
 // replayed and read on them, in order.
 func TestDemoTimeline(t *testing.T) {
 	images, err := digits.Images()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var lines strings.Builder
 	const batches, batch = 3, 5
 	for _, m := range images[:batches*batch] {
@@ -29,25 +27,19 @@ func TestDemoTimeline(t *testing.T) {
 	}
 	dir := t.TempDir()
 	input, timeline := filepath.Join(dir, "digits.csv"), filepath.Join(dir, "out.json")
-	if err := os.WriteFile(input, []byte(lines.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(input, []byte(lines.String()), 0o644))
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"demo", "--network", "integer", "--json", "--input", input, "--batch", fmt.Sprint(batch),
 		"--timeline", timeline}, cli.Streams{Out: &out, Err: &errs}); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, &errs)
 	}
 	var res demo.Result
-	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &res))
 	if res.Allocs != 0 || res.TimelineFile != timeline {
 		t.Errorf("%d allocations for a replay, timeline in %q", res.Allocs, res.TimelineFile)
 	}
 	file, err := os.ReadFile(timeline)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var trace struct {
 		Events []struct {
 			Name     string  `json:"name"`
@@ -61,9 +53,7 @@ func TestDemoTimeline(t *testing.T) {
 			} `json:"args"`
 		} `json:"traceEvents"`
 	}
-	if err := json.Unmarshal(file, &trace); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(file, &trace))
 	type track struct{ process, thread int }
 	names, spans, ends := map[track]string{}, map[string][]string{}, map[track]float64{}
 	for _, e := range trace.Events {

@@ -16,26 +16,18 @@ import (
 func TestTraceOverSeveralDevices(t *testing.T) {
 	decode := func(kind string) *tracebuf.File {
 		b, err := recordTrace(t.Context(), sim.Blackhole(), kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f, err := tracebuf.Decode(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Name = "several"
 		return f
 	}
 	sharded, span := decode("sharded"), decode("span")
 	write := func(name string, files ...*tracebuf.File) string {
 		var b bytes.Buffer
-		if err := tracebuf.EncodeAll(&b, files); err != nil {
-			t.Fatal(err)
-		}
+		must(t, tracebuf.EncodeAll(&b, files))
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, b.Bytes(), 0o666))
 		return path
 	}
 	three, moved := write("three", sharded, nil, span), write("moved", sharded, span, nil)

@@ -30,9 +30,7 @@ func newTTNN(t *testing.T) *ttnnRun {
 		t.Skip("REPRISE_TTNN_PYTHON names no Python with a ttnn wheel")
 	}
 	library := filepath.Join(t.TempDir(), ttnn.LibraryName)
-	if err := (&ttnn.Libraries{Source: "../.."}).Build(t.Context(), library); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&ttnn.Libraries{Source: "../.."}).Build(t.Context(), library))
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("TT_METAL_LOGGER_LEVEL", "Error")
 	t.Setenv("TT_METAL_INSPECTOR", "0")
@@ -123,9 +121,7 @@ func TestTTNNHang(t *testing.T) {
 		}
 	}
 	hang("SIGQUIT", func(c *started) {
-		if err := c.Process.Signal(syscall.SIGQUIT); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Process.Signal(syscall.SIGQUIT))
 	}, "--chip", "wormhole")
 	// Long enough for kernels to be compiled: only then it is "opened".
 	hang("timeout", func(*started) {}, "--chip", "wormhole", "--timeout", "15s")
@@ -140,9 +136,7 @@ func TestTTNNKilled(t *testing.T) {
 	o := start(t, &other, r.args("testdata/ttnn_hang.py")...)
 	b.wait(t, "opened")
 	other.wait(t, "opened")
-	if err := c.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Kill())
 	_ = c.Wait()
 	time.Sleep(100 * time.Millisecond) // what would take the other one along does so at once
 	if err := o.Process.Signal(syscall.Signal(0)); err != nil {
@@ -156,9 +150,7 @@ func TestTTNNKilled(t *testing.T) {
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left after an orderly end")
 	}
-	if err := o.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, o.Process.Signal(syscall.SIGTERM))
 	_ = o.Wait()
 	if code := o.ProcessState.ExitCode(); code != 143 {
 		t.Errorf("SIGTERM: exit code %d, want 143", code)
@@ -179,9 +171,7 @@ func TestTTNNServed(t *testing.T) {
 			t.Errorf("%v: %v: %s%s", args, err, out.String(), o.err.String())
 		}
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Process.Signal(syscall.SIGTERM))
 	_ = c.Wait()
 }
 
@@ -209,9 +199,7 @@ func TestTTNNFullDisk(t *testing.T) {
 	}
 	files := func() int {
 		list, err := os.ReadDir(disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(list)
 	}
 	t.Run("cache of TT-NN", func(t *testing.T) {

@@ -31,15 +31,11 @@ func TestVersionOfBuild(t *testing.T) {
 		"nothing": {nil, "reprise unknown", "go go"},
 	} {
 		v, err := version()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		v.Revision, v.Time, v.Modified = "", "", nil
 		v.built(c.info)
 		var out strings.Builder
-		if err := v.print(&out); err != nil {
-			t.Fatal(err)
-		}
+		must(t, v.print(&out))
 		first, rest, _ := strings.Cut(squeeze(out.String()), "\n")
 		if first != c.first || !strings.HasPrefix(rest, c.rest) {
 			t.Errorf("%s: %q, then %q; want %q, then %q", name, first, rest, c.first, c.rest)
@@ -58,9 +54,7 @@ func squeeze(s string) string {
 // What is written can be read, and FileVersion is the newest of both.
 func TestVersionsOfTraceFiles(t *testing.T) {
 	v, err := version()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read, written := v.Traces.Read, v.Traces.Written
 	if read[0] != 1 || read[len(read)-1] != tracebuf.FileVersion || written[len(written)-1] != tracebuf.FileVersion {
 		t.Errorf("reads %v, writes %v; the newest is %d", read, written, tracebuf.FileVersion)
@@ -70,9 +64,7 @@ func TestVersionsOfTraceFiles(t *testing.T) {
 // The list of changes names every command that --help shows.
 func TestChangelogNamesCommands(t *testing.T) {
 	b, err := os.ReadFile("../../CHANGELOG.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, item, ok := strings.Cut(string(b), "\n- **Command** (`reprise`):")
 	if !ok {
 		t.Fatal("CHANGELOG.md has no item about the command")

@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +19,55 @@ import (
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/hwtest/vm/inside"
+	"github.com/reprise-tt/reprise/sim/serve"
 )
+
+// A socket that a killed server has left is replaced. One whose server is only too busy to take another connection stays.
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "card")
+	at := &unix.SockaddrUnix{Name: path}
+	open := func() int {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		must(t, err)
+		return fd
+	}
+	server := open()
+	must(t, errors.Join(unix.Bind(server, at), unix.Listen(server, 0)))
+	var err error
+	for range 10 { // no reader takes them
+		fd := open()
+		defer unix.Close(fd)
+		if err = unix.Connect(fd, at); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, unix.EAGAIN) {
+		t.Fatalf("a server without room: %v", err)
+	}
+	if l, err := serve.Listen(path); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("beside a busy server: %v", err)
+		if err == nil {
+			l.SetUnlinkOnClose(false)
+			_ = l.Close()
+		}
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Close(server); err != nil { // as if it was killed: the file stays
+		t.Fatal(err)
+	}
+	l, err := serve.Listen(path)
+	must(t, err)
+	if c, err := net.Dial("unix", path); err != nil {
+		t.Error(err)
+	} else {
+		_ = c.Close()
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // fakeKernel writes a file with the head of a kernel image of a given release.
 func fakeKernel(t *testing.T, release string) string {
@@ -31,9 +82,7 @@ func fakeKernel(t *testing.T, release string) string {
 func write(t *testing.T, name string, b []byte, mode os.FileMode) string {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(name, b, mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, b, mode))
 	return name
 }
 
@@ -90,9 +139,7 @@ func TestVMMissing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in, err := os.Open(os.DevNull)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer in.Close()
 			old := os.Stdin
 			os.Stdin = in
@@ -118,16 +165,12 @@ func TestVMProgram(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range [][2]string{{inside.ResultShare + "out/report.json", "{}"}, {inside.ResultStatus, "7"}} {
-		if err := w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o644, Size: int64(len(f[1]))}))
 		if _, err := w.Write([]byte(f[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	results := write(t, "results", b.Bytes(), 0o644)
 	qemu := fakeQEMU(t, "11.1.3", vfioUserDevice, "echo of the kernel >&3; echo of the program >&4; cat "+results+` > "$results"`)
 	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", fakeKernel(t, "6.12.0-test"), "--module", fakeModule(t),
@@ -158,9 +201,7 @@ func TestVMNoStatus(t *testing.T) {
 func TestVMInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	started, ended := filepath.Join(dir, "started"), filepath.Join(dir, "ended")
-	if err := unix.Mkfifo(started, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Mkfifo(started, 0o600))
 	script := "trap 'echo >" + ended + "; exit 0' TERM; echo $$ >" + started + "; while :; do read line <" + started + "; done"
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -194,9 +235,7 @@ func TestVMBoot(t *testing.T) {
 	}
 	share := t.TempDir()
 	script := filepath.Join(share, "program")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho \"$1\" > out\necho of the program\nexit 7\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(script, []byte("#!/bin/sh\necho \"$1\" > out\necho of the program\nexit 7\n"), 0o755))
 	code, stdout, stderr := runVM(t.Context(), "--qemu", qemu, "--kernel", kernel, "--module", module, "--share", share, "--", script, "in")
 	if code != 7 || stdout != "of the program\n" {
 		t.Errorf("exit code %d, standard output %q, standard error:\n%s", code, stdout, stderr)

@@ -166,9 +166,7 @@ func TestWalkThroughADeadlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	card, err := cli.ParseTarget("socket:" + w.socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var prints bytes.Buffer
 	hung := false
 	err = deadlock.Run(ctx, card, deadlock.Options{
@@ -207,9 +205,7 @@ func TestWalkThroughADeadlock(t *testing.T) {
 	}
 	w.said["go run ./examples/deadlock/run --device socket:/tmp/card --block 4"] = prints.String()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "debugging.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, section, ok := strings.Cut(string(page), "\n## A walk through a deadlock\n")
 	if !ok {
 		t.Fatal("docs/debugging.md has no such section")

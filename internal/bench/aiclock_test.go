@@ -24,9 +24,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	ctx := context.Background()
 	card := sim.Blackhole()
 	dev, err := reprise.Open(ctx, card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dev.Close(ctx)
 	set := telemetryWriter(t, card, chip.TagAICLK)
 
@@ -42,9 +40,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 	}
 	measure := func(name string) {
 		t.Helper()
-		if err := s.measure(ctx, "test", &measure.Job{Name: name, Do: op, Burst: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.measure(ctx, "test", &measure.Job{Name: name, Do: op, Burst: 1}))
 	}
 	set(1000)
 	measure("steady")
@@ -65,9 +61,7 @@ func TestFigureNeedsSteadyClock(t *testing.T) {
 		t.Fatalf("refused: %+v", l)
 	}
 	var out bytes.Buffer
-	if err := s.report.WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.report.WriteTable(&out))
 	if !strings.Contains(out.String(), "test/moving: not reported, since the clock of the chip moved") {
 		t.Errorf("the table doesn't say what was refused:\n%s", &out)
 	}
@@ -96,16 +90,12 @@ func TestClockAlongside(t *testing.T) {
 func telemetryWriter(t *testing.T, card kmd.Target, tag chip.TelemetryTag) func(uint32) {
 	t.Helper()
 	d, err := kmd.Open(context.Background(), card, kmd.WithoutPower())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	arc, xy := &d.Params().ARC, chip.XY{X: 8, Y: 0}
 	word := func(addr uint64) uint32 {
 		v, err := d.Read32(xy, addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return v
 	}
 	table, values := word(arc.ResetUnit+uint64(arc.TelemetryTable)), word(arc.ResetUnit+uint64(arc.TelemetryValues))

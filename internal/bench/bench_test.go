@@ -54,9 +54,7 @@ func TestReplayReport(t *testing.T) {
 	r, err := Run(context.Background(), Config{
 		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 2, Warmup: 1, Programs: []int{1, 3},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []string
 	for _, f := range r.Figures {
 		ids = append(ids, f.ID())
@@ -84,13 +82,9 @@ func TestReplayReport(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if err := r.WriteJSON(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteJSON(&out))
 	var keys map[string]any
-	if err := json.Unmarshal(out.Bytes(), &keys); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(out.Bytes(), &keys))
 	for _, k := range []string{
 		"host_submit_ns_p50", "memcpy_same_bytes_ns_p50", "nt_store_64B_ns", "bytes_per_replay", "allocs_per_replay",
 		"syscalls_per_replay", "programs", "device_instructions_per_program", "device",
@@ -100,9 +94,7 @@ func TestReplayReport(t *testing.T) {
 		}
 	}
 	back, err := report.ReadReport(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(r, back); diff != "" {
 		t.Errorf("a report differs from what was written (-wrote +read):\n%s", diff)
 	}
@@ -125,5 +117,12 @@ func TestUnknownFamilyNamesThoseThereAre(t *testing.T) {
 	_, err := Run(context.Background(), Config{Families: []string{"replays"}})
 	if !errors.Is(err, ErrFamily) || !strings.Contains(err.Error(), "transfer") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -24,9 +24,7 @@ func runReplay(t *testing.T, m probe.Machine, asked bool) *report.Report {
 	r, err := Run(context.Background(), Config{
 		Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"replay"}, Rounds: 1, Programs: []int{1}, EBPF: asked, Machine: m,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 

@@ -26,9 +26,9 @@ type Config struct {
 	iterations     int // of a loop; 0 means controlIterations
 	// Programs are the lengths of the traces that the replay family measures; nil means 1, 10 and 1000.
 	Programs []int
-	// EBPF asks for a [Breakdown] of replays. Without it eBPF only counts their system calls, where it is permitted.
+	// EBPF asks for a [report.Breakdown] of replays. Without it eBPF only counts their system calls, where it is permitted.
 	EBPF bool
-	// Markers asks for [Markers] of every operation that is waited for, in the families that have any: replay, enqueue and
+	// Markers asks for [report.Markers] of every operation that is waited for, in the families that have any: replay, enqueue and
 	// events. They run separately from what is measured.
 	Markers bool
 	// Timeline asks for a timeline of a few replays of each trace of the replay family, separately from what is measured.
@@ -69,7 +69,7 @@ func (c *Config) machine() probe.Machine {
 	return probe.Detect()
 }
 
-// Summarized is the family whose figures are those of others that users feel, a few of each, and which makes [Report.Summary].
+// Summarized is the family whose figures are those of others that users feel, a few of each, and which makes [report.Report.Summary].
 const Summarized = "summary"
 
 // ErrFamily is the error of [Run] for a name in [Config].Families that is not among [Families].

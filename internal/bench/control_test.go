@@ -60,22 +60,16 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 	defer dev.Close(ctx)
 	s := &session{dev: dev}
 	body, err := s.loopBody(ctx, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const short, long = 8, 24
 	// replays returns what all of them execute, the time after all is warm.
 	replays := func(tr *reprise.Trace, times int) (n [3]float64) {
 		for range 2 {
 			before := executedByQueue(t, card, arch, chip.Harvesting{})
 			for range times {
-				if err := tr.Replay(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tr.Replay(ctx))
 			}
-			if err := s.finish(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.finish(ctx))
 			for i, v := range executedByQueue(t, card, arch, chip.Harvesting{}) {
 				n[i] = float64(v - before[i])
 			}
@@ -88,18 +82,14 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 		}
 	}
 	one, err := s.captureBody(ctx, 0, body.record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	difference(&replay, replays(one, short), replays(one, long))
 	part := one.Parts()[0]
 	replay[3] = float64(part.ReplayBytes + stepBytes(part.Steps))
 	var counts [2][3]float64
 	for i, n := range []uint32{short, long} {
 		loop, err := s.captureBody(ctx, n, body.record)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		counts[i] = replays(loop, 1)
 		steps := loop.Parts()[0].Steps
 		first := 0
@@ -107,34 +97,24 @@ func controlCosts(t *testing.T, arch chip.Arch, b loopBody) (iteration, replay [
 			first++
 		}
 		iteration[3] = float64(stepBytes(steps[first+1:]))
-		if err := loop.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, loop.Release(ctx))
 	}
 	difference(&iteration, counts[0], counts[1])
 	if body.called != nil {
 		called := float64(stepBytes(body.called.Parts()[0].Steps))
 		iteration[3], replay[3] = iteration[3]+called, replay[3]+called
 	}
-	if err := one.Release(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := body.release(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, one.Release(ctx))
+	must(t, body.release(ctx))
 	return iteration, replay
 }
 
 // The page on control flow has the table's figures of one architecture.
 func TestControlPage(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join("testdata", "control.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "control-flow.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rows, found := strings.Cut(string(table), fmt.Sprintf("\n%v ", chip.Blackhole))
 	lines := strings.Split(strings.TrimSpace(rows), "\n")
 	if !found || len(lines) != 2+len(loopBodies) {
@@ -144,9 +124,7 @@ func TestControlPage(t *testing.T) {
 		want := "| " + loopBodies[i].name
 		for _, f := range strings.Fields(strings.ReplaceAll(strings.TrimPrefix(line, loopBodies[i].name), "|", " ")) {
 			v, err := strconv.ParseFloat(f, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s := fmt.Sprintf("%.0f", v)
 			if n := len(s); n > 3 {
 				s = s[:n-3] + "," + s[n-3:]
@@ -173,9 +151,7 @@ func TestControlFigures(t *testing.T) {
 	}
 	const iterations = 100
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"control"}, Rounds: 1, iterations: iterations})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(r.Figures) != 2*len(loopBodies) {
 		t.Fatalf("%d figures of %d bodies", len(r.Figures), len(loopBodies))
 	}

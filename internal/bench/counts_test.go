@@ -50,17 +50,13 @@ func TestCounts(t *testing.T) {
 	fmt.Fprintln(&out, "# Bytes, commands and allocations. Write anew: go test ./bench -run TestCounts -update-counts")
 	for _, target := range []*sim.Card{sim.Wormhole(), sim.Blackhole()} {
 		dev, err := reprise.Open(ctx, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &session{dev: dev}
 		fmt.Fprintf(&out, "\n%v\n%-24s %8s %8s %7s %8s %8s %7s\n", dev.Arch(), "shape", "run B", "commands", "allocs", "trace B",
 			"replay B", "allocs")
 		for _, c := range counted {
 			prog, err := c.program(dev)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for i := range prog.Kernels {
 				k := &prog.Kernels[i]
 				k.Image = padded(k.Image, c.kernelBytes)
@@ -69,9 +65,7 @@ func TestCounts(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 			}
 		}
-		if err := dev.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, dev.Close(ctx))
 	}
 	unchanged(t, "counts.txt", out.String())
 }
@@ -150,23 +144,15 @@ func fewestAllocations(op func() error, settle func(context.Context) error) (uin
 func TestSetArgsAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
 	dev, err := reprise.Open(ctx, sim.Blackhole())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dev.Close(ctx)
 	x, err := (&session{dev: dev}).load(ctx, worst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	values := make([]uint32, worst.common)
 	set := func(_ chip.Core, args []uint32) { args[0]++ }
 	if n := testing.AllocsPerRun(10, func() {
-		if err := x.SetArgs("blank 3", set); err != nil {
-			t.Fatal(err)
-		}
-		if err := x.SetCommonArgs("blank 3", values); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.SetArgs("blank 3", set))
+		must(t, x.SetCommonArgs("blank 3", values))
 	}); n >= 1 {
 		t.Errorf("%v allocations", n)
 	}
@@ -177,14 +163,10 @@ func unchanged(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *updateCounts {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s (-want +got); if it is meant to be so: go test ./bench -run %s -update-counts\n%s", file, t.Name(), diff)
 	}

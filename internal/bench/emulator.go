@@ -146,14 +146,10 @@ func (s *session) measureIdle(ctx context.Context) error {
 		return nil
 	}
 	const milliseconds = 20
-	return s.measure(
-		ctx,
-		"emulator",
-		&measure.Job{Name: "idle_millisecond", Sample: func(context.Context) (float64, error) {
-			before, _ := measure.ProcessTime()
-			time.Sleep(milliseconds * time.Millisecond)
-			after, _ := measure.ProcessTime()
-			return float64(after-before) / milliseconds, nil
-		}},
-	)
+	return s.measure(ctx, "emulator", &measure.Job{Name: "idle_millisecond", Sample: func(context.Context) (float64, error) {
+		before, _ := measure.ProcessTime()
+		time.Sleep(milliseconds * time.Millisecond)
+		after, _ := measure.ProcessTime()
+		return float64(after-before) / milliseconds, nil
+	}})
 }

@@ -56,9 +56,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 				continue
 			}
 			xy, err := card.Chip().Topology().Physical(core)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for p := range chip.Processor(chip.NumProcessors) {
 				n += card.Chip().Retired(xy, p)
 			}
@@ -70,18 +68,12 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 	for i, pages := range []int{few, many} {
 		w.pages = pages
 		x, err := w.load(ctx, dev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		run := func() {
 			t.Helper()
 			q := dev.Queue(0)
-			if err := q.Run(ctx, x); err != nil {
-				t.Fatal(err)
-			}
-			if err := q.Wait(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, q.Run(ctx, x))
+			must(t, q.Wait(ctx))
 		}
 		run() // the first brings the kernels
 		before, idle := card.Chip().Work(), others()
@@ -89,9 +81,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 		after := card.Chip().Work()
 		did[i] = [3]float64{float64(after.Instructions - before.Instructions), float64(after.NoCBytes - before.NoCBytes),
 			float64(others() - idle)}
-		if err := x.Release(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, x.Release(ctx))
 	}
 	for i := range 2 {
 		each[i] = (did[1][i] - did[0][i]) / float64((many-few)*w.workers)
@@ -104,9 +94,7 @@ func emulatorWork(t *testing.T, arch chip.Arch, w *workload) (each [3]float64) {
 func TestEmulatorFamily(t *testing.T) {
 	c := Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"emulator"}, Rounds: 1, Warmup: 0}
 	r, err := Run(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(r.Figures) != 0 || len(r.LeftOut) != 1 {
 		t.Errorf("without an emulator: %d figures, left out %+v", len(r.Figures), r.LeftOut)
 	}

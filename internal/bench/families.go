@@ -1,3 +1,11 @@
+// Package bench measures what things cost: a replay, an enqueue, a capture, a transfer, on any device. It is what
+// `reprise bench` runs.
+//
+// A family of measurements ([Families]) makes [report.Figure]s. Every figure is made of rounds; in each round the figure's
+// baselines, such as a copy of the same bytes, are measured right beside it, so that a ratio compares things that saw the same
+// machine. Times are of the processor's constant-rate counter, less what reading it costs. Nothing is thrown away:
+// percentiles are over all samples, outliers included. What can't be measured on a device is left out of the report, not
+// filled in.
 package bench
 
 import (
@@ -11,6 +19,8 @@ import (
 	"github.com/reprise-tt/reprise/internal/bench/measure"
 	"github.com/reprise-tt/reprise/internal/bench/report"
 )
+
+//go:generate go run github.com/reprise-tt/reprise/internal/fwbuild bench
 
 // family is a group of figures.
 type family struct {
@@ -139,4 +149,32 @@ func (f family) measure(ctx context.Context, s *session) error {
 	}
 	runtime.GC()
 	return f.run(ctx, s)
+}
+
+// summaryParts measure the rows of the summary, in the order of the table.
+var summaryParts = [...]struct {
+	name string
+	run  func(context.Context, *session) error
+}{
+	{"submit", summarizeSubmit},
+	{"instructions", summarizeInstructions},
+	{"capture", summarizeCapture},
+	{"waits", summarizeWaits},
+	{"emulator", summarizeEmulator},
+	{"programs", summarizePrograms},
+	{"demo", summarizeDemo},
+	{"processors", summarizeProcessors},
+	{"chips", summarizeChips},
+}
+
+// measureSummary measures what users feel, by figures of other families, and makes a table of them.
+func measureSummary(ctx context.Context, s *session) error {
+	s.config.Programs = []int{1}
+	for _, p := range summaryParts {
+		runtime.GC()
+		if err := p.run(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
 }

@@ -54,9 +54,7 @@ func openSynchronous(t *testing.T, arch chip.Arch, h chip.Harvesting, opts ...re
 		card = sim.Wormhole(sim.Synchronous(), sim.Seed(1), sim.Harvesting(h))
 	}
 	dev, err := reprise.Open(t.Context(), card, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return card, dev
 }
 
@@ -69,13 +67,9 @@ func instructions(t *testing.T, arch chip.Arch, h chip.Harvesting, p shape, opts
 	defer dev.Close(ctx)
 	s := &session{dev: dev}
 	x, err := s.load(ctx, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	each, one, err = s.executed(ctx, x, func() [3]uint64 { return executedByQueue(t, card, arch, h) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return each, one
 }
 
@@ -99,9 +93,7 @@ type queueProcessor struct {
 func queueProcessors(t *testing.T, arch chip.Arch, lacks chip.Harvesting) [3]queueProcessor {
 	t.Helper()
 	c, err := chip.New(arch, lacks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w, h := c.Grid()
 	cores := [2]chip.Core{{X: w - 1, Y: 0}, {X: w - 1, Y: 1}}
 	if arch == chip.Wormhole {

@@ -16,9 +16,7 @@ func markedEvents(t *testing.T, c Config) *report.Report {
 	c.Target, c.Device, c.Families = sim.Blackhole(), "emu:blackhole", []string{"events"}
 	c.Rounds = 3
 	r, err := Run(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -33,15 +31,11 @@ func TestMarkers(t *testing.T) {
 		t.Skip(err)
 	}
 	p, err := probe.Start(probe.Config{Kinds: []probe.Kind{probe.Marks}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := markedEvents(t, Config{})
 	sn, err := p.Snapshot()
 	// A second probe on a marker costs next to nothing, the trap is there already: this one is gone before the cost is measured.
-	if err := errors.Join(err, p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, p.Close()))
 	if r.Markers != nil || sn.Markers.Submitted != 0 || sn.Markers.Completed.Count != 0 {
 		t.Errorf("nobody asked: %+v, seen %+v", r.Markers, sn.Markers)
 	}

@@ -23,9 +23,7 @@ func TestMeshFigures(t *testing.T) {
 		m := tt.make()
 		t.Run(m.String(), func(t *testing.T) {
 			r, err := Run(t.Context(), Config{Target: m.Card(0), Mesh: mesh.Cards(m.Cards()...), Families: []string{"mesh"}, Rounds: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, f := range r.Figures {
 				if f.P50 <= 0 {

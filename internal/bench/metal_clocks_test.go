@@ -27,9 +27,7 @@ func TestMetalClocks(t *testing.T) {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
 	}
 	fw, err := metal.OpenQueueFirmware(t.Context(), *metalQueues)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	arch := fw.Base.Layout.Arch
 	workers := map[chip.Arch]int{chip.Wormhole: 72, chip.Blackhole: 130}[arch]
 	if fw.Base.L1Banks != workers {
@@ -58,9 +56,7 @@ func TestMetalClocks(t *testing.T) {
 func metalBlank(t *testing.T, of *metal.Firmware) (*metal.Firmware, *kernels.Image) {
 	t.Helper()
 	cache, err := metal.OpenCache(t.Context(), *metalWorkers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range cache.Firmware {
 		if f.Layout.Revision.Name != of.Layout.Revision.Name || f.Layout.Arch != of.Layout.Arch || f.L1Banks != of.L1Banks ||
 			f.DRAMBanks != of.DRAMBanks {
@@ -93,22 +89,16 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 	ctx := t.Context()
 	c := startClocked(t, map[chip.Arch]string{chip.Wormhole: ttsimtest.Wormhole, chip.Blackhole: ttsimtest.Blackhole}[arch])
 	cards, err := c.sim.Cards()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dev *reprise.Device
 	c.run(func() { dev, err = reprise.Open(ctx, cards[0], opts...) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.run(func() { dev.Close(ctx) })
 	s := &session{dev: dev}
 	done := dev.NewEvent("replayed")
 	for _, p := range timed {
 		prog, err := p.program(dev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := range prog.Kernels {
 			if image != nil {
 				prog.Kernels[i].Image = image
@@ -116,33 +106,23 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 		}
 		var x *reprise.Executable
 		c.run(func() { x, err = dev.Load(ctx, prog) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		// replay returns the mean of several replays. The first one, after which all is warm, is not among them.
 		replay := func(programs, step, times int) float64 {
 			var tr *reprise.Trace
 			c.run(func() { tr, err = s.record(ctx, x, programs) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var sum uint64
 			for i := range times + 1 {
 				// The prefetcher looks for an entry every few dozen clocks: the replays begin at different times in between.
 				c.advance(idle + uint64(7*i))
 				from := c.sim.Clocks()
-				if err := tr.Replay(ctx); err != nil {
-					t.Fatal(err)
-				}
-				if err := dev.Queue(0).Record(ctx, done); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tr.Replay(ctx))
+				must(t, dev.Queue(0).Record(ctx, done))
 				for {
 					c.advance(uint64(step))
 					ended, err := done.Query()
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if ended {
 						break
 					}
@@ -152,9 +132,7 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 				}
 			}
 			c.run(func() { err = tr.Release(ctx) })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return float64(sum) / float64(times)
 		}
 		// Whole rounds of launch messages, so that each kind of step is there in proportion.
@@ -164,9 +142,7 @@ func metalClocks(t *testing.T, arch chip.Arch, image *kernels.Image, opts ...rep
 			replay:  replay(1, 8, 16),
 		})
 		c.run(func() { err = x.Release(ctx) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	return out
 }

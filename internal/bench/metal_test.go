@@ -22,9 +22,7 @@ func TestMetalInstructions(t *testing.T) {
 		t.Skip("no -metal-queues DIR: a folder with command-queue firmware that tt-metal built")
 	}
 	fw, err := metal.OpenQueueFirmware(t.Context(), *metalQueues)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	arch, h := fw.Base.Layout.Arch, chip.Harvesting{}
 	if fw.Base.L1Banks == 110 {
 		h = p100a

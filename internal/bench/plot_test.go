@@ -39,10 +39,8 @@ func TestPlot(t *testing.T) {
 	g := &report.Figure{Family: "baseline", Name: "timer"}
 	same.Fill(g)
 	var out strings.Builder
-	if err := (&report.Report{Device: "<emu>", Baselines: []*report.Figure{g},
-		Figures: []*report.Figure{figure(1), figure(10), figure(1000)}}).Plot(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, (&report.Report{Device: "<emu>", Baselines: []*report.Figure{g},
+		Figures: []*report.Figure{figure(1), figure(10), figure(1000)}}).Plot(&out))
 	page := out.String()
 	var captions []string
 	for _, m := range regexp.MustCompile(`<figcaption>(Times )?([^:,]*)`).FindAllStringSubmatch(page, -1) {
@@ -87,9 +85,7 @@ func TestPlot(t *testing.T) {
 func number(t *testing.T, s string) float64 {
 	t.Helper()
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -102,9 +98,7 @@ func elements(t *testing.T, svg string) int {
 		if errors.Is(err, io.EOF) {
 			return n
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, ok := tok.(xml.StartElement); ok {
 			n++
 		}

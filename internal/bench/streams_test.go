@@ -14,9 +14,7 @@ import (
 func TestStreamFigures(t *testing.T) {
 	const messages = 20
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Families: []string{"streams"}, Rounds: 1, iterations: messages})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := map[string][]string{} // by parameters
 	for _, f := range r.Figures {
 		per, params := messages, ""

@@ -21,9 +21,7 @@ func TestSummaryOfAll(t *testing.T) {
 		Emulated: func() Emulated { return emulatedBy(sim.Wormhole()) },
 		Parallel: func() Emulated { return emulatedBy(sim.Wormhole(sim.Parallel())) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, row := range r.Summary {
 		if row.Now == nil && row.Missing != "this program has no network" {
 			t.Errorf("%s isn't measured: %s", row.What, row.Missing)

@@ -85,9 +85,7 @@ func TestSummaryTable(t *testing.T) {
 [3] not measured: no machine was named
 `
 	var out, got strings.Builder
-	if err := summarized().WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, summarized().WriteTable(&out))
 	for line := range strings.Lines(out.String()) {
 		got.WriteString(strings.TrimRight(line, " \n") + "\n")
 	}
@@ -113,9 +111,7 @@ func TestSummaryRows(t *testing.T) {
 	for _, part := range []func(context.Context, *session) error{
 		summarizeSubmit, summarizeDemo, summarizeInstructions, summarizeEmulator, summarizeProcessors, summarizeChips,
 	} {
-		if err := part(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, part(t.Context(), s))
 	}
 	rows := map[string]*report.SummaryRow{}
 	for _, r := range s.report.Summary {
@@ -152,9 +148,7 @@ func TestSummaryAlone(t *testing.T) {
 		t.Errorf("with another family: %v", err)
 	}
 	all, err := pick(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range all {
 		if f.name == Summarized {
 			t.Error("it is among those that are measured if none is named")

@@ -19,9 +19,7 @@ func TestTileOperationsCompute(t *testing.T) {
 				Target: device(sim.Strict(1)), Device: "emulator", Families: []string{"tensix"}, Rounds: 1,
 				Against: &Against{Target: device(), Name: "the other"},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			found := map[string]*report.Figure{}
 			for _, f := range r.Figures {
 				found[f.ID()] = f

@@ -47,9 +47,7 @@ func TestReportTimed(t *testing.T) {
 [5] c/one, c/two
 `
 	var out, got strings.Builder
-	if err := r.WriteTable(&out); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteTable(&out))
 	_, table, _ := strings.Cut(out.String(), "\n") // the first line is of this machine
 	for line := range strings.Lines(table) {
 		got.WriteString(strings.TrimRight(line, " \n") + "\n")

@@ -23,9 +23,7 @@ func TestTimesCost(t *testing.T) {
 		defer dev.Close(ctx)
 		s := &session{dev: dev}
 		x, err := s.load(ctx, shape{name: "all cores", groups: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		processors := queueProcessors(t, arch, chip.Harvesting{})
 		notes := notesTimes(t, card, arch, processors[2])
 		worker := queueProcessor{physical(t, arch, chip.Core{}), chip.BRISC} // which starts the others
@@ -46,26 +44,16 @@ func TestTimesCost(t *testing.T) {
 		}
 		replay := func(programs int) counts {
 			tr, err := s.record(ctx, x, programs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var before counts
 			for range 2 { // the second time all is warm
-				if err := s.finish(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.finish(ctx))
 				before = count()
-				if err := tr.Replay(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, tr.Replay(ctx))
 			}
-			if err := s.finish(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.finish(ctx))
 			n := count()
-			if err := tr.Release(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tr.Release(ctx))
 			return counts{n.times - before.times, n.queue - before.queue, n.worker - before.worker}
 		}
 		const short, long = 8, 24 // whole rounds of launch messages
@@ -84,18 +72,12 @@ func TestTimesCost(t *testing.T) {
 func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor) func(pc uint32) bool {
 	t.Helper()
 	beside, err := kmd.Open(t.Context(), card)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer beside.Close()
 	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var c live.Catalogue
-	if err := c.AddQueueKernels(arch); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.AddQueueKernels(arch))
 	var space stack.Space
 	for core := range topo.Workers() {
 		if xy, err := topo.Virtual(core); err == nil && physical(t, arch, core) == p.xy {
@@ -122,12 +104,8 @@ func notesTimes(t *testing.T, card kmd.Target, arch chip.Arch, p queueProcessor)
 func physical(t *testing.T, arch chip.Arch, c chip.Core) chip.XY {
 	t.Helper()
 	topo, err := chip.New(arch, chip.Harvesting{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	xy, err := topo.Physical(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return xy
 }

@@ -18,9 +18,7 @@ import (
 func TestWakeReport(t *testing.T) {
 	effort.Long(t)
 	r, err := Run(context.Background(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := len(paces) * len(arrivals)
 	for _, a := range arrivals {
 		if a.after >= time.Millisecond && !a.busy {
@@ -42,9 +40,7 @@ func TestBusyWakeNeedsTwoProcessors(t *testing.T) {
 	effort.Long(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, err := Run(t.Context(), Config{Target: sim.Blackhole(), Device: "emu:blackhole", Families: []string{"wake"}, Rounds: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(r.LeftOut) != 1 || r.LeftOut[0].Family != "wake/comes=4ms-again-busy" {
 		t.Errorf("left out: %+v", r.LeftOut)
 	}

@@ -13,13 +13,9 @@ import (
 // linker made, and not guessed at when nothing says where Go's begins.
 func TestGoFunctionBehindOtherCode(t *testing.T) {
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	program, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
 		t.Skip("programs here have another form: ", err)

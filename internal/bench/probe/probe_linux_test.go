@@ -43,9 +43,7 @@ func start(t *testing.T, c Config) *Probe {
 	runtime.LockOSThread()
 	t.Cleanup(runtime.UnlockOSThread)
 	p, err := Start(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -61,9 +59,7 @@ func during(t *testing.T, p *Probe, f func()) (Thread, *Snapshot) {
 	f()
 	p.Stage(0)
 	s, err := p.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	th, _ := s.Thread(unix.Gettid(), 1)
 	return th, s
 }
@@ -81,9 +77,7 @@ func call(th Thread, name string) Call {
 func TestSystemCalls(t *testing.T) {
 	p := start(t, Config{Kinds: []Kind{Calls}})
 	null, err := unix.Open("/dev/null", unix.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer unix.Close(null)
 	th, s := during(t, p, func() {
 		for range 1000 {
@@ -164,9 +158,7 @@ func TestThreadsThatEnd(t *testing.T) {
 			const n = 200
 			ended := endThreads(n)
 			s, err := p.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if th, _ := s.Thread(ended[0], 0); len(th.Calls) == 0 && th.Voluntary == 0 {
 				t.Errorf("nothing was seen of one of the threads: %+v", th)
 			}
@@ -222,9 +214,7 @@ func TestFaults(t *testing.T) {
 	}
 	page := os.Getpagesize()
 	m, err := unix.Mmap(-1, 0, 64*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = unix.Munmap(m) }()
 	_ = unix.Madvise(m, unix.MADV_NOHUGEPAGE) // not in every kernel
 	th, s := during(t, p, func() {
@@ -259,9 +249,7 @@ func TestMarkers(t *testing.T) {
 	}()
 	<-done
 	s, err := p.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if m := s.Markers; m == nil || m.Submitted != 100 || m.Completed.Count != 99 || m.Completed.Total <= 0 {
 		t.Errorf("100 submissions, 99 completions: %+v", m)
 	}
@@ -302,9 +290,7 @@ func TestLackingKernels(t *testing.T) {
 			}
 			m := fakeMachine{real, tt.lacks}
 			p, err := Start(Config{Machine: m})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer p.Close()
 			var th Thread
 			runtime.LockOSThread()
@@ -466,9 +452,7 @@ func TestLoadedFunctions(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "kallsyms")
 	list := "0 t tt_cdev_ioctl\t[tenstorrent]\n0 T ioctl_pin_pages\t[tenstorrent]\n0 d tt_cdev_mmap\t[tenstorrent]\n" +
 		"0 t tt_cdev_open\n0 t tt_cdev_release\t[other]\n0 t something\t[tenstorrent]\n"
-	if err := os.WriteFile(name, []byte(list), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(list), 0o600))
 	got, err := loadedFunctions(name)
 	if diff := cmp.Diff([]string{"ioctl_pin_pages", "tt_cdev_ioctl"}, got); err != nil || diff != "" {
 		t.Errorf("error %v, functions (-want +got):\n%s", err, diff)
@@ -489,20 +473,14 @@ func TestStartRefuses(t *testing.T) {
 func TestProcessThatEnds(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "read x; i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; echo done; read x")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := cmd.Start(); err != nil {
 		t.Skip(err)
 	}
 	p, err := Start(Config{PID: cmd.Process.Pid, Machine: lackingMachine{BPF: true, RawTracepoints: true, Fentry: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.Close()
 	line := make([]byte, 5)
 	if _, err := io.WriteString(in, "\n"); err != nil {
@@ -512,9 +490,7 @@ func TestProcessThatEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, err := p.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if last.Ended || last.Proc == (Proc{}) || !p.Running() {
 		t.Errorf("while it runs: ended %t, %+v", last.Ended, last.Proc)
 	}
@@ -526,9 +502,7 @@ func TestProcessThatEnds(t *testing.T) {
 	}
 	for _, when := range []string{"before", "after"} {
 		s, err := p.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !s.Ended || s.Elapsed < last.Elapsed || s.Proc.On < last.Proc.On || s.Proc.Voluntary < last.Proc.Voluntary ||
 			s.Proc.Minor < last.Proc.Minor {
 			t.Errorf("%s somebody asks: ended %t after %v, %+v, before that %+v", when, s.Ended, s.Elapsed, s.Proc, last.Proc)
@@ -549,9 +523,7 @@ func TestProcessThatEnds(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	m := Detect()
 	costs, err := Calibrate(m, Calls, Scheduler, Faults, Functions, Marks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := 0
 	for _, c := range Choose(m, Calls, Scheduler, Faults, Marks) {
 		if len(c.Ways) > 0 {
@@ -579,21 +551,15 @@ func TestCalibrateWithoutAdmin(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var had [2]unix.CapUserData
-	if err := unix.Capget(&head, &had[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Capget(&head, &had[0]))
 	few := had
 	few[0].Effective &^= 1 << capSysAdmin
 	if few == had || few[1].Effective>>(capPerfmon-32)&3 != 3 {
 		t.Skip("it takes CAP_SYS_ADMIN to go without, and CAP_BPF and CAP_PERFMON to do")
 	}
-	if err := unix.Capset(&head, &few[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Capset(&head, &few[0]))
 	costs, err := Calibrate(m, Calls, Scheduler, Faults)
-	if err := errors.Join(err, unix.Capset(&head, &had[0])); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, unix.Capset(&head, &had[0])))
 	var got []string
 	for _, c := range costs {
 		got = append(got, c.Probe)

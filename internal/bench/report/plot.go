@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed" // of the page
+	_ "embed"
 	"errors"
 	"fmt"
 	"html/template"
@@ -11,12 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
 // Plot writes one HTML page with the report's pictures, which are in it as SVG: the ratios to each baseline, ours beside those of

@@ -40,13 +40,13 @@ type Report struct {
 	// LeftOut are families that were asked for by name and have nothing to measure here, in whole or in part, with the reason.
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
-	// Breakdown is what the kernel saw of replays; nil without [Config].EBPF.
+	// Breakdown is what the kernel saw of replays; nil if it wasn't asked for.
 	Breakdown *Breakdown `json:"ebpf,omitempty"`
 
-	// Markers is what uprobes of markers saw; nil without [Config].Markers.
+	// Markers is what uprobes of markers saw; nil if they weren't asked for.
 	Markers *Markers `json:"markers,omitempty"`
 
-	// Timeline is what host and queues did in a few replays; nil without [Config].Timeline.
+	// Timeline is what host and queues did in a few replays; nil if it wasn't asked for.
 	Timeline *observe.Timeline `json:"-"`
 
 	// ReplaySummary is set when the replay family was measured.

@@ -5,13 +5,155 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/jedib0t/go-pretty/v6/table"
 )
+
+// WriteTable writes the breakdown for people.
+func (d *Breakdown) WriteTable(w io.Writer) error { return writeTo(w, d.print) }
+
+func (d *Breakdown) print(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\nwhat the kernel saw of %d replays of the smallest trace, for each of them\n", d.Replays)
+	t := newTable()
+	t.AppendHeader(table.Row{"stage", "time", "instructions", "system calls", "switches", "preempted", "page faults", "off processor",
+		"of that ready"})
+	for _, s := range d.Stages {
+		t.AppendRow(table.Row{
+			s.Name, duration(s.Ns), measured(s.Instructions), measured(s.Syscalls), measured(s.Switches), measured(s.Preemptions),
+			measured(s.Faults), known(s.OffNs, duration), known(s.ReadyNs, duration),
+		})
+	}
+	right(t, 2, 9)
+	fmt.Fprintln(b, t.Render())
+	fmt.Fprintln(b, "\"wait\" is of all threads of the process, those of an emulated device too")
+	if len(d.Jitter) > 0 {
+		fmt.Fprintln(b)
+		t = newTable()
+		t.AppendHeader(table.Row{"jitter while submitting", "times", "together", "longest"})
+		for _, j := range d.Jitter {
+			t.AppendRow(table.Row{j.Name, j.Count, duration(j.Ns), duration(j.MaxNs)})
+		}
+		right(t, 2, 4)
+		fmt.Fprintln(b, t.Render())
+	}
+	writeProbes(b, d.Costs, d.LeftOut, d.Lost)
+}
+
+func measured(v *float64) string {
+	return known(v, func(v float64) string { return fmt.Sprintf("%.3g", v) })
+}
+
+// WriteTable writes what the probes saw as tables.
+func (m *Markers) WriteTable(w io.Writer) error { return writeTo(w, m.print) }
+
+func (m *Markers) print(b *bytes.Buffer) {
+	if len(m.Operations) == 0 {
+		fmt.Fprintln(b, "\nmarkers: no family was measured that waits for what it submits")
+		return
+	}
+	fmt.Fprintln(b, "\nfrom marker to marker, by uprobes, measured separately")
+	t := newTable()
+	t.AppendHeader(table.Row{"operation", "done", "submitted", "completed", "mean", "p50 up to", "p99 up to", "max"})
+	for _, o := range m.Operations {
+		row := table.Row{o.Figure, o.Done, "-", "-", "-", "-", "-", "-"}
+		if len(m.LeftOut) == 0 {
+			row = append(row[:2], o.Submitted, o.Completed, duration(o.MeanNs), duration(o.P50Ns), duration(o.P99Ns), duration(o.MaxNs))
+		}
+		t.AppendRow(row)
+	}
+	right(t, 2, 8)
+	fmt.Fprintln(b, t.Render())
+	writeProbes(b, m.Costs, m.LeftOut, m.Lost)
+}
+
+// writeSummary writes the summary as a table, with the sources of what is quoted below it.
+func (r *Report) writeSummary(b *bytes.Buffer) {
+	var notes []string
+	note := func(text string) string {
+		i := slices.Index(notes, text)
+		if i < 0 {
+			i = len(notes)
+			notes = append(notes, text)
+		}
+		return fmt.Sprintf("[%d]", i+1)
+	}
+	t := newTable()
+	columns := 3
+	if slices.ContainsFunc(r.Summary, func(row *SummaryRow) bool { return len(row.Goals) > 0 }) {
+		columns++
+	}
+	t.AppendHeader(table.Row{"what", "now", "peer or limit", "goal"}[:columns])
+	for _, row := range r.Summary {
+		t.AppendRow(row.cells(note)[:columns])
+	}
+	fmt.Fprintln(b, t.Render())
+	for i, n := range notes {
+		fmt.Fprintf(b, "[%d] %s\n", i+1, n)
+	}
+	for i := range r.Refused {
+		fmt.Fprintln(b, &r.Refused[i])
+	}
+}
+
+// like returns what of the row another's quantity compares with: what has its name, or else the row's own; 0 for none.
+func (row *SummaryRow) like(q Quantity) float64 {
+	for _, m := range row.More {
+		if m.Name == q.Name && m.Unit == q.Unit {
+			return m.Value
+		}
+	}
+	if row.Now != nil && row.Now.Unit == q.Unit {
+		return row.Now.Value
+	}
+	return 0
+}
+
+// cells are what the table has of a row. note returns a mark for a note below the table.
+func (row *SummaryRow) cells(note func(string) string) table.Row {
+	var now, others, goals []string
+	if row.Now == nil {
+		now = append(now, "- "+note("not measured: "+row.Missing))
+	} else {
+		text := row.Now.String()
+		if row.Note != "" {
+			text += " " + note(row.Note)
+		}
+		now = append(now, text)
+		for _, q := range row.More {
+			now = append(now, q.String())
+		}
+		if row.Ratio != nil {
+			now = append(now, fmt.Sprintf("%s × %s", count(row.Ratio.Value), row.Ratio.To))
+		}
+	}
+	for _, o := range row.Others {
+		text := o.Quantity.String()
+		if now := row.like(o.Quantity); now > 0 && o.Unit != unitTimes {
+			text += fmt.Sprintf(" = %s × now", count(o.Value/now))
+		}
+		switch {
+		case o.Source != nil:
+			text += " " + note(o.Source.String())
+		case o.Unit != unitTimes:
+			text += ", measured"
+		}
+		others = append(others, text)
+	}
+	for _, q := range row.Goals {
+		goals = append(goals, q.String())
+	}
+	cell := func(lines []string) string {
+		if len(lines) == 0 {
+			return "-"
+		}
+		return strings.Join(lines, "\n")
+	}
+	return table.Row{row.What, cell(now), cell(others), cell(goals)}
+}
 
 // WriteTable writes the report as tables.
 func (r *Report) WriteTable(w io.Writer) error { return writeTo(w, r.print) }

@@ -69,10 +69,7 @@ func (c *InfoCmd) Run(ctx context.Context, s cli.Streams) error {
 	if err := errors.Join(err, d.Close()); err != nil {
 		return err
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	return out.print(s.Out)
+	return s.Print(c.JSON, out, out.print)
 }
 
 func about(ctx context.Context, t kmd.Target, d *kmd.Device) (*infoJSON, error) {

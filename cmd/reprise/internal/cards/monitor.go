@@ -63,10 +63,7 @@ func (c *MonitorCmd) Run(ctx context.Context, s cli.Streams) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return cli.PrintJSON(s.Out, r)
-		}
-		return r.print(s.Out)
+		return s.Print(c.JSON, r, r.print)
 	case cli.IsTerminal(s.Out):
 		p := tea.NewProgram(newMonitorView(c.poll, c.Interval), tea.WithContext(ctx), tea.WithOutput(s.Out), tea.WithoutSignalHandler())
 		m, err := p.Run()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"github.com/dustin/go-humanize"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"

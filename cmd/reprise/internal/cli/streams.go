@@ -2,11 +2,85 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 )
+
+// IsFile reports whether a name is that of a plain file, and so not of a device.
+func IsFile(name string) bool {
+	st, err := os.Stat(name)
+	return err == nil && st.Mode().IsRegular()
+}
+
+// Until calls a function that only reads or prints, and returns without it when ctx ends: the function may wait for a pipe,
+// which takes no context, and the process ends soon.
+func Until[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// Process says in messages which one of several processes this is, once that is known. Its nil pointer is the only one.
+type Process struct {
+	name atomic.Pointer[string]
+	Quit func(error) // ends the process with an error at once; nil in tests
+	said sync.Once
+}
+
+// Last writes what a process says of its end, once: an end in order and quit can come at the same time.
+func (p *Process) Last(write func()) {
+	if p == nil {
+		write()
+		return
+	}
+	p.said.Do(write)
+}
+
+// Set notes the number of the process.
+func (p *Process) Set(rank, size int) {
+	if p == nil || size < 2 {
+		return
+	}
+	name := fmt.Sprintf("process %d of %d: ", rank, size)
+	p.name.Store(&name)
+}
+
+// Label puts the process in each line of a text, behind the command's name where a line begins with it.
+func (p *Process) Label(text string) string {
+	if p == nil || p.name.Load() == nil {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "reprise: ")
+		if ok {
+			b.WriteString("reprise: ")
+		}
+		b.WriteString(*p.name.Load())
+		b.WriteString(rest)
+	}
+	return b.String()
+}
 
 // ExitHelp goes with the help of those commands.
 const ExitHelp = `Exit codes: 0 all is well, 1 something went wrong or a check failed, 2 wrong flags or arguments, 130 interrupted.`

@@ -141,10 +141,7 @@ func (c *metalLsCmd) Run(ctx context.Context, s cli.Streams) error {
 	for _, p := range cache.Problems {
 		out.Problems = append(out.Problems, p.Error())
 	}
-	if c.JSON {
-		return cli.PrintJSON(s.Out, out)
-	}
-	return out.print(s.Out)
+	return s.Print(c.JSON, out, out.print)
 }
 
 func metalFirmware(f *metal.Firmware) metalFirmwareJSON {

@@ -3,14 +3,16 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net/netip"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/reprise-tt/reprise"
@@ -155,12 +157,7 @@ func (c *Cmd) Run(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	// A result that differs from the network's is still worth printing, with an error after it.
-	if c.JSON {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		return errors.Join(enc.Encode(res), err)
-	}
-	return errors.Join(res.print(s.Out), err)
+	return errors.Join(s.Print(c.JSON, res, res.print), err)
 }
 
 // images returns the images to classify, those that measure the accuracy first, and the number of those.
@@ -364,4 +361,54 @@ func (c *checker) err() error {
 	}
 	c.first.count = c.mismatches
 	return c.first
+}
+
+// readImages reads a file of digits.
+func readImages(path string) ([]digits.Image, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, inputError(path, err)
+	}
+	defer f.Close()
+	images, err := digits.ParseImages(f)
+	if err != nil {
+		return nil, inputError(path, err)
+	}
+	return images, nil
+}
+
+// inputError says in the user's words why a file of digits can't be used.
+func inputError(path string, err error) error {
+	e := &cli.FlagError{Flag: "--input", Value: path, Err: err}
+	var file *fs.PathError
+	var parse *digits.ParseError
+	switch {
+	case errors.As(err, &file):
+		e.Why, e.Hint = file.Err.Error(), "give a file of digits that can be read"
+	case !errors.As(err, &parse):
+		return err
+	default:
+		e.Why = strings.TrimPrefix(parse.Error(), "digits: parse images: ")
+		switch {
+		case errors.Is(err, digits.ErrTruncated), errors.Is(err, digits.ErrCompressed):
+			e.Hint = "the copy is incomplete or damaged: copy the file again"
+		case errors.Is(err, digits.ErrEmpty):
+			e.Hint = "give a file with at least one line"
+		default:
+			e.Hint = fmt.Sprintf("a line is %d pixels from 0 to %d and a label from 0 to %d, separated by commas", digits.Pixels,
+				digits.MaxPixel, digits.Classes-1)
+		}
+	}
+	return e
+}
+
+// RunInteger runs the integer network of reprise demo on a device, with all its checks.
+func RunInteger(ctx context.Context, t kmd.Target) error {
+	c := &Cmd{Device: fmt.Sprint(t), Batch: 128, Network: "integer", DumpDir: os.TempDir(), target: t}
+	images, measured, err := c.images(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.classify(ctx, images, measured, newProgress(io.Discard, false))
+	return err
 }

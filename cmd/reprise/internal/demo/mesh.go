@@ -274,9 +274,7 @@ func (res *meshResult) print(w io.Writer, asJSON bool) error {
 		return nil
 	}
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(res)
+		return cli.PrintJSON(w, res)
 	}
 	processes := ""
 	if res.Hosts > 1 {

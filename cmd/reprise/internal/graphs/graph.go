@@ -6,8 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/ops/graph"
@@ -245,3 +250,73 @@ func (*graphPeakCmd) OnlyReads() bool  { return true }
 func (*graphDotCmd) OnlyReads() bool   { return true }
 func (*graphSVGCmd) OnlyReads() bool   { return true }
 func (*graphHTMLCmd) OnlyReads() bool  { return true }
+
+type graphPerfCmd struct {
+	reportArg
+	Folder string `arg:"" help:"The folder of the performance report, which is created." placeholder:"FOLDER"`
+	JSON   bool   `help:"Print one JSON object instead of text." name:"json"`
+}
+
+// Run writes the files of a performance report, or none of them: the visualizer takes a folder for one by what is in it.
+func (c *graphPerfCmd) Run(ctx context.Context, s cli.Streams) error {
+	r, err := cli.Until(ctx, c.read)
+	if err != nil {
+		return err
+	}
+	if len(r.Programs) == 0 {
+		return fmt.Errorf("%s: it has no times of programs on a device: capture what runs, and wait for it before the capture ends",
+			c.Report)
+	}
+	if err := os.MkdirAll(c.Folder, 0o777); err != nil {
+		return err
+	}
+	name := strings.TrimSuffix(filepath.Base(c.Report), filepath.Ext(c.Report))
+	times := filepath.Join(c.Folder, graph.PerfFile+name+".csv")
+	if err := cli.SaveTogether("FOLDER", []cli.FileText{
+		{Path: filepath.Join(c.Folder, graph.DeviceLogFile), Write: r.WriteDeviceLog},
+		{Path: filepath.Join(c.Folder, graph.HostLogFile), Write: func(io.Writer) error { return nil }},
+		{Path: times, Write: r.WritePerformance},
+	}); err != nil {
+		return err
+	}
+	if c.JSON {
+		return cli.PrintJSON(s.Out, map[string]any{"file": times, "programs": len(r.Programs)})
+	}
+	_, err = fmt.Fprintf(s.Out, "%s: %d runs of programs\n", times, len(r.Programs))
+	return err
+}
+
+type graphServeCmd struct {
+	describedArg
+	Listen string `help:"Address to serve on." default:"127.0.0.1:8710" placeholder:"HOST:PORT"`
+}
+
+// Run serves a report until ctx ends.
+func (c *graphServeCmd) Run(ctx context.Context, s cli.Streams) error {
+	r, err := cli.Until(ctx, c.read)
+	if err != nil {
+		return err
+	}
+	h, err := view.New(filepath.Base(c.Report), r)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("graph: serve: %w", err)
+	}
+	fmt.Fprintf(s.Out, "serving http://%s/\n", l.Addr())
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(l) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("graph: serve: %w", err)
+	case <-ctx.Done():
+	}
+	err = srv.Close() // pages are whole or come again
+	if e := <-ended; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(ctx.Err(), err)
+}

@@ -3,14 +3,21 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"syscall"
 	"testing"
 
 	"github.com/reprise-tt/reprise/chip"
+	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kmd"
 	"github.com/reprise-tt/reprise/sim/ttsim"
 )
+
+func TestChecksWritten(t *testing.T) {
+	checks := []Check{{Name: "driver", Found: "is loaded"}, {Name: "open", Device: "card", Found: "no", Fix: "open it"}}
+	writertest.EveryWrite(t, func(w io.Writer) error { return printTable(w, checks) })
+}
 
 // Every reason why a device can't be opened says in one line which device, what was found and what to do.
 func TestOpenErrors(t *testing.T) {

@@ -1,11 +1,15 @@
 package report
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/reprise-tt/reprise/internal/writertest"
 )
 
 // What isn't a report is refused before anything is measured.
@@ -158,6 +162,19 @@ func TestDuration(t *testing.T) {
 		15.2e6: "15.2 ms", 2e9: "2 s"} {
 		if got := duration(ns); got != want {
 			t.Errorf("%v ns is %q, want %q", ns, got, want)
+		}
+	}
+}
+
+// What can't be written is an error.
+func TestTextThatCannotBeWritten(t *testing.T) {
+	r := &Report{}
+	for _, write := range []func(io.Writer) error{
+		r.WriteTable, r.WriteBenchmark, (&Markers{}).WriteTable, (&Breakdown{}).WriteTable,
+		func(w io.Writer) error { return WriteComparison(w, nil) },
+	} {
+		if err := write(writertest.Full{}); !errors.Is(err, writertest.ErrFull) {
+			t.Error(err)
 		}
 	}
 }
