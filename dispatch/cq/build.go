@@ -220,7 +220,7 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 }
 
 // WriteLinear appends the command with its data, or with Length zeros to fill if
-// there are none. The data are at AtLargeData.
+// there are none. The data follow the header of 32 bytes.
 func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
 // WriteLinearHeader appends the command without its Length bytes of data: the

@@ -35,14 +35,34 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	return p.items[0].form.dispatch(&p.items[0], p.items[1:]), p.odd
 }
 
+// ReadDispatch reads the dispatcher command at the start of b, with which b needn't end, and returns how many bytes it has
+// with its data. Data that may go beyond pages, those of WriteLinear, WriteHost and WritePaged, it leaves out. The command is
+// nil if there is none.
+func ReadDispatch(b []byte) (DispatchCommand, int) {
+	p := parser{v: own()}
+	n, err := p.dispatch(b, 0, place{header: true})
+	if err == nil && p.items[0].data > 0 && !p.items[0].form.data.long() {
+		p.items = p.items[:0]
+		n, err = p.dispatch(b, 0, place{})
+	}
+	if err != nil || p.odd != nil && p.items[0].list != nil {
+		return nil, 0
+	}
+	it := &p.items[0]
+	if n == it.head {
+		n += int(min(it.data, 1<<30))
+	}
+	return it.form.dispatch(it, p.items[1:]), n
+}
+
 // parser reads a command of a revision, and those inside of it.
 type parser struct {
 	v     *Revision
 	l     Layout
 	items []item // what was read: empty if it isn't a command, only the relay if what is inside isn't one
 	first [3]item
-	n     int    // bytes to the next command, 0 if they can't be told
-	odd   error  // the first ErrPadding
+	n     int   // bytes to the next command, 0 if they can't be told
+	odd   error // the first ErrPadding
 }
 
 // note keeps the first error of bytes that no encoder writes.

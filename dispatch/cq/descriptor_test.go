@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,4 +121,15 @@ func TestUnknownCommand(t *testing.T) {
 			t.Errorf("id %d: %v, want an error %s", id, err, want)
 		}
 	}
+}
+
+// The size of a command is found without its end.
+func TestReadDispatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := genDispatch(t, false, false)
+		c, n := ReadDispatch(append(slices.Clone(b), genBytes(40).Draw(t, "after")...))
+		if n != len(b) || c == nil || c.ID() != DispatchID(b[0]) {
+			t.Fatalf("%v of %d bytes, want %v of %d", c, n, DispatchID(b[0]), len(b))
+		}
+	})
 }

@@ -84,6 +84,9 @@ const (
 	dataCommands      // of a SEQUENCE: commands up to the end of the relay
 )
 
+// long reports whether data may go beyond a page.
+func (d data) long() bool { return d == dataLength || d == dataHost || d == dataPages }
+
 func (f *form) size() int {
 	if f.large {
 		return LargeHeaderSize
