@@ -25,17 +25,22 @@ type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
 // Revisions returns all known revisions, oldest first. They are those that public sources show: tt-metal's
 // cq_commands.hpp at several times, and its forks. The caller doesn't change them.
-func Revisions() []*Revision { return revisions() }
+func Revisions() []*Revision { return revisions().all }
+
+// own returns the pinned revision.
+func own() *Revision { return revisions().own }
+
+// newest returns a revision with all ids that came after the pinned one.
+func newest() *Revision { return revisions().newest }
+
+type revisionSet struct {
+	all         []*Revision
+	own, newest *Revision
+}
 
 var revisions = sync.OnceValue(makeRevisions)
 
-// own returns the pinned revision.
-func own() *Revision { return revisions()[3] }
-
-// newest returns a revision with all ids that came after the pinned one.
-func newest() *Revision { return revisions()[5] }
-
-func makeRevisions() []*Revision {
+func makeRevisions() revisionSet {
 	early, mid, autumn, pin, newerA, newerB := pinned(), pinned(), pinned(), pinned(), pinned(), pinned()
 	for _, r := range []*Revision{early, mid, autumn, newerA, newerB} {
 		clear(r.prefetch[stockIDs:])
@@ -69,7 +74,7 @@ func makeRevisions() []*Revision {
 		{"unicasts", 6, 1, asDec},
 		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec},
 		{"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
-	return []*Revision{early, mid, autumn, pin, newerA, newerB}
+	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
 // RevisionByName returns the revision of a name, nil if it is unknown.
