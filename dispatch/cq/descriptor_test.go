@@ -17,7 +17,8 @@ var goNames = map[string]string{
 	"RELAY_RINGBUFFER start": "Start",
 }
 
-// Each form has a Go type whose fields have the values of the form's, and encodes to the bytes that it was read from.
+// Each form has a Go type whose fields have the values of the form's, and encodes to the bytes that
+// it was read from.
 func TestDescriptors(t *testing.T) {
 	v := own()
 	test := func(f *form, id uint8, fetch bool) {
@@ -72,7 +73,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// sameFields compares fields by name. Those that a Go type has in another form are flags, counts and sizes.
+// sameFields compares fields by name. Those that a Go type has in another form are flags, counts
+// and sizes.
 func sameFields(t *rapid.T, f *form, slots []slot, b []byte, c reflect.Value) {
 	for _, s := range slots {
 		name := strings.ReplaceAll(s.name, "_", "")
