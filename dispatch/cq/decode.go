@@ -121,7 +121,7 @@ func (p *parser) prefetch(b []byte) error {
 	}
 	p.note(it.canonical(), 0)
 	if want := p.l.Stride(int(need)); p.n != want {
-		p.note(bad(ErrPadding, find(f.fields, "stride").at, f.name, "stride is %d, an encoder writes %d", p.n, want), 0)
+		p.note(bad(ErrPadding, find(f.fields, "stride").at, f.name, "stride is %d for %d bytes, want %d", p.n, need, want), 0)
 	}
 	p.note(zeros(b[:p.n], int(need), f.name), 0)
 	return p.odd
