@@ -18,6 +18,7 @@ import (
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/cli"
 	"github.com/reprise-tt/reprise/cmd/reprise/internal/debugger"
 	"github.com/reprise-tt/reprise/dispatch"
+	"github.com/reprise-tt/reprise/dispatch/postmortem"
 	"github.com/reprise-tt/reprise/internal/writertest"
 	"github.com/reprise-tt/reprise/kernels"
 	"github.com/reprise-tt/reprise/kmd"
@@ -118,7 +119,7 @@ func TestInspectErrors(t *testing.T) {
 	other := filepath.Join(dir, "other")
 	must(t, os.WriteFile(other, []byte("hello"), 0o600))
 	cut := filepath.Join(dir, "cut")
-	must(t, os.WriteFile(cut, []byte(dispatch.DumpMagic+"\x01"), 0o600))
+	must(t, os.WriteFile(cut, []byte(postmortem.DumpMagic+"\x01"), 0o600))
 	for _, tt := range []struct {
 		args []string
 		says string

@@ -220,7 +220,7 @@ func (b *Builder) RelayRingbuffer(c RelayRingbuffer) int {
 }
 
 // WriteLinear appends the command with its data, or with Length zeros to fill if
-// there are none. The data are at AtLargeData.
+// there are none. The data follow the header of 32 bytes.
 func (b *Builder) WriteLinear(c WriteLinear) int { return b.writeLinear(&c, false) }
 
 // WriteLinearHeader appends the command without its Length bytes of data: the
@@ -319,8 +319,8 @@ func (p Packed) Slot(i int) int { return p.Data + i*p.Stride }
 // are none.
 func (b *Builder) WritePacked(c WritePacked) Packed { return b.packed(&c, false) }
 
-// WritePackedHeader appends the command with its list and without its data: the next command must be the relay that
-// brings them, each slot padded to 16 bytes.
+// WritePackedHeader appends the command with its list and without its data: the next command must
+// be the relay that brings them, each slot padded to 16 bytes.
 func (b *Builder) WritePackedHeader(c WritePacked) int {
 	if len(c.Data) != 0 {
 		return b.failData(c.Name())
@@ -560,8 +560,8 @@ func (b *Builder) ReadArg(c ReadArg) int {
 // Sequence appends the command.
 func (b *Builder) Sequence(c Sequence) int { return b.sequence(c, false) }
 
-// SequenceHeader appends a sequence whose last command is a header without its data: the next command must be the relay
-// that brings them.
+// SequenceHeader appends a sequence whose last command is a header without its data: the next
+// command must be the relay that brings them.
 func (b *Builder) SequenceHeader(c Sequence) int { return b.sequence(c, true) }
 
 func (b *Builder) sequence(c Sequence, noFlush bool) int {

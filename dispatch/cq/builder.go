@@ -201,8 +201,9 @@ type sequencing struct {
 	id    PrefetchID // of the relay: NOFLUSH as soon as the last command is a header
 }
 
-// BeginSequence makes the commands for the master up to EndSequence share a relay and a page. Whether they fit into one is
-// for Check to say. Commands for others, and those that are no dispatcher's, are an error in between.
+// BeginSequence makes the commands for the master up to EndSequence share a relay and a page.
+// Whether they fit into one is for Check to say. Commands for others, and those that are no
+// dispatcher's, are an error in between.
 func (b *Builder) BeginSequence() {
 	if b.err != nil {
 		return

@@ -1,9 +1,11 @@
 package cq
 
-// The descriptors of all commands: the one place where ids, fields, sizes and limits are. Add a command here; the compiler
-// and TestDescriptors ask for the rest: a type with its header as words and back.
+// The descriptors of all commands: the one place where ids, fields, sizes and limits are. Add a
+// command here; the compiler and TestDescriptors ask for the rest: a type with its header as words
+// and back.
 
-// ownIDs is what ids of this runtime's own commands are moved down by in a table of forms: they begin at 0xE0.
+// ownIDs is what ids of this runtime's own commands are moved down by in a table of forms: they
+// begin at 0xE0.
 const ownIDs = 0xE0 - stockIDs
 
 const stockIDs = 32 // ids that revisions of tt-metal may have
@@ -34,7 +36,8 @@ func (t *forms) by(id uint8) *form {
 	return &t[i]
 }
 
-// pinned returns the pinned revision, to be changed into others: nothing is shared between two of them.
+// pinned returns the pinned revision, to be changed into others: nothing is shared between two of
+// them.
 func pinned() *Revision {
 	r := &Revision{
 		waitNames: []string{"barrier", "notify", "memory", "stream", "clear"},

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// flow checks the control flow of a trace: loops nest, what commands go to are commands of the same trace that don't separate a
-// header from its data, in the same loop but where a loop is left, and only a loop's end goes back. So every trace ends.
+// flow checks the control flow of a trace: loops nest, what commands go to are commands of the same
+// trace that don't separate a header from its data, in the same loop but where a loop is left, and
+// only a loop's end goes back. So every trace ends.
 type flow struct {
 	starts  []flowStart // of commands, in order, but for those that bring the data of a header
 	header  bool        // the next command brings them

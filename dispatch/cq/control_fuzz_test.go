@@ -2,8 +2,9 @@ package cq
 
 import "testing"
 
-// A trace that CheckTrace accepts ends, whatever its conditions find: the prefetcher's stack of loops is never empty or full
-// where a command needs it, and all that commands go to begins a command. Counts of iterations are cut, to be done soon.
+// A trace that CheckTrace accepts ends, whatever its conditions find: the prefetcher's stack of
+// loops is never empty or full where a command needs it, and all that commands go to begins a
+// command. Counts of iterations are cut, to be done soon.
 func FuzzControlFlow(f *testing.F) {
 	n := uint32(Blackhole.PCIeAlign())
 	for _, commands := range [][]PrefetchCommand{
@@ -28,7 +29,8 @@ func FuzzControlFlow(f *testing.F) {
 	})
 }
 
-// runControl does with a trace what the prefetcher does, with conditions that hold by the bits of a number.
+// runControl does with a trace what the prefetcher does, with conditions that hold by the bits of a
+// number.
 func runControl(t *testing.T, l Layout, trace []byte, conditions uint64) {
 	t.Helper()
 	type loop struct{ left, count uint32 }

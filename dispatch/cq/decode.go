@@ -35,6 +35,26 @@ func DecodeDispatch(payload []byte, noFlush bool) (DispatchCommand, error) {
 	return p.items[0].form.dispatch(&p.items[0], p.items[1:]), p.odd
 }
 
+// ReadDispatch reads the dispatcher command at the start of b, with which b needn't end, and
+// returns how many bytes it has with its data. Data that may go beyond pages, those of WriteLinear,
+// WriteHost and WritePaged, it leaves out. The command is nil if there is none.
+func ReadDispatch(b []byte) (DispatchCommand, int) {
+	p := parser{v: own()}
+	n, err := p.dispatch(b, 0, place{header: true})
+	if err == nil && p.items[0].data > 0 && !p.items[0].form.data.long() {
+		p.items = p.items[:0]
+		n, err = p.dispatch(b, 0, place{})
+	}
+	if err != nil || p.odd != nil && p.items[0].list != nil {
+		return nil, 0
+	}
+	it := &p.items[0]
+	if n == it.head {
+		n += int(min(it.data, 1<<30))
+	}
+	return it.form.dispatch(it, p.items[1:]), n
+}
+
 // parser reads a command of a revision, and those inside of it.
 type parser struct {
 	v     *Revision
@@ -101,13 +121,14 @@ func (p *parser) prefetch(b []byte) error {
 	}
 	p.note(it.canonical(), 0)
 	if want := p.l.Stride(int(need)); p.n != want {
-		p.note(bad(ErrPadding, find(f.fields, "stride").at, f.name, "stride is %d, an encoder writes %d", p.n, want), 0)
+		p.note(bad(ErrPadding, find(f.fields, "stride").at, f.name, "stride is %d for %d bytes, want %d", p.n, need, want), 0)
 	}
 	p.note(zeros(b[:p.n], int(need), f.name), 0)
 	return p.odd
 }
 
-// size finds out where the next command is. The firmware follows the field "stride" if there is one.
+// size finds out where the next command is. The firmware follows the field "stride" if there is
+// one.
 func (p *parser) size(it *item, need uint64) error {
 	f, b, align := it.form, it.raw, uint64(p.l.PCIeAlign())
 	s := find(f.fields, "stride")
@@ -132,7 +153,8 @@ func (p *parser) size(it *item, need uint64) error {
 	return nil
 }
 
-// relay reads what is in a relay, the first item. It removes the relay if that itself makes no sense.
+// relay reads what is in a relay, the first item. It removes the relay if that itself makes no
+// sense.
 func (p *parser) relay() error {
 	r := &p.items[0]
 	f, to := r.form, Dispatcher(r.u8(1))
@@ -163,8 +185,8 @@ type place struct {
 	whole  bool // it must be all bytes that there are
 }
 
-// dispatch reads the dispatcher's command at the start of b, which is at an offset of the prefetcher's command, and returns
-// how many bytes of b it has.
+// dispatch reads the dispatcher's command at the start of b, which is at an offset of the
+// prefetcher's command, and returns how many bytes of b it has.
 func (p *parser) dispatch(b []byte, at int, w place) (n int, err error) {
 	if len(b) < HeaderSize {
 		return 0, bad(ErrTruncated, len(b), "", "%d bytes, a dispatcher command has at least 16", len(b))
@@ -278,8 +300,8 @@ type Relayed struct {
 	Header  bool // without its data, which a relay after it brings
 }
 
-// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command that is forwarded is
-// in its ForwardSubordinate.
+// Relayed yields the dispatcher commands in an entry: none, one, or those of a sequence. A command
+// that is forwarded is in its ForwardSubordinate.
 func (e Entry) Relayed(yield func(Relayed) bool) {
 	c, to, ok := e.Dispatch()
 	if !ok || c == nil {
@@ -300,7 +322,8 @@ func (e Entry) Relayed(yield func(Relayed) bool) {
 	}
 }
 
-// sequence yields the commands of a sequence as they lie in the entry, each with those inside of it.
+// sequence yields the commands of a sequence as they lie in the entry, each with those inside of
+// it.
 func (e Entry) sequence(yield func([]item) bool) {
 	p := parser{v: own()}
 	_, header := e.Command.(RelayInlineNoFlush)

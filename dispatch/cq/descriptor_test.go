@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,8 @@ var goNames = map[string]string{
 	"RELAY_RINGBUFFER start": "Start",
 }
 
-// Each form has a Go type whose fields have the values of the form's, and encodes to the bytes that it was read from.
+// Each form has a Go type whose fields have the values of the form's, and encodes to the bytes that
+// it was read from.
 func TestDescriptors(t *testing.T) {
 	v := own()
 	test := func(f *form, id uint8, fetch bool) {
@@ -71,7 +73,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// sameFields compares fields by name. Those that a Go type has in another form are flags, counts and sizes.
+// sameFields compares fields by name. Those that a Go type has in another form are flags, counts
+// and sizes.
 func sameFields(t *rapid.T, f *form, slots []slot, b []byte, c reflect.Value) {
 	for _, s := range slots {
 		name := strings.ReplaceAll(s.name, "_", "")
@@ -120,4 +123,15 @@ func TestUnknownCommand(t *testing.T) {
 			t.Errorf("id %d: %v, want an error %s", id, err, want)
 		}
 	}
+}
+
+// The size of a command is found without its end.
+func TestReadDispatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := genDispatch(t, false, false)
+		c, n := ReadDispatch(append(slices.Clone(b), genBytes(40).Draw(t, "after")...))
+		if n != len(b) || c == nil || c.ID() != DispatchID(b[0]) {
+			t.Fatalf("%v of %d bytes, want %v of %d", c, n, DispatchID(b[0]), len(b))
+		}
+	})
 }

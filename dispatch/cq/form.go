@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// form is the descriptor of a command: where its fields are, how many bytes it has, and what firmware accepts. Everything
-// but the encoders' fast path follows from it: reading, sizes, checks, texts, and the firmware's C header. The forms of all
-// commands are in commands.go.
+// form is the descriptor of a command: where its fields are, how many bytes it has, and what
+// firmware accepts. Everything but the encoders' fast path follows from it: reading, sizes, checks,
+// texts, and the firmware's C header. The forms of all commands are in commands.go.
 type form struct {
 	name   string // "" if the revision has no such command
 	large  bool   // the header has 32 bytes, not 16
@@ -23,7 +23,8 @@ type form struct {
 	rules []rule                                   // what firmware accepts of single fields
 	check func(it *item, l Layout, m Limits) error // and of several; nil for nothing
 
-	// The command as a Go value, made of an item and those inside of it. One is set, in the pinned revision.
+	// The command as a Go value, made of an item and those inside of it. One is set, in the pinned
+	// revision.
 	prefetch func(it *item, kids []item) PrefetchCommand
 	dispatch func(it *item, kids []item) DispatchCommand
 }
@@ -84,6 +85,9 @@ const (
 	dataCommands      // of a SEQUENCE: commands up to the end of the relay
 )
 
+// long reports whether data may go beyond a page.
+func (d data) long() bool { return d == dataLength || d == dataHost || d == dataPages }
+
 func (f *form) size() int {
 	if f.large {
 		return LargeHeaderSize
@@ -142,8 +146,8 @@ func (it *item) entry(i int) []byte {
 	return it.raw[at : at+it.list.size]
 }
 
-// measure finds out how many bytes the command at the start of raw has. Where it returns an error, end and data are set as
-// far as they are known.
+// measure finds out how many bytes the command at the start of raw has. Where it returns an error,
+// end and data are set as far as they are known.
 func (it *item) measure() error {
 	f := it.form
 	it.end = f.size()
@@ -368,7 +372,8 @@ func (v *Revision) fields(l Layout, its []item) []Field {
 	return out
 }
 
-// appendFields appends the fields of a header, or of entry i of the list, which is at an offset of the command.
+// appendFields appends the fields of a header, or of entry i of the list, which is at an offset of
+// the command.
 func (v *Revision) appendFields(out []Field, l Layout, it *item, slots []slot, b []byte, at, i int) []Field {
 	for k := range slots {
 		s := &slots[k]

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Whatever the bytes: each command is what it encodes to, commands tile the stream, and printers and checks agree with the
-// decoder.
+// Whatever the bytes: each command is what it encodes to, commands tile the stream, and printers
+// and checks agree with the decoder.
 func FuzzWalk(f *testing.F) {
 	for _, b := range goldenFiles(f) {
 		f.Add(uint8(Blackhole), b)

@@ -7,8 +7,9 @@ type Moved []moved
 
 type moved struct{ from, to, n int }
 
-// At returns where the byte at offset at of the stream before lies now. Bytes of what Pack has left out, which are relays'
-// headers and NotifySubordinates in front of go signals, have no place: ok is false.
+// At returns where the byte at offset at of the stream before lies now. Bytes of what Pack has left
+// out, which are relays' headers and NotifySubordinates in front of go signals, have no place: ok
+// is false.
 func (m Moved) At(at int) (now int, ok bool) {
 	i, found := slices.BinarySearchFunc(m, at, func(x moved, at int) int {
 		switch {
@@ -25,13 +26,14 @@ func (m Moved) At(at int) (now int, ok bool) {
 	return m[i].to + at - m[i].from, true
 }
 
-// Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher share relays and pages
-// of page bytes, as far as they fit, and a NotifySubordinate with the go signal after it becomes a ForwardSubordinate. It does the
-// same, with fewer relays, fewer pages and fewer bytes. Commands that fill a page stay as they are, and so does every
-// command that isn't for a dispatcher.
+// Pack rewrites a stream for this runtime's own firmware: neighbouring commands for the dispatcher
+// share relays and pages of page bytes, as far as they fit, and a NotifySubordinate with the go
+// signal after it becomes a ForwardSubordinate. It does the same, with fewer relays, fewer pages
+// and fewer bytes. Commands that fill a page stay as they are, and so does every command that isn't
+// for a dispatcher.
 //
-// The stream must be one that Decode takes without an error, all of it; anything else is an error, and so is a stream that
-// is packed already.
+// The stream must be one that Decode takes without an error, all of it; anything else is an error,
+// and so is a stream that is packed already.
 func Pack(l Layout, page int, stream []byte) ([]byte, Moved, error) {
 	p := packer{l: l, page: page}
 	reader := parser{v: own(), l: l}
@@ -76,7 +78,8 @@ type held struct {
 // add takes the next command of the stream, which was read last.
 func (p *packer) add(e Entry, its []item) error {
 	if p.header != nil {
-		// What a relay brings beyond the data is skipped with the rest of the page: only where the header is tells the page.
+		// What a relay brings beyond the data is skipped with the rest of the page: only where the
+		// header is tells the page.
 		if n, _ := its[0].relayed(); n != p.wants {
 			p.close(PrefetchRelayInline)
 		}

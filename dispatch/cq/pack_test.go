@@ -73,8 +73,8 @@ func TestPackOfProgram(t *testing.T) {
 	}
 }
 
-// What a packed stream does is what the stream before did: the same commands to the dispatcher in the same order, with
-// every byte where Moved says, and no sequence is longer than a page.
+// What a packed stream does is what the stream before did: the same commands to the dispatcher in
+// the same order, with every byte where Moved says, and no sequence is longer than a page.
 func TestPackKeepsCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := genLayout(t)
@@ -208,8 +208,9 @@ func TestSequenceLimits(t *testing.T) {
 	}
 }
 
-// What a table of the pinned revision reads in a packed stream is what it reads in the stream before, but for the
-// NOTIFY_SUBORDINATE_GO_SIGNAL that a hand-over stands for; the readings tile the stream.
+// What a table of the pinned revision reads in a packed stream is what it reads in the stream
+// before, but for the NOTIFY_SUBORDINATE_GO_SIGNAL that a hand-over stands for; the readings tile
+// the stream.
 func TestRevisionReadsPacked(t *testing.T) {
 	for _, l := range []Layout{Wormhole, Blackhole} {
 		stream, _, _ := program(t, l)

@@ -118,7 +118,8 @@ type RingSub struct {
 	Length uint32
 }
 
-// Headers as little-endian words, which is what encoders write, and back. TestDescriptors compares both with the forms.
+// Headers as little-endian words, which is what encoders write, and back. TestDescriptors compares
+// both with the forms.
 
 func (c RelayLinear) words() (w [4]uint64) {
 	w[0] = uint64(PrefetchRelayLinear) | c.Length<<24

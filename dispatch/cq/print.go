@@ -45,8 +45,8 @@ func Line(l Layout, c PrefetchCommand) string {
 	return line(who.String(), d.Name(), own().fields(l, its), its[0].inline(), relayed)
 }
 
-// itemsOf encodes a dispatcher's command, with the data that it has, and reads it. It returns none for a command that can't
-// be encoded.
+// itemsOf encodes a dispatcher's command, with the data that it has, and reads it. It returns none
+// for a command that can't be encoded.
 func itemsOf(l Layout, d DispatchCommand) []item {
 	for _, header := range []bool{true, false} { // first without zeros in place of data
 		b := NewBuilder(l, nil)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Reading is one command of a stream as a revision reads it. A relay with a dispatcher's command is one reading, of
-// that command.
+// Reading is one command of a stream as a revision reads it. A relay with a dispatcher's command is
+// one reading, of that command.
 type Reading struct {
 	Offset  int    // of the prefetcher's command in the stream, in bytes; of all in a Sequence but the first, At
 	Size    int    // bytes to the next one
@@ -35,9 +35,10 @@ func (r *Reading) Value(name string) (v uint64, ok bool) {
 	return 0, false
 }
 
-// Read reads a stream: to its end, or to an EXEC_BUF_END, after which there may be zeros. It is strict: bytes that no
-// field owns are zero, lengths and strides agree, relays bring the data of the command before them, and what a
-// command does not use is zero. So a stream of another revision is refused rather than misread.
+// Read reads a stream: to its end, or to an EXEC_BUF_END, after which there may be zeros. It is
+// strict: bytes that no field owns are zero, lengths and strides agree, relays bring the data of
+// the command before them, and what a command does not use is zero. So a stream of another revision
+// is refused rather than misread.
 func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	if !l.Valid() {
 		return nil, limit("decoder", "layout", uint8(l), "Wormhole or Blackhole", "pass the device's")
@@ -82,8 +83,8 @@ func (v *Revision) Read(l Layout, stream []byte) ([]Reading, error) {
 	return out, nil
 }
 
-// appendReadings appends what was read at an offset of the stream: of a relay the commands in it, of a command that is
-// forwarded only itself.
+// appendReadings appends what was read at an offset of the stream: of a relay the commands in it,
+// of a command that is forwarded only itself.
 func (p *parser) appendReadings(out []Reading, at int) []Reading {
 	begin := len(out)
 	for i := range p.items {
@@ -160,8 +161,8 @@ func (v *Revision) strict(it *item) error {
 	return v.waits(it)
 }
 
-// waits demands what no flag asks for to be zero, and streams to be those that exist: nothing else tells a revision's
-// flags and go signals from another's.
+// waits demands what no flag asks for to be zero, and streams to be those that exist: nothing else
+// tells a revision's flags and go signals from another's.
 func (v *Revision) waits(it *item) error {
 	name, w := it.form.name, v.wait
 	stream, streams := "stream", true
@@ -227,9 +228,10 @@ func (e *RevisionError) Error() string {
 // Unwrap returns ErrRevision.
 func (e *RevisionError) Unwrap() error { return ErrRevision }
 
-// Detect finds out which revision a stream is in: the only one that reads it without an objection. Nothing in a stream
-// names its revision, but commands with lists, waits and go signals, which every program has, tell them apart. A
-// *RevisionError says why there is none, or which ones there are.
+// Detect finds out which revision a stream is in: the only one that reads it without an objection.
+// Nothing in a stream names its revision, but commands with lists, waits and go signals, which
+// every program has, tell them apart. A *RevisionError says why there is none, or which ones there
+// are.
 func Detect(l Layout, stream []byte) (*Revision, []Reading, error) {
 	var found *Revision
 	var readings []Reading

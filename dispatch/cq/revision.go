@@ -2,15 +2,15 @@ package cq
 
 import "sync"
 
-// Pinned is the name of the revision that the rest of this package reads and writes, and that the runtime's firmware
-// understands.
+// Pinned is the name of the revision that the rest of this package reads and writes, and that the
+// runtime's firmware understands.
 const Pinned = "2026-03"
 
-// Revision is one state of tt-metal's protocol: which ids there are, and where the fields of each command lie. It
-// reads streams; only the pinned revision can be written.
+// Revision is one state of tt-metal's protocol: which ids there are, and where the fields of each
+// command lie. It reads streams; only the pinned revision can be written.
 type Revision struct {
-	// Name is the year and month or season from which on it was seen, as "2025-mid". Revisions without a date, which
-	// are later than all others, are "newer" and a letter.
+	// Name is the year and month or season from which on it was seen, as "2025-mid". Revisions
+	// without a date, which are later than all others, are "newer" and a letter.
 	Name  string
 	About string // what tells it from its neighbours
 
@@ -20,22 +20,28 @@ type Revision struct {
 	wait      waitBits
 }
 
-// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 in a revision without it.
+// waitBits are the flags of a WAIT that say which of its fields matter. clearMemory is 0 in a
+// revision without it.
 type waitBits struct{ memory, clearMemory, stream, clearStream uint64 }
 
-// Revisions returns all known revisions, oldest first. They are those that public sources show: tt-metal's
-// cq_commands.hpp at several times, and its forks. The caller doesn't change them.
-func Revisions() []*Revision { return revisions() }
+// Revisions returns all known revisions, oldest first. They are those that public sources show:
+// tt-metal's cq_commands.hpp at several times, and its forks. The caller doesn't change them.
+func Revisions() []*Revision { return revisions().all }
+
+// own returns the pinned revision.
+func own() *Revision { return revisions().own }
+
+// newest returns a revision with all ids that came after the pinned one.
+func newest() *Revision { return revisions().newest }
+
+type revisionSet struct {
+	all         []*Revision
+	own, newest *Revision
+}
 
 var revisions = sync.OnceValue(makeRevisions)
 
-// own returns the pinned revision.
-func own() *Revision { return revisions()[3] }
-
-// newest returns a revision with all ids that came after the pinned one.
-func newest() *Revision { return revisions()[5] }
-
-func makeRevisions() []*Revision {
+func makeRevisions() revisionSet {
 	early, mid, autumn, pin, newerA, newerB := pinned(), pinned(), pinned(), pinned(), pinned(), pinned()
 	for _, r := range []*Revision{early, mid, autumn, newerA, newerB} {
 		clear(r.prefetch[stockIDs:])
@@ -69,7 +75,7 @@ func makeRevisions() []*Revision {
 		{"unicasts", 6, 1, asDec},
 		{"noc_start", 7, 1, asDec}, {"profiler_id", 8, 2, asDec}, {"profiler_workers", 10, 1, asDec},
 		{"wait_count", 11, 4, asDec}, {"wait_stream", 15, 1, asDec}}
-	return []*Revision{early, mid, autumn, pin, newerA, newerB}
+	return revisionSet{all: []*Revision{early, mid, autumn, pin, newerA, newerB}, own: pin, newest: newerB}
 }
 
 // RevisionByName returns the revision of a name, nil if it is unknown.

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rows lays out a Blackhole stream: each argument is a command, rows of 16 bytes of which the last may be shorter,
-// padded to 64 bytes.
+// rows lays out a Blackhole stream: each argument is a command, rows of 16 bytes of which the last
+// may be shorter, padded to 64 bytes.
 func rows(t testing.TB, commands ...string) []byte {
 	t.Helper()
 	var out []byte
@@ -30,8 +30,8 @@ func rows(t testing.TB, commands ...string) []byte {
 	return out
 }
 
-// Commands of one program, by hand from the structs of each revision: write offsets, kernels from DRAM, a wait, a go
-// signal, the end of the trace.
+// Commands of one program, by hand from the structs of each revision: write offsets, kernels from
+// DRAM, a wait, a go signal, the end of the trace.
 func revisionStreams(t testing.TB) map[string][]byte {
 	const (
 		offsets = "05000000 1c000000 40000000\n 0c030700 00000000\n 00000000 809b0000 c09b0000"
@@ -187,8 +187,9 @@ func FuzzDetect(f *testing.F) {
 	})
 }
 
-// tt-metal's packed-large writes of arguments, semaphores and kernels are whole words; the next block is aligned all the same.
-// Source: tt-metal impl/program/dispatch.cpp (size_commands: size is the end of the last transfer less the start).
+// tt-metal's packed-large writes of arguments, semaphores and kernels are whole words; the next
+// block is aligned all the same. Source: tt-metal impl/program/dispatch.cpp (size_commands: size is
+// the end of the last transfer less the start).
 func TestPackedLargeOfWords(t *testing.T) {
 	l := Blackhole
 	b := NewBuilder(l, nil)

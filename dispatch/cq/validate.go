@@ -133,7 +133,8 @@ func checkPacked(it *item, _ Layout, m Limits) error {
 	return nil
 }
 
-// checkLinks: a rectangle of a WRITE_PACKED_LARGE keeps until a run unlinks it, and the last run unlinks.
+// checkLinks: a rectangle of a WRITE_PACKED_LARGE keeps until a run unlinks it, and the last run
+// unlinks.
 func checkLinks(it *item, _ Layout, _ Limits) error {
 	slots := it.list.fields
 	noc, dests, unlink := find(slots, "noc"), find(slots, "dests"), find(slots, "unlink")

@@ -413,7 +413,7 @@ func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand,
 		if len(b) < size+cq.HeaderSize {
 			break
 		}
-		c, n := ringCommandAt(b[size:])
+		c, n := cq.ReadDispatch(b[size:])
 		if c == nil && !keep(binary.LittleEndian.Uint32(b[size:])) {
 			break
 		}
@@ -424,45 +424,3 @@ func ringPage(b []byte, keep func(word uint32) bool) (cmds []cq.DispatchCommand,
 	}
 	return cmds, size
 }
-
-// ringCommandAt reads the command at the start of b, without its data if they may be long, and says
-// how many bytes it has in the ring.
-func ringCommandAt(b []byte) (cq.DispatchCommand, int) {
-	for _, head := range []int{cq.HeaderSize, cq.LargeHeaderSize} {
-		if len(b) < head {
-			break
-		}
-		switch c, _ := cq.DecodeDispatch(b[:head], true); c := c.(type) {
-		case nil:
-		case cq.WriteLinear:
-			return c, size64(uint64(cq.LargeHeaderSize), binary.LittleEndian.Uint64(b[cq.AtWriteLinearLength:]))
-		case cq.WriteHost:
-			return c, size64(0, binary.LittleEndian.Uint64(b[8:]))
-		case cq.WritePaged:
-			return c, size64(cq.HeaderSize, uint64(c.PageSize)*uint64(c.Pages))
-		case cq.ForwardSubordinate:
-			return c, cq.ForwardSubordinateSize
-		default:
-			if head == cq.HeaderSize {
-				return c, head
-			}
-		}
-	}
-	switch cq.DispatchID(b[0]) {
-	case cq.DispatchWritePacked, cq.DispatchWritePackedLarge, cq.DispatchReadArg, cq.DispatchDebug, cq.DispatchSetWriteOffset,
-		cq.DispatchSetGoSignalNOCData:
-	default:
-		return nil, 0
-	}
-	// Lists and data follow the head; of all sizes only the right one can be read.
-	const longest = memmap.PageSize
-	for n := cq.HeaderSize; n <= min(len(b), longest); n += 4 {
-		if c, err := cq.DecodeDispatch(b[:n], false); err == nil && c != nil {
-			return c, n
-		}
-	}
-	return nil, 0
-}
-
-// size64 adds sizes, and is no more than a ring has.
-func size64(a, b uint64) int { return int(min(a+min(b, 1<<20), 1<<20)) }

@@ -1,10 +1,11 @@
-// Package relay holds the programs that carry command queues over an Ethernet link to a chip without a PCI interface, which
-// only Wormhole has, and what the host has to know of them: where the one on the two Ethernet tiles keeps what in L1, and its
-// arguments. The sources are C, in src; the images are committed and embedded.
+// Package relay holds the programs that carry command queues over an Ethernet link to a chip
+// without a PCI interface, which only Wormhole has, and what the host has to know of them: where
+// the one on the two Ethernet tiles keeps what in L1, and its arguments. The sources are C, in src;
+// the images are committed and embedded.
 //
-// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the base firmware of Ethernet
-// tiles knows it (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it lies at Code and is started by a flag, and its data
-// lie between 0x18000 and 0x3FFFF.
+// The numbers are those of src/relay.h. The program of the Ethernet tiles is customers' code as the
+// base firmware of Ethernet tiles knows it (tt-isa-documentation WormholeB0/EthernetTile/L1.md): it
+// lies at Code and is started by a flag, and its data lie between 0x18000 and 0x3FFFF.
 package relay
 
 //go:generate go run github.com/reprise-tt/reprise/internal/fwbuild relay
@@ -22,11 +23,12 @@ var archives embed.FS
 
 var committed = images.New(archives, "images")
 
-// Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a multiple of 16.
+// Image returns the program of the Ethernet tiles, in memory of the caller's own. Its length is a
+// multiple of 16.
 func Image() []byte { return file("relay.bin") }
 
-// Forward returns the kernel that sends words of a core's L1 on to the far tile, as it lies in L1 at any multiple of 16. Its
-// arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
+// Forward returns the kernel that sends words of a core's L1 on to the far tile, as it lies in L1
+// at any multiple of 16. Its arguments are those of [Far.ForwardMirror] and [Far.ForwardFetch].
 func Forward() []byte { return file("forward.bin") }
 
 func file(name string) []byte {
@@ -63,7 +65,8 @@ const (
 	Ended   = 0x31444E45
 )
 
-// FetchRead is the address of the prefetcher's pointer in the near tile's L1, by queue: the entry taken last.
+// FetchRead is the address of the prefetcher's pointer in the near tile's L1, by queue: the entry
+// taken last.
 func FetchRead(q int) uint32 { return Data + uint32(q)*channelStride }
 
 // CompletionRead is the address of the host's pointer in the near tile's L1, by queue.
@@ -75,7 +78,8 @@ func Fetch(q int) uint32 { return Data + uint32(q)*channelStride + 0x120 }
 // CompletionWrite is the address of the dispatcher's pointer in the far tile's L1, by queue.
 func CompletionWrite(q int) uint32 { return Data + uint32(q)*channelStride + 0x20 }
 
-// Fetched is the address of the prefetcher's pointer in the far tile's L1, by queue: the entry taken last.
+// Fetched is the address of the prefetcher's pointer in the far tile's L1, by queue: the entry
+// taken last.
 func Fetched(q int) uint32 { return Data + uint32(q)*channelStride + 0x50 }
 
 // Near is what the near tile's program is told.
@@ -127,7 +131,8 @@ func (f *Far) Bytes() []byte {
 	return b
 }
 
-// ForwardMirror returns the arguments of the kernel on the mirror's core, which runs on BRISC with NoC 0.
+// ForwardMirror returns the arguments of the kernel on the mirror's core, which runs on BRISC with
+// NoC 0.
 func (f *Far) ForwardMirror() []uint32 {
 	const toggle, page = 1 << 31, 4096 / 16
 	a := []uint32{uint32(len(f.Queues)), f.Self.Packed()}
@@ -137,7 +142,8 @@ func (f *Far) ForwardMirror() []uint32 {
 	return a
 }
 
-// ForwardFetch returns the arguments of the kernel on the prefetch core of queue i, which runs on NCRISC with NoC 1.
+// ForwardFetch returns the arguments of the kernel on the prefetch core of queue i, which runs on
+// NCRISC with NoC 1.
 func (f *Far) ForwardFetch(i int) []uint32 {
 	q := &f.Queues[i]
 	return []uint32{1, chip.Wormhole.Mirror(f.Self).Packed(), q.Fetched, Fetched(i), q.Fetch, q.FetchSize, 2, 0, q.Fetch + q.FetchSize}
